@@ -218,7 +218,7 @@ fn two_commands_are_started_by_turns() {
     assert_eq!((runs("a"), runs("b")), (6, 6));
     assert_eq!(
         (&turned_json["a"]["asked"], &pair(&turned_json, "triad")["basis"]),
-        (&a.into(), &"blocks".into())
+        (&"OMP_NUM_THREADS=1".into(), &"blocks".into())
     );
     let ci95 = pair(&turned_json, "triad")["ci95"].as_array().unwrap();
     assert!(ci95[0].as_f64() <= pair(&turned_json, "triad")["ratio"].as_f64(), "{turned_json}");
@@ -233,6 +233,7 @@ fn two_commands_are_started_by_turns() {
     assert_eq!(all.iter().map(|(_, side)| side).collect::<String>(), "ABBAABBAABBA");
     let record = harness.run(&["history", "show", &all[0].0, "--json"]).exits(0).json();
     assert_eq!(record["measurements"][0]["config"]["threads"], 1);
+    assert_eq!(record["labels"]["compared"], "OMP_NUM_THREADS=1");
     let label = format!("turns={}", record["labels"]["turns"].as_str().unwrap());
     harness.run(&["compare", &label, &label]).exits(0).tells(&format!("A {label}: 6 runs pooled"));
 }

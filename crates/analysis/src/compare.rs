@@ -48,6 +48,9 @@ pub const MOST_BLOCKS: u64 = 1000;
 /// Label of runs that `compare --run` made alternately.
 pub const TURNS: &str = "turns";
 
+/// Label of such runs with what differs between the two commands.
+pub const COMPARED: &str = "compared";
+
 /// Design of the comparison: order of the runs, and treatment of suspect figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Design {

@@ -8,8 +8,10 @@ use nodegauge_measure::{Failure, Notice};
 use nodegauge_placement::{JobPlacement, PlacementSetting};
 use serde_json::{Map, Value};
 
-/// Axes whose values are in the names of workers.
+/// Axes of the kind and the number of workers.
 const COUNTED: [&str; 3] = ["workers", "threads", "ranks"];
+/// Axes whose values the names of workers contain.
+const IN_NAMES: [&str; 5] = ["workers", "threads", "ranks", "policy", "rank-map"];
 /// Axes that request ranks.
 const OF_RANKS: [&str; 4] = ["ranks", "policy", "rank-map", "workers"];
 
@@ -81,7 +83,13 @@ pub(crate) fn coordinate<'c>(sweep: Coordinates<'c>, axis: &str) -> Option<&'c s
 pub(crate) fn in_words(on: &WorkersConfig, sweep: Coordinates<'_>) -> String {
     let with_policy = coordinate(sweep, "policy").and_then(|policy| policy.split_once('/'));
     let map = coordinate(sweep, "rank-map").or(with_policy.map(|(_, map)| map));
-    on.in_words() + &map.map_or_else(String::new, |map| format!(", {map}"))
+    let mut words = on.in_words() + &map.map_or_else(String::new, |map| format!(", {map}"));
+    for (axis, value) in sweep.into_iter().flatten() {
+        if let Some(value) = value.as_str().filter(|_| !IN_NAMES.contains(&axis.as_str())) {
+            words += &format!(", {axis} {value}");
+        }
+    }
+    words
 }
 
 /// Returns the label of workers in a chart: all swept values, or only policies and maps if these are swept.

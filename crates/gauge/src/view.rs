@@ -9,6 +9,7 @@ mod groups;
 mod limits;
 mod picture;
 pub mod sentence;
+pub mod sweep;
 pub mod words;
 
 pub use chart::{

@@ -1,10 +1,12 @@
 //! Two commands run alternately, A B B A, so that a linear drift affects both commands equally.
 
+mod names;
+
 use crate::caller::Caller;
 use crate::saving::Saving;
 use crate::signals::Signals;
 use crate::started::{program_of, record_of};
-use nodegauge_analysis::compare::{Side, TURNS};
+use nodegauge_analysis::compare::{COMPARED, Side, TURNS};
 use nodegauge_history::{HistoryFile, Store};
 use nodegauge_measure::{Failure, Observer, record};
 use nodegauge_toolchain::CommandLine;
@@ -61,8 +63,8 @@ impl TurnsRequest {
         for command in &self.commands {
             jobs.push(program_of(command, &self.history, LIMIT, caller)?);
         }
-        let mut sides =
-            [0, 1].map(|side| Side { asked: self.commands[side].to_string(), ..Side::default() });
+        let names = names::names([&self.commands[0], &self.commands[1]]);
+        let mut sides = names.clone().map(|asked| Side { asked, ..Side::default() });
         'blocks: for block in 0..self.blocks {
             for (turn, side) in BLOCK.into_iter().enumerate() {
                 let command = &self.commands[side];
@@ -73,6 +75,9 @@ impl TurnsRequest {
                 let whole = run.filter(|run| run.complete || !signals.is_received());
                 let Some(mut latest_run) = whole else { break 'blocks };
                 latest_run.labels.insert(TURNS.to_owned(), labels[side].clone());
+                if names[0] != names[1] {
+                    latest_run.labels.insert(COMPARED.to_owned(), names[side].clone());
+                }
                 if let Some(store) = &mut store {
                     let saving = Saving {
                         history: &self.history,

@@ -48,11 +48,12 @@ fn after_the_shebang(remark: &str, text: &str) -> String {
 impl ProgramSweep {
     /// Returns the command lines of all combinations.
     pub fn commands(&self, topology: &Topology) -> Vec<EmittedCommand> {
-        let command = |cell: &Arrangement| EmittedCommand {
-            under: cell.in_words(),
-            text: self.command(cell, topology),
-        };
-        self.cells.iter().map(command).collect()
+        let mut commands = Vec::new();
+        for cell in &self.cells {
+            let text = self.command(cell, topology);
+            commands.push(EmittedCommand { under: cell.in_words(), text });
+        }
+        commands
     }
 
     fn command(&self, cell: &Arrangement, topology: &Topology) -> String {
@@ -71,11 +72,10 @@ impl ProgramSweep {
             None => script::numactl(&ranks),
         };
         // The program is part of this script, so that the remark on its arguments does not apply.
-        let is_remark = |line: &&str| line.starts_with('#') && !line.contains("FILE PROGRAM");
         let head: String = text
             .lines()
             .take_while(|line| line.starts_with('#'))
-            .filter(is_remark)
+            .filter(|line| !line.contains("FILE PROGRAM"))
             .map(|line| format!("{line}\n"))
             .collect();
         let body = text
@@ -90,12 +90,11 @@ impl ProgramSweep {
 
 /// Returns the words that set and remove the variables of a combination.
 fn variables(cell: &Arrangement) -> Vec<String> {
-    let is_set = |name: &str| std::env::var_os(name).is_some();
     let mut words = Vec::new();
     for (name, value) in &cell.variables {
         match value {
             Some(value) => words.push(format!("{name}={value}")),
-            None if is_set(name) => {
+            None if std::env::var_os(name).is_some() => {
                 words.splice(0..0, ["-u".to_owned(), name.clone()]).for_each(drop)
             }
             None => {}

@@ -140,14 +140,25 @@ fn number(pattern: &Regex, text: &str) -> Result<f64, String> {
     }
 }
 
+/// True for a mark of thousands or of decimals.
+fn is_separator(byte: &u8) -> bool {
+    b",.'".contains(byte)
+}
+
+fn is_exponent(byte: &u8) -> bool {
+    b"eEdD".contains(byte)
+}
+
+fn is_digit(byte: Option<&u8>) -> bool {
+    byte.is_some_and(u8::is_ascii_digit)
+}
+
 /// Returns the number around a match: the match with the digits that follow or precede it, also after a separator as in
 /// `1,500`, and with an exponent as in `1.5e9`. A part of a number has another value than the number.
 fn whole_number(text: &str, matched: Range<usize>) -> &str {
-    let is_separator = |byte: &u8| b",.'".contains(byte);
-    let is_exponent = |byte: &u8| b"eEdD".contains(byte);
-    let is_digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_digit);
     let bytes = text.as_bytes();
-    let (mut start, mut end) = (matched.start, matched.end);
+    let mut start = matched.start;
+    let mut end = matched.end;
     if is_digit(bytes.get(start)) && !matched.is_empty() {
         loop {
             start -= digits(bytes[..start].iter().rev());

@@ -108,11 +108,10 @@ impl ProgramSweep {
         places: Option<&PathBuf>,
         topology: &'a Topology,
     ) -> ProgramJob<'a> {
-        let path = |path: &PathBuf| path.display().to_string();
         let program = match places {
             Some(file) => CommandLine::new(
                 self.own.clone(),
-                [COMMAND.to_owned(), path(file), "--".to_owned()],
+                [COMMAND.to_owned(), file.display().to_string(), "--".to_owned()],
             )
             .with(self.program.words().iter().cloned()),
             None => self.program.clone(),

@@ -8,7 +8,6 @@ use nodegauge_analysis::ratio::speed::{self, Speed};
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{Seconds, Unit, stats};
-use nodegauge_placement::RankPlace;
 use nodegauge_toolchain::CommandLine;
 
 /// Program, figure and combinations of a sweep.
@@ -113,22 +112,25 @@ fn config(
         .iter()
         .map(|place| Some(place.bound_cpus()?.iter().map(|cpu| cpu.0).collect()))
         .collect();
-    let policies = || placed.iter().map(|place| place.memory.to_string()).collect();
-    let threads = |place: &RankPlace| place.placement.threads.len() as u64;
+    let policies: Vec<String> = placed.iter().map(|place| place.memory.to_string()).collect();
     let sets_threads =
         cell.ranks().is_some() || cell.variables.iter().any(|(name, _)| name == "OMP_NUM_THREADS");
-    let set =
-        |(name, value): &(String, Option<String>)| Some(format!("{name}={}", value.as_ref()?));
-    let variables: Vec<String> = cell.variables.iter().filter_map(set).collect();
+    let mut variables: Vec<String> = Vec::new();
+    for (name, value) in &cell.variables {
+        variables.extend(value.as_ref().map(|value| format!("{name}={value}")));
+    }
     ProgramConfig {
         program: Some(sweep.program.to_string()),
         pattern: sweep.figure.pattern().map(str::to_owned),
         under: Some(cell.in_words()),
         sweep: (!cell.settings.is_empty()).then(|| cell.coordinates()),
-        threads: placed.first().filter(|_| sets_threads).map(threads),
+        threads: placed
+            .first()
+            .filter(|_| sets_threads)
+            .map(|place| place.placement.threads.len() as u64),
         processes: cell.ranks().map(|ranks| ranks as u64),
         cpus: bound.filter(|cpus| !cpus.is_empty()),
-        memory_policies: (!placed.is_empty()).then(policies),
+        memory_policies: (!policies.is_empty()).then_some(policies),
         variables: (!variables.is_empty()).then_some(variables),
         command: Some(of.command.clone()).filter(|command| !command.is_empty()),
         seconds: (!of.seconds.is_empty()).then(|| Seconds(stats::median(&of.seconds))),

@@ -7,13 +7,14 @@ use nodegauge_analysis::ratio::closing::interval_in_words;
 use nodegauge_analysis::ratio::speed::{self, Speed};
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::sentence::{self, doubted};
+use nodegauge_gauge::view::sweep::{Rounds, SweptRow, SweptRows};
 use nodegauge_gauge::view::{
     Block, Chart, ChartSeries, Drawing, Forest, ForestRow, Picture, Scale, Section, Table,
     TableCell, Tone, grouped, summary,
 };
 use nodegauge_measure::quantity::{counted, significant};
 use nodegauge_measure::record::doubt::main_cause;
-use nodegauge_measure::record::{Measurement, Record, Status};
+use nodegauge_measure::record::{Measurement, Quoted, Record, Status};
 use nodegauge_measure::stats::Better;
 use nodegauge_measure::{Fraction, Seconds, Unit};
 
@@ -36,6 +37,53 @@ impl Row<'_> {
         self.config.under.as_deref().unwrap_or("?")
     }
 
+    /// Formats the median; `None` for an invalid figure.
+    fn median(&self) -> Option<String> {
+        let m = self.figure;
+        let value = in_words(m, m.value.filter(|_| m.validity.status != Status::Invalid)?);
+        Some(doubted(&value, m.validity.status == Status::Suspect))
+    }
+
+    /// Returns the interval of the relative speed.
+    fn interval(&self) -> Option<[f64; 2]> {
+        self.relative.as_ref()?.0.summary.as_ref()?.ci95
+    }
+
+    /// True if the interval excludes 1 next to a verdict that it may be 1.
+    fn is_narrower(&self) -> bool {
+        let excludes_one = self.interval().is_some_and(|[low, high]| low > 1.0 || high < 1.0);
+        // Suspect figures give no verdict, whatever the interval.
+        let is_valid = self.relative.as_ref().is_some_and(|(ratio, _)| is_valid(ratio));
+        is_valid && excludes_one && self.verdict() == Some(Speed::CannotTell)
+    }
+
+    /// Returns the relative speed; 1 for the baseline.
+    fn ratio(&self) -> f64 {
+        self.relative.as_ref().and_then(|(m, _)| m.value).unwrap_or(1.0)
+    }
+
+    /// Returns the value on an axis as a number above zero.
+    fn number(&self, axis: &str) -> Option<f64> {
+        let text = self.config.sweep.as_ref()?.get(axis)?.as_str()?;
+        text.parse().ok().filter(|number| *number > 0.0)
+    }
+
+    /// Returns the point of the chart over an axis.
+    fn dot(&self, axis: &str) -> Option<(f64, f64)> {
+        Some((self.number(axis)?, self.figure.value?))
+    }
+
+    /// Returns the values on all axes except one.
+    fn other_axes(&self, axis: &str) -> String {
+        let mut words = Vec::new();
+        for (name, given) in self.config.sweep.iter().flatten() {
+            if name != axis {
+                words.push(format!("{name} {}", given.as_str().unwrap_or("?")));
+            }
+        }
+        words.join(", ")
+    }
+
     /// Returns the verdict on the speed relative to the baseline. Suspect figures give none, also in records of versions
     /// that stored one.
     fn verdict(&self) -> Option<Speed> {
@@ -51,16 +99,30 @@ fn is_valid(m: &Measurement) -> bool {
 
 /// Returns the combinations of the sweep of a record.
 fn rows(record: &Record) -> Vec<Row<'_>> {
-    let own = || record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == TEST);
+    let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == TEST);
+    let (of_speed, figures): (Vec<&Measurement>, Vec<_>) = own.partition(|m| m.name == RELATIVE);
     let ratios: Vec<(&Measurement, ProgramConfig)> =
-        own().filter(|m| m.name == RELATIVE).map(|m| (m, m.read_config())).collect();
+        of_speed.into_iter().map(|m| (m, m.read_config())).collect();
     let mut rows = Vec::new();
-    for figure in own().filter(|m| m.name != RELATIVE) {
+    for figure in figures {
         let config: ProgramConfig = figure.read_config();
         let relative = ratios.iter().find(|(_, other)| other.under == config.under).cloned();
         rows.push(Row { figure, config, relative });
     }
     rows
+}
+
+/// Returns the combinations as those of any sweep.
+fn swept_rows<'r>(rows: &[Row<'r>]) -> SweptRows<'r> {
+    let mut swept = Vec::new();
+    for row in rows {
+        let rounds = match &row.relative {
+            Some((ratio, _)) => Rounds::Relative(&ratio.samples),
+            None => Rounds::Baseline,
+        };
+        swept.push(SweptRow { name: row.name().to_owned(), figure: row.figure, rounds });
+    }
+    SweptRows::new(swept, Quoted::Median)
 }
 
 /// Returns the sections of the page; none if the record has no such figures.
@@ -82,6 +144,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     if let Some(chart) = chart(&rows) {
         section.push(chart).gap();
     }
+    section.note_if("ranking", swept_rows(&rows).ranking());
     section.note("program", first.config.program.as_deref().unwrap_or("?"));
     section.note("figure", figure_in_words(first));
     if detail == Detail::Full {
@@ -146,8 +209,7 @@ fn table(rows: &[Row<'_>]) -> Table {
         let relative = ratio
             .and_then(|ratio| ratio.value)
             .map(|times| TableCell::figure(times, Unit::Factor, format!("{times:.3}")));
-        let ci95 = ratio.and_then(|ratio| ratio.summary.as_ref()?.ci95);
-        let interval = ci95.map(|[low, high]| format!("{low:.3} to {high:.3}"));
+        let interval = row.interval().map(|[low, high]| format!("{low:.3} to {high:.3}"));
         let verdict = match (row.verdict(), m.value) {
             (Some(verdict), _) => {
                 let tone = match verdict {
@@ -176,14 +238,7 @@ fn table(rows: &[Row<'_>]) -> Table {
 /// Returns the kind of the intervals. An interval that excludes 1 next to a verdict that it may be 1 is not that of the
 /// verdict.
 fn interval_kind(rows: &[Row<'_>]) -> &'static str {
-    let is_narrower = |row: &Row<'_>| {
-        let interval = row.relative.as_ref().and_then(|(ratio, _)| ratio.summary.as_ref()?.ci95);
-        let excludes_one = interval.is_some_and(|[low, high]| low > 1.0 || high < 1.0);
-        // Suspect figures give no verdict, whatever the interval.
-        let is_valid = row.relative.as_ref().is_some_and(|(ratio, _)| is_valid(ratio));
-        is_valid && excludes_one && row.verdict() == Some(Speed::CannotTell)
-    };
-    if rows.iter().any(is_narrower) { INTERVAL_OF_ONE } else { INTERVAL }
+    if rows.iter().any(Row::is_narrower) { INTERVAL_OF_ONE } else { INTERVAL }
 }
 
 /// Returns the relative speeds with their intervals; `None` if there are none.
@@ -196,7 +251,7 @@ fn forest(rows: &[Row<'_>]) -> Option<Picture> {
         shown.push(ForestRow {
             name: row.name().to_owned(),
             ratio: Some(times),
-            interval: ratio.summary.as_ref().and_then(|summary| summary.ci95),
+            interval: row.interval(),
             words: verdict.map_or_else(String::new, |verdict| verdict.name().to_owned()),
             is_clear: matches!(verdict, Some(Speed::Faster | Speed::Slower)),
             doubt: ratio.validity.reasons.first().cloned(),
@@ -211,47 +266,30 @@ fn forest(rows: &[Row<'_>]) -> Option<Picture> {
 
 /// Returns a chart over the numeric axis with most values; `None` if no axis has three numbers.
 fn chart(rows: &[Row<'_>]) -> Option<Chart> {
-    let value = |row: &Row<'_>, axis: &str| -> Option<f64> {
-        let text = row.config.sweep.as_ref()?.get(axis)?.as_str()?.to_owned();
-        text.parse().ok().filter(|number| *number > 0.0)
-    };
-    let axes = rows.first()?.config.sweep.as_ref()?.keys().cloned().collect::<Vec<String>>();
-    let is_count = |axis: &&String| {
-        axis.as_str() != "policy" && rows.iter().all(|row| value(row, axis).is_some())
-    };
-    let numbers = |axis: &String| {
-        let mut all: Vec<f64> = rows.iter().filter_map(|row| value(row, axis)).collect();
-        all.sort_by(f64::total_cmp);
-        all.dedup();
-        all
-    };
-    let axis = axes.iter().filter(is_count).max_by_key(|axis| numbers(axis).len())?;
-    let ticks = numbers(axis);
+    let axes = rows.first()?.config.sweep.as_ref()?.keys();
+    let counts = axes.filter(|axis| {
+        axis.as_str() != "policy" && rows.iter().all(|row| row.number(axis).is_some())
+    });
+    let axis = counts.max_by_key(|axis| numbers(rows, axis).len())?;
+    let ticks = numbers(rows, axis);
     if ticks.len() < 3 {
         return None;
     }
-    let others = |row: &&Row<'_>| -> String {
-        let all = row.config.sweep.iter().flatten().filter(|(name, _)| *name != axis);
-        let words = all.map(|(name, given)| format!("{name} {}", given.as_str().unwrap_or("?")));
-        words.collect::<Vec<_>>().join(", ")
-    };
-    let measured: Vec<&Row<'_>> = rows.iter().filter(|row| row.figure.value.is_some()).collect();
+    let measured = rows.iter().filter(|row| row.figure.value.is_some());
     let unit = rows.first()?.figure.unit;
-    let dot = |row: &&Row<'_>| Some((value(row, axis)?, row.figure.value?));
-    let series = grouped(measured.iter().copied(), others).into_iter().zip(LETTERS.chars());
-    let series: Vec<ChartSeries> = series
-        .map(|((name, of), mark)| {
-            let name = if name.is_empty() { axis.clone() } else { name };
-            let dots = of.iter().filter_map(dot).collect();
-            let mut curve = ChartSeries { mark, name, dots, ..ChartSeries::default() };
-            for row in &of {
-                if let Some(at) = dot(row) {
-                    curve.doubt(at, row.figure);
-                }
+    let mut series = Vec::new();
+    let curves = grouped(measured, |row| row.other_axes(axis));
+    for ((others, of), mark) in curves.into_iter().zip(LETTERS.chars()) {
+        let name = if others.is_empty() { axis.clone() } else { others };
+        let dots = of.iter().filter_map(|row| row.dot(axis)).collect();
+        let mut curve = ChartSeries { mark, name, dots, ..ChartSeries::default() };
+        for row in &of {
+            if let Some(at) = row.dot(axis) {
+                curve.doubt(at, row.figure);
             }
-            curve
-        })
-        .collect();
+        }
+        series.push(curve);
+    }
     let y = match unit {
         Unit::Seconds => Scale::Microseconds,
         Unit::Factor => Scale::Number,
@@ -260,26 +298,29 @@ fn chart(rows: &[Row<'_>]) -> Option<Chart> {
     Some(Chart { y, ticks, series, ..Chart::default() })
 }
 
+/// Returns the distinct numbers on an axis, ascending.
+fn numbers(rows: &[Row<'_>], axis: &str) -> Vec<f64> {
+    let mut all: Vec<f64> = rows.iter().filter_map(|row| row.number(axis)).collect();
+    all.sort_by(f64::total_cmp);
+    all.dedup();
+    all
+}
+
 /// Returns the sentence that the page begins with: the verdict on the combinations, and the best median with that of the
 /// baseline. Without a verdict, no combination is named as the best.
 pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let rows = rows(record);
-    let words = |row: &Row<'_>| {
-        let m = row.figure;
-        let value = in_words(m, m.value.filter(|_| m.validity.status != Status::Invalid)?);
-        Some(doubted(&value, m.validity.status == Status::Suspect))
-    };
     let verdict = closing(&rows);
     let best = if verdict.is_some() {
         fastest(&rows)
     } else {
-        rows.iter().find(|row| words(row).is_some())
+        rows.iter().find(|row| row.median().is_some())
     };
     let best = best?;
-    let median = format!("the median with {} is {}", best.name(), words(best)?);
-    let base = rows.iter().find(|row| row.relative.is_none() && words(row).is_some());
+    let median = format!("the median with {} is {}", best.name(), best.median()?);
+    let base = rows.iter().find(|row| row.relative.is_none() && row.median().is_some());
     let baseline = base.filter(|base| base.name() != best.name()).and_then(|base| {
-        Some(format!(", that of the baseline {} is {}", base.name(), words(base)?))
+        Some(format!(", that of the baseline {} is {}", base.name(), base.median()?))
     });
     let verdict = verdict.map(|verdict| format!("{verdict}; ")).unwrap_or_default();
     Some(sentence::capital(&format!("{verdict}{median}{}", baseline.unwrap_or_default())))
@@ -298,8 +339,10 @@ fn closing(rows: &[Row<'_>]) -> Option<String> {
     if let Some((ratio, _)) = fastest.relative.as_ref().filter(|_| faster > 0) {
         let times = ratio.value?;
         let interval = ratio.summary.as_ref()?.ci95.map(interval_in_words);
+        let next = swept_rows(rows).against_next(fastest.name());
+        let next = next.map(|next| format!("; {next}")).unwrap_or_default();
         return Some(format!(
-            "{} is fastest: {times:.3} times as fast as {} ({})",
+            "{} is fastest: {times:.3} times as fast as {} (95 %: {}){next}",
             fastest.name(),
             base.name(),
             interval.unwrap_or_default()
@@ -322,7 +365,11 @@ fn closing(rows: &[Row<'_>]) -> Option<String> {
         )
     } else {
         let question = format!("whether anything is faster than {}", base.name());
-        doubt_of(rows).unwrap_or_else(|| undistinguished(rows)).cannot_tell(&question)
+        let doubt = doubt_of(rows);
+        let leaders = if doubt.is_some() { None } else { swept_rows(rows).leaders() };
+        let leaders = leaders.map(|text| format!("; {text}")).unwrap_or_default();
+        let obstacle = doubt.unwrap_or_else(|| undistinguished(rows));
+        format!("{}{leaders}", obstacle.cannot_tell(&question))
     })
 }
 
@@ -348,9 +395,8 @@ fn undistinguished(rows: &[Row<'_>]) -> Obstacle {
 /// baseline.
 fn fastest<'a, 'r>(rows: &'a [Row<'r>]) -> Option<&'a Row<'r>> {
     let base = rows.iter().find(|row| row.figure.value.is_some() && row.relative.is_none());
-    let ratio = |row: &&Row<'_>| row.relative.as_ref().and_then(|(m, _)| m.value).unwrap_or(1.0);
     let faster = rows.iter().filter(|row| row.verdict() == Some(Speed::Faster));
-    faster.max_by(|a, b| ratio(a).total_cmp(&ratio(b))).or(base)
+    faster.max_by(|a, b| a.ratio().total_cmp(&b.ratio())).or(base)
 }
 
 /// Fastest combination of a record.

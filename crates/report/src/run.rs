@@ -4,6 +4,7 @@ use crate::compare::cut;
 use crate::head::INCOMPLETE;
 pub use crate::head::{command, command_of};
 use crate::{Conditions, card, conclusion, head, machine, terms, topology};
+use nodegauge_analysis::compare::{COMPARED, TURNS};
 use nodegauge_gauge::view::{Bar, Block, Note, Page, Section, Table, TableCell, Tone};
 use nodegauge_gauge::{Detail, Gauge, hosts};
 use nodegauge_measure::keys::Registry;
@@ -191,8 +192,17 @@ pub fn names(runs: &[Record]) -> Vec<String> {
     let is_unique = |n: &usize| all_short(*n).collect::<BTreeSet<_>>().len() == runs.len();
     let n = (ID..NAME).find(is_unique).unwrap_or(NAME);
     let of_run = |run: &Record| {
-        let own = run.labels.iter().filter(|(key, _)| differs(key));
-        let labels: Vec<String> = own.map(|(key, value)| format!("{key}={value}")).collect();
+        let own: Vec<_> = run.labels.iter().filter(|(key, _)| differs(key)).collect();
+        let is_named = own.iter().any(|(key, _)| *key == COMPARED);
+        let mut labels = Vec::new();
+        for (key, value) in own {
+            match key.as_str() {
+                // Runs of `compare --run` are named by what differs between the commands.
+                COMPARED => labels.push(value.clone()),
+                TURNS if is_named => {}
+                _ => labels.push(format!("{key}={value}")),
+            }
+        }
         let host = run.machine.host.as_deref().unwrap_or_default();
         let on_host = if host.is_empty() { String::new() } else { format!(" on {host}") };
         let labels = cut(&labels.join(" "), NAME);

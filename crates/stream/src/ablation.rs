@@ -109,8 +109,8 @@ impl Planned for AblationPlan {
         let mut points = vec![best];
         let mut cells = Vec::new();
         for step in &steps {
-            let same = |point: &StreamPoint| point.config().is_arranged_like(&step.config);
-            let known = points.iter().position(same);
+            let known =
+                points.iter().position(|point| point.config().is_arranged_like(&step.config));
             if known.is_none() {
                 observer.check_interrupt()?;
                 points.push(StreamPoint::prepare(step.config.clone())?);
@@ -150,30 +150,29 @@ impl Planned for AblationPlan {
             let mut last = |_: Turn| pass(&cells[steps.len() - 1]);
             alone.run(&mut last, observer, None)?;
         }
-        let is_lost = |point: usize| {
-            let mut cells_of_point = (0..cells.len()).filter(|cell| cells[*cell].0 == point);
-            cells_of_point.any(|cell| series.lost(cell).is_some())
-        };
+        let mut lost_points = Vec::new();
+        for (cell, (point, _)) in cells.iter().enumerate() {
+            lost_points.extend(series.lost(cell).map(|_| *point));
+        }
         let mut wrong = None;
         for (number, point) in points.iter_mut().enumerate() {
             // What failed cannot check its arrays.
-            if series.target_loss().is_none() && !is_lost(number) {
+            if series.target_loss().is_none() && !lost_points.contains(&number) {
                 point.check()?;
             }
             wrong = wrong.or_else(|| point.wrong.as_ref().map(ToString::to_string));
         }
-        let bound =
-            |point: &StreamPoint| point.config().places.iter().all(|place| !place.is_empty());
         // The cell of memcpy follows the steps. It is compared with the last step.
         let lost_copy = copy.and_then(|_| series.lost(steps.len()));
         let copy = copy.filter(|_| lost_copy.is_none() && kept == steps.len());
         let counted_cells: Vec<usize> = (0..kept).chain(copy.map(|_| steps.len())).collect();
         let bound: Vec<bool> =
-            counted_cells.iter().map(|cell| bound(&points[cells[*cell].0])).collect();
-        let counted = |kernel: &Kernel| {
+            counted_cells.iter().map(|cell| is_bound(&points[cells[*cell].0])).collect();
+        let mut bytes = Vec::new();
+        for kernel in &kernels {
             let config = points[0].config();
-            (kernel.counted(config.element) * config.elements) as f64
-        };
+            bytes.push((kernel.counted(config.element) * config.elements) as f64);
+        }
         let rounds = series.schedule.rounds_of(&counted_cells);
         let (counts, settled) = of_one_regime(&rounds, &bound);
         // The schedule has a warm-up round.
@@ -188,7 +187,7 @@ impl Planned for AblationPlan {
         let measured = Measured {
             enough,
             steps: &steps[..kept],
-            bytes: kernels.iter().map(counted).collect(),
+            bytes,
             copy,
             kernels,
             left_out: rounds.len() - counts.len(),
@@ -216,6 +215,11 @@ impl Planned for AblationPlan {
         series.end(&mut outcome);
         Ok(outcome)
     }
+}
+
+/// True if all threads of a point are bound.
+fn is_bound(point: &StreamPoint) -> bool {
+    point.config().places.iter().all(|place| !place.is_empty())
 }
 
 /// Predicts the time of the steps to the configuration of `arrangement`, and shortens the arrays if the time is short.
@@ -260,10 +264,11 @@ fn not_concluded(steps: &[Step]) -> Option<Notice> {
 /// such rounds, returns all rounds, and false. Disturbed rounds are not excluded, because interference only makes a
 /// pass slower and does not change the best.
 fn of_one_regime<'a>(rounds: &'a [Vec<Sample>], watched: &[bool]) -> (Vec<&'a [Sample]>, bool) {
-    let quiet =
-        |sample: &Sample| Sample { causes: Vec::new(), part_causes: Vec::new(), ..sample.clone() };
-    let as_quiet: Vec<Vec<Sample>> =
-        rounds.iter().map(|round| round.iter().map(quiet).collect()).collect();
+    let mut as_quiet = rounds.to_vec();
+    for sample in as_quiet.iter_mut().flatten() {
+        sample.causes.clear();
+        sample.part_causes.clear();
+    }
     let of_one = samples::clean_numbers(&as_quiet, watched);
     if of_one.len() >= FEWEST_ROUNDS.min(rounds.len()) {
         (of_one.into_iter().map(|at| &rounds[at][..]).collect(), true)
@@ -342,8 +347,26 @@ impl Measured<'_> {
     /// Returns the rates of a kernel in a cell, one per round, in bytes per second. `part` is the index of its time in
     /// a sample.
     fn rates(&self, cell: usize, part: usize, kernel: usize) -> Vec<f64> {
-        let rate = |round: &&[Sample]| self.bytes[kernel] / round[cell].seconds[part];
-        self.rounds.iter().map(rate).collect()
+        let rounds = self.rounds.iter();
+        rounds.map(|round| self.bytes[kernel] / round[cell].seconds[part]).collect()
+    }
+
+    fn kernel_name(&self, kernel: usize) -> String {
+        self.kernels[kernel].name().to_owned()
+    }
+
+    /// Returns the ratio of the rates of a kernel in two steps, and the same ratio in each round.
+    fn factor(&self, from: usize, to: usize, kernel: usize) -> Option<(Ratio, Vec<f64>)> {
+        let before = self.rates(from, kernel, kernel);
+        let after = self.rates(to, kernel, kernel);
+        let by_round = before.iter().zip(&after).map(|(before, after)| after / before);
+        Some((Ratio::of_bests(&before, &after)?, by_round.collect()))
+    }
+
+    /// Returns the best rate of the explained kernel in a step.
+    fn best(&self, step: usize) -> Option<f64> {
+        let kernel = self.explained();
+        self.rates(step, kernel, kernel).into_iter().reduce(f64::max)
     }
 
     /// Returns the index of the explained kernel: Triad if it was measured, otherwise the last kernel.
@@ -382,8 +405,8 @@ impl Measured<'_> {
         let sorted = samples::sort(self.alone);
         let group = sorted.headline()?;
         let kernel = self.explained();
-        let rate = |pass: &usize| self.bytes[kernel] / self.alone[*pass].seconds[kernel];
-        let rates: Vec<f64> = group.all.iter().map(rate).collect();
+        let passes = group.all.iter().map(|pass| self.alone[*pass].seconds[kernel]);
+        let rates: Vec<f64> = passes.map(|seconds| self.bytes[kernel] / seconds).collect();
         let ratio = Ratio::of_bests(&self.rates(self.steps.len() - 1, kernel, kernel), &rates)?;
         Some(StreamAgreement {
             passes: rates.len(),
@@ -397,20 +420,11 @@ impl Measured<'_> {
     /// [`MEMCPY`]; empty if no round counts.
     fn figures(&self) -> Vec<Measurement> {
         let explained = self.explained();
-        let name = |i: usize| self.kernels[i].name().to_owned();
-        let of_steps = |from: usize, to: usize, kernel: usize| {
-            let (before, after) =
-                (self.rates(from, kernel, kernel), self.rates(to, kernel, kernel));
-            let by_round = before.iter().zip(&after).map(|(before, after)| after / before);
-            Some((Ratio::of_bests(&before, &after)?, by_round.collect::<Vec<f64>>()))
-        };
-        let best =
-            |step: usize| self.rates(step, explained, explained).into_iter().reduce(f64::max);
         let validity = self.validity();
         let figure = |figure: &str, (ratio, by_round): (Ratio, Vec<f64>), config: ExplainConfig| {
             let config = ExplainConfig {
                 engine: config.engine.or(Some("native".to_owned())),
-                kernel: config.kernel.or_else(|| Some(name(explained))),
+                kernel: config.kernel.or_else(|| Some(self.kernel_name(explained))),
                 interval: ratio.interval.map(Vec::from),
                 ..config
             };
@@ -420,25 +434,30 @@ impl Measured<'_> {
                 .config(&config)
                 .judged(validity.clone())
         };
-        let of_step = |(before, step): (usize, &Step)| {
+        let mut figures: Vec<Measurement> = Vec::new();
+        for (before, step) in self.steps[1..].iter().enumerate() {
             let to = before + 1;
-            let value = |kernel| Some((name(kernel), of_steps(before, to, kernel)?.0.value.into()));
+            let Some(of_step) = self.factor(before, to, explained) else { continue };
+            let mut factors = serde_json::Map::new();
+            for kernel in 0..self.kernels.len() {
+                if let Some((ratio, _)) = self.factor(before, to, kernel) {
+                    factors.insert(self.kernel_name(kernel), ratio.value.into());
+                }
+            }
             let config = ExplainConfig {
                 what: Some(step.what.clone()),
                 step_options: Some(step.options.clone()),
-                factors: Some((0..self.kernels.len()).filter_map(value).collect()),
-                to: best(to).map(BytesPerSec),
+                factors: Some(factors),
+                to: self.best(to).map(BytesPerSec),
                 ..ExplainConfig::default()
             };
-            Some(figure(step.name, of_steps(before, to, explained)?, config))
-        };
-        let mut figures: Vec<Measurement> =
-            self.steps[1..].iter().enumerate().filter_map(of_step).collect();
+            figures.push(figure(step.name, of_step, config));
+        }
         let last = self.steps.len() - 1;
         let config = ExplainConfig {
             baseline: Some(self.steps[0].what.clone()),
-            from: best(0).map(BytesPerSec),
-            to: best(last).map(BytesPerSec),
+            from: self.best(0).map(BytesPerSec),
+            to: self.best(last).map(BytesPerSec),
             stream: self.agreement(),
             rounds: Some(self.rounds.len() as u64),
             rounds_left_out: Some(self.left_out as u64),
@@ -449,7 +468,7 @@ impl Measured<'_> {
             reported_cache_bytes: self.size.rule.reported().map(|bytes| bytes.0),
             ..ExplainConfig::default()
         };
-        let whole = of_steps(0, last, explained).map(|whole| figure(WHOLE, whole, config));
+        let whole = self.factor(0, last, explained).map(|whole| figure(WHOLE, whole, config));
         // Without all steps, the product is not that of the whole.
         figures.extend(whole.map(|m| match self.lost {
             Some(failure) => m.missing(lost_in_words(failure)),
@@ -514,10 +533,12 @@ pub(crate) fn remedy(enough: Option<Seconds>) -> String {
 
 /// Returns the number of different teams and sets of arrays that the steps need.
 fn distinct(steps: &[Step]) -> usize {
-    let known = |i: usize, step: &Step| {
-        steps[..i].iter().any(|other| other.config.is_arranged_like(&step.config))
-    };
-    steps.iter().enumerate().filter(|(i, step)| !known(*i, step)).count()
+    let mut count = 0;
+    for (i, step) in steps.iter().enumerate() {
+        let is_known = steps[..i].iter().any(|other| other.config.is_arranged_like(&step.config));
+        count += usize::from(!is_known);
+    }
+    count
 }
 
 /// Returns the steps from the baseline to `best`. Each step differs from the previous step in one choice.

@@ -20,12 +20,10 @@ use nodegauge_arena::ArrayLayout;
 use nodegauge_arena::supply::{available, best_pages, masks};
 use nodegauge_gauge::{Foreseen, Site};
 
-use nodegauge_measure::record::NumaNode;
 use nodegauge_measure::schedule::Limits;
-use nodegauge_measure::schedule::halving::Lead;
 use nodegauge_measure::stream_rule::CacheCapacity;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Unit, clock, notice};
-use nodegauge_placement::{MemoryPolicy, Placement, PlacementRequest, RankPlace, RankPlan};
+use nodegauge_placement::{MemoryPolicy, Placement, PlacementRequest, RankPlan};
 use std::time::{Duration, Instant};
 
 /// Minimum share of the budget for the choice of loops, if the set-up took longer than planned.
@@ -93,14 +91,16 @@ impl Arrangement {
             // STREAM's rule applies to the arrays of all ranks together.
             size = ArraySize::of(elements * count, options.arrays.element, size.rule, size.notices);
         }
-        let each = |place: &RankPlace| TargetConfig {
-            places: masks(&place.placement),
-            elements,
-            policy: place.memory.clone(),
-            cache_bytes: config.cache_bytes / count,
-            ..config.clone()
-        };
-        let configs: Vec<TargetConfig> = ranks.ranks.iter().map(each).collect();
+        let mut configs: Vec<TargetConfig> = Vec::new();
+        for place in &ranks.ranks {
+            configs.push(TargetConfig {
+                places: masks(&place.placement),
+                elements,
+                policy: place.memory.clone(),
+                cache_bytes: config.cache_bytes / count,
+                ..config.clone()
+            });
+        }
         configs[0].check_pages(count)?;
         for rank in &configs {
             let alike = configs.iter().filter(|other| other.policy == rank.policy).count();
@@ -183,8 +183,10 @@ impl Arrangement {
         observer: &mut dyn Observer,
     ) -> Result<Option<ChosenLoops>, Failure> {
         let shapes = candidates(&self.options, Breadth::Likely)?;
-        let open = |kernel: &Kernel| self.options.loops.iter().all(|(known, _)| known != kernel);
-        if shapes.len() < 2 || !self.options.arrays.kernels.iter().any(open) {
+        let loops = &self.options.loops;
+        let kernels = &self.options.arrays.kernels;
+        let is_open = kernels.iter().any(|kernel| loops.iter().all(|(known, _)| known != kernel));
+        if shapes.len() < 2 || !is_open {
             return Ok(None);
         }
         observer.phase(&format!("trying {} loops for each kernel", shapes.len()));
@@ -224,9 +226,13 @@ fn whole_policy(ranks: &RankPlan) -> MemoryPolicy {
 /// CPUs, and the memory-side caches of their NUMA nodes.
 pub(crate) fn caches_in_use(site: &Site, placement: &Placement) -> CacheCapacity {
     let cpus = placement.cpus();
-    let near = |node: &&NumaNode| cpus.iter().any(|cpu| node.cpus.contains(&cpu.0));
-    let beside = site.machine.numa_nodes.iter().filter(near).filter_map(|node| node.cache_bytes);
-    site.cache_capacity(&cpus).and(Bytes(beside.sum()))
+    let mut beside = 0;
+    for node in &site.machine.numa_nodes {
+        if cpus.iter().any(|cpu| node.cpus.contains(&cpu.0)) {
+            beside += node.cache_bytes.unwrap_or(0);
+        }
+    }
+    site.cache_capacity(&cpus).and(Bytes(beside))
 }
 
 /// Returns the properties of the machine that determine the length of the arrays.
@@ -253,7 +259,10 @@ pub fn plan(
     let conditions = size_conditions(site, placement, options);
     let size = size::choose(options.arrays.size, options.arrays.element, &conditions)?;
     let shapes = candidates(options, Breadth::Likely)?;
-    let loop_of = |kernel: &Kernel| (*kernel, loop_for(*kernel, options, &shapes));
+    let mut loops = Vec::new();
+    for kernel in &options.arrays.kernels {
+        loops.push((*kernel, loop_for(*kernel, options, &shapes)));
+    }
     let config = TargetConfig {
         places: masks(placement),
         arrays: options.array_count(),
@@ -265,7 +274,7 @@ pub fn plan(
             .offset
             .map_or(ArrayLayout::Staggered, |offset| ArrayLayout::Sequential { offset }),
         policy: options.policy.clone(),
-        kernels: options.arrays.kernels.iter().map(loop_of).collect(),
+        kernels: loops,
         cache_bytes: conditions.caches.bytes().map_or(0, |caches| caches.0),
     };
     Ok((size, config))
@@ -311,10 +320,16 @@ fn loop_for(kernel: Kernel, options: &StreamOptions, shapes: &[KernelShape]) -> 
     shape
 }
 
+/// Joins the names of kernels.
+fn names(kernels: &[Kernel]) -> String {
+    kernels.iter().map(|kernel| kernel.name()).collect::<Vec<_>>().join(", ")
+}
+
 /// Returns the notice about the choice of loops: the loops, the advantage of each over the second best, and the loops
 /// that were not tried.
 pub(crate) fn chosen_notice(chosen: &ChosenLoops) -> Notice {
-    let (tried, untried) = (chosen.tried.len(), chosen.untried.len());
+    let tried = chosen.tried.len();
+    let untried = chosen.untried.len();
     let among = match (tried, untried) {
         (0, _) => "default loops, no time for a trial".to_owned(),
         (_, 0) => format!("fastest of {tried} loops in a trial"),
@@ -323,11 +338,11 @@ pub(crate) fn chosen_notice(chosen: &ChosenLoops) -> Notice {
     let mut parts = vec![format!("{among}: {}", describe(&chosen.loops))];
     let (ahead, not_told): (Vec<_>, Vec<_>) =
         chosen.leads.iter().partition(|(_, lead)| lead.is_told());
-    let names =
-        |kernels: &[Kernel]| kernels.iter().map(|k| k.name()).collect::<Vec<_>>().join(", ");
     if !ahead.is_empty() {
-        let one = |(kernel, lead): &(Kernel, Lead)| format!("{kernel} {:.2} x", lead.ratio);
-        let each: Vec<String> = ahead.iter().map(one).collect();
+        let mut each: Vec<String> = Vec::new();
+        for (kernel, lead) in ahead {
+            each.push(format!("{kernel} {:.2} x", lead.ratio));
+        }
         parts.push(format!("lead over the second best: {}", each.join(", ")));
     }
     if !not_told.is_empty() {
@@ -400,6 +415,7 @@ mod tests {
     use super::*;
     use nodegauge_machine::{SysRoot, Topology, TopologySource};
     use nodegauge_measure::record::Machine;
+    use nodegauge_measure::record::NumaNode;
     use nodegauge_placement::Bind;
 
     #[test]

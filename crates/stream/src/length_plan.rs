@@ -211,13 +211,14 @@ impl PlannedLength {
         let total = Bytes(array.0.saturating_mul(ARRAYS));
         let rule = SizeRule::Reported(conditions.caches.reported);
         let sized = ArraySize::of(wanted.elements, wanted.element, rule, Vec::new());
-        let share = |memory: Bytes| Fraction(total.as_f64() / memory.as_f64());
         Self {
             basis,
             elements: wanted.elements,
             array,
             total,
-            memory_share: conditions.available.map(share),
+            memory_share: conditions
+                .available
+                .map(|memory| Fraction(total.as_f64() / memory.as_f64())),
             times_llc: sized.times_llc,
             follows_rule: sized.follows_rule,
             seconds: None,
@@ -291,8 +292,8 @@ fn lengths(
         SizeSpec::Share(share) => share,
         _ => Fraction(USUAL_SHARE.0.min(conditions.fraction.0)),
     };
-    let of_share = |memory: Bytes| size::by_share(memory, share, ARRAYS, element);
-    let of_memory = conditions.available.map(of_share);
+    let of_memory =
+        conditions.available.map(|memory| size::by_share(memory, share, ARRAYS, element));
     found.extend(of_memory.map(|elements| (LengthBasis::Share(share), elements)));
     if !matches!(spec, SizeSpec::Share(_)) {
         found.extend(given.map(|elements| (LengthBasis::Given(spec), elements)));

@@ -36,28 +36,25 @@ pub fn saved(site: &Site, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Opti
 /// Returns a note about the fastest mix other than Triad's, if the median of that mix is above the 95th percentile of
 /// Triad's samples in the same regime. Both figures must be valid.
 pub(crate) fn notice(run: &[Measurement], saved: Option<&SavedMixes>) -> Option<Notice> {
-    let good = |m: &&Measurement| m.value.is_some() && m.validity.status == Status::Valid;
-    let triad = run.iter().filter(good).find(|m| m.name == Kernel::Triad.name())?;
+    let triad = run.iter().find(|m| is_good(m) && m.name == Kernel::Triad.name())?;
     let of_triad = triad.summary.as_ref()?;
     let own_mix = mix_of(Kernel::Triad);
-    let trip = |m: &Measurement| m.read_key::<shared::round_trip_s>();
-    let alike = |m: &&Measurement| match (trip(m), trip(triad)) {
-        (Some(one), Some(other)) => regime::same(one, other),
-        _ => true,
-    };
-    let own = run.iter().filter(good).filter_map(|m| {
-        let kernel: Kernel = m.name.parse().ok()?;
-        let named = format!("{kernel}, {}", mix_of(kernel));
-        (mix_of(kernel) != own_mix && counts_all(m, kernel)).then_some((m, named, "this run"))
-    });
-    let before = saved.iter().flat_map(|saved| {
-        let other = |m: &&Measurement| mix_name(m) != own_mix;
-        let named = |m| (m, mix_name(m).to_owned(), saved.from.as_str());
-        saved.measurements.iter().filter(good).filter(alike).filter(other).map(named)
-    });
-    let median = |m: &Measurement| m.summary.as_ref().map_or(f64::NAN, |summary| summary.median);
-    let (most, mix, from) = own
-        .chain(before)
+    let mut others: Vec<(&Measurement, String, &str)> = Vec::new();
+    for m in run.iter().filter(|m| is_good(m)) {
+        let Ok(kernel) = m.name.parse::<Kernel>() else { continue };
+        if mix_of(kernel) != own_mix && counts_all(m, kernel) {
+            others.push((m, format!("{kernel}, {}", mix_of(kernel)), "this run"));
+        }
+    }
+    if let Some(saved) = saved {
+        for m in saved.measurements.iter().filter(|m| is_good(m) && is_alike(m, triad)) {
+            if mix_name(m) != own_mix {
+                others.push((m, mix_name(m).to_owned(), &saved.from));
+            }
+        }
+    }
+    let (most, mix, from) = others
+        .into_iter()
         .filter(|(m, ..)| median(m) > of_triad.p95)
         .max_by(|(x, ..), (y, ..)| median(x).total_cmp(&median(y)))?;
     let text = format!(
@@ -67,6 +64,23 @@ pub(crate) fn notice(run: &[Measurement], saved: Option<&SavedMixes>) -> Option<
         median(most) / of_triad.median,
     );
     Some(Notice::new(NoticeId::Method, GAUGE, text))
+}
+
+fn is_good(m: &Measurement) -> bool {
+    m.value.is_some() && m.validity.status == Status::Valid
+}
+
+/// True unless two figures belong to different regimes.
+fn is_alike(m: &Measurement, other: &Measurement) -> bool {
+    let trips = [m, other].map(|of| of.read_key::<shared::round_trip_s>());
+    match trips {
+        [Some(one), Some(two)] => regime::same(one, two),
+        _ => true,
+    }
+}
+
+fn median(m: &Measurement) -> f64 {
+    m.summary.as_ref().map_or(f64::NAN, |summary| summary.median)
 }
 
 /// Returns the numbers of arrays that a kernel reads and writes, e.g. `2:1`.

@@ -145,7 +145,8 @@ impl StreamPoint {
     /// # Errors
     /// Fails if a thread of the team fails.
     pub fn run_alone(&mut self, i: usize) -> Result<(), ArenaError> {
-        let (arrays, each) = (&self.arrays, &self.loops[i]);
+        let arrays = &self.arrays;
+        let each = &self.loops[i];
         let sums = self.team.map(|member| {
             let args = arrays.share(share_of(member));
             // SAFETY: this processor supports the loop, and no other thread accesses the share.
@@ -185,12 +186,15 @@ impl StreamPoint {
         gate: Gate<'_>,
         part: Option<ArrayShare>,
     ) -> Result<(Sample, Spans, Vec<f64>), ArenaError> {
-        let (arrays, loops) = (&self.arrays, &self.loops);
+        let arrays = &self.arrays;
+        let loops = &self.loops;
         let (sample, timed) = self.team.sample(&self.shared_lines, |member, laps| {
             run(member, laps, arrays, part, loops, gate)
         })?;
-        let sum = |i: usize| timed.made.iter().map(|sums| sums[i]).sum();
-        let sums = (0..loops.len()).map(sum).collect();
+        let mut sums = Vec::new();
+        for i in 0..loops.len() {
+            sums.push(timed.made.iter().map(|of_thread| of_thread[i]).sum());
+        }
         Ok((sample, timed.spans, sums))
     }
 
@@ -248,7 +252,8 @@ impl Target for StreamPoint {
     fn set_loops(&mut self, loops: Vec<Loop>) -> Result<(), ArenaError> {
         let element = self.config.element;
         if let Some(other) = loops.iter().find(|other| other.element() != element) {
-            let (kernel, made_for) = (other.kernel(), other.element());
+            let kernel = other.kernel();
+            let made_for = other.element();
             return Err(ArenaError::Loops(Failure::missing(format!(
                 "a {kernel} kernel for {made_for} cannot run on arrays of {element}"
             ))));
@@ -274,7 +279,8 @@ impl Target for StreamPoint {
         if self.parts.last.is_some() {
             return Ok(());
         }
-        let (values, arrays) = (&self.values, &self.arrays);
+        let values = &self.values;
+        let arrays = &self.arrays;
         let base = arrays.ranges()[0].0;
         let outcomes = self.team.map(|member| {
             let args = arrays.share(share_of(member));
@@ -364,8 +370,8 @@ fn share_of(member: &Member<'_>) -> ArrayShare {
 /// # Errors
 /// Fails if a loop uses such an array.
 fn check_arrays(loops: &[Loop], arrays: usize) -> Result<(), ArenaError> {
-    let needs_more = |each: &&Loop| kernels::arrays_of([each.kernel()]) > arrays;
-    let Some(each) = loops.iter().find(needs_more) else { return Ok(()) };
+    let more = loops.iter().find(|each| kernels::arrays_of([each.kernel()]) > arrays);
+    let Some(each) = more else { return Ok(()) };
     Err(ArenaError::Loops(Failure::missing(format!(
         "a {} kernel needs more than {arrays} arrays",
         each.kernel()

@@ -61,7 +61,8 @@ impl<'a> StreamEvidence<'a> {
     ) -> Self {
         let places = seen.affinity.iter().map(|of| of.cpus.iter().map(|cpu| cpu.0).collect());
         let known = site.round_trips.between(&places.collect::<Vec<Vec<u32>>>());
-        let (sorted, clock) = (samples::sort_beside(samples, &known), clock::quality());
+        let sorted = samples::sort_beside(samples, &known);
+        let clock = clock::quality();
         Self {
             site,
             arrangement,
@@ -355,7 +356,8 @@ fn common_validity(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> Validity
         .and_then(|check| check.doubt())
         .into_iter()
         .for_each(|doubt| validity.suspect(doubt));
-    let (asked, got) = (evidence.target.config().pages, evidence.seen.pages.as_ref());
+    let asked = evidence.target.config().pages;
+    let got = evidence.seen.pages.as_ref();
     if let Some(doubt) = got.and_then(|got| small_pages(asked, got, "arrays")) {
         validity.suspect(doubt);
     }

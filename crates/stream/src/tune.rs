@@ -153,7 +153,8 @@ impl TunePlan {
         observer.check_interrupt()?;
         let setting_up = limits.elapsed();
         let mut search = Search { points, passes: 0, measured: 0, disturbed: 0 };
-        let (tried, all) = (search.points.len(), space.setups.len());
+        let tried = search.points.len();
+        let all = space.setups.len();
 
         observer.phase(&format!("measuring {tried} teams and pages"));
         let mut entries = search.first_entries(space);
@@ -175,7 +176,8 @@ impl TunePlan {
 
         let mut finalists: Vec<Entry> = Vec::new();
         for (done, i) in best.iter().enumerate() {
-            let (setup, stores) = (entries[*i].setup, entries[*i].stores());
+            let setup = entries[*i].setup;
+            let stores = entries[*i].stores();
             // Setups with the same kind of store use the same loops.
             let known = best[..done].iter().position(|other| entries[*other].stores() == stores);
             let loops = match known {
@@ -220,12 +222,12 @@ impl TunePlan {
             gain.validity.suspect(format!("only {tried} of {all} teams and pages were tried"));
         }
         if search.disturbed > search.measured / 2 {
-            let (disturbed, measured) = (search.disturbed, search.measured);
-            let part = PASSES.part(disturbed, measured);
+            let part = PASSES.part(search.disturbed, search.measured);
             gain.validity.suspect(format!("{part} disturbed"));
         }
         outcome.measurements.push(gain);
-        let (team, loops) = (team_in_words(setup), arrangement::describe(&winner.loops));
+        let team = team_in_words(setup);
+        let loops = arrangement::describe(&winner.loops);
         let text = format!("tuned: {team} on {} pages; {loops}", setup.pages);
         outcome.notices.push(Notice::new(NoticeId::Chosen, GAUGE, text));
         let target = search.points.remove(&winner.setup);
@@ -298,21 +300,20 @@ struct Search {
 impl Search {
     /// Returns an entry for each setup and each kind of store, with the presumably best loop.
     fn first_entries(&self, space: &Space) -> Vec<Entry> {
-        let entry = |setup: usize, point: &dyn Target, guess: KernelShape| {
+        let mut entries = Vec::new();
+        for (setup, point) in &self.points {
             let config = point.config();
-            let loop_for = |(kernel, _): &(Kernel, KernelShape)| {
-                let loops = tuner::loops(*kernel, config.element, &[guess]);
-                (*kernel, loops.first().copied().unwrap_or(guess))
-            };
-            let loops = config.kernels.iter().map(loop_for).collect();
-            Entry { setup, loops, samples: Vec::new(), stage: "placements" }
-        };
-        let setups = self.points.iter();
-        setups
-            .flat_map(|(i, point)| {
-                space.guesses().into_iter().map(move |guess| entry(*i, &**point, guess))
-            })
-            .collect()
+            for guess in space.guesses() {
+                let mut loops = Vec::new();
+                for (kernel, _) in &config.kernels {
+                    let best = tuner::loops(*kernel, config.element, &[guess]).first().copied();
+                    loops.push((*kernel, best.unwrap_or(guess)));
+                }
+                let setup = *setup;
+                entries.push(Entry { setup, loops, samples: Vec::new(), stage: "placements" });
+            }
+        }
+        entries
     }
 
     /// Measures entries alternately under `rules`. The first round is always completed. Returns the remaining entries,
@@ -437,10 +438,16 @@ fn team_in_words(setup: &TeamSetup) -> String {
 fn rates(samples: &[(f64, f64)]) -> Vec<f64> {
     let trips: Vec<f64> = samples.iter().map(|(_, trip)| *trip).collect();
     let regimes = regime::regimes(&trips);
-    let members = |r: &regime::Regime| trips.iter().filter(|trip| r.contains(**trip)).count();
-    let most = regimes.iter().max_by_key(|r| members(r));
-    let counts = |trip: f64| most.is_none_or(|r| trip.is_nan() || r.contains(trip));
-    samples.iter().filter(|(_, trip)| counts(*trip)).map(|(rate, _)| *rate).collect()
+    let most = regimes
+        .iter()
+        .max_by_key(|regime| trips.iter().filter(|trip| regime.contains(**trip)).count());
+    let mut rates = Vec::new();
+    for (rate, trip) in samples {
+        if most.is_none_or(|regime| trip.is_nan() || regime.contains(*trip)) {
+            rates.push(*rate);
+        }
+    }
+    rates
 }
 
 /// Returns the median rate in the most frequent regime, B/s.
@@ -471,7 +478,8 @@ fn measurement(entry: &Entry, setup: &TeamSetup, options: &StreamOptions) -> Opt
 
 /// Returns the gain of the choice over one thread per core on default pages; both rates are from the final stage.
 fn worth(winner: &Entry, plain: &Entry, choice: &Choice, passes: usize) -> Measurement {
-    let (from, to) = (middle(&plain.samples), middle(&winner.samples));
+    let from = middle(&plain.samples);
+    let to = middle(&winner.samples);
     let config = TuneConfig {
         choice: Some(choice.to_config()),
         from: Some(BytesPerSec(from)),

@@ -89,8 +89,10 @@ pub fn candidates(constraints: Constraints, breadth: Breadth) -> Vec<KernelShape
     };
     let mut shapes = Vec::new();
     for (i, isa) in isas.iter().copied().enumerate() {
-        let possible = |s: &&Stores| **s == Stores::Regular || isa.has_nontemporal();
-        for kind in stores.iter().filter(possible).copied() {
+        for kind in stores.iter().copied() {
+            if kind == Stores::NonTemporal && !isa.has_nontemporal() {
+                continue;
+            }
             let mut add = |unroll, prefetch, side_by_side| {
                 shapes.push(KernelShape { isa, stores: kind, unroll, side_by_side, prefetch });
             };
@@ -115,15 +117,11 @@ pub fn candidates(constraints: Constraints, breadth: Breadth) -> Vec<KernelShape
     }
     // The presumably best loops come first, and the kinds of store alternate, because a short search tries only the
     // first candidates.
-    let guess = |shape: &KernelShape| {
-        let walk = (shape.side_by_side.pages(), shape.unroll);
-        [(1, 4), (4, 1), (8, 1), (1, 1), (1, 8)].iter().position(|known| *known == walk)
-    };
     shapes.sort_by_key(|shape| {
         (
             shape.prefetch != Prefetch::Off,
             isas.iter().position(|isa| *isa == shape.isa),
-            guess(shape).unwrap_or(usize::MAX),
+            likelihood(shape),
             shape.stores == Stores::Regular,
         )
     });
@@ -309,12 +307,11 @@ impl ChosenLoops {
         let tried: Vec<KernelShape> = group.measured().into_iter().copied().collect();
         let untried: Vec<KernelShape> =
             all.into_iter().filter(|shape| !tried.contains(shape)).collect();
-        let streams = |shape: &&KernelShape| shape.stores == Stores::NonTemporal;
         let halving = alone.unwrap_or(group);
         let leader = *halving.leader();
         let passed_over = kernel.spec().write_allocates() && leader.stores == Stores::Regular;
-        let first = untried.iter().find(streams).filter(|_| passed_over);
-        match first.map(|next| tried.iter().find(streams).unwrap_or(next)) {
+        let first = untried.iter().find(|shape| streams(shape)).filter(|_| passed_over);
+        match first.map(|next| tried.iter().find(|shape| streams(shape)).unwrap_or(next)) {
             Some(best) => {
                 self.loops.push((kernel, *best));
                 self.by_default.push(kernel);
@@ -401,16 +398,16 @@ impl Candidates for Search<'_> {
         self.target.reshape(loops)?;
         self.settle(dirty)?;
         self.turns_left = self.turns_left.saturating_sub(1);
-        let disturbed = |sample: &Sample| {
-            !sample.is_clean() || !regime::same(sample.round_trips.0, sample.round_trips.1)
-        };
-        let sample = schedule::undisturbed(TRIES, disturbed, || {
+        let sample = schedule::undisturbed(TRIES, is_disturbed, || {
             self.passes += 1;
             self.parts.run_next(self.target)
         })?;
         let round_trip = sample.round_trips.1;
-        let rate = |seconds: &f64| TurnRate { rate: 1.0 / seconds, round_trip };
-        Ok(sample.seconds.iter().map(rate).collect())
+        let mut rates = Vec::new();
+        for seconds in &sample.seconds {
+            rates.push(TurnRate { rate: 1.0 / seconds, round_trip });
+        }
+        Ok(rates)
     }
 
     fn must_end(&mut self) -> bool {
@@ -437,6 +434,23 @@ pub(crate) fn loops(kernel: Kernel, element: Element, shapes: &[KernelShape]) ->
         }
     }
     loops
+}
+
+/// Returns the place of a walk over the arrays among the presumably best ones; others are the last.
+fn likelihood(shape: &KernelShape) -> usize {
+    let walk = (shape.side_by_side.pages(), shape.unroll);
+    let likely = [(1, 4), (4, 1), (8, 1), (1, 1), (1, 8)];
+    likely.iter().position(|known| *known == walk).unwrap_or(usize::MAX)
+}
+
+/// True for a loop with non-temporal stores.
+fn streams(shape: &KernelShape) -> bool {
+    shape.stores == Stores::NonTemporal
+}
+
+/// True for a pass with interference, or one during which the regime changed.
+fn is_disturbed(sample: &Sample) -> bool {
+    !sample.is_clean() || !regime::same(sample.round_trips.0, sample.round_trips.1)
 }
 
 #[cfg(test)]

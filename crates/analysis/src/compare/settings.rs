@@ -1,7 +1,7 @@
 //! Differences between settings: labels, machine, kernel, build, and the configuration of the measurements. A value
 //! that is unknown for A or for B is not a difference.
 
-use super::{TURNS, distinct, pairing};
+use super::{COMPARED, TURNS, distinct, pairing};
 use crate::identity::Numbered;
 use nodegauge_measure::keys::{Registry, Role, scalar};
 use nodegauge_measure::record::{Device, Finding, Machine, Record, Severity};
@@ -219,7 +219,7 @@ pub(super) fn differences(
     };
     let all = || sides.iter().copied().flatten();
     let mut labels: Vec<&String> = all().flat_map(|run| run.labels.keys()).collect();
-    labels.retain(|label| *label != TURNS);
+    labels.retain(|label| *label != TURNS && *label != COMPARED);
     labels.sort();
     labels.dedup();
     for key in labels {

@@ -120,7 +120,11 @@ pub fn of_several(all: &[(String, &Measurement)], what: &str, quoted: Quoted) ->
 
 /// Returns the speed of b divided by the speed of a, with the 95 % confidence interval if there are enough
 /// samples.
-fn in_one_run(a: &Measurement, b: &Measurement, quoted: Quoted) -> Option<(f64, Option<[f64; 2]>)> {
+pub fn in_one_run(
+    a: &Measurement,
+    b: &Measurement,
+    quoted: Quoted,
+) -> Option<(f64, Option<[f64; 2]>)> {
     let better = a.unit.direction().filter(|_| a.unit == b.unit)?;
     a.value.zip(b.value)?;
     let speed = |x: f64| if better == Better::Lower { x.recip() } else { x };

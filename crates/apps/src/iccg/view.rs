@@ -11,6 +11,7 @@ use nodegauge_analysis::conclusion;
 use nodegauge_analysis::ratio::closing::of_several;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::sentence::{capital, quotable, quoted, superlative};
+use nodegauge_gauge::view::sweep::{Rounds, SweptRow, SweptRows};
 use nodegauge_gauge::view::{
     BarSeries, Bars, Block, Chart, ChartSeries, Column, Drawing, Picture, Scale, Section, Step,
     Steps, Table, TableCell, summary,
@@ -98,6 +99,13 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     };
     if all.len() == 1 {
         return Some(takes("The solution"));
+    }
+    let mut rows = Vec::new();
+    for (figure, of) in all.iter().filter(|(_, of)| of.sweep.is_some()) {
+        rows.push(SweptRow { name: workers(of), figure, rounds: Rounds::Unpaired });
+    }
+    if let Some(verdict) = SweptRows::new(rows, m.quoted).headline() {
+        return Some(capital(&format!("{verdict}; {}", takes("the shortest solution"))));
     }
     let text = superlative(
         "which workers are the fastest",

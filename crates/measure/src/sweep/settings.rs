@@ -123,7 +123,7 @@ macro_rules! settings {
                     $(Self::$Variant(of_axis) => {
                         let $options = options;
                         let $value = of_axis;
-                        $set;
+                        $set
                     })*
                 }
             }

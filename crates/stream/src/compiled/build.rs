@@ -43,8 +43,8 @@ pub struct CompiledKernels {
 impl CompiledKernels {
     /// Returns the loops that passed the test, in the order of the requested kernels.
     pub fn loops(&self) -> Vec<Loop> {
-        let good = |made: &Made| made.outcome.as_ref().ok().cloned();
-        self.kernels.iter().filter_map(good).map(Loop::Compiled).collect()
+        let good = self.kernels.iter().filter_map(|made| made.outcome.as_ref().ok().cloned());
+        good.map(Loop::Compiled).collect()
     }
 
     /// Returns the reason why the compilation failed; `None` if it succeeded.
@@ -60,14 +60,16 @@ impl CompiledKernels {
         mut measured: Vec<Measurement>,
         wrong: Option<&str>,
     ) -> Vec<Measurement> {
-        let of = |made: &Made| {
-            if let Some(i) = measured.iter().position(|m| m.name == made.kernel.name()) {
-                return Some(measured.remove(i));
+        let mut all = Vec::new();
+        for made in &self.kernels {
+            let name = made.kernel.name();
+            if let Some(i) = measured.iter().position(|m| m.name == name) {
+                all.push(measured.remove(i));
+            } else if let Some(why) = made.outcome.as_ref().err().map(String::as_str).or(wrong) {
+                all.push(result::missing(&self.compiler, made.kernel, why));
             }
-            let why = made.outcome.as_ref().err().map(String::as_str).or(wrong)?;
-            Some(result::missing(&self.compiler, made.kernel, why))
-        };
-        self.kernels.iter().filter_map(of).collect()
+        }
+        all
     }
 }
 
@@ -227,8 +229,11 @@ impl<'a> KernelBuilder<'a> {
             (SelfTest::Passed, None) => Err("the shared object was not loaded".to_owned()),
             (SelfTest::Failed(why) | SelfTest::Hung(why), _) => Err(why),
         };
-        let made = |(kernel, tested)| Made { kernel, outcome: outcome(kernel, tested) };
-        Ok(tried.into_iter().map(made).collect())
+        let mut made = Vec::new();
+        for (kernel, tested) in tried {
+            made.push(Made { kernel, outcome: outcome(kernel, tested) });
+        }
+        Ok(made)
     }
 
     /// Tests a kernel in a separate process.

@@ -47,8 +47,9 @@ impl CompilerChoice {
     /// Fails if it does.
     pub fn check_macros(&self) -> Result<(), Failure> {
         let Self::Command(command) = self else { return Ok(()) };
-        let is_defined = |(name, _): &&(&str, &str)| command.defined(name).is_some();
-        let Some((name, option)) = MACROS_OF_OPTIONS.iter().find(is_defined) else { return Ok(()) };
+        let mut macros = MACROS_OF_OPTIONS.iter();
+        let defined = macros.find(|(name, _)| command.defined(name).is_some());
+        let Some((name, option)) = defined else { return Ok(()) };
         Err(Failure::usage(format!("--compiler '{command}': macro {name} has no effect here"))
             .hint(format!("use {option}, or compile stream.c with --standard")))
     }
@@ -83,8 +84,8 @@ impl ChosenCompiler {
             && command.defined(PAGES).is_none()
         {
             let several = pages.iter().filter_map(|pages| pages.several());
-            let with = |count| command.with([format!("-D{PAGES}={count}")]);
-            let more = several.map(|count| CompilerChoice::Command(with(count)));
+            let more = several
+                .map(|count| CompilerChoice::Command(command.with([format!("-D{PAGES}={count}")])));
             let more: Vec<CompilerChoice> = more.collect();
             all.extend(more.into_iter().map(|choice| Self { choice, preset: false }));
         }

@@ -31,10 +31,11 @@ impl PlannedRate {
 
     /// Returns the predicted time of all passes.
     pub(super) fn seconds(&self, wanted: &Wanted) -> Seconds {
-        let of_kernel = |(kernel, rate): &(Kernel, f64)| {
-            (kernel.counted(wanted.element) * wanted.elements) as f64 / rate
-        };
-        Seconds(wanted.ntimes as f64 * self.rates.iter().map(of_kernel).sum::<f64>())
+        let mut pass = 0.0;
+        for (kernel, rate) in &self.rates {
+            pass += (kernel.counted(wanted.element) * wanted.elements) as f64 / rate;
+        }
+        Seconds(wanted.ntimes as f64 * pass)
     }
 
     /// Returns the rate of Triad.
@@ -83,11 +84,11 @@ fn saved(
             && m.read_key::<shared::threads>() == Some(u64::from(threads))
     };
     let figures: Vec<&Measurement> = record.measurements.iter().filter(fits).collect();
-    let best = |kernel: &Kernel| {
+    let mut rates = Vec::new();
+    for kernel in STREAM {
         let of_kernel = figures.iter().filter(|m| m.name == kernel.name());
-        Some((*kernel, of_kernel.filter_map(|m| m.value).reduce(f64::max)?))
-    };
-    let rates = STREAM.iter().map(best).collect::<Option<Vec<_>>>()?;
+        rates.push((kernel, of_kernel.filter_map(|m| m.value).reduce(f64::max)?));
+    }
     Some(PlannedRate { rates, basis: format!("saved {}", record.started), is_bound: false }.named())
 }
 
@@ -102,8 +103,7 @@ fn published(site: &Site, threads: u32, theoretical: Option<&Figure>) -> Option<
     };
     let mut figures = node.measurements("nearest");
     if node.is_sweep() {
-        let is_row = |m: &Measurement| m.read_key::<shared::threads>() == Some(u64::from(threads));
-        figures.retain(is_row);
+        figures.retain(|m| m.read_key::<shared::threads>() == Some(u64::from(threads)));
     }
     let of_kernel = |kernel: &Kernel| {
         let found = figures.iter().find(|m| m.name == kernel.name());

@@ -60,11 +60,10 @@ impl RanksPoint {
             expected,
             seen,
         };
-        let request = |rank: usize| Request::Prepare {
+        coordinator.borrow_mut().ask(point.configs.len(), |rank| Request::Prepare {
             point: number,
             config: Box::new(point.configs[rank].clone()),
-        };
-        coordinator.borrow_mut().ask(point.configs.len(), request)?;
+        })?;
         point.seen()?;
         Ok(point)
     }
@@ -105,15 +104,14 @@ impl Target for RanksPoint {
 
     /// Sets the loops, which must be native; compiled loops are not loaded in the ranks.
     fn set_loops(&mut self, loops: Vec<Loop>) -> Result<(), ArenaError> {
-        let native = |each: &Loop| match each {
-            Loop::Native(variant) => Some((variant.kernel(), variant.shape())),
-            Loop::Compiled(_) | Loop::Memcpy(_) => None,
-        };
-        let kernels: Option<Vec<(Kernel, KernelShape)>> = loops.iter().map(native).collect();
-        match kernels {
-            Some(kernels) => self.reshape(kernels),
-            None => Err(Failure::missing("ranks cannot run compiled loops").into()),
+        let mut kernels: Vec<(Kernel, KernelShape)> = Vec::new();
+        for each in &loops {
+            let Loop::Native(variant) = each else {
+                return Err(Failure::missing("ranks cannot run compiled loops").into());
+            };
+            kernels.push((variant.kernel(), variant.shape()));
         }
+        self.reshape(kernels)
     }
 
     fn pass(&mut self) -> Result<Sample, ArenaError> {
@@ -183,7 +181,10 @@ impl RanksPoint {
             let unchecked = self.configs[rank].too_few_pages(part.pages.as_ref());
             RankSeen { config, policy, expected: self.expected[rank].clone(), unchecked }
         };
-        let array = |i: usize| mean(&parts.iter().map(|part| &part.nodes[i]).collect::<Vec<_>>());
+        let mut nodes = Vec::new();
+        for i in 0..self.configs[0].arrays {
+            nodes.push(mean(&parts.iter().map(|part| &part.nodes[i]).collect::<Vec<_>>()));
+        }
         let wrong = parts.iter().enumerate().find_map(|(number, part)| {
             part.wrong.as_ref().map(|wrong| format!("rank {number}: {wrong}"))
         });
@@ -192,7 +193,7 @@ impl RanksPoint {
             pages: mean(&parts.iter().map(|part| &part.pages).collect::<Vec<_>>()),
             // The field `ranks` contains the nodes of each rank's pages.
             shares: Vec::new(),
-            nodes: (0..self.configs[0].arrays).map(array).collect(),
+            nodes,
             wrong,
             checks: parts.iter().map(|part| part.checks).min().unwrap_or(0),
             ranks: parts.iter().enumerate().map(rank).collect(),

@@ -92,8 +92,7 @@ impl Rank {
         };
         let (sample, spans) = passed?;
         let after = latency(point)?;
-        let known = |trip: f64| Some(trip).filter(|trip| trip.is_finite());
-        let own = (known(sample.round_trips.0), known(sample.round_trips.1));
+        let own = (finite(sample.round_trips.0), finite(sample.round_trips.1));
         Ok(Response::Passed(Passed {
             spans,
             round_trips: (before.or(own.0), after.or(own.1)),
@@ -101,4 +100,9 @@ impl Rank {
             part_causes: sample.part_causes,
         }))
     }
+}
+
+/// Returns a round trip if it was measured.
+fn finite(trip: f64) -> Option<f64> {
+    Some(trip).filter(|trip| trip.is_finite())
 }

@@ -25,17 +25,18 @@ pub(crate) fn describe(evidence: &StreamEvidence<'_>, i: usize, config: &mut Str
     let bytes = (asked.kernels[i].0.counted(asked.element) * asked.elements) as f64;
     let passes =
         evidence.sorted.headline().map(|group| group.counted(i).to_vec()).unwrap_or_default();
-    let rank = |rank: &RankSeen| {
-        let own = |pass: &usize| evidence.samples[*pass].each.get(rank.config.rank as usize);
-        let rates: Vec<f64> =
-            passes.iter().filter_map(own).map(|seconds| bytes / seconds[i]).collect();
+    let mut ranks = Vec::new();
+    for rank in seen {
+        let number = rank.config.rank as usize;
+        let own = passes.iter().filter_map(|pass| evidence.samples[*pass].each.get(number));
+        let rates: Vec<f64> = own.map(|seconds| bytes / seconds[i]).collect();
         let summary = Summary::of(&rates, Better::Higher);
         let (best, median) = summary.map(|summary| (summary.best, summary.median)).unzip();
-        RankConfig { best, median, ..rank.config.clone() }
-    };
+        ranks.push(RankConfig { best, median, ..rank.config.clone() });
+    }
     config.processes = Some(seen.len() as u64);
     config.threads_per_rank = Some(asked.places.len() as u64);
-    config.ranks = Some(seen.iter().map(rank).collect());
+    config.ranks = Some(ranks);
 }
 
 /// Compares the pages of each rank with the rank's own request. `together` has the nodes of the pages of all ranks.
@@ -68,7 +69,8 @@ fn asked(ranks: &[RankSeen]) -> String {
 
 /// Returns the share of a rank's pages that are where its policy requires them; `None` if this cannot be judged.
 fn held(rank: &RankSeen) -> Option<Fraction> {
-    let (expected, got) = (rank.expected.as_ref()?, rank.config.memory_got.as_ref()?);
+    let expected = rank.expected.as_ref()?;
+    let got = rank.config.memory_got.as_ref()?;
     match rank.policy {
         _ if rank.unchecked.is_some() => None,
         MemoryPolicy::Interleave(_) => Some(location::evenness(got, expected)),
@@ -97,14 +99,17 @@ fn ranks_in_words(numbers: &[u32]) -> String {
 /// Returns the reasons why figures are suspect because pages of ranks are not on the requested nodes.
 pub(crate) fn doubts(ranks: &[RankSeen]) -> Vec<String> {
     let doubts = ranks.iter().filter_map(|rank| Some((doubt(rank)?, rank.config.rank)));
-    let words = |(doubt, numbers): (String, Vec<u32>)| {
-        format!("pages are not on the requested nodes: {}: {doubt}", ranks_in_words(&numbers))
-    };
-    grouped(doubts).into_iter().map(words).collect()
+    let mut words = Vec::new();
+    for (doubt, numbers) in grouped(doubts) {
+        let which = ranks_in_words(&numbers);
+        words.push(format!("pages are not on the requested nodes: {which}: {doubt}"));
+    }
+    words
 }
 
 fn doubt(rank: &RankSeen) -> Option<String> {
-    let (expected, got) = (rank.expected.as_ref()?, rank.config.memory_got.as_ref()?);
+    let expected = rank.expected.as_ref()?;
+    let got = rank.config.memory_got.as_ref()?;
     let on = |node: &u32| got.get(node).copied().unwrap_or_default().0;
     let there: f64 = expected.iter().map(on).sum();
     let nodes = number_ranges(expected.iter().copied());
@@ -113,10 +118,10 @@ fn doubt(rank: &RankSeen) -> Option<String> {
         return Some(format!("{astray} of the pages are not on node {nodes}"));
     }
     let even = 1.0 / expected.len() as f64;
-    let uneven = |node: &&u32| (on(node) - even).abs() > UNEVEN;
     let interleaved =
         matches!(rank.policy, MemoryPolicy::Interleave(_)) && rank.unchecked.is_none();
-    let node = expected.iter().find(uneven).filter(|_| interleaved)?;
+    let node =
+        expected.iter().find(|node| (on(node) - even).abs() > UNEVEN).filter(|_| interleaved)?;
     let share = Fraction(on(node)).in_whole_percent();
     Some(format!("node {node} has {share} of pages interleaved over {nodes}"))
 }

@@ -63,25 +63,20 @@ pub(super) fn read(text: &str) -> Result<StreamTable, NotStream> {
         return Err(without_table(text));
     };
     let header = Header::read(whole.1, whole.0)?;
-    let behind = || numbered(text).skip_while(|(number, _)| *number <= header.line);
-    if let Some(error) = repeated(behind()) {
+    if let Some(error) = repeated(header.lines_behind(text)) {
         return Err(error);
     }
-    let window = behind().filter(|(_, line)| has_words(line)).take(WINDOW);
+    let window = header.lines_behind(text).filter(|(_, line)| has_words(line)).take(WINDOW);
     let found: Vec<Row<'_>> = window.filter_map(Row::of).collect();
-    let of_kernel = |kernel: &'static str| {
-        let row = found.iter().find(|row| row.kernel == kernel);
-        row.ok_or(NotStream::NoLine { kernel, line: header.line })
-    };
-    let [copy, scale, add, triad] = NAMES.map(of_kernel);
+    let [copy, scale, add, triad] = NAMES.map(|kernel| header.row_of(kernel, &found));
     let rows = [copy?, scale?, add?, triad?];
     let decimal = decimal_mark(&rows)?;
     let unended = printed::unended_line(text);
-    let one = |row: &Row<'_>| {
+    let [first, second, third, fourth] = rows.map(|row| {
         let is_unended = unended == Some(row.whole);
         row.read(decimal, header.unit, is_unended).ok_or_else(|| row.invalid())
-    };
-    let lines = [one(rows[0])?, one(rows[1])?, one(rows[2])?, one(rows[3])?];
+    });
+    let lines = [first?, second?, third?, fourth?];
     Ok(StreamTable { lines, has_best_rate: header.has_best_rate })
 }
 
@@ -143,16 +138,30 @@ impl Header {
         if columns.contains(&None) || !columns.is_sorted() {
             return Err(NotStream::OtherTable { text, line });
         }
-        let is_mark = |c: char| ",;:".contains(c);
-        let mut words_of = words.split(' ').map(|word| word.trim_matches(is_mark));
-        let is_rate = |word: &str| word == "rate";
-        let unit = words_of.by_ref().skip_while(|word| !is_rate(word)).nth(1);
+        let mut words_of = words.split(' ').map(|word| word.trim_matches([',', ';', ':']));
+        let unit = words_of.by_ref().skip_while(|word| *word != "rate").nth(1);
         let unit = UNITS.iter().find(|(name, _)| Some(*name) == unit).map(|(_, factor)| *factor);
         let Some(unit) = unit else { return Err(NotStream::Unit { text, line }) };
         if words_of.any(|word| OTHER_TIMES.contains(&word)) {
             return Err(NotStream::TimeUnit { text, line });
         }
         Ok(Self { unit, has_best_rate: words.contains("best rate"), line })
+    }
+
+    /// Returns the numbered lines behind the header.
+    fn lines_behind<'a>(&self, text: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
+        let header = self.line;
+        numbered(text).skip_while(move |(number, _)| *number <= header)
+    }
+
+    /// Returns the row of a kernel.
+    fn row_of<'r, 'a>(
+        &self,
+        kernel: &'static str,
+        found: &'r [Row<'a>],
+    ) -> Result<&'r Row<'a>, NotStream> {
+        let row = found.iter().find(|row| row.kernel == kernel);
+        row.ok_or(NotStream::NoLine { kernel, line: self.line })
     }
 }
 
@@ -173,7 +182,6 @@ impl<'a> Row<'a> {
     fn of((line, whole): (usize, &'a str)) -> Option<Self> {
         let text = whole.trim().trim_start_matches('>').trim();
         let is_piped = text.contains('|');
-        let is_edge = |c: char| c.is_whitespace() || "*`_".contains(c);
         let cells: Vec<&str> = if is_piped {
             text.trim_matches('|').split('|').map(|cell| cell.trim_matches(is_edge)).collect()
         } else {
@@ -186,8 +194,8 @@ impl<'a> Row<'a> {
             [":", rest @ ..] => (rest, true),
             all => (all, name.contains(':')),
         };
-        let starts_with_digit = |word: &&&str| word.starts_with(|c: char| c.is_ascii_digit());
-        let is_all_numbers = numbers.len() == 4 && numbers.iter().all(|n| starts_with_digit(&n));
+        let is_all_numbers = numbers.len() == 4
+            && numbers.iter().all(|word| word.starts_with(|c: char| c.is_ascii_digit()));
         let is_certain = has_colon || is_all_numbers;
         let is_row = is_certain || is_piped;
         let numbers = numbers.to_vec();
@@ -216,6 +224,11 @@ impl<'a> Row<'a> {
     fn invalid(&self) -> NotStream {
         NotStream::BadLine { text: shortened(self.whole.trim()), line: self.line }
     }
+}
+
+/// True for a character around a cell that is no part of it.
+fn is_edge(c: char) -> bool {
+    c.is_whitespace() || "*`_".contains(c)
 }
 
 /// A printed number.
@@ -247,10 +260,10 @@ fn digits(word: &str, decimal: char) -> Option<String> {
     let Some(mark) = mark else { return (!word.is_empty()).then(|| word.to_owned()) };
     let is_mark = THOUSANDS.contains(&mark) || ".,".contains(mark) && mark != decimal;
     let groups: Vec<&str> = word.split(mark).collect();
-    let is_group = |group: &&str| group.bytes().all(|byte| byte.is_ascii_digit());
+    let are_digits = groups.iter().all(|group| group.bytes().all(|byte| byte.is_ascii_digit()));
     let first = groups.first().map_or(0, |group| group.len());
     let are_whole = groups.iter().skip(1).all(|group| group.len() == 3);
-    let is_sound = is_mark && (1..=3).contains(&first) && are_whole && groups.iter().all(is_group);
+    let is_sound = is_mark && (1..=3).contains(&first) && are_whole && are_digits;
     is_sound.then(|| groups.concat())
 }
 
@@ -261,28 +274,29 @@ pub(super) fn count(word: &str) -> Option<u64> {
 
 /// Returns the mark of decimals in a table: a point, or a comma if the numbers prove it.
 fn decimal_mark(rows: &[&Row<'_>; 4]) -> Result<char, NotStream> {
-    let words = || rows.iter().flat_map(|row| row.numbers.iter().map(|word| (row.line, *word)));
-    let ambiguous =
-        |(line, word): (usize, &str)| NotStream::Ambiguous { text: shortened(word), line };
     let mut proven: Option<char> = None;
-    for (line, word) in words() {
-        let Some(mark) = proven_mark(word) else { continue };
-        if proven.is_some_and(|other| other != mark) {
-            return Err(ambiguous((line, word)));
+    let mut with_comma: Option<NotStream> = None;
+    for row in rows {
+        for word in &row.numbers {
+            let ambiguous = NotStream::Ambiguous { text: shortened(word), line: row.line };
+            match proven_mark(word) {
+                Some(mark) if proven.is_some_and(|other| other != mark) => return Err(ambiguous),
+                Some(mark) => proven = Some(mark),
+                None if word.contains(',') && with_comma.is_none() => with_comma = Some(ambiguous),
+                None => {}
+            }
         }
-        proven = Some(mark);
     }
-    match (proven, words().find(|(_, word)| word.contains(','))) {
+    match (proven, with_comma) {
         (Some(mark), _) => Ok(mark),
         (None, None) => Ok('.'),
-        (None, Some(word)) => Err(ambiguous(word)),
+        (None, Some(ambiguous)) => Err(ambiguous),
     }
 }
 
 /// Returns the mark of decimals that a number proves. `12.345` proves none, because its mark may be that of thousands.
 fn proven_mark(word: &str) -> Option<char> {
-    let is_mark = |c: char| c == '.' || c == ',';
-    let last = word.chars().rev().find(|c| is_mark(*c))?;
+    let last = word.chars().rev().find(|c| ".,".contains(*c))?;
     let other = if last == '.' { ',' } else { '.' };
     if word.contains(other) {
         return Some(last);

@@ -8,8 +8,9 @@ use crate::kernels::{Kernel, Loop};
 use crate::result;
 use nodegauge_analysis::conclusion;
 use nodegauge_gauge::series::Series;
+use nodegauge_machine::Topology;
 use nodegauge_machine::topology::HardwareThread;
-use nodegauge_machine::{CpuId, Topology};
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::samples;
 use nodegauge_measure::samples::Sample;
@@ -49,11 +50,10 @@ struct Row {
 impl Row {
     /// Returns the value of a cell on the axis, e.g. `1 thread`, `4 ranks`.
     fn count(&self, cell: &SweepCell) -> String {
-        let (count, noun) = match &cell.arrangement.ranks {
-            Some(plan) if self.of_ranks => (plan.ranks.len(), "rank"),
-            _ => (cell.arrangement.placement.threads.len(), "thread"),
-        };
-        format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+        match &cell.arrangement.ranks {
+            Some(plan) if self.of_ranks => counted(plan.ranks.len(), "rank"),
+            _ => counted(cell.threads(), "thread"),
+        }
     }
 }
 
@@ -69,15 +69,12 @@ impl Trends<'_> {
         let mut notices = Vec::new();
         for row in rows(self.cells) {
             for three in row.cells.windows(3) {
-                let rates = |turns: &Schedule, targets: &[MeasuredTarget]| {
-                    let rate = |i: &usize| typical(&targets[*i], &turns.samples[*i]);
-                    is_dip(rate(&three[0]), rate(&three[1]), rate(&three[2]))
-                };
                 let is_lost = three.iter().any(|cell| series.lost(*cell).is_some());
-                if series.has_ended() || is_lost || !rates(&series.schedule, candidates) {
+                if series.has_ended() || is_lost || !has_dip(three, &series.schedule, candidates) {
                     continue;
                 }
-                let (name, count) = (&row.name, row.count(&self.cells[three[1]]));
+                let name = &row.name;
+                let count = row.count(&self.cells[three[1]]);
                 let round = three.iter().filter_map(|i| series.schedule.samples[*i].last());
                 let round: f64 = round.flat_map(|sample| &sample.seconds).sum();
                 let again = Duration::from_secs_f64(round * AGAIN as f64) + self.limits.reserve;
@@ -95,7 +92,7 @@ impl Trends<'_> {
                 let mut turn = |turn: Turn| candidates[turn.cell].pass();
                 series.again(three, AGAIN, &mut turn, observer);
                 let is_cut = series.has_ended() || three.iter().any(|i| series.lost(*i).is_some());
-                let real = is_cut || rates(&series.schedule, candidates);
+                let real = is_cut || has_dip(three, &series.schedule, candidates);
                 for (n, (i, mut samples)) in three.iter().zip(old).enumerate() {
                     // If the cell is no longer below the trend, its first samples were wrong and are discarded; all
                     // other samples are kept.
@@ -132,10 +129,11 @@ impl Trends<'_> {
         candidates: &[MeasuredTarget],
         figures: &[Vec<Measurement>],
     ) -> Vec<Notice> {
-        let of_row = |row: Row| {
-            let rate = |i: &usize| typical(&candidates[*i], &schedule.samples[*i]);
-            let rates: Vec<f64> = row.cells.iter().map(rate).collect();
-            let first = near_best(&rates)?;
+        let mut notices = Vec::new();
+        for row in rows(self.cells).into_iter().filter(|row| row.cells.len() > 1) {
+            let rates: Vec<f64> =
+                row.cells.iter().map(|i| typical(&candidates[*i], &schedule.samples[*i])).collect();
+            let Some(first) = near_best(&rates) else { continue };
             let (_, kernel) = read_from(&candidates[row.cells[first]]);
             let count = row.count(&self.cells[row.cells[first]]);
             let name = &row.name;
@@ -150,10 +148,16 @@ impl Trends<'_> {
                 }
             });
             let text = format!("{name}: {text}");
-            Some(Notice::new(NoticeId::Saturation, GAUGE, text))
-        };
-        rows(self.cells).into_iter().filter(|row| row.cells.len() > 1).filter_map(of_row).collect()
+            notices.push(Notice::new(NoticeId::Saturation, GAUGE, text));
+        }
+        notices
     }
+}
+
+/// True if the second of three neighbouring cells is below the trend.
+fn has_dip(three: &[usize], turns: &Schedule, targets: &[MeasuredTarget]) -> bool {
+    let rates: Vec<f64> = three.iter().map(|i| typical(&targets[*i], &turns.samples[*i])).collect();
+    is_dip(rates[0], rates[1], rates[2])
 }
 
 /// Returns the kernel whose rates determine trends: Triad if it was measured, otherwise the last kernel.
@@ -211,23 +215,28 @@ fn rows(cells: &[SweepCell]) -> Vec<Row> {
     rows
 }
 
+/// Returns the least and the greatest number of threads with the same index, if they differ.
+fn uneven(indices: impl Iterator<Item = usize>) -> Option<(u32, u32)> {
+    let mut counts: BTreeMap<usize, u32> = BTreeMap::new();
+    for index in indices {
+        *counts.entry(index).or_default() += 1;
+    }
+    let least = counts.values().min().copied()?;
+    let most = counts.values().max().copied()?;
+    (least < most).then_some((least, most))
+}
+
 /// Returns a reason from the topology why this number of threads may be slower than the neighbouring numbers.
 fn reason(placement: &Placement, topology: &Topology) -> String {
-    let uneven = |of: &dyn Fn(&HardwareThread) -> Option<usize>| {
-        let mut counts: BTreeMap<usize, u32> = BTreeMap::new();
-        let first = |cpus: &[CpuId]| cpus.first().copied();
-        for cpu in placement.threads.iter().filter_map(|thread| first(&thread.cpus)) {
-            if let Some(index) = topology.thread(cpu).and_then(of) {
-                *counts.entry(index).or_default() += 1;
-            }
-        }
-        let (least, most) = (counts.values().min().copied(), counts.values().max().copied());
-        least.zip(most).filter(|(least, most)| least < most)
-    };
+    let threads: Vec<&HardwareThread> = placement
+        .threads
+        .iter()
+        .filter_map(|thread| topology.thread(*thread.cpus.first()?))
+        .collect();
     let found = [
-        ("NUMA node", uneven(&|thread| thread.node)),
-        ("last-level cache", uneven(&|thread| thread.llc)),
-        ("socket", uneven(&|thread| Some(thread.socket))),
+        ("NUMA node", uneven(threads.iter().filter_map(|thread| thread.node))),
+        ("last-level cache", uneven(threads.iter().filter_map(|thread| thread.llc))),
+        ("socket", uneven(threads.iter().map(|thread| thread.socket))),
     ];
     match found.iter().find_map(|(what, counts)| counts.map(|counts| (what, counts))) {
         Some((what, (least, most))) => {

@@ -5,9 +5,9 @@ use super::{Statistic, compiled, words};
 use crate::config::{RelativeConfig, StreamConfig};
 use crate::sweep::{is_dip, near_best};
 use nodegauge_analysis::conclusion::Obstacle;
-use nodegauge_analysis::ratio::closing::of_several;
 use nodegauge_arena::names::TRIAD;
 use nodegauge_gauge::view::sentence::{capital, doubted, quotable};
+use nodegauge_gauge::view::sweep::{Rounds, SweptRow, SweptRows};
 use nodegauge_gauge::view::{
     Block, Chart, ChartSeries, Column, Drawing, Guide, Note, Picture, Scale, Section, Step, Table,
     TableCell, distinct, grouped,
@@ -36,6 +36,10 @@ pub(crate) fn section(record: &Record, show: &[Statistic]) -> Option<Section> {
         [one] => sweep.statistic(*one, &mut section),
         several => sweep.statistics(several, &mut section),
     }
+    let usable = medians(&figures);
+    if !is_over_sizes(&usable) {
+        section.note_if("ranking", swept_rows(&usable).ranking());
+    }
     for (short, legend) in sweep.values.legend(&sweep.cells, charted) {
         section.note(&short, legend);
     }
@@ -46,26 +50,12 @@ pub(crate) fn section(record: &Record, show: &[Statistic]) -> Option<Section> {
     Some(section)
 }
 
-/// Returns a sentence that compares the fastest configuration of a sweep with the second fastest, for the charted
+/// Returns the sentence that compares the fastest configuration of a sweep with the second fastest, for the charted
 /// kernel. Returns `None` for a sweep over sizes, where differences are expected.
 pub(crate) fn closing(record: &Record) -> Option<String> {
     let all = variants(record);
-    let groups = all.chunk_by(|(_, one), (_, next)| one.sweep == next.sweep);
-    let cells: Vec<&[StreamFigure<'_>]> = groups.filter(|cell| cell[0].1.sweep.is_some()).collect();
-    let first = cells.first()?;
-    let triad = first.iter().find(|(m, _)| m.name == "triad").or(first.last())?;
-    if coordinates(&triad.1).iter().any(|(axis, _)| *axis == "size") {
-        return None;
-    }
-    let of_kernel =
-        cells.iter().filter_map(|cell| cell.iter().find(|(m, _)| m.name == triad.0.name));
-    let named = of_kernel.map(|(m, config)| {
-        let at = coordinates(config).into_iter().map(|(axis, value)| format!("{axis} {value}"));
-        (at.collect::<Vec<_>>().join(", "), *m)
-    });
-    let named_cells: Vec<(String, &Measurement)> = named.collect();
-    let what = format!("runs {}", triad.0.name);
-    of_several(&named_cells, &what, Quoted::Median).into_iter().next()
+    let medians = medians(&all);
+    if is_over_sizes(&medians) { None } else { swept_rows(&medians).headline() }
 }
 
 /// Median of the charted kernel in one configuration.
@@ -77,31 +67,78 @@ struct SweepMedian<'a> {
 }
 
 impl SweepMedian<'_> {
+    /// Returns the values on the axes: `threads 4, pages thp`.
+    fn place(&self) -> String {
+        coordinates(self.config).into_iter().map(axis_in_words).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Returns the values on all axes except one.
+    fn other_axes(&self, axis: usize) -> String {
+        let mut all: Vec<String> =
+            coordinates(self.config).into_iter().map(axis_in_words).collect();
+        all.remove(axis);
+        all.join(", ")
+    }
+
+    /// Returns the name and the value of one axis.
+    fn at(&self, axis: usize) -> String {
+        axis_in_words(coordinates(self.config)[axis])
+    }
+
+    fn number(&self, axis: usize) -> Option<f64> {
+        number(self.config, axis)
+    }
+
     /// Returns the median with its configuration: `41.2 GB/s with threads 4`.
     fn in_words(&self) -> String {
-        let at =
-            coordinates(self.config).into_iter().map(|at| format!("{} {}", at.0, in_words(at)));
         let is_suspect = self.m.validity.status == Status::Suspect;
         let value = doubted(&self.m.unit.in_words(self.median), is_suspect);
-        format!("{value} with {}", at.collect::<Vec<_>>().join(", "))
+        format!("{value} with {}", self.place())
     }
 }
 
-/// Returns the sentence with the highest and the lowest median of the charted kernel, and with the points at which a
-/// curve saturates or becomes the fastest. Suspect medians count only if no median is valid. Returns `None` if the record
-/// has no sweep.
+/// Formats the value on an axis: `threads 4`.
+fn axis_in_words(at: (&str, &str)) -> String {
+    format!("{} {}", at.0, in_words(at))
+}
+
+/// Returns the medians of the charted kernel that are not invalid.
+fn medians<'a>(all: &'a [StreamFigure<'_>]) -> Vec<SweepMedian<'a>> {
+    let swept = || all.iter().filter(|(_, config)| config.sweep.is_some());
+    let charted = swept().find(|(m, _)| m.name == TRIAD).or_else(|| swept().next_back());
+    let mut medians = Vec::new();
+    for (m, config) in swept() {
+        let is_charted = charted.is_some_and(|(of, _)| of.name == m.name);
+        let summary = m.summary.as_ref().filter(|_| is_charted && m.value.is_some());
+        if let Some(summary) = summary.filter(|_| m.validity.status != Status::Invalid) {
+            medians.push(SweepMedian { m, config, median: summary.median });
+        }
+    }
+    medians
+}
+
+/// True if a size is swept.
+fn is_over_sizes(medians: &[SweepMedian<'_>]) -> bool {
+    let first = medians.first().map(|one| coordinates(one.config));
+    first.is_some_and(|axes| axes.iter().any(|(axis, _)| *axis == "size"))
+}
+
+/// Returns the configurations as those of any sweep.
+fn swept_rows<'a>(medians: &[SweepMedian<'a>]) -> SweptRows<'a> {
+    let mut rows = Vec::new();
+    for one in medians {
+        rows.push(SweptRow { name: one.place(), figure: one.m, rounds: Rounds::Unpaired });
+    }
+    let kernel = medians.first().map_or("", |one| one.m.name.as_str());
+    SweptRows::new(rows, Quoted::Median).of_kernel(kernel)
+}
+
+/// Returns the sentence with the verdict on the fastest configuration, the highest and the lowest median of the charted
+/// kernel, and the points at which a curve saturates or becomes the fastest. Suspect medians count only if no median is
+/// valid. Returns `None` if the record has no sweep.
 pub(super) fn conclusion(record: &Record) -> Option<String> {
     let all = variants(record);
-    let swept = || all.iter().filter(|(_, config)| config.sweep.is_some());
-    let triad = swept().find(|(m, _)| m.name == TRIAD).or_else(|| swept().next_back())?;
-    let name = &triad.0.name;
-    let of_kernel = swept().filter(|(m, _)| m.name == *name);
-    let medians = of_kernel.filter_map(|(m, config)| {
-        m.value?;
-        Some(SweepMedian { m, config, median: m.summary.as_ref()?.median })
-    });
-    let usable: Vec<SweepMedian<'_>> =
-        medians.filter(|one| one.m.validity.status != Status::Invalid).collect();
+    let usable = medians(&all);
     let mut chosen = quotable(usable.iter().copied(), |one| one.m);
     let left_out = usable.len() - chosen.len();
     chosen.sort_by(|a, b| a.median.total_cmp(&b.median));
@@ -109,62 +146,57 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
     let lowest = chosen.first().filter(|_| chosen.len() > 1);
     let lowest = lowest.map(|least| format!(", the lowest {}", least.in_words()));
     let valid = if left_out > 0 { "valid " } else { "" };
-    let mut parts = vec![format!(
-        "The highest {valid}median of {} is {}{}",
-        capital(name),
+    let rows = swept_rows(&usable);
+    let verdict = rows.headline().filter(|_| !is_over_sizes(&usable));
+    let mut parts = Vec::new();
+    let is_doubted = verdict.is_some() && rows.is_doubted();
+    parts.extend(verdict);
+    parts.push(format!(
+        "the highest {valid}median of {} is {}{}",
+        capital(&most.m.name),
         most.in_words(),
         lowest.unwrap_or_default()
-    )];
-    parts.extend(turning_points(&usable));
+    ));
+    if !is_doubted {
+        parts.extend(turning_point(&usable));
+    }
     if left_out > 0 {
         let points = counted(left_out, "suspect median");
         parts.push(format!("{points} left out"));
     }
-    Some(parts.join("; "))
+    Some(capital(&parts.join("; ")))
 }
 
-/// Returns the texts on the first numeric axis on which all configurations have a number: the values at which a single
+/// Returns the text on the first numeric axis on which all configurations have a number: the value at which a single
 /// curve saturates, or from which another curve is the fastest.
-fn turning_points(medians: &[SweepMedian<'_>]) -> Vec<String> {
-    let Some(first) = medians.first() else { return Vec::new() };
-    let axes = 0..coordinates(first.config).len();
-    let x = |one: &SweepMedian<'_>, axis: usize| number(one.config, axis);
-    let is_numeric = |axis: &usize| {
-        let values = distinct(medians.iter().map(|one| x(one, *axis)));
-        values.len() > 1 && values.iter().all(Option::is_some)
-    };
-    let Some(axis) = axes.into_iter().find(is_numeric) else { return Vec::new() };
-    let others = |one: &SweepMedian<'_>| {
-        let all = coordinates(one.config).into_iter().enumerate();
-        let others = all.filter(|(i, _)| *i != axis);
-        others.map(|(_, at)| format!("{} {}", at.0, in_words(at))).collect::<Vec<_>>().join(", ")
-    };
-    let mut curves: Vec<(String, Vec<SweepMedian<'_>>)> = grouped(medians.iter().copied(), others);
+fn turning_point(medians: &[SweepMedian<'_>]) -> Option<String> {
+    let first = medians.first()?;
+    let axis = (0..coordinates(first.config).len()).find(|axis| is_numeric(medians, *axis))?;
+    let mut curves: Vec<(String, Vec<SweepMedian<'_>>)> =
+        grouped(medians.iter().copied(), |one| one.other_axes(axis));
     for (_, curve) in &mut curves {
-        curve.sort_by(|a, b| x(a, axis).unwrap_or(0.0).total_cmp(&x(b, axis).unwrap_or(0.0)));
+        curve.sort_by(|a, b| {
+            a.number(axis).unwrap_or(0.0).total_cmp(&b.number(axis).unwrap_or(0.0))
+        });
     }
-    let at = |one: &SweepMedian<'_>| {
-        let place = coordinates(one.config)[axis];
-        format!("{} {}", place.0, in_words(place))
-    };
     let is_size = coordinates(first.config)[axis].0 == "size";
-    let has_points = curves.len() > 1 || !is_size;
-    if let Some(obstacle) = Obstacle::among(medians.iter().map(|one| one.m)).filter(|_| has_points)
-    {
-        return vec![obstacle.cannot_tell("where a curve saturates or leads")];
+    let obstacle = Obstacle::among(medians.iter().map(|one| one.m));
+    if let Some(obstacle) = obstacle.filter(|_| curves.len() > 1 || !is_size) {
+        return Some(obstacle.cannot_tell("where a curve saturates or leads"));
     }
     if let [(_, curve)] = curves.as_slice() {
         let rates: Vec<f64> = curve.iter().map(|one| one.median).collect();
-        let saturated = saturation(&rates).filter(|_| !is_size);
-        return saturated
-            .map(|i| format!("it is saturated from {}", at(&curve[i])))
-            .into_iter()
-            .collect();
+        let saturated = saturation(&rates).filter(|_| !is_size)?;
+        return Some(format!("it is saturated from {}", curve[saturated].at(axis)));
     }
-    crossover(&curves)
-        .map(|(name, from)| format!("from {}, {name} is the fastest", at(from)))
-        .into_iter()
-        .collect()
+    let (name, from) = crossover(&curves)?;
+    Some(format!("from {}, {name} is the fastest", from.at(axis)))
+}
+
+/// True if the configurations have different numbers on an axis.
+fn is_numeric(medians: &[SweepMedian<'_>], axis: usize) -> bool {
+    let values = distinct(medians.iter().map(|one| one.number(axis)));
+    values.len() > 1 && values.iter().all(Option::is_some)
 }
 
 /// Returns the curve that is the fastest at the end of the axis but not at its start, with the first of the points from
@@ -177,28 +209,28 @@ fn crossover<'c, 'a>(
     if points < 2 || curves.iter().any(|(_, curve)| curve.len() != points) {
         return None;
     }
-    let leader = |point: usize| {
-        let by_median = |i: &usize, j: &usize| {
-            curves[*i].1[point].median.total_cmp(&curves[*j].1[point].median)
-        };
-        (0..curves.len()).max_by(by_median)
-    };
-    // Names the curve that leads clearly at a point.
-    let is_clear = |lead: usize, point: usize| {
-        let summary = |i: usize| curves[i].1[point].m.summary.as_ref();
-        let low = summary(lead).map_or(f64::NAN, |summary| summary.p05);
-        (0..curves.len())
-            .filter(|i| *i != lead)
-            .all(|i| summary(i).is_some_and(|other| other.p95 < low))
-    };
-    let last = leader(points - 1)?;
-    let first = leader(0)?;
-    if last == first || !is_clear(last, points - 1) || !is_clear(first, 0) {
+    let last = leader(curves, points - 1)?;
+    let first = leader(curves, 0)?;
+    if last == first || !is_clear(curves, last, points - 1) || !is_clear(curves, first, 0) {
         return None;
     }
-    let from = (0..points).rev().take_while(|point| leader(*point) == Some(last)).last()?;
+    let led = (0..points).rev().take_while(|point| leader(curves, *point) == Some(last));
     let (name, curve) = &curves[last];
-    Some((name, &curve[from]))
+    Some((name, &curve[led.last()?]))
+}
+
+/// Returns the curve with the highest median at a point.
+fn leader(curves: &[(String, Vec<SweepMedian<'_>>)], point: usize) -> Option<usize> {
+    (0..curves.len())
+        .max_by(|i, j| curves[*i].1[point].median.total_cmp(&curves[*j].1[point].median))
+}
+
+/// True if a curve leads at a point by more than the spread of the samples.
+fn is_clear(curves: &[(String, Vec<SweepMedian<'_>>)], lead: usize, point: usize) -> bool {
+    let low = curves[lead].1[point].m.summary.as_ref().map_or(f64::NAN, |summary| summary.p05);
+    curves.iter().enumerate().filter(|(i, _)| *i != lead).all(|(_, (_, curve))| {
+        curve[point].m.summary.as_ref().is_some_and(|summary| summary.p95 < low)
+    })
 }
 
 /// Returns the index of the first rate that is close to the best; `None` if that is the last one.
@@ -235,18 +267,25 @@ impl Sweep<'_> {
         place
     }
 
+    /// Returns the summary of the charted kernel.
+    fn summary<'f>(&self, cell: &'f [StreamFigure<'_>]) -> Option<&'f Summary> {
+        cell.get(self.charted)?.0.summary.as_ref()
+    }
+
+    /// Returns the relative rate of the charted kernel.
+    fn relative<'f>(&self, cell: &'f [StreamFigure<'_>]) -> Option<&'f RelativeConfig> {
+        cell.get(self.charted)?.1.relative.as_ref()
+    }
+
     fn kernels(&self) -> impl Iterator<Item = &str> {
         self.cells[0].iter().map(|(m, _)| m.name.as_str())
     }
 
     /// Adds a table with one line per configuration, and a chart of the charted kernel.
     fn medians(&self, section: &mut Section) {
-        let of =
-            |cell: &[StreamFigure<'_>]| cell.get(self.charted).and_then(|(m, _)| m.summary.clone());
-        let medians = self.cells.iter().filter_map(|cell| of(cell)).map(|summary| summary.median);
-        let most = medians.fold(0.0, f64::max);
-        let relative = |cell: &[StreamFigure<'_>]| cell.get(self.charted)?.1.relative.clone();
-        let reference = self.cells.iter().find_map(|cell| relative(cell));
+        let summaries = self.cells.iter().filter_map(|cell| self.summary(cell));
+        let most = summaries.map(|summary| summary.median).fold(0.0, f64::max);
+        let reference = self.cells.iter().find_map(|cell| self.relative(cell));
         let ratio = reference.iter().map(|_| "x");
         let mut table = self.table(self.kernels().chain(["5 %..95 %"]).chain(ratio));
         table.columns.push(Column::default());
@@ -255,12 +294,13 @@ impl Sweep<'_> {
         for cell in &self.cells {
             let mut row = self.place(cell);
             row.extend(cell.iter().map(|(m, _)| median(m)));
-            let summary = of(cell);
-            row.push(summary.as_ref().map_or_else(|| "-".into(), spread));
+            let summary = self.summary(cell);
+            row.push(summary.map_or_else(|| "-".into(), spread));
             if reference.is_some() {
-                let against = relative(cell).and_then(|relative| relative.median);
-                let word = |x| TableCell::figure(x, Unit::Factor, format!("{x:.2}"));
-                row.push(against.map_or_else(|| "-".into(), word));
+                row.push(match self.relative(cell).and_then(|relative| relative.median) {
+                    Some(x) => TableCell::figure(x, Unit::Factor, format!("{x:.2}")),
+                    None => "-".into(),
+                });
             }
             row.push(TableCell::bar(Fraction(
                 summary.map_or(0.0, |summary| summary.median / most),
@@ -268,7 +308,7 @@ impl Sweep<'_> {
             table.row(row);
         }
         section.push(table);
-        let is_relative = reference.as_ref().is_some_and(is_lecture);
+        let is_relative = reference.is_some_and(is_lecture);
         match picture(&self.cells, self.charted, &self.values, is_relative) {
             Some(Picture { title, drawing: Drawing::Chart(chart) }) if is_relative => {
                 section.gap().push(Chart { title, ..chart }).gap();
@@ -277,7 +317,7 @@ impl Sweep<'_> {
                 section.picture(drawn).gap();
             }
         }
-        if let Some(reference) = &reference {
+        if let Some(reference) = reference {
             let reference = reference_in_words(reference);
             let text = format!("x: median of {name} divided by that of {reference}");
             section.push(Block::Text(text));
@@ -327,6 +367,56 @@ fn number(config: &StreamConfig, axis: usize) -> Option<f64> {
     }
 }
 
+/// Medians of the charted kernel as a picture shows them.
+struct Drawn<'a> {
+    cells: &'a [&'a [StreamFigure<'a>]],
+    charted: usize,
+    values: &'a AxisValues<'a>,
+    /// True to divide the medians by that of the reference.
+    is_relative: bool,
+}
+
+impl Drawn<'_> {
+    fn median(&self, cell: &[StreamFigure<'_>]) -> Option<f64> {
+        let (m, config) = cell.get(self.charted)?;
+        let measured = m.value.and(m.summary.as_ref())?.median;
+        if self.is_relative { config.relative.as_ref()?.median } else { Some(measured) }
+    }
+
+    /// Returns the values on all axes, or on all but one.
+    fn words(&self, cell: &[StreamFigure<'_>], but: Option<usize>) -> String {
+        let mut words = Vec::new();
+        for (i, at) in coordinates(&cell[0].1).into_iter().enumerate() {
+            if Some(i) != but {
+                words.push(format!("{} {}", at.0, self.values.whole(at)));
+            }
+        }
+        words.join(", ")
+    }
+
+    /// Returns the first axis on which all cells have a number, best one that varies.
+    fn axis(&self) -> Option<usize> {
+        let axes = 0..coordinates(&self.cells.first()?[0].1).len();
+        let numeric: Vec<usize> =
+            axes.filter(|axis| self.numbers(*axis).iter().all(Option::is_some)).collect();
+        let varies = numeric.iter().find(|axis| distinct(self.numbers(**axis)).len() > 1);
+        varies.or(numeric.first()).copied()
+    }
+
+    /// Returns the numbers of all cells on an axis.
+    fn numbers(&self, axis: usize) -> Vec<Option<f64>> {
+        self.cells.iter().map(|cell| number(&cell[0].1, axis)).collect()
+    }
+
+    fn bar(&self, cell: &[StreamFigure<'_>]) -> Step {
+        let bar = Step::bar(self.words(cell, None), self.median(cell), "");
+        match cell.get(self.charted) {
+            Some((of_cell, _)) => bar.judged(of_cell),
+            None => bar,
+        }
+    }
+}
+
 /// Returns a chart of the medians of the charted kernel over the first numeric axis. It has a curve for each value of
 /// the other axes, and marks for saturation points and dips. With `is_relative`, the medians are divided by that of the
 /// reference. If no axis is numeric, the chart has one bar per cell.
@@ -336,47 +426,22 @@ fn picture(
     values: &AxisValues<'_>,
     is_relative: bool,
 ) -> Option<Picture> {
-    let first = cells.first()?;
-    let (m, config) = first.get(charted)?;
-    let median = |cell: &[StreamFigure<'_>]| {
-        let (charted_m, charted_config) = cell.get(charted)?;
-        let measured = charted_m.value.and(charted_m.summary.as_ref())?.median;
-        if is_relative { charted_config.relative.as_ref()?.median } else { Some(measured) }
-    };
+    let drawn = Drawn { cells, charted, values, is_relative };
+    let (m, config) = cells.first()?.get(charted)?;
     let unit = if is_relative { Unit::Factor } else { m.unit };
     let places = coordinates(config);
-    let words = |cell: &[StreamFigure<'_>], but: Option<usize>| {
-        let coordinates_here = coordinates(&cell[0].1).into_iter().enumerate();
-        let words = coordinates_here
-            .filter(|(i, _)| Some(*i) != but)
-            .map(|(_, at)| format!("{} {}", at.0, values.whole(at)));
-        words.collect::<Vec<_>>().join(", ")
-    };
-    let number = |cell: &[StreamFigure<'_>], axis: usize| number(&cell[0].1, axis);
-    let is_number = |axis: &usize| cells.iter().all(|cell| number(cell, *axis).is_some());
-    let varies =
-        |axis: &usize| cells.iter().any(|cell| number(cell, *axis) != number(first, *axis));
-    let numeric = || (0..places.len()).filter(is_number);
-    let Some(axis) = numeric().find(varies).or_else(|| numeric().next()) else {
-        let bar = |cell: &&[StreamFigure<'_>]| {
-            let bar = Step::bar(words(cell, None), median(cell), "");
-            match cell.get(charted) {
-                Some((of_cell, _)) => bar.judged(of_cell),
-                None => bar,
-            }
-        };
-        return Some(Picture::bars(&m.name, unit, cells.iter().map(bar)));
+    let Some(axis) = drawn.axis() else {
+        return Some(Picture::bars(&m.name, unit, cells.iter().map(|cell| drawn.bar(cell))));
     };
     let mut series: Vec<ChartSeries> = Vec::new();
     for cell in cells {
-        let name = match words(cell, Some(axis)) {
+        let name = match drawn.words(cell, Some(axis)) {
             name if name.is_empty() => m.name.clone(),
             name => name,
         };
         let curve = ChartSeries::of_name(&mut series, name);
-        if let (Some(dot), Some((of_cell, _))) =
-            (number(cell, axis).zip(median(cell)), cell.get(charted))
-        {
+        let dot = number(&cell[0].1, axis).zip(drawn.median(cell));
+        if let Some((dot, (of_cell, _))) = dot.zip(cell.get(charted)) {
             curve.push(dot, of_cell);
         }
     }
@@ -472,28 +537,33 @@ fn doubts(cells: &[&[StreamFigure<'_>]], values: &AxisValues<'_>) -> Vec<(Status
         }
     }
     groups.retain(|((_, reasons), _)| !reasons.is_empty());
-    let words = |((status, reasons), members): (Doubt<'_>, Vec<&StreamConfig>)| {
+    let mut doubts = Vec::new();
+    for ((status, reasons), members) in groups {
         let reasons = reasons.join("; ");
         match place_of(&members, cells, values) {
-            place if place.is_empty() => (status, reasons),
-            place => (status, format!("{place}: {reasons}")),
+            place if place.is_empty() => doubts.push((status, reasons)),
+            place => doubts.push((status, format!("{place}: {reasons}"))),
         }
-    };
-    groups.into_iter().map(words).collect()
+    }
+    doubts
 }
 
 /// Returns the worst status of any kernel of a configuration with the reasons, because some loops of a compiler may be
 /// wrong and others correct. Reasons that differ only in a leading number are listed once.
 fn doubt<'a>(cell: &[StreamFigure<'a>]) -> Doubt<'a> {
     let worst = cell.iter().map(|(m, _)| m.validity.status).max().unwrap_or(Status::Valid);
-    let kind = |text: &str| text.trim_start_matches(|c: char| c.is_ascii_digit()).to_owned();
     let mut reasons: Vec<&str> = Vec::new();
     for reason in cell.iter().flat_map(|(m, _)| &m.validity.reasons) {
-        if reasons.iter().all(|known| kind(known) != kind(reason)) {
+        if reasons.iter().all(|known| without_number(known) != without_number(reason)) {
             reasons.push(reason);
         }
     }
     (worst, reasons)
+}
+
+/// Returns a reason without its leading number.
+fn without_number(reason: &str) -> &str {
+    reason.trim_start_matches(|c: char| c.is_ascii_digit())
 }
 
 /// Describes a set of configurations: `size 32MiB or 48MiB`. An axis is omitted if all values of the axis occur. A set
@@ -503,34 +573,20 @@ fn place_of(
     cells: &[&[StreamFigure<'_>]],
     shown: &AxisValues<'_>,
 ) -> String {
-    let values = |of: &mut dyn Iterator<Item = &StreamConfig>, axis: usize| {
-        let mut values: Vec<String> = Vec::new();
-        for config in of {
-            let Some(place) = coordinates(config).get(axis).copied() else { continue };
-            let value = shown.short(place);
-            if !values.contains(&value) {
-                values.push(value);
-            }
-        }
-        values
-    };
+    let all: Vec<&StreamConfig> = cells.iter().map(|cell| &cell[0].1).collect();
     let mut block = 1;
     let mut words = Vec::new();
     for (axis, (name, _)) in coordinates(members[0]).into_iter().enumerate() {
-        let here = values(&mut members.iter().copied(), axis);
+        let here = shown.distinct(members, axis);
         block *= here.len();
-        if here.len() < values(&mut cells.iter().map(|cell| &cell[0].1), axis).len() {
+        if here.len() < shown.distinct(&all, axis).len() {
             words.push(format!("{name} {}", here.join(" or ")));
         }
     }
     if block == members.len() {
         return words.join(", ");
     }
-    let one = |config: &&StreamConfig| {
-        let word = |at: (&str, &str)| format!("{} {}", at.0, shown.short(at));
-        coordinates(config).into_iter().map(word).collect::<Vec<_>>().join(", ")
-    };
-    members.iter().map(one).collect::<Vec<_>>().join("; ")
+    members.iter().map(|config| shown.all(config)).collect::<Vec<_>>().join("; ")
 }
 
 /// Values of the axes as shown. Commands of the axis `compiler` have short names if they would make the table too wide.
@@ -576,19 +632,28 @@ impl<'a> AxisValues<'a> {
 
     /// Returns each short name with its command, and with the properties of the charted kernel's code.
     fn legend(&self, cells: &[&[StreamFigure<'_>]], charted: usize) -> Vec<(String, String)> {
-        let of = |(i, command): (usize, &&str)| {
-            let here = |cell: &&&[StreamFigure<'_>]| {
-                coordinates(&cell[0].1).iter().any(|(axis, v)| *axis == "compiler" && v == command)
-            };
-            let figure = cells.iter().find(here).and_then(|cell| cell.get(charted));
-            let made = figure
-                .and_then(|figure| {
-                    Some(format!(" ({}: {})", figure.0.name, compiled::in_words(figure)?))
-                })
-                .unwrap_or_default();
-            (format!("c{}", i + 1), format!("{command}{made}"))
-        };
-        self.commands.iter().enumerate().map(of).collect()
+        let mut legend = Vec::new();
+        for (i, command) in self.commands.iter().enumerate() {
+            let cell =
+                cells.iter().find(|cell| coordinates(&cell[0].1).contains(&("compiler", command)));
+            let code = cell.and_then(|cell| cell.get(charted)).and_then(|figure| {
+                Some(format!(" ({}: {})", figure.0.name, compiled::in_words(figure)?))
+            });
+            legend.push((format!("c{}", i + 1), format!("{command}{}", code.unwrap_or_default())));
+        }
+        legend
+    }
+
+    /// Returns the different values of configurations on an axis.
+    fn distinct(&self, of: &[&StreamConfig], axis: usize) -> Vec<String> {
+        let values = of.iter().filter_map(|config| coordinates(config).get(axis).copied());
+        distinct(values.map(|at| self.short(at)))
+    }
+
+    /// Returns the values of a configuration on all axes.
+    fn all(&self, config: &StreamConfig) -> String {
+        let axes = coordinates(config).into_iter();
+        axes.map(|at| format!("{} {}", at.0, self.short(at))).collect::<Vec<_>>().join(", ")
     }
 }
 
