@@ -5,6 +5,7 @@
 //! figures.
 
 mod chart;
+mod columns;
 mod groups;
 mod limits;
 mod picture;
@@ -14,6 +15,7 @@ pub mod words;
 pub use chart::{
     Chart, ChartAxis, ChartSeries, DotConnection, Guide, GuideAxis, HeatMap, HeatMaps, Scale,
 };
+pub use columns::{ColumnUnit, Columns, FigureRow};
 pub use groups::{distinct, grouped};
 pub use limits::{FigureLimits, Reach, part_in_use};
 pub use picture::{
@@ -424,20 +426,15 @@ impl<T: Into<String>> From<T> for TableCell {
 
 /// Returns a plain table, for figures of a kind that the gauge does not know.
 pub fn plain_table(measurements: &[&Measurement]) -> Table {
-    let mut table = Table::new(&["figure", ">value", "unit", "status"]);
-    for m in measurements {
-        let value = m.value.map_or_else(
-            || TableCell::text("-"),
-            |value| TableCell::figure(value, m.unit, significant(value)),
-        );
-        table.row([
-            format!("{} {}", m.test, m.name_in_words()).into(),
-            value,
-            m.unit.symbol().into(),
-            m.validity.status.name().into(),
-        ]);
-    }
-    table
+    let columns = Columns::<Measurement>::new()
+        .left("figure", |m| format!("{} {}", m.test, m.name_in_words()))
+        .right("value", |m| match m.value {
+            Some(value) => TableCell::figure(value, m.unit, significant(value)),
+            None => "-".into(),
+        })
+        .left("unit", |m| m.unit.symbol())
+        .left("status", |m| m.validity.status.name());
+    columns.table(measurements.iter().copied())
 }
 
 /// Wraps a line at spaces so that no resulting line is longer than `width`; a longer word is not broken.
