@@ -317,6 +317,18 @@ impl Table {
         Self { columns, ..Self::default() }
     }
 
+    /// Sets the maximum length of a bar in text output, in characters.
+    pub fn longest_bar(mut self, characters: usize) -> Self {
+        self.longest_bar = Some(characters);
+        self
+    }
+
+    /// Sets the titles of columns that text output leaves out, in this order, while the table is too wide.
+    pub fn optional(mut self, titles: &[&str]) -> Self {
+        self.optional = titles.iter().map(|title| (*title).to_owned()).collect();
+        self
+    }
+
     /// Adds a heading above the rows that are added next.
     pub fn heading(&mut self, heading: impl Into<TableCell>) {
         self.headings.push((self.rows.len(), heading.into()));
@@ -398,6 +410,19 @@ impl TableCell {
     /// Creates a cell with a value, its unit and its text.
     pub fn figure(value: f64, unit: Unit, text: impl Into<String>) -> Self {
         Self { text: text.into(), figure: Some((value, unit)), ..Self::default() }
+    }
+
+    /// Creates a cell with a value and its unit.
+    pub fn in_words(value: f64, unit: Unit) -> Self {
+        Self::figure(value, unit, unit.in_words(value))
+    }
+
+    /// Creates the cell of a figure with its value in a form; without a value, the cell contains the status.
+    pub fn value_of(m: &Measurement, form: impl FnOnce(f64) -> String) -> Self {
+        match m.value {
+            Some(value) => Self::figure(value, m.unit, form(value)),
+            None => m.validity.status.name().into(),
+        }
     }
 
     /// True if the cell has no content: a dash, a question mark, or no text, and neither figure nor bar.

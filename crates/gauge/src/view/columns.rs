@@ -62,10 +62,7 @@ impl ColumnUnit {
 
     /// Returns the cell of a figure. If the figure has no value, the cell contains its status.
     pub fn value(self, m: &Measurement) -> TableCell {
-        match m.value {
-            Some(_) => self.cell(m.value),
-            None => m.validity.status.name().into(),
-        }
+        TableCell::value_of(m, |value| self.words(value))
     }
 }
 
@@ -143,13 +140,22 @@ impl<'c, Row> Columns<'c, Row> {
         self.with(title, true, move |row| cell(row).into())
     }
 
-    /// Adds a right-aligned column of texts, with a dash in rows without a text.
-    pub fn known<Text: Into<String>>(
+    /// Adds a right-aligned column, with a dash in rows without a cell.
+    pub fn known<Cell: Into<TableCell>>(
         self,
         title: impl Into<String>,
-        text: impl Fn(&Row) -> Option<Text> + 'c,
+        cell: impl Fn(&Row) -> Option<Cell> + 'c,
     ) -> Self {
-        self.right(title, move |row| text(row).map_or_else(|| "-".to_owned(), Text::into))
+        self.right(title, move |row| cell(row).map_or_else(|| "-".into(), Cell::into))
+    }
+
+    /// Adds a right-aligned column that is empty in rows without a cell.
+    pub fn optional<Cell: Into<TableCell>>(
+        self,
+        title: impl Into<String>,
+        cell: impl Fn(&Row) -> Option<Cell> + 'c,
+    ) -> Self {
+        self.right(title, move |row| cell(row).map_or_else(TableCell::default, Cell::into))
     }
 
     /// Adds a column of values in a unit, with a dash in rows without a value.
