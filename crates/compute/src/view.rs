@@ -10,8 +10,8 @@ use nodegauge_analysis::ratio::closing;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::sentence::{joined, quoted};
 use nodegauge_gauge::view::{
-    Block, Chart, ChartSeries, Drawing, NamedFigure, Picture, Scale, Section, Step, Steps, Table,
-    TableCell, distinct, grouped, plain_table, summary_of,
+    Block, Chart, ChartSeries, Columns, Drawing, NamedFigure, Picture, Scale, Section, Step, Steps,
+    Table, TableCell, distinct, grouped, plain_table, summary_of,
 };
 use nodegauge_measure::legible::in_lines;
 use nodegauge_measure::quantity::change_in_words;
@@ -87,19 +87,19 @@ pub fn plan(plan: &HplPlan) -> Section {
 
 /// Returns the table of the candidates for NB, each with its N.
 fn candidates_of(plan: &HplPlan) -> Table {
-    let mut table = Table::new(&[">NB", ">N", ">matrix", ">of memory", ">time"]);
-    for PlannedNb { nb, order } in &plan.candidates {
-        let share = plan.available.map(|memory| Fraction(order.bytes.as_f64() / memory.as_f64()));
-        let time = plan.rate.as_ref().map(|_| order.seconds.to_string());
-        table.row([
-            nb.to_string().into(),
-            order.order.to_string().into(),
-            order.bytes.to_string().into(),
-            share.map_or_else(|| "unknown".to_owned(), |share| share.to_string()).into(),
-            time.unwrap_or_else(|| "unknown".to_owned()).into(),
-        ]);
-    }
-    table
+    let columns = Columns::<PlannedNb>::new()
+        .right("NB", |candidate| candidate.nb.to_string())
+        .right("N", |candidate| candidate.order.order.to_string())
+        .right("matrix", |candidate| candidate.order.bytes.to_string())
+        .right("of memory", |candidate| match plan.available {
+            Some(memory) => Fraction(candidate.order.bytes.as_f64() / memory.as_f64()).to_string(),
+            None => "unknown".to_owned(),
+        })
+        .right("time", |candidate| match plan.rate {
+            Some(_) => candidate.order.seconds.to_string(),
+            None => "unknown".to_owned(),
+        });
+    columns.table(&plan.candidates)
 }
 
 /// Describes the search for NB that a run makes before the solution; `None` without a search.
@@ -109,20 +109,15 @@ fn search_in_words(plan: &HplPlan) -> Option<String> {
         return None;
     }
     let kept = hpl::KEPT.min(count);
-    let at = |round: usize| match plan.search {
-        Some(orders) => format!("N = {}", orders[round]),
-        None => "a small N".to_owned(),
-    };
-    let second = match plan.search {
-        Some(_) => at(1),
-        None => "twice that N".to_owned(),
+    let [first, second] = match plan.search {
+        Some(orders) => orders.map(|order| format!("N = {order}")),
+        None => ["a small N", "twice that N"].map(str::to_owned),
     };
     let whole = &plan.first().order;
     let time = plan.rate.as_ref().map(|_| format!(" (about {kept} x {})", whole.seconds));
     Some(format!(
-        "a run solves with all {count} NB at {}, with the best {kept} again at {second}, then with the best at its N. \
+        "a run solves with all {count} NB at {first}, with the best {kept} again at {second}, then with the best at its N. \
          To compare the best {kept} at full size, run each of them alone, --full --nb NB{}",
-        at(0),
         time.unwrap_or_default()
     ))
 }
@@ -228,21 +223,36 @@ fn by_library<'a>(
 /// Returns the table with one row per figure; with several libraries or programs, the figures are grouped under the
 /// names of the libraries and programs.
 fn table(all: &[&Measurement]) -> Table {
-    let titles = ["GFLOP/s", ">", ">median", ">of fma_peak", ">of theory", "how"];
-    let mut table = Table::new(&titles);
     let (libraries, rest) = by_library(all);
-    let several = libraries.len() > 1;
-    for (name, own) in libraries {
-        table.heading(if several { name.as_str() } else { "" });
-        for m in own {
-            table.row(row(m, !several));
-        }
-    }
-    table.heading("");
-    for m in rest {
-        table.row(row(m, true));
-    }
-    table
+    let is_single = libraries.len() < 2;
+    let columns = Columns::<Measurement>::new()
+        .names("GFLOP/s")
+        .right("", |m| TableCell::value_of(m, gflops))
+        .known("median", |m| {
+            let median = m.summary.as_ref().filter(|summary| summary.n > 1)?.median;
+            Some(TableCell::figure(median, m.unit, gflops(median)))
+        })
+        // Rates of a library are compared with the peak of register-only loops; that peak is compared with the
+        // theoretical peak.
+        .known("of fma_peak", |m| share(m).filter(|_| !is_peak(m)))
+        .known("of theory", |m| share(m).filter(|_| is_peak(m)))
+        .left("how", |m| how(m, is_single));
+    let groups = libraries.into_iter().map(|(name, own)| {
+        let heading = if is_single { String::new() } else { name };
+        (heading, own)
+    });
+    columns.grouped(groups.chain([(String::new(), rest)]))
+}
+
+/// True for the peak of the processor, in loops without memory.
+fn is_peak(m: &Measurement) -> bool {
+    PEAKS.contains(&m.name.as_str())
+}
+
+/// Returns the cell with the share of the limit.
+fn share(m: &Measurement) -> Option<TableCell> {
+    let share = m.limit.as_ref()?.fraction;
+    Some(TableCell::figure(share.0, Unit::Factor, share.in_tenths()))
 }
 
 /// Returns the sentences that compare several libraries: which library is faster in the solution, and which in DGEMM.
@@ -262,39 +272,35 @@ pub(crate) fn closing(record: &Record) -> Option<Section> {
 pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && is_known(m));
     let all: Vec<&Measurement> = own.filter(|m| quoted(m).is_some()).collect();
-    let named = |name: &str| all.iter().filter(|m| m.name == name).copied().collect::<Vec<_>>();
-    let peaks = named(FMA_PEAK);
-    let of_peak = |m: &Measurement| {
-        let share = m.value? / peaks.first()?.value?;
-        Some(format!(", {} of the measured peak", Fraction(share).in_whole_percent()))
-    };
-    let ratings = named(RATING);
+    let peak = all.iter().copied().find(|m| m.name == FMA_PEAK);
+    let ratings: Vec<&Measurement> = all.iter().copied().filter(|m| m.name == RATING).collect();
     if let Some(first) = ratings.first() {
-        let name_of = |m: &Measurement| {
-            let config: RatingConfig = m.read_config();
-            let n = config.n.map_or_else(String::new, |n| format!(" for N = {n}"));
-            (format!("HPL with {}", by(m)), n)
-        };
         let mut best_of: Vec<&Measurement> = Vec::new();
         for (_, of) in grouped(ratings.iter().copied(), |m| by(m)) {
             let best = of.into_iter().max_by(|a, b| a.by_value(b));
             best_of.extend(best);
         }
         let lead = best_of.first().unwrap_or(first);
-        let (name, n) = name_of(lead);
-        let share = of_peak(lead).unwrap_or_default();
+        let n = lead.read_config::<RatingConfig>().n;
+        let n = n.map_or_else(String::new, |n| format!(" for N = {n}"));
+        let share = of_measured_peak(lead, peak).unwrap_or_default();
         let others = best_of.iter().skip(1).take(OTHERS);
         let others: String = others
-            .filter_map(|m| Some(format!("; {} reaches {}", name_of(m).0, quoted(m)?)))
+            .filter_map(|m| Some(format!("; HPL with {} reaches {}", by(m), quoted(m)?)))
             .collect();
-        return Some(format!("{name} reaches {}{n}{share}{others}", quoted(lead)?));
+        return Some(format!("HPL with {} reaches {}{n}{share}{others}", by(lead), quoted(lead)?));
     }
-    let dgemm = named(DGEMM);
-    if let Some(m) = dgemm.first() {
-        let share = of_peak(m).unwrap_or_default();
+    if let Some(m) = all.iter().find(|m| m.name == DGEMM) {
+        let share = of_measured_peak(m, peak).unwrap_or_default();
         return Some(format!("DGEMM by {} reaches {}{share}", by(m), quoted(m)?));
     }
-    Some(format!("The cores reach {} of multiply-adds in registers", quoted(peaks.first()?)?))
+    Some(format!("The cores reach {} of multiply-adds in registers", quoted(peak?)?))
+}
+
+/// Describes a rate as a share of the measured peak, for the end of a sentence.
+fn of_measured_peak(m: &Measurement, peak: Option<&Measurement>) -> Option<String> {
+    let share = m.value? / peak?.value?;
+    Some(format!(", {} of the measured peak", Fraction(share).in_whole_percent()))
 }
 
 /// Adds a note for every reason for doubt.
@@ -331,13 +337,12 @@ fn ladder(all: &[&Measurement]) -> Option<Picture> {
                 peaks.push(step.clone());
                 steps.push(step);
             }
-            let [.., how] = row(m, true);
             let title = match name {
                 FMA_PEAK => "measured peak".to_owned(),
                 DGEMM => format!("DGEMM, {}", by(m)),
                 _ => format!("HPL, {}", by(m)),
             };
-            let step = Step::bar(title, m.value, how.text).judged(m);
+            let step = Step::bar(title, m.value, how(m, true)).judged(m);
             let label = peaks.last().and_then(|peak| {
                 let of = Fraction(step.to? / peak.to?);
                 Some(format!("{} of {}", of.in_whole_percent(), peak.name))
@@ -387,9 +392,9 @@ fn gflops(rate: f64) -> String {
     format!("{:.1}", rate / 1e9)
 }
 
-fn row(m: &Measurement, names_library: bool) -> [TableCell; 6] {
-    let unknown = || "?".to_owned();
-    let how = match m.name.as_str() {
+/// Describes how a figure was measured.
+fn how(m: &Measurement, names_library: bool) -> String {
+    match m.name.as_str() {
         RATING => {
             let config: RatingConfig = m.read_config();
             let p = config.p.unwrap_or(0);
@@ -408,29 +413,9 @@ fn row(m: &Measurement, names_library: bool) -> [TableCell; 6] {
         _ => {
             let PeakConfig { isa, clock_hz, .. } = m.read_config();
             let clock = clock_hz.map(|hz| format!(" at {hz}")).unwrap_or_default();
-            format!("{} in registers{clock}", isa.unwrap_or_else(unknown))
+            format!("{} in registers{clock}", isa.as_deref().unwrap_or("?"))
         }
-    };
-    let rate = |value: f64| TableCell::figure(value, m.unit, gflops(value));
-    let several = m.summary.as_ref().filter(|summary| summary.n > 1);
-    // Rates of a library are compared with the peak of register-only loops; that peak is compared with the theoretical
-    // peak.
-    let share = |of_processor: bool| {
-        let of_this = PEAKS.contains(&m.name.as_str()) == of_processor;
-        let limit = m.limit.as_ref().filter(|_| of_this).map(|limit| limit.fraction);
-        limit.map_or_else(
-            || "-".into(),
-            |share| TableCell::figure(share.0, Unit::Factor, share.in_tenths()),
-        )
-    };
-    [
-        m.name.clone().into(),
-        m.value.map_or_else(|| m.validity.status.name().into(), rate),
-        several.map_or_else(|| "-".into(), |summary| rate(summary.median)),
-        share(false),
-        share(true),
-        how.into(),
-    ]
+    }
 }
 
 /// Adds the evidence of a native rating in one or two lines.
@@ -490,13 +475,13 @@ fn evidence(section: &mut Section, config: &RatingConfig) {
         section.note("time", text);
     }
     if let Some(PowerConfig { watts, flops_per_watt, basis, reason }) = &config.power {
-        let or_unknown = |text: &Option<String>| text.clone().unwrap_or_else(|| "?".to_owned());
         let text = match watts {
             Some(watts) => {
                 let efficiency = flops_per_watt.unwrap_or(0.0) / 1e9;
-                format!("{watts} ({}), {efficiency:.2} GFLOP/s per watt", or_unknown(basis))
+                let basis = basis.as_deref().unwrap_or("?");
+                format!("{watts} ({basis}), {efficiency:.2} GFLOP/s per watt")
             }
-            None => format!("unknown: {}", or_unknown(reason)),
+            None => format!("unknown: {}", reason.as_deref().unwrap_or("?")),
         };
         section.note("power", text);
     }

@@ -17,10 +17,9 @@ use nodegauge_arena::words::pages as pages_in_words;
 use nodegauge_gauge::view::sentence::joined;
 use nodegauge_gauge::view::words::{self, several};
 use nodegauge_gauge::view::{
-    Block, Chart, ChartSeries, Guide, Picture, Scale, Section, Step, Table, TableCell, distinct,
-    grouped, plain_table,
+    Block, Chart, ChartSeries, ColumnUnit, Columns, Guide, Picture, Scale, Section, Step, Table,
+    TableCell, distinct, grouped, plain_table,
 };
-use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::stats::{self, Summary};
 use nodegauge_measure::{Bytes, BytesPerSec, Fraction, Seconds, Unit};
@@ -77,34 +76,19 @@ fn section(test: &'static str, shows: Shows, view: View, all: &[Measurement]) ->
     section
 }
 
-/// Formats a time in nanoseconds with four digits.
-fn ns(seconds: f64) -> String {
-    significant(seconds * 1e9)
-}
-
-/// Returns a time for a column of nanoseconds.
-fn time(seconds: f64) -> TableCell {
-    TableCell::figure(seconds, Unit::Seconds, ns(seconds))
-}
-
-/// Returns a number for a column of GB/s or ns.
-fn number(value: f64, unit: Unit) -> TableCell {
-    if unit == Unit::Seconds { time(value) } else { words::rate(Some(value)) }
+/// Returns the prefix in which tables of this gauge show figures: times in nanoseconds.
+fn column_unit(unit: Unit) -> ColumnUnit {
+    if unit == Unit::Seconds { ColumnUnit::NANOSECONDS } else { ColumnUnit::of(unit) }
 }
 
 /// Returns the value of a figure for a column of GB/s or ns. Without a value, returns the status of the figure; without
 /// a figure, a dash.
 fn value(figure: Option<&CurvesFigure<'_>>) -> TableCell {
-    let Some((m, _)) = figure else { return "-".into() };
-    m.value.map_or_else(|| m.validity.status.name().into(), |value| number(value, m.unit))
+    figure.map_or_else(|| "-".into(), |(m, _)| column_unit(m.unit).value(m))
 }
 
 fn bytes(bytes: Option<u64>) -> Option<String> {
     bytes.map(|bytes| Bytes(bytes).to_string())
-}
-
-fn or(text: Option<String>, otherwise: &str) -> TableCell {
-    text.unwrap_or_else(|| otherwise.to_owned()).into()
 }
 
 /// Adds notes on the method and the number of samples.
@@ -121,8 +105,7 @@ fn evidence(section: &mut Section, of: &[CurvesFigure<'_>], what: String) {
     how.extend(distinct(pages.map(pages_in_words)));
     section.note("how", how.join(", "));
     let counts = of.iter().filter_map(|(m, _)| m.summary.as_ref()).map(|summary| summary.n);
-    if let (Some(least), Some(most)) = (counts.clone().min(), counts.max()) {
-        let range = if least == most { least.to_string() } else { format!("{least} to {most}") };
+    if let Some(range) = words::count_range(counts) {
         let stopped = first.stopped.as_deref().unwrap_or("?");
         section.note("samples", format!("{range} each, interleaved; {stopped}"));
     }
@@ -141,7 +124,8 @@ fn evidence(section: &mut Section, of: &[CurvesFigure<'_>], what: String) {
 /// Describes the idle latency of memory in words: the time per load of the chase and of flushed lines, with the cause of
 /// the difference. Returns `None` if the processor cannot flush lines.
 fn memory_latency((m, config): &CurvesFigure<'_>) -> Option<String> {
-    let (step, flushed) = (m.value?, config.flushed_s?);
+    let step = m.value?;
+    let flushed = config.flushed_s?;
     let set = Bytes(config.set_bytes?);
     let pages = config.pages.as_ref().map_or("", |pages| pages.asked.as_str());
     let measured = format!("a chase through {set} on {pages} pages: {}", Seconds(step));
@@ -168,6 +152,11 @@ fn of_caches((m, config): &CurvesFigure<'_>) -> String {
     times.map_or_else(String::new, |(_, flushed)| {
         format!(" (partly from caches: flushed lines take {})", Seconds(flushed))
     })
+}
+
+/// Returns the value of a valid figure.
+fn valid_value(m: &Measurement) -> Option<f64> {
+    m.value.filter(|_| m.validity.status == Status::Valid)
 }
 
 /// Cache as the machine reports it.
@@ -222,10 +211,9 @@ impl<'a> Curves<'a> {
     }
 
     fn at(&self, set: u64, kind: &str) -> Option<&'a CurvesFigure<'a>> {
-        let is = |(_, config): &&CurvesFigure<'_>| {
+        self.figures.iter().find(|(_, config)| {
             config.set_bytes == Some(set) && (self.kind_of)(config) == Some(kind)
-        };
-        self.figures.iter().find(is)
+        })
     }
 
     fn curve(&self, kind: &str) -> Vec<&'a CurvesFigure<'a>> {
@@ -234,7 +222,6 @@ impl<'a> Curves<'a> {
 
     /// Returns the dots of a curve, with a gap at each set that was not measured and between sets that are far apart.
     fn dots(&self, kind: &str) -> Vec<(f64, f64)> {
-        let value = |set: u64| self.at(set, kind).and_then(|(m, _)| m.value).unwrap_or(f64::NAN);
         let mut dots: Vec<(f64, f64)> = Vec::new();
         for set in &self.sets {
             let x = *set as f64;
@@ -242,7 +229,7 @@ impl<'a> Curves<'a> {
             if let Some((before, _)) = dots.last().filter(|(before, _)| x > before * SKIPPED) {
                 dots.push(((before * x).sqrt(), f64::NAN));
             }
-            dots.push((x, value(*set)));
+            dots.push((x, self.at(*set, kind).and_then(|(m, _)| m.value).unwrap_or(f64::NAN)));
         }
         dots
     }
@@ -250,8 +237,8 @@ impl<'a> Curves<'a> {
     /// Returns the first set that is far from the set before it, and the latter.
     fn apart(&self) -> Option<(u64, u64)> {
         let sets: Vec<u64> = self.sets.iter().copied().collect();
-        let is_apart = |pair: &&[u64]| pair[1] as f64 > pair[0] as f64 * SKIPPED;
-        sets.windows(2).find(is_apart).map(|pair| (pair[0], pair[1]))
+        let apart = sets.windows(2).find(|pair| pair[1] as f64 > pair[0] as f64 * SKIPPED)?;
+        Some((apart[0], apart[1]))
     }
 
     /// Returns the reported caches. The record has the share of one thread.
@@ -274,14 +261,15 @@ impl<'a> Curves<'a> {
     /// last set at its speed.
     fn outgrown(&self, kind: &str) -> Vec<(ReportedCache<'a>, Bytes)> {
         let curve = self.curve(kind);
-        let set_of = |figure: &&CurvesFigure<'_>| figure.1.set_bytes;
         let mut outgrown = Vec::new();
         for cache in self.caches().into_iter().filter(ReportedCache::is_shared) {
-            let is_in =
-                |figure: &&&CurvesFigure<'_>| figure.1.level.as_deref() == Some(cache.level);
-            let last = curve.iter().filter(is_in).filter_map(set_of).max();
-            let Some(last) = last else { continue };
-            let next = curve.iter().filter_map(set_of).find(|set| *set > last);
+            let inside =
+                curve.iter().filter(|(_, config)| config.level.as_deref() == Some(cache.level));
+            let Some(last) = inside.filter_map(|(_, config)| config.set_bytes).max() else {
+                continue;
+            };
+            let mut sets = curve.iter().filter_map(|(_, config)| config.set_bytes);
+            let next = sets.find(|set| *set > last);
             if next.is_some_and(|next| next as f64 * EDGE_SLACK < cache.bytes() as f64) {
                 outgrown.push((cache, Bytes(last)));
             }
@@ -293,16 +281,13 @@ impl<'a> Curves<'a> {
     /// a reason of their own.
     fn dips(&self, kind: &str) -> Vec<&'a CurvesFigure<'a>> {
         let curve = self.curve(kind);
-        let valid_value = |figure: &CurvesFigure<'_>| {
-            figure.0.value.filter(|_| figure.0.validity.status == Status::Valid)
-        };
+        let rates: Vec<Option<f64>> = curve.iter().map(|(m, _)| valid_value(m)).collect();
         let mut dips = Vec::new();
         for (i, figure) in curve.iter().enumerate() {
-            let Some(value) = valid_value(figure) else { continue };
-            let is_faster = |other: &&CurvesFigure<'_>| {
-                valid_value(other).is_some_and(|rate| rate > DIP * value)
-            };
-            if curve[..i].iter().any(is_faster) && curve[i + 1..].iter().any(is_faster) {
+            let Some(value) = rates[i] else { continue };
+            let [smaller, larger] = [&rates[..i], &rates[i + 1..]]
+                .map(|others| others.iter().flatten().any(|rate| *rate > DIP * value));
+            if smaller && larger {
                 dips.push(*figure);
             }
         }
@@ -312,16 +297,14 @@ impl<'a> Curves<'a> {
     /// Names the dips by kind of curve, and says what the record has about them: the time of their calls, if it was too
     /// short.
     fn dips_in_words(&self, dips: &[&CurvesFigure<'_>]) -> String {
-        let sets = |(kind, of): (Option<&str>, Vec<&&CurvesFigure<'_>>)| {
+        let mut kinds = Vec::new();
+        for (kind, of) in grouped(dips, |(_, config)| (self.kind_of)(config)) {
             let sets: Vec<String> = of.iter().filter_map(|(_, x)| bytes(x.set_bytes)).collect();
-            format!("{} at {}", kind.unwrap_or("?"), joined(&sets))
-        };
-        let kinds = grouped(dips, |(_, config)| (self.kind_of)(config));
-        let kinds: Vec<String> = kinds.into_iter().map(sets).collect();
-        let call = |(m, config): &&CurvesFigure<'_>| {
+            kinds.push(format!("{} at {}", kind.unwrap_or("?"), joined(&sets)));
+        }
+        let calls = dips.iter().filter_map(|(m, config)| {
             Some(config.set_bytes? as f64 * config.repeats? as f64 / m.value?)
-        };
-        let calls = dips.iter().filter_map(call);
+        });
         let short: Vec<f64> = calls.filter(|seconds| is_short_call(*seconds)).collect();
         let why = match short.iter().copied().reduce(f64::max) {
             Some(longest) => {
@@ -340,123 +323,131 @@ impl<'a> Curves<'a> {
         format!("{DIP_IN_WORDS}: {}; {why}", kinds.join("; "))
     }
 
-    /// Adds the table, the chart and the levels. The rows of the table contain the working set, the value of each kind,
-    /// and the cells of `more`. The chart has a curve for each kind, whose name ends with `suffix`. The levels are
-    /// those of one kind.
+    /// Returns the columns of the working set and of the value of each kind.
+    fn columns(&self, unit: Unit) -> Columns<'_, u64> {
+        Columns::new().right("set", |set: &u64| Bytes(*set).to_string()).each(
+            &self.kinds,
+            |kind| kind.to_string(),
+            move |set, kind| match self.at(*set, kind) {
+                Some((m, _)) => column_unit(unit).value(m),
+                None => "-".into(),
+            },
+        )
+    }
+
+    /// Returns the curve of a kind, whose name ends with `suffix`.
+    fn series(&self, kind: &str, suffix: &str) -> ChartSeries {
+        let mut series = ChartSeries {
+            mark: kind.chars().next().unwrap_or('*'),
+            name: format!("{kind}{suffix}"),
+            dots: self.dots(kind),
+            ..ChartSeries::default()
+        };
+        for (m, config) in self.curve(kind) {
+            if let (Some(set), Some(value)) = (config.set_bytes, m.value) {
+                series.doubt((set as f64, value), m);
+            }
+        }
+        series
+    }
+
+    /// Adds the table of these columns, the chart and the levels. The chart has a curve for each kind, whose name ends
+    /// with `suffix`. The levels are those of one kind.
     fn show(
         &self,
         section: &mut Section,
         unit: Unit,
         suffix: &str,
         levels_of: &str,
-        more_titles: &[&str],
-        more: impl Fn(u64) -> Vec<TableCell>,
+        columns: &Columns<'_, u64>,
     ) {
-        let (symbol, y) = match unit {
-            Unit::Seconds => (">ns", Scale::Nanoseconds),
-            unit => (">GB/s", Scale::Rate(unit)),
-        };
-        let kinds: Vec<String> = self.kinds.iter().map(|kind| format!(">{kind}")).collect();
-        let titles = [">set"].into_iter().chain(kinds.iter().map(String::as_str));
-        let titles: Vec<&str> = titles.chain(more_titles.iter().copied()).collect();
-        let mut table = Table::new(&titles);
-        for set in &self.sets {
-            let values = self.kinds.iter().map(|kind| value(self.at(*set, kind)));
-            let cells = std::iter::once(Bytes(*set).to_string().into()).chain(values);
-            table.row(cells.chain(more(*set)));
-        }
-        let series = |kind: &&str| {
-            let mut series = ChartSeries {
-                mark: kind.chars().next().unwrap_or('*'),
-                name: format!("{kind}{suffix}"),
-                dots: self.dots(kind),
-                ..ChartSeries::default()
-            };
-            for (m, config) in self.curve(kind) {
-                if let (Some(set), Some(value)) = (config.set_bytes, m.value) {
-                    series.doubt((set as f64, value), m);
-                }
-            }
-            series
-        };
-        let series = self.kinds.iter().map(series).collect();
         // The ticks are the first working set times powers of four.
         let last = self.sets.last().copied().unwrap_or(0) as f64;
         let first = self.sets.first().map(|first| *first as f64);
         let ticks = std::iter::successors(first, |tick| Some(tick * 4.0));
-        let ticks = ticks.take_while(|tick| *tick <= last).collect();
         // The latency is that of one thread.
-        let (what, set_axis) = match unit {
-            Unit::Seconds => ("latency", "working set"),
-            _ => ("bandwidth", "working set of all threads"),
+        let [what, set_axis] = match unit {
+            Unit::Seconds => ["latency", "working set"],
+            _ => ["bandwidth", "working set of all threads"],
         };
         let apart =
             self.apart().map(|(_, set)| Guide::x(set as f64, format!("set of {}", Bytes(set))));
-        let skipped = self.apart().map(|(before, set)| {
-            format!("between {} and {} no set was measured", Bytes(before), Bytes(set))
-        });
         // Latencies have no dips: a smaller one is no worse.
         let is_rate = unit != Unit::Seconds;
         let dips = self.kinds.iter().filter(|_| is_rate).flat_map(|kind| self.dips(kind));
         let dips: Vec<&CurvesFigure<'_>> = dips.collect();
-        let ring = |(m, config): &&CurvesFigure<'_>| {
+        let marks = dips.iter().filter_map(|(m, config)| {
             Some((config.set_bytes? as f64, m.value?, DIP_IN_WORDS.to_owned()))
-        };
-        section.push(table).gap().push(Chart {
+        });
+        section.push(columns.table(&self.sets)).gap().push(Chart {
             title: format!("{what} over the size of the working set"),
             names: [set_axis, ""],
             x: Scale::Bytes,
-            y,
-            ticks,
-            series,
-            marks: dips.iter().filter_map(ring).collect(),
+            y: if is_rate { Scale::Rate(unit) } else { Scale::Nanoseconds },
+            ticks: ticks.take_while(|tick| *tick <= last).collect(),
+            series: self.kinds.iter().map(|kind| self.series(kind, suffix)).collect(),
+            marks: marks.collect(),
             guides: self.caches().iter().map(ReportedCache::guide).chain(apart).collect(),
         });
-        section.blocks.extend(skipped.map(Block::Text));
+        if let Some((before, set)) = self.apart() {
+            section.push(Block::Text(format!(
+                "between {} and {} no set was measured",
+                Bytes(before),
+                Bytes(set)
+            )));
+        }
         if !dips.is_empty() {
             section.push(Block::Text(self.dips_in_words(&dips)));
         }
         section.blocks.extend(self.outgrown(levels_of).into_iter().map(|(cache, end)| {
-            let (level, size) = (cache.level, cache.size_in_words());
+            let level = cache.level;
+            let size = cache.size_in_words();
             Block::Text(format!(
                 "{level} is reported as {size}, but only sets of up to {end} have its {what}: other cores or guests may \
                  use the rest"
             ))
         }));
-
-        // The table has a line for each level of one kind, with the size that the machine reports.
-        let mut levels = Table::new(&["level", symbol, "sets per thread", "reported"]);
-        for dots in self.curve(levels_of).chunk_by(|(_, x), (_, next)| x.level == next.level) {
-            let config = &dots[0].1;
-            let last_of_level = &dots[dots.len() - 1].1;
-            let Some(level) = &config.level else { continue };
-            let values: Vec<f64> = dots.iter().filter_map(|(m, _)| m.value).collect();
-            let [from, to] = [config, last_of_level]
-                .map(|config| bytes(config.thread_bytes).unwrap_or_else(|| "?".to_owned()));
-            levels.row([
-                level.into(),
-                number(stats::median(&values), unit),
-                format!("{from} to {to}").into(),
-                or(bytes(config.level_reported_bytes), "-"),
-            ]);
-        }
+        let levels = self.levels(levels_of, column_unit(unit));
         if !levels.rows.is_empty() {
             section.gap().push(levels);
         }
         section.gap();
+    }
+
+    /// Returns the table with a line for each level of one kind, with the size that the machine reports.
+    fn levels(&self, kind: &str, unit: ColumnUnit) -> Table {
+        let columns = Columns::<Vec<&CurvesFigure<'_>>>::new()
+            .left("level", |of| of[0].1.level.clone().unwrap_or_default())
+            .right(unit.symbol, |of| {
+                let values: Vec<f64> = of.iter().filter_map(|(m, _)| m.value).collect();
+                unit.cell(Some(stats::median(&values)))
+            })
+            .left("sets per thread", |of| {
+                let [from, to] = [of[0], of[of.len() - 1]].map(|(_, config)| {
+                    bytes(config.thread_bytes).unwrap_or_else(|| "?".to_owned())
+                });
+                format!("{from} to {to}")
+            })
+            .left("reported", |of| {
+                bytes(of[0].1.level_reported_bytes).unwrap_or_else(|| "-".to_owned())
+            });
+        let curve = self.curve(kind);
+        let levels = curve.chunk_by(|(_, x), (_, next)| x.level == next.level);
+        columns.table(levels.filter(|of| of[0].1.level.is_some()).map(<[_]>::to_vec))
     }
 }
 
 /// Adds the view of bandwidth by working set.
 fn ladder(of: &[CurvesFigure<'_>], section: &mut Section) {
     let curves = Curves::new(of, |config| config.kernel.as_deref());
-    let more = |set: u64| {
-        let config = curves.kinds.iter().find_map(|kind| curves.at(set, kind)).map(|(_, c)| c);
-        let each = bytes(config.and_then(|config| config.thread_bytes));
-        vec![or(each, "?"), or(config.and_then(|config| config.level.clone()), "")]
-    };
-    let titles = &[">per thread", "level"];
-    curves.show(section, Unit::BytesPerSecond, "", curves.kinds[0], titles, more);
+    let config = |set: &u64| Some(&curves.kinds.iter().find_map(|kind| curves.at(*set, kind))?.1);
+    let columns = curves
+        .columns(Unit::BytesPerSecond)
+        .right("per thread", |set| {
+            bytes(config(set).and_then(|of| of.thread_bytes)).unwrap_or_else(|| "?".to_owned())
+        })
+        .left("level", |set| config(set).and_then(|of| of.level.clone()).unwrap_or_default());
+    curves.show(section, Unit::BytesPerSecond, "", curves.kinds[0], &columns);
     section.push(Block::Text(
         "GB/s, sum of all threads; levels are detected in the curves of all loops".to_owned(),
     ));
@@ -469,21 +460,23 @@ fn latency(of: &[CurvesFigure<'_>], section: &mut Section) {
     let first = curves.kinds[0];
     let last = curves.kinds[curves.kinds.len() - 1];
     let several = first != last;
-    let more = |set: u64| {
-        let figure = curves.at(set, last);
-        let summary = figure.and_then(|(m, _)| m.summary.as_ref());
-        let spread = summary.map(|s| format!("{}..{}", ns(s.p05), ns(s.p95)));
-        let value = |kind| curves.at(set, kind).and_then(|(m, _)| m.value);
-        let ratio = value(first).zip(value(last)).map(|(x, y)| format!("{:.2}", x / y));
-        let mut cells = vec![or(spread, "-")];
-        cells.extend(several.then(|| or(ratio, "-")));
-        cells.push(or(figure.and_then(|(_, config)| config.level.clone()), ""));
-        cells
-    };
-    let cost = format!(">{first}/{last}");
-    let titles: &[&str] =
-        if several { &[">5 %..95 %", &cost, "level"] } else { &[">5 %..95 %", "level"] };
-    curves.show(section, Unit::Seconds, " pages", last, titles, more);
+    let columns = curves
+        .columns(Unit::Seconds)
+        .known("5 %..95 %", |set| {
+            let Summary { p05, p95, .. } = curves.at(*set, last)?.0.summary.as_ref()?;
+            let [low, high] = [*p05, *p95].map(|time| ColumnUnit::NANOSECONDS.words(time));
+            Some(format!("{low}..{high}"))
+        })
+        .add_if(several, |columns| {
+            columns.known(format!("{first}/{last}"), |set| {
+                let ratio = curves.at(*set, first)?.0.value? / curves.at(*set, last)?.0.value?;
+                Some(format!("{ratio:.2}"))
+            })
+        })
+        .left("level", |set| {
+            curves.at(*set, last).and_then(|(_, config)| config.level.clone()).unwrap_or_default()
+        });
+    curves.show(section, Unit::Seconds, " pages", last, &columns);
     let text = if several {
         format!(
             "ns; 5 %..95 % and levels: {last} pages; {first}/{last}: ratio of the latencies, the cost of TLB misses"
@@ -492,9 +485,9 @@ fn latency(of: &[CurvesFigure<'_>], section: &mut Section) {
         format!("ns; levels: {last} pages")
     };
     section.push(Block::Text(text));
-    let largest = |kind: &&str| curves.sets.last().and_then(|set| curves.at(*set, kind));
-    for line in curves.kinds.iter().filter_map(largest).filter_map(memory_latency) {
-        section.push(Block::Text(line));
+    if let Some(set) = curves.sets.last() {
+        let largest = curves.kinds.iter().filter_map(|kind| curves.at(*set, kind));
+        section.blocks.extend(largest.filter_map(memory_latency).map(Block::Text));
     }
     let config = &of[0].1;
     let stride = config.stride_bytes.unwrap_or(0);
@@ -506,69 +499,70 @@ fn latency(of: &[CurvesFigure<'_>], section: &mut Section) {
     evidence(section, of, what);
 }
 
+/// Returns the figure of a unit at a load; without a load, the one at twice the idle latency.
+fn at_load<'a>(
+    of: &'a [CurvesFigure<'a>],
+    unit: Unit,
+    share: Option<f64>,
+) -> Option<&'a CurvesFigure<'a>> {
+    of.iter().find(|(m, config)| m.unit == unit && config.load_share == share)
+}
+
 /// Adds the view of latency under load.
 fn loaded(of: &[CurvesFigure<'_>], section: &mut Section) {
-    let find = |unit: Unit, share: Option<f64>| {
-        of.iter().find(|(m, config)| m.unit == unit && config.load_share == share)
-    };
     let steps: Vec<&CurvesFigure<'_>> =
         of.iter().filter(|(m, c)| m.unit == Unit::Seconds && c.load_share.is_some()).collect();
-    let rate = |share: Option<f64>| find(Unit::BytesPerSecond, share);
-    let idle = find(Unit::Seconds, Some(0.0)).and_then(|(m, _)| m.value);
+    let knee_rate = at_load(of, Unit::BytesPerSecond, None);
+    let idle_step = at_load(of, Unit::Seconds, Some(0.0));
+    let idle = idle_step.and_then(|(m, _)| m.value);
     let most = steps.iter().filter_map(|(m, _)| m.value).fold(0.0, f64::max);
-    let mut table = Table::new(&[">load", ">GB/s", ">ns", ">5 %", ">95 %", ">x idle", ""]);
-    table.longest_bar = Some(LONGEST_BAR);
-    for step in &steps {
-        let (m, config) = step;
-        let share = config.load_share.unwrap_or(0.0);
-        let statistic = |f: fn(&Summary) -> f64| {
-            m.summary.as_ref().map_or_else(|| "-".into(), |summary| time(f(summary)))
-        };
-        let times = m.value.zip(idle).map(|(loaded, idle)| format!("{:.2}", loaded / idle));
-        table.row([
-            if share == 0.0 { "idle".into() } else { Fraction(share).in_whole_percent().into() },
-            if share == 0.0 { "0".into() } else { value(rate(config.load_share)) },
-            value(Some(step)),
-            statistic(|summary| summary.p05),
-            statistic(|summary| summary.p95),
-            or(times, "-"),
-            TableCell::bar(Fraction(m.value.unwrap_or(0.0) / most)),
-        ]);
-    }
-    let dot = |(m, config): &CurvesFigure<'_>| Some((rate(config.load_share)?.0.value?, m.value?));
-    let mut dots: Vec<(f64, f64)> = steps.iter().filter_map(|step| dot(step)).collect();
-    dots.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let ticks = dots.iter().map(|(dot_rate, _)| *dot_rate).collect();
+    let columns = Columns::<CurvesFigure<'_>>::new()
+        .right("load", |(_, config)| match config.load_share.unwrap_or(0.0) {
+            0.0 => "idle".to_owned(),
+            share => Fraction(share).in_whole_percent(),
+        })
+        .right("GB/s", |(_, config)| match config.load_share.unwrap_or(0.0) {
+            0.0 => "0".into(),
+            share => value(at_load(of, Unit::BytesPerSecond, Some(share))),
+        })
+        .stated("ns", ColumnUnit::NANOSECONDS)
+        .values("5 %", ColumnUnit::NANOSECONDS, |(m, _)| Some(m.summary.as_ref()?.p05))
+        .values("95 %", ColumnUnit::NANOSECONDS, |(m, _)| Some(m.summary.as_ref()?.p95))
+        .known("x idle", |(m, _)| Some(format!("{:.2}", m.value? / idle?)))
+        .left("", |(m, _)| TableCell::bar(Fraction(m.value.unwrap_or(0.0) / most)));
+    let table = columns.table(steps.iter().copied()).longest_bar(LONGEST_BAR);
     let name = "ns by read rate of the loaders".to_owned();
-    let mut curve = ChartSeries { mark: '*', name, dots, ..ChartSeries::default() };
-    for step in &steps {
-        if let Some(at) = dot(step) {
-            curve.doubt(at, step.0);
+    let mut curve = ChartSeries { mark: '*', name, ..ChartSeries::default() };
+    for (m, config) in &steps {
+        let rate = at_load(of, Unit::BytesPerSecond, config.load_share).and_then(|(m, _)| m.value);
+        if let (Some(rate), Some(latency)) = (rate, m.value) {
+            curve.push((rate, latency), m);
         }
     }
-    let series = vec![curve];
-    let x = Scale::Rate(Unit::BytesPerSecond);
+    curve.dots.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let ticks = curve.dots.iter().map(|(dot_rate, _)| *dot_rate).collect();
     // The knee is the rate at which the latency is twice the idle latency. Older records have a valid knee of suspect
     // points.
-    let without_load = find(Unit::Seconds, Some(0.0));
-    let of_knee = rate(None).into_iter().chain(without_load).map(|(m, _)| *m);
+    let of_knee = knee_rate.into_iter().chain(idle_step).map(|(m, _)| *m);
     let obstacle = Obstacle::among(of_knee);
     let is_known = obstacle.is_none();
-    let knee = rate(None).and_then(|(m, _)| m.value).filter(|_| is_known);
+    let knee = knee_rate.and_then(|(m, _)| m.value).filter(|_| is_known);
     let mut guides: Vec<Guide> =
         knee.map(|at| Guide::x(at, "twice the idle latency")).into_iter().collect();
-    guides.extend(idle.map(|idle| Guide::y(idle, format!("idle {} ns", ns(idle)))));
+    guides.extend(
+        idle.map(|idle| Guide::y(idle, format!("idle {} ns", ColumnUnit::NANOSECONDS.words(idle)))),
+    );
     section.push(table).gap().push(Chart {
         title: "memory latency under load".to_owned(),
         names: ["rate of the loading threads", ""],
-        x,
+        x: Scale::Rate(Unit::BytesPerSecond),
         y: Scale::Nanoseconds,
         ticks,
-        series,
+        series: vec![curve],
         guides,
         ..Chart::default()
     });
-    if let Some(figure) = rate(None) {
+    if let Some(figure) = knee_rate {
         let text = match obstacle {
             Some(obstacle) => {
                 obstacle.cannot_tell("at which rate latency is twice the idle latency")
@@ -577,7 +571,7 @@ fn loaded(of: &[CurvesFigure<'_>], section: &mut Section) {
         };
         section.gap().push(Block::Text(text));
     }
-    if let Some(text) = find(Unit::Seconds, Some(0.0)).and_then(memory_latency) {
+    if let Some(text) = idle_step.and_then(memory_latency) {
         section.gap().push(Block::Text(format!("idle: {text}")));
     }
     let loaders = of.iter().filter_map(|(_, config)| config.loaders).max().unwrap_or(0);
@@ -589,30 +583,21 @@ fn loaded(of: &[CurvesFigure<'_>], section: &mut Section) {
 /// Adds the view of mixes of reads and writes.
 fn mix(of: &[CurvesFigure<'_>], section: &mut Section) {
     let most = of.iter().filter_map(|(m, _)| m.value).fold(0.0, f64::max);
-    let titles = ["mix", ">best", ">median", ">5 %", ">95 %", ">of limit", "loop", ""];
-    let mut table = Table::new(&titles);
-    table.longest_bar = Some(LONGEST_BAR);
+    let columns = Columns::<CurvesFigure<'_>>::new()
+        .names("mix")
+        .rates(ColumnUnit::GB_PER_S)
+        .of_limit()
+        .left("loop", |(_, config)| {
+            let CurveConfig { stores, isa, unroll, side_by_side, .. } = config;
+            words::native_loop(stores.as_deref(), isa.as_deref(), *unroll, *side_by_side)
+        })
+        .left("", |(m, _)| TableCell::bar(Fraction(m.value.unwrap_or(0.0) / most)));
     let limit = match of[0].0.limit.as_ref() {
         Some(limit) => format!("best divided by {}", BytesPerSec(limit.value)),
         None => "unknown".to_owned(),
     };
-    table.heading(format!("GB/s; of limit: {limit}"));
-    for figure in of {
-        let (m, config) = figure;
-        let summary = m.summary.as_ref().filter(|_| m.value.is_some());
-        let isa = config.isa.as_deref();
-        table.row([
-            TableCell::text(m.name.clone()),
-            value(Some(figure)),
-            words::rate(summary.map(|summary| summary.median)),
-            words::rate(summary.map(|summary| summary.p05)),
-            words::rate(summary.map(|summary| summary.p95)),
-            words::of_limit(m.limit.as_ref().filter(|_| m.value.is_some())),
-            words::native_loop(config.stores.as_deref(), isa, config.unroll, config.side_by_side)
-                .into(),
-            TableCell::bar(Fraction(m.value.unwrap_or(0.0) / most)),
-        ]);
-    }
+    let heading = format!("GB/s; of limit: {limit}");
+    let table = columns.grouped([(heading, of)]).longest_bar(LONGEST_BAR);
     let text = "mix: lines read : lines written; -nt: with non-temporal stores; loop: stores, instruction set, \
                 unroll factor (u), pages at a time (p)"
         .to_owned();
@@ -682,7 +667,8 @@ mod tests {
                 figures.iter().map(|(m, config)| (m, config.clone())).collect();
             let curves = Curves::new(&of, |config| config.kernel.as_deref());
             let mut section = Section::new(LADDER);
-            curves.show(&mut section, Unit::BytesPerSecond, "", "triad", &[], |_| Vec::new());
+            let columns = curves.columns(Unit::BytesPerSecond);
+            curves.show(&mut section, Unit::BytesPerSecond, "", "triad", &columns);
             let mut rings = Vec::new();
             let mut texts = Vec::new();
             for block in section.blocks {

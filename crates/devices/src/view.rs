@@ -11,11 +11,10 @@ pub(crate) use conclusion::conclusion;
 use crate::config::{DeviceConfig, DevicePeakConfig};
 use crate::{GAUGE, links as of_links, peaks, stream as of_stream};
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{Picture, Section, Step, Table, TableCell};
-use nodegauge_measure::Unit;
+use nodegauge_gauge::view::{ColumnUnit, Columns, Picture, Section, Step, distinct};
 use nodegauge_measure::keys::Config;
-use nodegauge_measure::quantity::significant;
-use nodegauge_measure::record::{Category, Limit, Measurement, Record};
+use nodegauge_measure::record::{Category, Measurement, Record};
+use nodegauge_measure::{Fraction, Unit};
 use nodegauge_published as published;
 
 /// Figure with its configuration.
@@ -55,70 +54,31 @@ fn figures<'a, C: Config>(record: &'a Record, test: &str) -> Vec<DeviceFigure<'a
 
 /// Returns the heading of the rows for a device, e.g. `opencl:0  pthread-skylake-avx512 (cpu)`.
 fn heading(on: &DeviceConfig) -> String {
-    let or = |text: &Option<String>| text.clone().unwrap_or_else(|| "?".to_owned());
+    let [device, name, class] =
+        [&on.device, &on.device_name, &on.class].map(|text| text.as_deref().unwrap_or("?"));
     let slice = on.slice.as_ref().map(|slice| format!(", {slice}")).unwrap_or_default();
-    format!("{}  {} ({}{slice})", or(&on.device), or(&on.device_name), or(&on.class))
-}
-
-/// Returns the cell with a rate in a column of GB/s; a dash if there is no rate.
-fn rate(rate: Option<f64>) -> TableCell {
-    rate.map_or_else(
-        || "-".into(),
-        |rate| TableCell::figure(rate, Unit::BytesPerSecond, significant(rate / 1e9)),
-    )
-}
-
-/// Returns the cell with the value in a column of GB/s or GFLOP/s. If there is no value, the cell shows the validity.
-fn value(m: &Measurement) -> TableCell {
-    m.value.map_or_else(
-        || m.validity.status.name().into(),
-        |value| TableCell::figure(value, m.unit, significant(value / 1e9)),
-    )
-}
-
-/// Returns the cell with the value as a share of its limit.
-fn of_limit(limit: Option<&Limit>) -> TableCell {
-    limit.map_or_else(|| "?".into(), |limit| limit.fraction.in_tenths().into())
+    format!("{device}  {name} ({class}{slice})")
 }
 
 /// Adds notes with the drivers of the devices, without duplicates.
 fn drivers<'a>(section: &mut Section, all: impl Iterator<Item = &'a DeviceConfig>) {
-    let mut seen: Vec<&String> = Vec::new();
-    for version in all.filter_map(|on| on.driver_version.as_ref()) {
-        if !seen.contains(&version) {
-            seen.push(version);
-            section.note(if seen.len() == 1 { "driver" } else { "" }, version.as_str());
-        }
+    let versions = distinct(all.filter_map(|on| on.driver_version.as_deref()));
+    for (i, version) in versions.into_iter().enumerate() {
+        section.note(if i == 0 { "driver" } else { "" }, version);
     }
 }
 
 /// Returns the section with the table of peaks.
 fn of_peaks(all: &[DeviceFigure<'_, DevicePeakConfig>]) -> Section {
     let mut section = Section::new(peaks::TEST);
-    let titles = ["GFLOP/s", "", ">best", ">median", ">5 %", ">95 %", ">of limit", "loop"];
-    let mut table = Table::new(&titles);
-    let mut device = None;
-    for (m, config) in all {
-        if device != config.on.device {
-            table.heading(heading(&config.on));
-            device.clone_from(&config.on.device);
-        }
-        let summary = m.summary.as_ref().filter(|_| m.value.is_some());
-        let of = |x: Option<f64>| match x {
-            Some(x) => TableCell::figure(x, m.unit, significant(x / 1e9)),
-            None => "-".into(),
-        };
-        table.row([
-            m.name.as_str().into(),
-            config.element.clone().unwrap_or_default().into(),
-            value(m),
-            of(summary.map(|summary| summary.median)),
-            of(summary.map(|summary| summary.p05)),
-            of(summary.map(|summary| summary.p95)),
-            of_limit(m.limit.as_ref().filter(|_| m.value.is_some())),
-            peaks::loop_of(config).into(),
-        ]);
-    }
+    let columns = Columns::<DeviceFigure<'_, DevicePeakConfig>>::new()
+        .names("GFLOP/s")
+        .left("", |(_, config)| config.element.clone().unwrap_or_default())
+        .rates(ColumnUnit::GFLOP_PER_S)
+        .of_limit_as(Fraction::in_tenths)
+        .left("loop", |(_, config)| peaks::loop_of(config));
+    let by_device = all.chunk_by(|(_, one), (_, next)| one.on.device == next.on.device);
+    let table = columns.grouped(by_device.map(|own| (heading(&own[0].1.on), own)));
     let bars = all.iter().map(|(m, config)| {
         let element = config.element.as_deref().unwrap_or_default();
         let which = config.on.device.as_deref().unwrap_or_default();
@@ -127,8 +87,8 @@ fn of_peaks(all: &[DeviceFigure<'_, DevicePeakConfig>]) -> Section {
     });
     let bars = Picture::bars("peaks", Unit::FlopsPerSecond, bars);
     section.push(table).push(bars).gap();
-    let products = all.iter().any(|(m, _)| m.name == peaks::DGEMM);
-    let products = if products { "; products by the vendor's library" } else { "" };
+    let has_products = all.iter().any(|(m, _)| m.name == peaks::DGEMM);
+    let products = if has_products { "; products by the vendor's library" } else { "" };
     section.note("how", format!("fused multiply-adds in registers, two operations each{products}"));
     drivers(&mut section, all.iter().map(|(_, config)| &config.on));
     section.doubts(&all.iter().map(|(m, _)| *m).collect::<Vec<_>>());

@@ -15,10 +15,10 @@ use crate::task::CacheMode;
 use crate::volume::Volume;
 use nodegauge_analysis::ratio::closing::{Contender, of_one_run};
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{self, Picture, Reach, Section, Step, distinct};
+use nodegauge_gauge::view::{self, FigureRow, Picture, Reach, Section, Step, distinct, grouped};
 use nodegauge_measure::figure_names::stream;
 use nodegauge_measure::record::{Category, Measurement, Record};
-use nodegauge_measure::{Bytes, Notice, NoticeId, Unit};
+use nodegauge_measure::{Bytes, NoticeId, Unit};
 use std::collections::BTreeSet;
 
 /// Maximum number of cells that are shown individually. More cells are summarized by operation.
@@ -30,6 +30,12 @@ pub(crate) struct Row<'a> {
     pub(crate) config: FilesConfig,
 }
 
+impl FigureRow for Row<'_> {
+    fn figure(&self) -> &Measurement {
+        self.m
+    }
+}
+
 impl Row<'_> {
     /// Returns the file size and the block size in bytes.
     pub(crate) fn sizes(&self) -> Option<(u64, u64)> {
@@ -38,8 +44,10 @@ impl Row<'_> {
 
     /// True if both rows are measurements of the same cell in the same folder with the same setup.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
-        let cell = |row: &Self| (row.sizes(), row.config.read_percent, row.config.cache);
-        cell(self) == cell(other) && self.folder() == other.folder()
+        self.sizes() == other.sizes()
+            && self.config.read_percent == other.config.read_percent
+            && self.config.cache == other.config.cache
+            && self.folder() == other.folder()
     }
 
     /// Returns the folder of the measurement.
@@ -74,8 +82,8 @@ pub(crate) fn rows(record: &Record) -> Vec<Row<'_>> {
 /// Returns the gauge's sections of the page of a record.
 pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     let all = rows(record);
-    let is_rate = |row: &&Row<'_>| row.m.unit == Unit::BytesPerSecond;
-    let (rates, others): (Vec<&Row<'_>>, Vec<&Row<'_>>) = all.iter().partition(is_rate);
+    let (rates, others): (Vec<&Row<'_>>, Vec<&Row<'_>>) =
+        all.iter().partition(|row| row.m.unit == Unit::BytesPerSecond);
     let mut sections = match detail {
         Detail::Brief => vec![brief(record, &rates)],
         Detail::Full => of_folders(&rates, record.machine.memory.bytes),
@@ -96,27 +104,26 @@ const MOST_COMPARED: usize = 2;
 /// Returns a sentence for each other program that compares its rate with the gauge's in the largest cell that both
 /// measured.
 fn closing(rows: &[&Row<'_>]) -> Option<Section> {
-    let is_own = |row: &&&Row<'_>| row.m.category == Category::Variant;
-    let (own, others): (Vec<&Row<'_>>, Vec<&Row<'_>>) = rows.iter().partition(is_own);
+    let (own, others): (Vec<&Row<'_>>, Vec<&Row<'_>>) =
+        rows.iter().partition(|row| row.m.category == Category::Variant);
     let mut sentences = Vec::new();
     for program in distinct(others.iter().filter_map(|row| row.config.engine.as_deref())) {
         let theirs = only(&others, |row| row.config.engine.as_deref() == Some(program));
         let mut compared: Vec<(&Row<'_>, &Row<'_>)> = Vec::new();
         for name in distinct(theirs.iter().map(|row| row.m.name.as_str())) {
-            let pair = |row: &&'_ &Row<'_>| row.m.name == name;
-            let pairs = theirs.iter().filter(pair).filter_map(|row| {
-                let same = |like: &&&Row<'_>| like.m.name == name && like.is_like(row);
-                Some((*own.iter().find(same)?, *row))
+            let pairs = theirs.iter().filter(|row| row.m.name == name).filter_map(|row| {
+                let same = own.iter().find(|like| like.m.name == name && like.is_like(row))?;
+                Some((*same, *row))
             });
             compared.extend(pairs.max_by_key(|(_, row)| row.sizes()));
         }
         for (ours, row) in compared.into_iter().take(MOST_COMPARED) {
             let (file, block) = row.sizes().unwrap_or_default();
-            let (what, name) =
-                (format!("{} in blocks of {}", size(file), size(block)), &row.m.name);
+            let name = &row.m.name;
+            let does = format!("does {name} of {} in blocks of {}", size(file), size(block));
             let [a, b] = [(program, row.m), ("nodegauge", ours.m)]
                 .map(|(label, figure)| Contender { name: label, figure });
-            sentences.extend(of_one_run(a, b, &format!("does {name} of {what}"), row.m.quoted));
+            sentences.extend(of_one_run(a, b, &does, row.m.quoted));
         }
     }
     (!sentences.is_empty()).then(|| view::summary_of(sentences))
@@ -124,18 +131,17 @@ fn closing(rows: &[&Row<'_>]) -> Option<Section> {
 
 /// Returns one section per folder. `memory` is the memory of the node in bytes.
 fn of_folders(rows: &[&Row<'_>], memory: Option<u64>) -> Vec<Section> {
-    let section = |folder: &str| {
-        let here = only(rows, |row| row.folder() == folder);
+    let mut sections = Vec::new();
+    for (_, here) in grouped(rows.iter().copied(), |row| row.folder()) {
         let mut section = Section::new("files");
         section.note("files", volume_in_words(here[0], true));
-        for how in distinct(here.iter().map(|row| how(row))) {
-            let group = only(&here, |row| self::how(row) == how);
+        for (how, group) in grouped(here, |row| how(row)) {
             section.gap().note("how", how);
             of_group(&group, memory, &mut section);
         }
-        section
-    };
-    distinct(rows.iter().map(|row| row.folder())).into_iter().map(section).collect()
+        sections.push(section);
+    }
+    sections
 }
 
 /// Returns the short section for the summary of the node.
@@ -146,9 +152,8 @@ fn brief(record: &Record, rows: &[&Row<'_>]) -> Section {
         tables::brief(rows, &mut section);
         section.doubts(&measurements(rows));
     }
-    let failed = |notice: &&Notice| notice.gauge == GAUGE && notice.id == NoticeId::Failed;
-    for notice in record.notices.iter().filter(failed) {
-        section.note("files", notice.to_string());
+    for notice in record.notices.iter().filter(|notice| notice.gauge == GAUGE) {
+        section.note_if("files", (notice.id == NoticeId::Failed).then(|| notice.to_string()));
     }
     section
 }
@@ -160,10 +165,10 @@ fn of_group(group: &[&Row<'_>], memory: Option<u64>, section: &mut Section) {
     // An imported record contains only figures of another program.
     let shown = if own.is_empty() { &others } else { &own };
     if shown.iter().any(|row| row.config.parent_rate.is_some()) {
-        tables::of_columns(&tables::WORKERS, shown, section);
+        tables::workers(shown, section);
         section.picture(one_by_one(shown));
     } else if cells(shown).len() <= FEW {
-        tables::of_columns(&tables::ONE_BY_ONE, shown, section);
+        tables::one_by_one(shown, section);
         section.picture(one_by_one(shown));
     } else {
         tables::by_operation(shown, section);
@@ -181,23 +186,24 @@ fn of_group(group: &[&Row<'_>], memory: Option<u64>, section: &mut Section) {
 /// twice, as read and as written.
 pub(crate) fn reach(record: &Record, figure: &Measurement) -> Option<Reach> {
     let config: FilesConfig = figure.read_config();
-    let copy = |m: &&Measurement| {
-        m.test == stream::TEST && m.name == stream::COPY && m.unit == figure.unit
-    };
     let is_cached = config.cache == Some(CacheMode::Cached);
-    let copies = record.measurements.iter().filter(copy).filter(|m| !m.is_published());
+    let copies = record.measurements.iter().filter(|m| {
+        m.test == stream::TEST
+            && m.name == stream::COPY
+            && m.unit == figure.unit
+            && !m.is_published()
+    });
     let rate = copies.filter_map(|m| m.value).reduce(f64::max).filter(|_| is_cached)?;
     Some(Reach { value: rate / 2.0, basis: "a copy in memory, half of STREAM Copy".to_owned() })
 }
 
 /// Returns a chart with one bar per operation and block size.
 fn one_by_one(rows: &[&Row<'_>]) -> Option<Picture> {
-    let bar = |row: &&Row<'_>| {
+    let bars = rows.iter().filter_map(|row| {
         let (file, block) = row.sizes()?;
         let name = format!("{}, {}", row.m.name, size(block));
         Some(Step::bar(name, row.m.value, format!("file of {}", size(file))).judged(row.m))
-    };
-    let bars = rows.iter().filter_map(bar);
+    });
     let title = "rates by operation and block";
     (rows.len() > 1).then(|| Picture::bars(title, Unit::BytesPerSecond, bars))
 }

@@ -5,6 +5,7 @@
 //! figures.
 
 mod chart;
+mod columns;
 mod groups;
 mod limits;
 mod picture;
@@ -15,6 +16,7 @@ pub mod words;
 pub use chart::{
     Chart, ChartAxis, ChartSeries, DotConnection, Guide, GuideAxis, HeatMap, HeatMaps, Scale,
 };
+pub use columns::{ColumnUnit, Columns, FigureRow};
 pub use groups::{distinct, grouped};
 pub use limits::{FigureLimits, Reach, part_in_use};
 pub use picture::{
@@ -316,6 +318,18 @@ impl Table {
         Self { columns, ..Self::default() }
     }
 
+    /// Sets the maximum length of a bar in text output, in characters.
+    pub fn longest_bar(mut self, characters: usize) -> Self {
+        self.longest_bar = Some(characters);
+        self
+    }
+
+    /// Sets the titles of columns that text output leaves out, in this order, while the table is too wide.
+    pub fn optional(mut self, titles: &[&str]) -> Self {
+        self.optional = titles.iter().map(|title| (*title).to_owned()).collect();
+        self
+    }
+
     /// Adds a heading above the rows that are added next.
     pub fn heading(&mut self, heading: impl Into<TableCell>) {
         self.headings.push((self.rows.len(), heading.into()));
@@ -399,6 +413,19 @@ impl TableCell {
         Self { text: text.into(), figure: Some((value, unit)), ..Self::default() }
     }
 
+    /// Creates a cell with a value and its unit.
+    pub fn in_words(value: f64, unit: Unit) -> Self {
+        Self::figure(value, unit, unit.in_words(value))
+    }
+
+    /// Creates the cell of a figure with its value in a form; without a value, the cell contains the status.
+    pub fn value_of(m: &Measurement, form: impl FnOnce(f64) -> String) -> Self {
+        match m.value {
+            Some(value) => Self::figure(value, m.unit, form(value)),
+            None => m.validity.status.name().into(),
+        }
+    }
+
     /// True if the cell has no content: a dash, a question mark, or no text, and neither figure nor bar.
     pub fn is_nothing(&self) -> bool {
         let is_blank = matches!(self.text.as_str(), "" | "-" | "?");
@@ -425,20 +452,15 @@ impl<T: Into<String>> From<T> for TableCell {
 
 /// Returns a plain table, for figures of a kind that the gauge does not know.
 pub fn plain_table(measurements: &[&Measurement]) -> Table {
-    let mut table = Table::new(&["figure", ">value", "unit", "status"]);
-    for m in measurements {
-        let value = m.value.map_or_else(
-            || TableCell::text("-"),
-            |value| TableCell::figure(value, m.unit, significant(value)),
-        );
-        table.row([
-            format!("{} {}", m.test, m.name_in_words()).into(),
-            value,
-            m.unit.symbol().into(),
-            m.validity.status.name().into(),
-        ]);
-    }
-    table
+    let columns = Columns::<Measurement>::new()
+        .left("figure", |m| format!("{} {}", m.test, m.name_in_words()))
+        .right("value", |m| match m.value {
+            Some(value) => TableCell::figure(value, m.unit, significant(value)),
+            None => "-".into(),
+        })
+        .left("unit", |m| m.unit.symbol())
+        .left("status", |m| m.validity.status.name());
+    columns.table(measurements.iter().copied())
 }
 
 /// Wraps a line at spaces so that no resulting line is longer than `width`; a longer word is not broken.

@@ -11,14 +11,16 @@ pub(crate) use conclusion::conclusion;
 
 use crate::GAUGE;
 use crate::config::MessageConfig;
+use crate::curve::MessageCurve;
 use crate::pattern::Pattern;
 use nodegauge_analysis::ratio::closing;
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{self, Section, Table, TableCell, distinct, grouped};
-use nodegauge_measure::quantity::significant;
+use nodegauge_gauge::view::{
+    self, ColumnUnit, Columns, FigureRow, Section, Table, distinct, grouped, words,
+};
 use nodegauge_measure::record::{Category, Measurement, Record};
-use nodegauge_measure::{Bytes, NoticeId, Unit};
-use nodegauge_placement::{Distance, cpus};
+use nodegauge_measure::{Bytes, NoticeId};
+use nodegauge_placement::Distance;
 
 /// Message sizes of the summary: the smallest size with a payload for the latency, and the largest size for the rate.
 const SMALL: u64 = 8;
@@ -31,6 +33,12 @@ struct ShownFigure<'a> {
     config: MessageConfig,
     /// Pattern of the figure; `None` for an unknown pattern.
     pattern: Option<Pattern>,
+}
+
+impl FigureRow for ShownFigure<'_> {
+    fn figure(&self) -> &Measurement {
+        self.m
+    }
 }
 
 impl ShownFigure<'_> {
@@ -49,6 +57,11 @@ impl ShownFigure<'_> {
         }
     }
 
+    /// Returns the size of the messages.
+    fn size(&self) -> Bytes {
+        Bytes(self.config.message_bytes.unwrap_or(0))
+    }
+
     /// Returns the library and the distance. Figures with the same library and distance share a line.
     fn line(&self) -> (String, Option<Distance>) {
         (self.library(), self.config.distance)
@@ -64,18 +77,20 @@ impl ShownFigure<'_> {
     }
 }
 
+/// Returns the gauge's figures in a record.
+fn figures(record: &Record) -> Vec<ShownFigure<'_>> {
+    let own = record.measurements.iter().filter(|m| m.gauge == GAUGE);
+    own.map(|m| ShownFigure { m, config: m.read_config(), pattern: m.name.parse().ok() }).collect()
+}
+
 /// Returns the gauge's sections of a page.
 pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
-    let own = record.measurements.iter().filter(|m| m.gauge == GAUGE);
-    let figure = |m| ShownFigure { m, config: m.read_config(), pattern: m.name.parse().ok() };
-    let all: Vec<ShownFigure<'_>> = own.map(figure).collect();
-    let all: Vec<&ShownFigure<'_>> = all.iter().collect();
+    let figures = figures(record);
+    let all: Vec<&ShownFigure<'_>> = figures.iter().collect();
     let mut section = Section::new(GAUGE);
     if all.is_empty() {
         // The page of all gauges shows the reason why a gauge has no figures.
-        let mut notices = record.notices.iter().filter(|notice| notice.gauge == GAUGE);
-        let why = notices.find(|notice| notice.id == NoticeId::LeftOut);
-        section.note_if(GAUGE, why.map(|notice| notice.to_string()));
+        section.note_if(GAUGE, notice(record, NoticeId::LeftOut));
     } else if all.iter().any(|row| row.m.category == Category::Reference) {
         reference::add(&mut section, &all);
     } else if all.iter().any(|row| row.config.ranks.is_some()) {
@@ -89,9 +104,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         evidence::how(&mut section, &all, detail == Detail::Brief);
         evidence::doubts(&mut section, &all);
         if detail == Detail::Brief && all.iter().all(|row| row.is_own()) {
-            let mut notices = record.notices.iter().filter(|notice| notice.gauge == GAUGE);
-            let why = notices.find(|notice| notice.id == NoticeId::Method);
-            section.note_if("note", why.map(|notice| notice.to_string()));
+            section.note_if("note", notice(record, NoticeId::Method));
         }
         if detail == Detail::Full {
             section.gap();
@@ -103,103 +116,158 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     [section].into_iter().chain(closing).filter(|section| !section.blocks.is_empty()).collect()
 }
 
+/// Returns the gauge's notice of a kind.
+fn notice(record: &Record, id: NoticeId) -> Option<String> {
+    let mut own = record.notices.iter().filter(|notice| notice.gauge == GAUGE);
+    own.find(|notice| notice.id == id).map(ToString::to_string)
+}
+
 /// Compares several MPIs between the same ranks, or the probe with OSU's programs on one MPI. The text states which
 /// library has the lower latency of small messages and which has the higher bandwidth of large messages. If neither was
 /// measured, the first measured pattern is compared.
 fn closing(all: &[&ShownFigure<'_>]) -> Option<Section> {
-    let is_osu = |figure: &ShownFigure<'_>| figure.m.category == Category::Reference;
-    let osu = all.iter().any(|figure| is_osu(figure));
-    let shown = |figure: &&&ShownFigure<'_>| !figure.is_own() && figure.config.ranks.is_none();
-    let name = |figure: &ShownFigure<'_>| match (osu, &figure.config.engine_version) {
-        (false, _) => figure.library(),
-        (true, Some(version)) if is_osu(figure) => format!("OSU {version}"),
-        (true, _) => if is_osu(figure) { "OSU" } else { "the probe" }.to_owned(),
-    };
+    let has_osu = all.iter().any(|figure| is_osu(figure));
+    let shown =
+        all.iter().copied().filter(|figure| !figure.is_own() && figure.config.ranks.is_none());
+    let places = grouped(shown, |figure| ComparedPlace {
+        distance: figure.config.distance,
+        library: has_osu.then(|| figure.library()),
+    });
+    let has_distances = distinct(places.iter().map(|(place, _)| place.distance)).len() > 1;
+    let has_libraries = distinct(places.iter().map(|(place, _)| &place.library)).len() > 1;
     let mut sentences = Vec::new();
-    let place =
-        |figure: &&&ShownFigure<'_>| (figure.config.distance, osu.then(|| figure.library()));
-    let places = grouped(all.iter().filter(shown), place);
-    let several = [
-        distinct(places.iter().map(|((distance, _), _)| distance)).len() > 1,
-        distinct(places.iter().map(|((_, library), _)| library)).len() > 1,
-    ];
-    for ((distance, library), own) in &places {
-        let measured = distinct(own.iter().filter_map(|figure| figure.pattern));
-        let mut ends: Vec<Pattern> = vec![Pattern::Latency, Pattern::Bw];
-        ends.retain(|pattern| measured.contains(pattern));
-        if ends.is_empty() {
-            ends.extend(measured.first());
-        }
-        for pattern in ends {
-            let smallest = !pattern.is_rate();
-            let does = match pattern {
-                Pattern::Latency => "delivers".to_owned(),
-                Pattern::Bw => "moves".to_owned(),
-                other => format!("does {other} of"),
-            };
-            let of = own.iter().filter(|figure| figure.pattern == Some(pattern));
-            let by_size = grouped(of, |figure| figure.config.message_bytes);
-            // A size that all libraries have; for small messages, a size greater than zero.
-            let mut sizes: Vec<_> =
-                by_size.iter().filter(|(_, figures)| figures.len() > 1).collect();
-            sizes.retain(|(size, _)| {
-                size.is_some_and(|size| size >= SMALL || pattern.is_sizeless())
-            });
-            sizes.sort_by_key(|(size, _)| *size);
-            let end = if smallest { sizes.first() } else { sizes.last() };
-            let Some((Some(size), figures)) = end else { continue };
-            let what = if pattern.is_sizeless() {
-                format!("does {pattern}")
-            } else {
-                format!("{does} {}", Bytes(*size))
-            };
-            let distance = distance.filter(|_| several[0]).map(|kind| kind.name().to_owned());
-            let between = [distance, library.clone().filter(|_| several[1])];
-            let between: Vec<String> = between.into_iter().flatten().collect();
-            let what =
-                if between.is_empty() { what } else { format!("{what} ({})", between.join(", ")) };
+    for (place, own) in &places {
+        let distance = place.distance.filter(|_| has_distances);
+        let library = place.library.clone().filter(|_| has_libraries);
+        let between: Vec<String> =
+            distance.map(|kind| kind.name().to_owned()).into_iter().chain(library).collect();
+        for pattern in compared_patterns(own) {
+            let Some((size, figures)) = compared_size(own, pattern) else { continue };
+            let mut what = action(pattern, size);
+            if !between.is_empty() {
+                what.push_str(&format!(" ({})", between.join(", ")));
+            }
             let named: Vec<(String, &Measurement)> =
-                figures.iter().map(|figure| (name(figure), figure.m)).collect();
+                figures.iter().map(|figure| (compared_name(figure, has_osu), figure.m)).collect();
             sentences.extend(closing::of_several(&named, &what, figures[0].m.quoted));
         }
     }
     (!sentences.is_empty()).then(|| view::summary_of(sentences))
 }
 
+/// Ranks between which libraries are compared; of a comparison with OSU's programs also the library.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct ComparedPlace {
+    distance: Option<Distance>,
+    library: Option<String>,
+}
+
+/// True for a figure of OSU's programs.
+fn is_osu(figure: &ShownFigure<'_>) -> bool {
+    figure.m.category == Category::Reference
+}
+
+/// Returns the name of a figure in a comparison of libraries, or of the probe with OSU's programs.
+fn compared_name(figure: &ShownFigure<'_>, has_osu: bool) -> String {
+    match &figure.config.engine_version {
+        _ if !has_osu => figure.library(),
+        Some(version) if is_osu(figure) => format!("OSU {version}"),
+        _ if is_osu(figure) => "OSU".to_owned(),
+        _ => "the probe".to_owned(),
+    }
+}
+
+/// Returns the patterns whose figures are compared: latency and bandwidth, or else the first that was measured.
+fn compared_patterns(own: &[&ShownFigure<'_>]) -> Vec<Pattern> {
+    let measured = distinct(own.iter().filter_map(|figure| figure.pattern));
+    let mut ends: Vec<Pattern> = vec![Pattern::Latency, Pattern::Bw];
+    ends.retain(|pattern| measured.contains(pattern));
+    if ends.is_empty() {
+        ends.extend(measured.first());
+    }
+    ends
+}
+
+/// Returns the size of a pattern that all libraries have, with its figures: the largest for rates, otherwise the smallest
+/// greater than zero.
+fn compared_size<'a>(
+    own: &[&'a ShownFigure<'a>],
+    pattern: Pattern,
+) -> Option<(u64, Vec<&'a ShownFigure<'a>>)> {
+    let of = own.iter().copied().filter(|figure| figure.pattern == Some(pattern));
+    let mut sizes: Vec<(u64, Vec<&ShownFigure<'_>>)> = Vec::new();
+    for (size, figures) in grouped(of, |figure| figure.config.message_bytes) {
+        let size = size.filter(|size| *size >= SMALL || pattern.is_sizeless());
+        sizes.extend(size.filter(|_| figures.len() > 1).map(|size| (size, figures)));
+    }
+    sizes.sort_by_key(|(size, _)| *size);
+    if pattern.is_rate() { sizes.pop() } else { sizes.into_iter().next() }
+}
+
+/// Describes in a sentence what a library does with messages of a size.
+fn action(pattern: Pattern, size: u64) -> String {
+    let size = Bytes(size);
+    match pattern {
+        _ if pattern.is_sizeless() => format!("does {pattern}"),
+        Pattern::Latency => format!("delivers {size}"),
+        Pattern::Bw => format!("moves {size}"),
+        other => format!("does {other} of {size}"),
+    }
+}
+
+/// Row of the summary: the figures of a library between ranks of one distance.
+struct SummaryRow<'a> {
+    library: String,
+    distance: Option<Distance>,
+    own: Vec<&'a ShownFigure<'a>>,
+}
+
+impl SummaryRow<'_> {
+    fn of_pattern(&self, pattern: Pattern) -> impl Iterator<Item = &ShownFigure<'_>> {
+        self.own.iter().copied().filter(move |figure| figure.pattern == Some(pattern))
+    }
+
+    /// Returns the latency of the smallest messages with a payload.
+    fn latency(&self) -> Option<f64> {
+        let with_payload = self
+            .of_pattern(Pattern::Latency)
+            .filter(|figure| figure.config.message_bytes.is_some_and(|bytes| bytes >= SMALL));
+        with_payload.min_by_key(|figure| figure.config.message_bytes)?.m.value
+    }
+
+    /// Returns the highest value of a pattern in a unit.
+    fn best(&self, pattern: Pattern, unit: ColumnUnit) -> Option<f64> {
+        let own = self.of_pattern(pattern).filter(|figure| figure.m.unit == unit.unit);
+        own.filter_map(|figure| figure.m.value).max_by(f64::total_cmp)
+    }
+
+    /// Returns what the curve of latencies says of the protocol.
+    fn curve(&self) -> MessageCurve {
+        let first = self.of_pattern(Pattern::Latency).next();
+        first.and_then(|figure| figure.config.curve.clone()).unwrap_or_default()
+    }
+}
+
 /// Returns a table with one row per library and distance.
 fn summary(all: &[&ShownFigure<'_>]) -> Table {
-    let mut table = Table::new(&[
-        "messages", "", "cpus", ">us", ">bw GB/s", ">bibw", ">Mmsg/s", ">eager <", ">n1/2",
-    ]);
-    let pairwise = all.iter().filter(|figure| !figure.is_collective());
-    for ((library, between), own) in grouped(pairwise, |figure| figure.line()) {
-        let latencies = || own.iter().filter(|figure| figure.pattern == Some(Pattern::Latency));
-        let latency = latencies()
-            .filter(|figure| figure.config.message_bytes.is_some_and(|bytes| bytes >= SMALL))
-            .min_by_key(|figure| figure.config.message_bytes)
-            .and_then(|figure| figure.m.value);
-        let best = |pattern: Pattern, unit: Unit| {
-            let own = own.iter().filter(|figure| figure.pattern == Some(pattern));
-            let values = own.filter(|figure| figure.m.unit == unit).filter_map(|f| f.m.value);
-            FigureUnit::of(unit).cell(values.max_by(f64::total_cmp))
-        };
-        let curve = latencies().next().and_then(|figure| figure.config.curve.clone());
-        let curve = curve.unwrap_or_default();
-        let half = curve.hockney.last().map(|fit| fit.half_bytes as u64);
-        let bytes = |bytes: Option<u64>| bytes.map_or(NONE.to_owned(), |b| Bytes(b).to_string());
-        table.row([
-            library.into(),
-            distance(between).into(),
-            places(own[0]).into(),
-            FigureUnit::of(Unit::Seconds).cell(latency),
-            best(Pattern::Bw, Unit::BytesPerSecond),
-            best(Pattern::Bibw, Unit::BytesPerSecond),
-            best(Pattern::MbwMr, Unit::MessagesPerSecond),
-            bytes(curve.rendezvous().map(|(size, _)| size)).into(),
-            bytes(half).into(),
-        ]);
-    }
-    table
+    const RATE: ColumnUnit = ColumnUnit::GB_PER_S;
+    const MESSAGES: ColumnUnit = ColumnUnit::MMSG_PER_S;
+    let pairwise = all.iter().copied().filter(|figure| !figure.is_collective());
+    let rows = grouped(pairwise, |figure| figure.line()).into_iter();
+    let rows = rows.map(|((library, distance), own)| SummaryRow { library, distance, own });
+    let columns = Columns::<SummaryRow<'_>>::new()
+        .left("messages", |row| row.library.clone())
+        .left("", |row| distance(row.distance))
+        .left("cpus", |row| places(row.own[0]))
+        .values("us", ColumnUnit::MICROSECONDS, SummaryRow::latency)
+        .values("bw GB/s", RATE, |row| row.best(Pattern::Bw, RATE))
+        .values("bibw", RATE, |row| row.best(Pattern::Bibw, RATE))
+        .values("Mmsg/s", MESSAGES, |row| row.best(Pattern::MbwMr, MESSAGES))
+        .known("eager <", |row| Some(Bytes(row.curve().rendezvous()?.0).to_string()))
+        .known("n1/2", |row| {
+            Some(Bytes(row.curve().hockney.last()?.half_bytes as u64).to_string())
+        });
+    columns.table(rows)
 }
 
 /// Returns the name of a distance; `all ranks` if there is none.
@@ -209,51 +277,7 @@ fn distance(distance: Option<Distance>) -> &'static str {
 
 /// Formats the CPUs of each rank: `0, 1` or `{0-3}, {4-7}`. Long lists are shortened in the middle.
 fn places(figure: &ShownFigure<'_>) -> String {
-    const SHOWN: usize = 8;
-    let words = |cpus: &Vec<u32>| match cpus.as_slice() {
-        [cpu] => cpu.to_string(),
-        several => {
-            let ids: Vec<_> = several.iter().map(|cpu| nodegauge_machine::CpuId(*cpu)).collect();
-            format!("{{{}}}", cpus::ranges(&ids))
-        }
-    };
-    let Some(places) = &figure.config.places else { return NONE.to_owned() };
-    let words: Vec<String> = places.iter().map(words).collect();
-    match words.len() {
-        0..=SHOWN => words.join(", "),
-        all => format!("{}, ..., {}", words[..SHOWN - 2].join(", "), words[all - 2..].join(", ")),
-    }
-}
-
-/// Unit in which figures are shown, e.g. `GB/s`.
-#[derive(Clone, Copy)]
-struct FigureUnit {
-    unit: Unit,
-    name: &'static str,
-    /// Converts a value to this unit.
-    convert: fn(f64) -> f64,
-}
-
-impl FigureUnit {
-    fn of(unit: Unit) -> Self {
-        let (name, convert): (_, fn(f64) -> f64) = match unit {
-            Unit::Seconds => ("us", |seconds| seconds * 1e6),
-            Unit::BytesPerSecond => ("GB/s", |rate| rate / 1e9),
-            Unit::MessagesPerSecond => ("Mmsg/s", |rate| rate / 1e6),
-            other => (other.symbol(), |value| value),
-        };
-        Self { unit, name, convert }
-    }
-
-    /// Formats a value with four digits.
-    fn words(self, value: f64) -> String {
-        significant((self.convert)(value))
-    }
-
-    fn cell(self, value: Option<f64>) -> TableCell {
-        let figure = |rate| TableCell::figure(rate, self.unit, self.words(rate));
-        value.map_or_else(|| NONE.into(), figure)
-    }
+    figure.config.places.as_deref().map_or_else(|| NONE.to_owned(), words::places)
 }
 
 #[cfg(test)]

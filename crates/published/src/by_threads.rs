@@ -3,12 +3,11 @@
 use crate::catalog::{BY_THREADS, PublishedConfig};
 use crate::rows::{PublishedRow, native, origin, share};
 use nodegauge_gauge::view::{
-    Chart, ChartSeries, Picture, Scale, Section, Table, TableCell, distinct, words,
+    Chart, ChartSeries, ColumnUnit, Columns, Picture, Scale, Section, Table, distinct,
 };
 use nodegauge_measure::Unit;
 use nodegauge_measure::figure_names::stream;
 use nodegauge_measure::keys::shared;
-use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::{Measurement, Record};
 
 /// Adds the table and the chart of a published sweep, with the Triad of this run at the same thread counts.
@@ -17,9 +16,8 @@ pub(crate) fn add(section: &mut Section, record: &Record, figures: &[&PublishedR
     let own = native(record, &first.0.gauge);
     let own: Vec<&Measurement> = own.into_iter().filter(|m| m.name == stream::TRIAD).collect();
     let machine = first.1.machine.as_deref().unwrap_or("?");
-    let mut rows = table(figures, &own);
-    rows.heading(format!("published, GB/s: {machine}, {BY_THREADS}"));
-    section.push(rows).picture(picture(machine, figures, &own)).gap();
+    let heading = format!("published, GB/s: {machine}, {BY_THREADS}");
+    section.push(table(heading, figures, &own)).picture(picture(machine, figures, &own)).gap();
     section.note("published", origin(first));
 }
 
@@ -31,38 +29,35 @@ fn counts(figures: &[&PublishedRow<'_>]) -> Vec<u64> {
 /// Returns the highest Triad of this run with `threads` threads; other axes of a sweep may give several.
 fn fastest<'a>(own: &[&'a Measurement], threads: u64) -> Option<&'a Measurement> {
     let here = own.iter().filter(|m| m.read_key::<shared::threads>() == Some(threads));
-    let rate = |m: &Measurement| m.value.unwrap_or(0.0);
-    here.filter(|m| m.value.is_some()).max_by(|x, y| rate(x).total_cmp(&rate(y))).copied()
+    here.filter(|m| m.value.is_some()).max_by(|x, y| x.by_value(y)).copied()
+}
+
+/// Returns the published figure of a kernel with a number of threads.
+fn at<'a>(figures: &[&PublishedRow<'a>], threads: u64, name: &str) -> Option<&'a Measurement> {
+    let (m, _) =
+        figures.iter().find(|(m, config)| config.threads == Some(threads) && m.name == name)?;
+    Some(m)
 }
 
 /// Returns a table with a row for each published thread count.
-fn table(figures: &[&PublishedRow<'_>], own: &[&Measurement]) -> Table {
-    let of = |threads: u64, name: &str| {
-        let fits =
-            |(m, config): &&&PublishedRow<'_>| config.threads == Some(threads) && m.name == name;
-        figures.iter().find(fits).map(|(m, _)| *m)
-    };
-    let titles =
-        [">threads", ">copy", ">scale", ">add", ">triad", ">of theory", ">this run", ">this/it"];
-    let mut table = Table::new(&titles);
-    for threads in counts(figures) {
-        let mut row: Vec<TableCell> = vec![threads.to_string().into()];
-        row.extend(
-            stream::KERNELS.map(|name| words::rate(of(threads, name).and_then(|m| m.value))),
-        );
-        let triad = of(threads, stream::TRIAD);
-        row.push(triad.and_then(share).unwrap_or_else(|| "?".to_owned()).into());
-        let here = fastest(own, threads).and_then(|m| m.value);
-        row.push(here.map_or_else(
-            || TableCell::text("-"),
-            |rate| TableCell::figure(rate, Unit::BytesPerSecond, significant(rate / 1e9)),
-        ));
-        let theirs = triad.and_then(|m| m.value);
-        let ratio = here.zip(theirs).map(|(rate, theirs)| format!("{:.2} x", rate / theirs));
-        row.push(ratio.unwrap_or_else(|| "-".to_owned()).into());
-        table.row(row);
-    }
-    table
+fn table(heading: String, figures: &[&PublishedRow<'_>], own: &[&Measurement]) -> Table {
+    const RATE: ColumnUnit = ColumnUnit::GB_PER_S;
+    let columns = Columns::<u64>::new()
+        .right("threads", u64::to_string)
+        .each(
+            stream::KERNELS,
+            |name| (*name).to_owned(),
+            |threads, name| RATE.cell(at(figures, *threads, name).and_then(|m| m.value)),
+        )
+        .right("of theory", |threads| {
+            at(figures, *threads, stream::TRIAD).and_then(share).unwrap_or_else(|| "?".to_owned())
+        })
+        .values("this run", RATE, |threads| fastest(own, *threads)?.value)
+        .known("this/it", |threads| {
+            let theirs = at(figures, *threads, stream::TRIAD)?.value?;
+            Some(format!("{:.2} x", fastest(own, *threads)?.value? / theirs))
+        });
+    columns.grouped([(heading, counts(figures))])
 }
 
 /// Returns a chart of Triad over threads: published, and of this run.
@@ -109,11 +104,17 @@ pub(crate) fn is_row((_, config): &PublishedRow<'_>) -> bool {
 
 /// Groups the figures of published sweeps by publication.
 pub(crate) fn groups<'a, 'b>(figures: &'b [PublishedRow<'a>]) -> Vec<Vec<&'b PublishedRow<'a>>> {
-    let sweep = |config: &PublishedConfig| {
-        (config.machine.clone(), config.source.clone(), config.compiler.clone())
-    };
-    let rows = || figures.iter().filter(|figure| is_row(figure));
-    let sweeps = distinct(rows().map(|(_, config)| sweep(config)));
-    let of = |wanted| rows().filter(move |(_, config)| sweep(config) == wanted).collect();
-    sweeps.into_iter().map(of).collect()
+    let mut groups: Vec<Vec<&PublishedRow<'_>>> = Vec::new();
+    for figure in figures.iter().filter(|figure| is_row(figure)) {
+        match groups.iter_mut().find(|group| is_of_sweep(&figure.1, &group[0].1)) {
+            Some(group) => group.push(figure),
+            None => groups.push(vec![figure]),
+        }
+    }
+    groups
+}
+
+/// True if two figures are of the same published sweep.
+fn is_of_sweep(one: &PublishedConfig, other: &PublishedConfig) -> bool {
+    one.machine == other.machine && one.source == other.source && one.compiler == other.compiler
 }

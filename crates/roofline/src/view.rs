@@ -6,9 +6,11 @@ use nodegauge_gauge::roofline::{
     BANDWIDTH, Ceiling, Dot, GAUGE, KERNEL, ONE_THREAD, PEAK, POINT, Roofline, chart, intensity,
 };
 use nodegauge_gauge::view::sentence::{doubted, quoted};
-use nodegauge_gauge::view::{Block, Section, Table, TableCell, plain_table, summary};
+use nodegauge_gauge::view::{
+    Block, ColumnUnit, Columns, Section, Table, TableCell, plain_table, summary,
+};
 use nodegauge_measure::keys::shared;
-use nodegauge_measure::quantity::{counted, significant};
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{Bytes, Unit};
 use nodegauge_placement::cpus::number_ranges;
@@ -63,6 +65,17 @@ struct Placed<'a> {
 }
 
 impl Placed<'_> {
+    /// Returns the ceiling that limits the point.
+    fn roof<'r>(&self, roofline: &'r Roofline) -> Option<&'r Ceiling> {
+        roofline.roof(&self.level, self.flops_per_byte)
+    }
+
+    /// Returns the next ceiling above the rate, if it is another than the roof.
+    fn next_ceiling<'r>(&self, roofline: &'r Roofline) -> Option<&'r Ceiling> {
+        let next = roofline.next(&self.level, self.flops_per_byte, self.m.value?)?;
+        Some(next).filter(|next| Some(*next) != self.roof(roofline))
+    }
+
     fn dot(&self) -> Option<Dot> {
         let Self { letter, name, flops_per_byte, .. } = self;
         let rate = self.m.value?;
@@ -81,8 +94,9 @@ impl Placed<'_> {
 /// Returns the kernels and points. Figures with the same name at different memory levels have the same letter.
 fn placed<'a>(own: &[&'a Measurement]) -> Vec<Placed<'a>> {
     let mut names: Vec<String> = Vec::new();
-    let one = |m: &&'a Measurement| {
-        let (level, flops_per_byte) = place_of(m)?;
+    let mut points = Vec::new();
+    for m in own {
+        let Some((level, flops_per_byte)) = place_of(m) else { continue };
         let name = match m.name.strip_prefix(&format!("{level}_")).filter(|_| m.test == KERNEL) {
             Some(kernel) => kernel.to_owned(),
             None => m.name.clone(),
@@ -92,9 +106,9 @@ fn placed<'a>(own: &[&'a Measurement]) -> Vec<Placed<'a>> {
             names.len() - 1
         });
         let letter = LETTERS.chars().cycle().nth(at).unwrap_or('*');
-        Some(Placed { m, letter, name, level, flops_per_byte })
-    };
-    own.iter().filter_map(one).collect()
+        points.push(Placed { m, letter, name, level, flops_per_byte });
+    }
+    points
 }
 
 /// Returns the single-thread figure that corresponds to `m`.
@@ -103,36 +117,33 @@ fn of_one_thread<'a>(all: &[&'a Measurement], m: &Measurement) -> Option<&'a Mea
     all.iter().find(|other| other.name == name).copied()
 }
 
+/// Returns the cell of a rate in the prefix of its unit; a dash without a figure.
 fn giga(m: Option<&Measurement>) -> TableCell {
-    let Some(m) = m else { return "-".into() };
-    m.value.map_or_else(
-        || m.validity.status.name().into(),
-        |value| TableCell::figure(value, m.unit, significant(value / 1e9)),
-    )
+    m.map_or_else(|| "-".into(), |m| ColumnUnit::of(m.unit).value(m))
+}
+
+/// Returns the figures of all threads.
+fn of_all_threads<'f, 'a>(of: &'f [&'a Measurement]) -> impl Iterator<Item = &'a Measurement> {
+    of.iter().copied().filter(|m| !m.name.ends_with(ONE_THREAD))
+}
+
+/// Formats the ridge of a ceiling.
+fn ridge_of(roofline: &Roofline, name: &str) -> Option<String> {
+    let ceiling = roofline.ceilings.iter().find(|ceiling| ceiling.name == name)?;
+    roofline.ridge(ceiling).map(intensity)
 }
 
 /// Returns the table of bandwidths with their ridge points, for all threads and for a single thread.
-fn bandwidths(of: &[&Measurement], rooflines: [&Roofline; 2]) -> Table {
-    let mut table =
-        Table::new(&["bandwidth", ">GB/s", ">ridge", ">1 thread", ">its ridge", ">set", "loop"]);
-    let ridge = |roofline: &Roofline, name: &str| -> TableCell {
-        let ceiling = roofline.ceilings.iter().find(|ceiling| ceiling.name == name);
-        let ridge = ceiling.and_then(|ceiling| roofline.ridge(ceiling));
-        ridge.map_or_else(|| "-".to_owned(), intensity).into()
-    };
-    for m in of.iter().filter(|m| !m.name.ends_with(ONE_THREAD)) {
-        let set = m.read_key::<shared::thread_bytes>().map(|bytes| Bytes(bytes).to_string());
-        table.row([
-            m.name.replace('_', " ").into(),
-            giga(Some(m)),
-            ridge(rooflines[0], &m.name),
-            giga(of_one_thread(of, m)),
-            ridge(rooflines[1], &m.name),
-            set.unwrap_or_else(|| "-".to_owned()).into(),
-            loop_of(m).into(),
-        ]);
-    }
-    table
+fn bandwidths(of: &[&Measurement], [all, one]: [&Roofline; 2]) -> Table {
+    let columns = Columns::<Measurement>::new()
+        .left("bandwidth", |m| m.name.replace('_', " "))
+        .right("GB/s", |m| giga(Some(m)))
+        .known("ridge", |m| ridge_of(all, &m.name))
+        .right("1 thread", |m| giga(of_one_thread(of, m)))
+        .known("its ridge", |m| ridge_of(one, &m.name))
+        .known("set", |m| Some(Bytes(m.read_key::<shared::thread_bytes>()?).to_string()))
+        .left("loop", loop_of);
+    columns.table(of_all_threads(of))
 }
 
 /// Describes the loop or library with which a figure was measured.
@@ -149,51 +160,36 @@ fn loop_of(m: &Measurement) -> String {
 
 /// Returns the table of peaks, for all threads and for a single thread.
 fn peaks(of: &[&Measurement], _: [&Roofline; 2]) -> Table {
-    let mut table = Table::new(&["peak", ">GFLOP/s", ">FLOP/cycle", ">at", ">1 thread", "loop"]);
-    for m in of.iter().filter(|m| !m.name.ends_with(ONE_THREAD)) {
-        let name = Ceiling { name: m.name.clone(), rate: 0.0, level: None }.in_words();
-        let cycle = m.read_key::<shared::flops_per_cycle>().map(|flops| format!("{flops:.1}"));
-        let clock = m.read_key::<shared::clock_hz>().map(|hz| hz.to_string());
-        let or_dash =
-            |text: Option<String>| TableCell::text(text.unwrap_or_else(|| "-".to_owned()));
-        let one = of_one_thread(of, m);
-        table.row([
-            name.into(),
-            giga(Some(m)),
-            or_dash(cycle),
-            or_dash(clock),
-            giga(one),
-            loop_of(m).into(),
-        ]);
-    }
-    table
+    let columns = Columns::<Measurement>::new()
+        .left("peak", |m| Ceiling { name: m.name.clone(), rate: 0.0, level: None }.in_words())
+        .right("GFLOP/s", |m| giga(Some(m)))
+        .known("FLOP/cycle", |m| {
+            m.read_key::<shared::flops_per_cycle>().map(|flops| format!("{flops:.1}"))
+        })
+        .known("at", |m| Some(m.read_key::<shared::clock_hz>()?.to_string()))
+        .right("1 thread", |m| giga(of_one_thread(of, m)))
+        .left("loop", loop_of);
+    columns.table(of_all_threads(of))
 }
 
 /// Returns the table of points. Columns are the reached share of the roof, the ceiling that limits the point, and the
 /// next higher ceiling.
 fn points_table(roofline: &Roofline, points: &[Placed<'_>]) -> Table {
-    let titles = ["", "point", "of", ">FLOP/B", ">GFLOP/s", ">of roof", "bound by", "next ceiling"];
-    let mut table = Table::new(&titles);
-    for Placed { m, letter, name, level, flops_per_byte: x } in points {
-        let roof = roofline.roof(level, *x);
-        let next = m
-            .value
-            .and_then(|rate| roofline.next(level, *x, rate))
-            .filter(|next| Some(*next) != roof);
-        let share = m.limit.as_ref().map(|limit| limit.fraction.in_whole_percent());
-        let words = |ceiling: Option<&Ceiling>| ceiling.map_or("-".to_owned(), Ceiling::in_words);
-        table.row([
-            letter.to_string().into(),
-            name.as_str().into(),
-            level.as_str().into(),
-            intensity(*x).into(),
-            giga(Some(m)),
-            share.unwrap_or_else(|| "-".to_owned()).into(),
-            words(roof).into(),
-            words(next).into(),
-        ]);
-    }
-    table
+    let columns = Columns::<Placed<'_>>::new()
+        .left("", |point| point.letter.to_string())
+        .left("point", |point| point.name.clone())
+        .left("of", |point| point.level.clone())
+        .right("FLOP/B", |point| intensity(point.flops_per_byte))
+        .right("GFLOP/s", |point| giga(Some(point.m)))
+        .known("of roof", |point| Some(point.m.limit.as_ref()?.fraction.in_whole_percent()))
+        .left("bound by", |point| ceiling_name(point.roof(roofline)))
+        .left("next ceiling", |point| ceiling_name(point.next_ceiling(roofline)));
+    columns.table(points)
+}
+
+/// Returns the name of a ceiling, or a dash.
+fn ceiling_name(ceiling: Option<&Ceiling>) -> String {
+    ceiling.map_or_else(|| "-".to_owned(), Ceiling::in_words)
 }
 
 /// Adds the placement of the threads, the number of samples, and the sources of the points.
@@ -204,8 +200,9 @@ fn evidence(own: &[&Measurement], section: &mut Section) {
          min(peak, FLOP/B x bandwidth)"
             .to_owned(),
     ));
-    let ceilings = || own.iter().filter(|m| [BANDWIDTH, PEAK].contains(&m.test.as_str()));
-    if let Some(m) = ceilings().find(|m| !m.name.ends_with(ONE_THREAD)) {
+    let ceilings: Vec<&Measurement> =
+        own.iter().copied().filter(|m| [BANDWIDTH, PEAK].contains(&m.test.as_str())).collect();
+    if let Some(m) = ceilings.iter().find(|m| !m.name.ends_with(ONE_THREAD)) {
         let threads = counted(m.read_key::<shared::threads>().unwrap_or(0) as usize, "thread");
         let cpus = m.read_key::<shared::places>().or_else(|| m.read_key::<shared::cpus>());
         let cpus = cpus.map(|places| number_ranges(places.concat()));
@@ -215,8 +212,8 @@ fn evidence(own: &[&Measurement], section: &mut Section) {
         };
         section.note("how", format!("{bound}; bytes as read and written by the loops"));
     }
-    let counts = || ceilings().filter_map(|m| Some(m.summary.as_ref()?.n));
-    if let (Some(least), Some(most)) = (counts().min(), counts().max()) {
+    let counts = ceilings.iter().filter_map(|m| Some(m.summary.as_ref()?.n));
+    if let (Some(least), Some(most)) = (counts.clone().min(), counts.max()) {
         section.note(
             "samples",
             format!("{least} to {most} per figure, interleaved; the best sample counts"),
@@ -234,10 +231,6 @@ fn evidence(own: &[&Measurement], section: &mut Section) {
 /// operations per byte below which it is the limit.
 pub(super) fn conclusion(record: &Record) -> Option<String> {
     let roofline = Roofline::of(&record.measurements, false);
-    let words = |ceiling: &Ceiling, test: &str| {
-        let is_it = |m: &&Measurement| m.gauge == GAUGE && m.test == test && m.name == ceiling.name;
-        record.measurements.iter().find(is_it).and_then(quoted)
-    };
     let peak = roofline.peak()?;
     let level = roofline.levels().pop()?;
     let bandwidth = roofline.bandwidth(level)?;
@@ -245,27 +238,35 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
     // The figures in the sentence are marked, so that the ridge that follows from them needs no mark.
     Some(format!(
         "The cores compute at most {} ({}); below {ridge} FLOP/B {level} with {} is the limit",
-        words(peak, PEAK)?,
+        quoted_ceiling(record, peak, PEAK)?,
         peak.in_words(),
-        words(bandwidth, BANDWIDTH)?
+        quoted_ceiling(record, bandwidth, BANDWIDTH)?
     ))
+}
+
+/// Returns the figure of a ceiling for a sentence.
+fn quoted_ceiling(record: &Record, ceiling: &Ceiling, test: &str) -> Option<String> {
+    let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == test);
+    own.into_iter().find(|m| m.name == ceiling.name).and_then(quoted)
+}
+
+/// True if the figure of a ceiling is suspect.
+fn is_suspect(own: &[&Measurement], test: &str, ceiling: &Ceiling) -> bool {
+    let of_ceiling = own.iter().filter(|m| m.test == test && m.name == ceiling.name);
+    Obstacle::among(of_ceiling.copied()).is_some()
 }
 
 /// Returns the sentence that states, for every memory level, below which number of operations per byte the level limits
 /// the rate. Ridges of suspect ceilings are marked.
 fn closing(roofline: &Roofline, own: &[&Measurement]) -> Option<String> {
-    let is_suspect = |test: &str, ceiling: &Ceiling| {
-        let of_ceiling = own.iter().filter(|m| m.test == test && m.name == ceiling.name);
-        Obstacle::among(of_ceiling.copied()).is_some()
-    };
-    let is_peak_suspect = is_suspect(PEAK, roofline.peak()?);
+    let is_peak_suspect = is_suspect(own, PEAK, roofline.peak()?);
     let ridges: Vec<String> = roofline
         .levels()
         .into_iter()
         .filter_map(|level| {
             let bandwidth = roofline.bandwidth(level)?;
             let ridge = format!("{} FLOP/B", intensity(roofline.ridge(bandwidth)?));
-            let is_doubted = is_peak_suspect || is_suspect(BANDWIDTH, bandwidth);
+            let is_doubted = is_peak_suspect || is_suspect(own, BANDWIDTH, bandwidth);
             Some(format!("{level} is the limit below {}", doubted(&ridge, is_doubted)))
         })
         .collect();

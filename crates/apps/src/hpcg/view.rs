@@ -8,62 +8,33 @@ use crate::efficiency::{self, WorkersRate};
 use crate::sweep;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::sentence::quoted;
-use nodegauge_gauge::view::{Picture, Section, Step, Table, TableCell};
-use nodegauge_measure::quantity::{counted, significant};
+use nodegauge_gauge::view::{ColumnUnit, Columns, Picture, Section, Step, Table, TableCell};
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, BytesPerSec, Seconds, Unit};
+
+/// Figure with its configuration.
+type HpcgFigure<'a> = (&'a Measurement, HpcgConfig);
 
 /// Returns the section with table and evidence; `None` if the record has no such figures.
 pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
     let all: Vec<&Measurement> =
         record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == TEST).collect();
-    let ratings: Vec<&&Measurement> = all.iter().filter(|m| m.name == "rating").collect();
-    let first = ratings.first()?;
+    let ratings: Vec<HpcgFigure<'_>> = all
+        .iter()
+        .filter(|m| m.name == "rating")
+        .map(|m| (*m, m.read_config::<HpcgConfig>()))
+        .collect();
+    let (first, config) = ratings.first()?;
     let mut section = Section::new(TEST);
     let relative = all.iter().find(|m| m.name == "relative");
-    let mut titles = vec!["GFLOP/s", ">rating", ">ddot", ">waxpby", ">spmv", ">mg", ">residual"];
-    titles.extend(relative.map(|_| ">relative"));
-    titles.push("of");
-    let mut table = Table::new(&titles);
-    for rating in &ratings {
-        let config: HpcgConfig = rating.read_config();
-        let engine = config.engine.clone().unwrap_or_else(|| "?".to_owned());
-        let name = config.sweep.as_ref().map(|swept| sweep::label(&config.on, Some(swept)));
-        let by_rules = if is_by_rules(&config) { ", rules" } else { "" };
-        let name = name.unwrap_or(engine) + by_rules;
-        let mut row = vec![TableCell::text(name), rate(rating)];
-        for part in PARTS {
-            let same = |m: &&&Measurement| m.name == part && m.config == rating.config;
-            row.push(all.iter().find(same).map_or_else(TableCell::default, |m| rate(m)));
-        }
-        row.push(
-            config
-                .residual
-                .map_or_else(TableCell::default, |r| TableCell::text(format!("{r:.2e}"))),
-        );
-        if relative.is_some() {
-            let own = |m: &&&Measurement| {
-                let of_ratio: HpcgConfig = m.read_config();
-                m.name == "relative"
-                    && of_ratio.sweep == config.sweep
-                    && of_ratio.columns == config.columns
-            };
-            let ratio = all.iter().find(own).and_then(|m| m.value);
-            let cell = |value| TableCell::figure(value, Unit::Factor, format!("{value:.3}"));
-            row.push(ratio.map_or_else(TableCell::default, cell));
-        }
-        row.push(grid(&config).into());
-        table.row(row);
-    }
     let bars = PARTS.iter().filter_map(|part| {
-        let of_first = |m: &&&Measurement| m.name == *part && m.config == first.config;
-        let m = all.iter().find(of_first)?;
+        let m = part_of(&all, first, part)?;
         Some(Step::bar(*part, m.value, "").judged(m))
     });
     let rating = Step::bar("rating", first.value, "").judged(first);
     let bars = Picture::bars("rate of each part", first.unit, std::iter::once(rating).chain(bars));
-    section.push(table).push(bars).picture(efficiency(&ratings)).gap();
-    let config: HpcgConfig = first.read_config();
+    section.push(table(&all, &ratings)).push(bars).picture(efficiency(&ratings)).gap();
     let iterations = config.iterations.unwrap_or(0);
     let sets = match &first.summary {
         Some(summary) => {
@@ -132,6 +103,47 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
     Some(section)
 }
 
+/// Returns the table with a row for each rating.
+fn table(all: &[&Measurement], ratings: &[HpcgFigure<'_>]) -> Table {
+    const RATE: ColumnUnit = ColumnUnit::GFLOP_PER_S;
+    let columns = Columns::<HpcgFigure<'_>>::new()
+        .left("GFLOP/s", |(_, config)| {
+            let name = match &config.sweep {
+                Some(swept) => sweep::label(&config.on, Some(swept)),
+                None => config.engine.clone().unwrap_or_else(|| "?".to_owned()),
+            };
+            if is_by_rules(config) { format!("{name}, rules") } else { name }
+        })
+        .stated("rating", RATE)
+        .each(
+            PARTS,
+            |part| (*part).to_owned(),
+            |(rating, _), part| {
+                part_of(all, rating, part).map_or_else(TableCell::default, |m| RATE.value(m))
+            },
+        )
+        .optional("residual", |(_, config)| Some(format!("{:.2e}", config.residual?)))
+        .optional("relative", |(_, config)| {
+            let ratios = all.iter().filter(|m| m.name == "relative");
+            let own = ratios.map(|m| (m, m.read_config::<HpcgConfig>())).find(|(_, of_ratio)| {
+                of_ratio.sweep == config.sweep && of_ratio.columns == config.columns
+            });
+            let ratio = own?.0.value?;
+            Some(TableCell::figure(ratio, Unit::Factor, format!("{ratio:.3}")))
+        })
+        .left("of", |(_, config)| grid(config));
+    columns.table(ratings)
+}
+
+/// Returns the figure of a part of a rating.
+fn part_of<'a>(
+    all: &[&'a Measurement],
+    rating: &Measurement,
+    part: &str,
+) -> Option<&'a Measurement> {
+    all.iter().copied().find(|m| m.name == part && m.config == rating.config)
+}
+
 /// Returns the sentence that the page begins with: the highest rating.
 pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == TEST);
@@ -146,12 +158,11 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
 }
 
 /// Returns the efficiency over the number of workers.
-fn efficiency(ratings: &[&&Measurement]) -> Option<Picture> {
+fn efficiency(ratings: &[HpcgFigure<'_>]) -> Option<Picture> {
     let mut rates = Vec::new();
-    for rating in ratings {
-        let config: HpcgConfig = rating.read_config();
+    for (rating, config) in ratings {
         let rate = WorkersRate::of(&config.on, config.sweep.as_ref(), rating);
-        let rules = if is_by_rules(&config) { ", rules" } else { "" };
+        let rules = if is_by_rules(config) { ", rules" } else { "" };
         rates.extend(rate.map(|rate| WorkersRate { kind: rate.kind + rules, ..rate }));
     }
     efficiency::picture(&rates)
@@ -163,27 +174,19 @@ fn is_by_rules(config: &HpcgConfig) -> bool {
 }
 
 /// Describes the column indices of the native figures; `None` for figures of other programs.
-fn stored_columns(ratings: &[&&Measurement]) -> Option<String> {
+fn stored_columns(ratings: &[HpcgFigure<'_>]) -> Option<String> {
     const EACH: &str =
         "one index per coefficient, as the rules of HPCG require of indirect access to vectors";
     const SLOT: &str = "one index for eight rows, which are neighbours in the regular grid; the \
                         rules of HPCG prohibit the use of this regularity (see --rules)";
-    let configs: Vec<HpcgConfig> = ratings.iter().map(|rating| rating.read_config()).collect();
-    let is_slot =
-        |config: &HpcgConfig| config.columns.as_deref() == Some(ColumnIndices::PerSlot.name());
-    match (configs.iter().any(is_by_rules), configs.iter().any(is_slot)) {
+    let has_rules = ratings.iter().any(|(_, config)| is_by_rules(config));
+    let slot = ColumnIndices::PerSlot.name();
+    let has_slots = ratings.iter().any(|(_, config)| config.columns.as_deref() == Some(slot));
+    match (has_rules, has_slots) {
         (true, true) => Some(format!("with \"rules\": {EACH}; otherwise: {SLOT}")),
         (true, false) => Some(EACH.to_owned()),
         (false, true) => Some(SLOT.to_owned()),
         (false, false) => None,
-    }
-}
-
-/// Returns the cell for a rate in GFLOP/s, or for the reason why there is no rate.
-fn rate(m: &Measurement) -> TableCell {
-    match m.value {
-        Some(value) => TableCell::figure(value, Unit::FlopsPerSecond, significant(value / 1e9)),
-        None => m.validity.status.name().into(),
     }
 }
 

@@ -13,8 +13,8 @@ use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::sentence::{capital, quotable, quoted, superlative};
 use nodegauge_gauge::view::sweep::{Rounds, SweptRow, SweptRows};
 use nodegauge_gauge::view::{
-    BarSeries, Bars, Block, Chart, ChartSeries, Column, Drawing, Picture, Scale, Section, Step,
-    Steps, Table, TableCell, summary,
+    BarSeries, Bars, Block, Chart, ChartSeries, ColumnUnit, Columns, Drawing, Picture, Scale,
+    Section, Step, Steps, Table, TableCell, summary,
 };
 use nodegauge_measure::quantity::{counted, significant};
 use nodegauge_measure::record::{Measurement, Quoted, Record};
@@ -93,12 +93,10 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let time = quoted(m)?;
     let iterations = config.iterations.map(|n| format!(" in {}", counted(n as usize, "iteration")));
     let iterations = iterations.unwrap_or_default();
-    let takes = |which: &str| {
-        let unknowns = config.n.unwrap_or(0);
-        format!("{which} of {unknowns} unknowns takes {time}{iterations}, by {}", workers(config))
-    };
+    let unknowns = config.n.unwrap_or(0);
+    let takes = format!("of {unknowns} unknowns takes {time}{iterations}, by {}", workers(config));
     if all.len() == 1 {
-        return Some(takes("The solution"));
+        return Some(format!("The solution {takes}"));
     }
     let mut rows = Vec::new();
     for (figure, of) in all.iter().filter(|(_, of)| of.sweep.is_some()) {
@@ -110,8 +108,8 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let text = superlative(
         "which workers are the fastest",
         chosen.iter().map(|(one, _)| *one),
-        || takes("The fastest solution"),
-        || takes("the shortest"),
+        || format!("The fastest solution {takes}"),
+        || format!("the shortest {takes}"),
     );
     Some(capital(&text))
 }
@@ -151,21 +149,20 @@ fn fastest(groups: &[&[IccgFigure<'_>]]) -> Option<String> {
 
 /// Returns the time of each part of an iteration, by workers.
 fn parts_by_workers(groups: &[&[IccgFigure<'_>]]) -> Option<Picture> {
-    let time = |group: &[IccgFigure<'_>], part: &str| {
-        let figure = named(group, part)?;
-        Some((part_time(figure)?, figure.0.validity.reasons.first().cloned()))
-    };
-    let series = PARTS.iter().map(|part| BarSeries {
-        name: (*part).to_owned(),
-        values: groups.iter().map(|group| time(group, part)).collect(),
-    });
-    let mut series: Vec<BarSeries> =
-        series.filter(|one| one.values.iter().any(Option::is_some)).collect();
-    let rest_of = |group: &&[IccgFigure<'_>]| {
+    let mut series = Vec::new();
+    for part in PARTS {
+        let values = groups.iter().map(|group| {
+            let figure = named(group, part)?;
+            Some((part_time(figure)?, figure.0.validity.reasons.first().cloned()))
+        });
+        series.push(BarSeries { name: part.to_owned(), values: values.collect() });
+    }
+    series.retain(|one| one.values.iter().any(Option::is_some));
+    let rests = groups.iter().map(|group| {
         let doubt = named(group, "rate").and_then(|(m, _)| m.validity.reasons.first().cloned());
         Some((rest(group).filter(|seconds| *seconds > 0.0)?, doubt))
-    };
-    let values: Vec<Option<(f64, Option<String>)>> = groups.iter().map(rest_of).collect();
+    });
+    let values: Vec<Option<(f64, Option<String>)>> = rests.collect();
     if !series.is_empty() && values.iter().any(Option::is_some) {
         series.push(BarSeries { name: REST.to_owned(), values });
     }
@@ -193,15 +190,11 @@ fn picture(groups: &[&[IccgFigure<'_>]]) -> Option<Picture> {
         .into_iter()
         .find(|axis| groups.iter().all(|group| coordinate(&group[0].1, axis).is_some()));
     let Some(axis) = axis else {
-        let bar = |group: &&[IccgFigure<'_>]| match named(group, "relative") {
+        let bars = groups.iter().map(|group| match named(group, "relative") {
             Some((m, config)) => Step::bar(label(config), m.value, "").judged(m),
             None => Step::bar(label(&group[0].1), Some(1.0), ""),
-        };
-        return Some(Picture::bars(
-            "relative speed to solution",
-            Unit::Factor,
-            groups.iter().map(bar),
-        ));
+        });
+        return Some(Picture::bars("relative speed to solution", Unit::Factor, bars));
     };
     let mut series: Vec<ChartSeries> = Vec::new();
     for group in groups {
@@ -231,87 +224,65 @@ fn named<'a, 'm>(group: &'a [IccgFigure<'m>], name: &str) -> Option<&'a IccgFigu
     group.iter().find(|(m, _)| m.name == name)
 }
 
-/// Returns the cell for a figure with its unit, or for the reason why there is no value.
-fn in_words(m: Option<&IccgFigure<'_>>) -> TableCell {
-    let Some((m, _)) = m else { return TableCell::default() };
-    match m.value {
-        Some(value) => TableCell::figure(value, m.unit, m.in_words()),
-        None => m.validity.status.name().into(),
-    }
-}
-
-/// Returns the cell for a rate in units of 10^9.
-fn rate(m: Option<&IccgFigure<'_>>) -> TableCell {
-    let value = m.and_then(|(m, _)| Some((m.value?, m.unit)));
-    value.map_or_else(TableCell::default, |(value, unit)| {
-        TableCell::figure(value, unit, significant(value / 1e9))
-    })
-}
-
-/// Returns the cell for a share in percent.
-fn percent(share: Option<Fraction>) -> TableCell {
-    share.map_or_else(TableCell::default, |share| TableCell::text(share.in_whole_percent()))
-}
-
+/// Returns the share of the predicted rate that a figure reaches.
 fn limit_reached((m, _): &IccgFigure<'_>) -> Option<Fraction> {
     Some(m.limit.as_ref()?.fraction)
 }
 
+/// Returns the cell of a group's figure with its unit, or with the reason why there is no value.
+fn in_words(group: &[IccgFigure<'_>], name: &str) -> Option<TableCell> {
+    let (m, _) = named(group, name)?;
+    Some(TableCell::value_of(m, |_| m.in_words()))
+}
+
+/// Returns the value of a group's figure.
+fn value(group: &[IccgFigure<'_>], name: &str) -> Option<f64> {
+    named(group, name)?.0.value
+}
+
+/// Returns the cell of a value in the prefix of its unit; empty without a value.
+fn filled(unit: ColumnUnit, value: Option<f64>) -> Option<TableCell> {
+    value.map(|value| unit.cell(Some(value)))
+}
+
 /// Returns the table with one row for each kind of workers.
 fn workers_table(groups: &[&[IccgFigure<'_>]]) -> Table {
-    let mut table = Table::new(&[
-        "workers",
-        ">iterations",
-        ">solution",
-        ">iteration",
-        ">GFLOP/s",
-        ">predicted",
-        ">relative",
-    ]);
-    table.columns.push(Column::default());
-    let rate_of = |group: &[IccgFigure<'_>]| named(group, "rate").and_then(|(m, _)| m.value);
-    let most = groups.iter().filter_map(|group| rate_of(group)).fold(0.0, f64::max);
-    for group in groups {
-        let config = &group[0].1;
-        let rates = named(group, "rate");
-        table.row([
-            label(config).into(),
-            config.iterations.map_or_else(TableCell::default, |n| TableCell::text(n.to_string())),
-            in_words(named(group, "time_to_solution")),
-            in_words(named(group, "iteration")),
-            rate(rates),
-            percent(rates.and_then(limit_reached)),
-            named(group, "relative").map_or_else(TableCell::default, |(m, _)| match m.value {
-                Some(value) => TableCell::figure(value, Unit::Factor, format!("{value:.3}")),
-                None => m.validity.status.name().into(),
-            }),
-            TableCell::bar(Fraction(rate_of(group).unwrap_or(0.0) / most)),
-        ]);
-    }
-    table
+    let most = groups.iter().filter_map(|group| value(group, "rate")).fold(0.0, f64::max);
+    let columns = Columns::<&[IccgFigure<'_>]>::new()
+        .left("workers", |group| label(&group[0].1))
+        .optional("iterations", |group| Some(group[0].1.iterations?.to_string()))
+        .optional("solution", |group| in_words(group, "time_to_solution"))
+        .optional("iteration", |group| in_words(group, "iteration"))
+        .optional("GFLOP/s", |group| filled(ColumnUnit::GFLOP_PER_S, value(group, "rate")))
+        .optional("predicted", |group| {
+            Some(limit_reached(named(group, "rate")?)?.in_whole_percent())
+        })
+        .optional("relative", |group| {
+            let (m, _) = named(group, "relative")?;
+            Some(TableCell::value_of(m, |value| format!("{value:.3}")))
+        })
+        .left("", |group| TableCell::bar(Fraction(value(group, "rate").unwrap_or(0.0) / most)));
+    columns.table(groups)
 }
 
 /// Returns the table of the time of each part of an iteration and the bandwidth, with one row for each kind of workers.
 fn times_table(groups: &[&[IccgFigure<'_>]]) -> Table {
-    let mut titles = vec!["time of".to_owned()];
-    titles.extend(PARTS.map(|part| format!(">{part}")));
-    titles.extend([format!(">{REST}"), ">GB/s read".to_owned(), ">Triad".to_owned()]);
-    let mut table = Table::new(&titles.iter().map(String::as_str).collect::<Vec<_>>());
-    table.optional = [REST, "axpy", "dots"].map(str::to_owned).to_vec();
-    for group in groups {
-        let time = |part: &str| {
-            let seconds = part_time(named(group, part)?)?;
-            Some(TableCell::figure(seconds, Unit::Seconds, Seconds(seconds).to_string()))
-        };
-        let mut row = vec![label(&group[0].1).into()];
-        row.extend(PARTS.map(|part| time(part).unwrap_or_default()));
-        row.push(rest(group).map_or_else(TableCell::default, |seconds| {
-            TableCell::figure(seconds, Unit::Seconds, Seconds(seconds).to_string())
-        }));
-        row.extend(["read", "triad"].map(|name| rate(named(group, name))));
-        table.row(row);
-    }
-    table
+    let columns = Columns::<&[IccgFigure<'_>]>::new()
+        .left("time of", |group| label(&group[0].1))
+        .each(
+            PARTS,
+            |part| (*part).to_owned(),
+            |group, part| time_cell(named(group, part).and_then(part_time)),
+        )
+        .right(REST, |group| time_cell(rest(group)))
+        .optional("GB/s read", |group| filled(ColumnUnit::GB_PER_S, value(group, "read")))
+        .optional("Triad", |group| filled(ColumnUnit::GB_PER_S, value(group, "triad")));
+    columns.table(groups).optional(&[REST, "axpy", "dots"])
+}
+
+/// Returns the cell of a time; empty without a time.
+fn time_cell(seconds: Option<f64>) -> TableCell {
+    seconds.map_or_else(TableCell::default, |time| TableCell::in_words(time, Unit::Seconds))
 }
 
 /// Name of the row for the time of an iteration without its parts.
@@ -343,9 +314,9 @@ fn rest(group: &[IccgFigure<'_>]) -> Option<f64> {
 
 /// Describes the prediction of the parts' rates, with the bandwidths on which it is based.
 fn prediction(group: &[IccgFigure<'_>]) -> Option<String> {
-    let rate = |name: &str| named(group, name).filter(|(m, _)| m.value.is_some());
-    let (read, _) = rate("read")?;
-    let (triad, _) = rate("triad")?;
+    let (read, _) = named(group, "read")?;
+    let (triad, _) = named(group, "triad")?;
+    read.value.and(triad.value)?;
     Some(format!(
         "predicted: bytes of the part at the bandwidth of reading ({}), of axpy at that of Triad ({}), by the same workers; \
          {REST}: the iteration without its parts",
@@ -398,59 +369,87 @@ fn parts_picture(group: &[IccgFigure<'_>]) -> Option<Picture> {
     (at > 0.0).then_some(Picture { title, drawing })
 }
 
-/// Returns the table with one row for each part of an iteration.
-fn parts_table(group: &[IccgFigure<'_>]) -> Table {
-    let mut table =
-        Table::new(&["part", ">time", ">share", ">bytes", ">GB/s", ">GFLOP/s", ">of predicted"]);
-    table.columns.push(Column::default());
-    let giga = |value: f64, unit| TableCell::figure(value, unit, significant(value / 1e9));
-    for figure in parts(group) {
+/// Row of the table of parts: a part of an iteration, the rest, or the whole.
+#[derive(Default)]
+struct PartRow {
+    name: String,
+    /// Time, or the reason why there is none.
+    time: String,
+    share: Option<Fraction>,
+    bytes: Option<u64>,
+    bytes_per_s: Option<f64>,
+    flops_per_s: Option<f64>,
+    /// Share of the predicted rate.
+    reached: Option<Fraction>,
+    /// True for a part, whose share is drawn as a bar.
+    is_part: bool,
+}
+
+impl PartRow {
+    /// Returns the row of a part of an iteration.
+    fn of_part(figure: &IccgFigure<'_>) -> Self {
         let (m, config) = figure;
-        let bytes = config.moved_bytes.unwrap_or(0);
         let seconds = part_time(figure);
         let flops = config.flops.filter(|flops| *flops > 0).zip(seconds);
-        table.row([
-            TableCell::text(m.name.clone()),
-            seconds.map_or_else(
-                || m.validity.status.name().into(),
-                |s| TableCell::text(Seconds(s).to_string()),
-            ),
-            percent(config.share),
-            TableCell::text(Bytes(bytes).to_string()),
-            m.value.map_or_else(TableCell::default, |value| giga(value, Unit::BytesPerSecond)),
-            flops.map_or_else(TableCell::default, |(flops, s)| {
-                giga(flops as f64 / s, Unit::FlopsPerSecond)
-            }),
-            percent(limit_reached(figure)),
-            TableCell::bar(config.share.unwrap_or_default()),
-        ]);
+        Self {
+            name: m.name.clone(),
+            time: time_or_status(seconds, m),
+            share: config.share,
+            bytes: config.moved_bytes.or(Some(0)),
+            bytes_per_s: m.value,
+            flops_per_s: flops.map(|(flops, seconds)| flops as f64 / seconds),
+            reached: limit_reached(figure),
+            is_part: true,
+        }
     }
-    if let Some((seconds, whole)) = rest(group).zip(iteration_time(group)) {
-        let empty = TableCell::default;
-        let time = TableCell::text(Seconds(seconds).to_string());
-        let share = percent(Some(Fraction(seconds / whole)));
-        table.row([REST.into(), time, share, empty(), empty(), empty(), empty(), empty()]);
+
+    /// Returns the row of the rest of an iteration.
+    fn of_rest(group: &[IccgFigure<'_>]) -> Option<Self> {
+        let seconds = rest(group)?;
+        let share = Some(Fraction(seconds / iteration_time(group)?));
+        let time = Seconds(seconds).to_string();
+        Some(Self { name: REST.to_owned(), time, share, ..Self::default() })
     }
-    if let Some(rate) = named(group, "rate") {
-        let (m, config) = rate;
+
+    /// Returns the row of the whole iteration.
+    fn of_whole(group: &[IccgFigure<'_>]) -> Option<Self> {
+        let figure = named(group, "rate")?;
+        let (m, config) = figure;
         let seconds = iteration_time(group);
         let bytes = config.moved_bytes.unwrap_or(0);
-        let moved = seconds.map(|seconds| bytes as f64 / seconds);
-        table.row([
-            "iteration".into(),
-            seconds.map_or_else(
-                || m.validity.status.name().into(),
-                |s| TableCell::text(Seconds(s).to_string()),
-            ),
-            TableCell::default(),
-            TableCell::text(Bytes(bytes).to_string()),
-            moved.map_or_else(TableCell::default, |value| giga(value, Unit::BytesPerSecond)),
-            m.value.map_or_else(TableCell::default, |value| giga(value, Unit::FlopsPerSecond)),
-            percent(limit_reached(rate)),
-            TableCell::default(),
-        ]);
+        Some(Self {
+            name: "iteration".to_owned(),
+            time: time_or_status(seconds, m),
+            bytes: Some(bytes),
+            bytes_per_s: seconds.map(|seconds| bytes as f64 / seconds),
+            flops_per_s: m.value,
+            reached: limit_reached(figure),
+            ..Self::default()
+        })
     }
-    table
+}
+
+/// Formats a time; without one, returns the status of the figure.
+fn time_or_status(seconds: Option<f64>, m: &Measurement) -> String {
+    seconds.map_or_else(|| m.validity.status.name().to_owned(), |time| Seconds(time).to_string())
+}
+
+/// Returns the table with one row for each part of an iteration.
+fn parts_table(group: &[IccgFigure<'_>]) -> Table {
+    let columns = Columns::<PartRow>::new()
+        .left("part", |row| row.name.clone())
+        .right("time", |row| row.time.clone())
+        .optional("share", |row| Some(row.share?.in_whole_percent()))
+        .optional("bytes", |row| Some(Bytes(row.bytes?).to_string()))
+        .optional("GB/s", |row| filled(ColumnUnit::GB_PER_S, row.bytes_per_s))
+        .optional("GFLOP/s", |row| filled(ColumnUnit::GFLOP_PER_S, row.flops_per_s))
+        .optional("of predicted", |row| Some(row.reached?.in_whole_percent()))
+        .left("", |row| {
+            let share = row.share.filter(|_| row.is_part);
+            share.map_or_else(TableCell::default, TableCell::bar)
+        });
+    let rows = parts(group).map(PartRow::of_part);
+    columns.table(rows.chain(PartRow::of_rest(group)).chain(PartRow::of_whole(group)))
 }
 
 fn problem(config: &IccgConfig) -> String {

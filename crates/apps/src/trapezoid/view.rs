@@ -10,9 +10,9 @@ use nodegauge_analysis::ratio::speed::Speed;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::sentence::{doubted, quotable, quoted};
 use nodegauge_gauge::view::{
-    BarSeries, Bars, Column, Drawing, Picture, Section, Table, TableCell, distinct, summary,
+    BarSeries, Bars, ColumnUnit, Columns, Drawing, Picture, Section, TableCell, distinct, summary,
+    words,
 };
-use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::stats::Summary;
 use nodegauge_measure::{Fraction, Unit};
@@ -33,37 +33,25 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         return if section.blocks.is_empty() { Vec::new() } else { vec![section] };
     };
     let mut section = Section::new(TEST);
-    let titles = ["workers", ">time", ">GFLOP/s", ">efficiency", ">relative", ">off pi"];
-    let mut table = Table::new(&titles);
-    table.columns.push(Column::default());
-    for of_points in rates.chunk_by(|(_, one), (_, next)| one.n == next.n) {
+    let columns = Columns::<TrapezoidFigure<'_>>::new()
+        .left("workers", |(_, config)| config.on.in_words())
+        .known("time", |(_, config)| Some(config.seconds?.to_string()))
+        .stated("GFLOP/s", ColumnUnit::GFLOP_PER_S)
+        .optional("efficiency", |of| {
+            let m = beside(&all, of, "efficiency")?;
+            Some(TableCell::value_of(m, |value| Fraction(value).in_tenths()))
+        })
+        .optional("relative", |of| {
+            let m = beside(&all, of, "relative")?;
+            Some(TableCell::value_of(m, |value| format!("{value:.3}")))
+        })
+        .known("off pi", |(_, config)| Some(format!("{:.0e}", config.error?)))
+        .left("", |(m, _)| TableCell::bar(Fraction(m.value.unwrap_or(0.0) / most)));
+    let groups = rates.chunk_by(|(_, one), (_, next)| one.n == next.n).map(|of_points| {
         let points = of_points[0].1.n.unwrap_or(0);
-        table.heading(format!("{} intervals", power(points)));
-        for (m, point_config) in of_points {
-            let beside = |name: &str| {
-                let same = |(other, of): &&TrapezoidFigure<'_>| {
-                    other.name == name && of.n == point_config.n && of.on == point_config.on
-                };
-                all.iter().find(same).map(|(ratio, _)| *ratio)
-            };
-            let rate = |value: f64| {
-                TableCell::figure(value, Unit::FlopsPerSecond, significant(value / 1e9))
-            };
-            table.row([
-                point_config.on.in_words().into(),
-                point_config
-                    .seconds
-                    .map_or_else(|| "-".into(), |time| TableCell::text(time.to_string())),
-                m.value.map_or_else(|| m.validity.status.name().into(), rate),
-                beside("efficiency").map_or_else(TableCell::default, percent),
-                beside("relative").map_or_else(TableCell::default, factor),
-                point_config
-                    .error
-                    .map_or_else(|| "-".into(), |error| TableCell::text(format!("{error:.0e}"))),
-                TableCell::bar(Fraction(m.value.unwrap_or(0.0) / most)),
-            ]);
-        }
-    }
+        (format!("{} intervals", power(points)), of_points.iter().copied())
+    });
+    let table = columns.grouped(groups);
     section.push(table).picture(picture(&rates)).picture(efficiency(&all)).gap();
     section.note(
         "how",
@@ -74,17 +62,10 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         ),
     );
     if detail == Detail::Full {
-        let n = |m: &&TrapezoidFigure<'_>| m.0.summary.as_ref().map_or(0, |summary| summary.n);
-        let (least, largest) = (rates.iter().map(n).min(), rates.iter().map(n).max());
         let stop = config.stopped.as_deref().unwrap_or("?");
-        if let (Some(fewest), Some(largest)) = (least, largest) {
-            let count = if fewest == largest {
-                fewest.to_string()
-            } else {
-                format!("{fewest} to {largest}")
-            };
-            section.note("samples", format!("{count} per figure; {stop}"));
-        }
+        let counts = rates.iter().map(|(m, _)| m.summary.as_ref().map_or(0, |summary| summary.n));
+        let count = words::count_range(counts);
+        section.note_if("samples", count.map(|count| format!("{count} per figure; {stop}")));
         let against = all.iter().find(|(m, _)| m.name == "efficiency");
         if let Some(against) = against.and_then(|(_, ratio_config)| ratio_config.against.as_deref())
         {
@@ -112,12 +93,9 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == TEST);
     let all: Vec<TrapezoidFigure<'_>> = own.map(|m| (m, m.read_config())).collect();
     let longest = all.iter().filter_map(|(_, config)| config.n).max()?;
-    let of_longest = |name: &'static str| {
-        all.iter().filter(move |(m, config)| m.name == name && config.n == Some(longest))
-    };
-    let rates = quotable(of_longest("rate"), |(m, _)| *m);
+    let rates = quotable(of_length(&all, "rate", longest), |(m, _)| *m);
     let (m, config) = rates.into_iter().max_by(|(a, _), (b, _)| a.by_value(b))?;
-    let efficiency = of_longest("efficiency").find(|(_, of)| of.on == config.on);
+    let efficiency = of_length(&all, "efficiency", longest).find(|(_, of)| of.on == config.on);
     let efficiency = efficiency.and_then(|(ratio, of)| {
         let is_suspect = ratio.validity.status == Status::Suspect;
         let share = doubted(&Fraction(ratio.value?).in_tenths(), is_suspect);
@@ -136,12 +114,9 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
 /// Returns the efficiency of the longest sum over the number of workers.
 fn efficiency(all: &[TrapezoidFigure<'_>]) -> Option<Picture> {
     let longest = all.iter().filter_map(|(_, config)| config.n).max()?;
-    let of_longest = |name: &'static str| {
-        all.iter().filter(move |(m, config)| m.name == name && config.n == Some(longest))
-    };
-    let points = of_longest("rate").filter_map(|(m, config)| {
-        let measured = of_longest("efficiency").find(|(_, of)| of.on == config.on);
-        let efficiency = measured.and_then(|(ratio, _)| ratio.value);
+    let points = of_length(all, "rate", longest).filter_map(|figure| {
+        let (m, config) = figure;
+        let efficiency = beside(all, figure, "efficiency").and_then(|ratio| ratio.value);
         Some(WorkersRate { efficiency, ..WorkersRate::of(&config.on, None, m)? })
     });
     efficiency::picture(&points.collect::<Vec<_>>())
@@ -152,18 +127,17 @@ fn efficiency(all: &[TrapezoidFigure<'_>]) -> Option<Picture> {
 fn picture(rates: &[&TrapezoidFigure<'_>]) -> Option<Picture> {
     let groups = distinct(rates.iter().map(|(_, config)| config.on.in_words()));
     let points = distinct(rates.iter().map(|(_, config)| config.n.unwrap_or(0)));
-    let series = points.iter().map(|n| {
-        let value = |workers: &String| {
-            let is_it = |(_, config): &&&TrapezoidFigure<'_>| {
-                config.n.unwrap_or(0) == *n && config.on.in_words() == *workers
-            };
-            let (m, _) = rates.iter().find(is_it)?;
+    let mut series = Vec::new();
+    for n in points {
+        let values = groups.iter().map(|workers| {
+            let (m, _) = rates.iter().find(|(_, config)| {
+                config.n.unwrap_or(0) == n && config.on.in_words() == *workers
+            })?;
             Some((m.value?, m.validity.reasons.first().cloned()))
-        };
-        let values = groups.iter().map(value).collect();
-        BarSeries { name: format!("{} intervals", power(*n)), values }
-    });
-    let series: Vec<BarSeries> = series.collect();
+        });
+        let values = values.collect();
+        series.push(BarSeries { name: format!("{} intervals", power(n)), values });
+    }
     let title = "rate by workers".to_owned();
     let drawing = Drawing::Bars(Bars { unit: Unit::FlopsPerSecond, groups, series });
     (rates.len() > 1).then_some(Picture { title, drawing })
@@ -175,53 +149,59 @@ fn power(points: u64) -> String {
     if 10u64.pow(exponent) == points { format!("10^{exponent}") } else { points.to_string() }
 }
 
-/// Returns the cell for an efficiency, in percent as in the chart and in the sentence of the page.
-fn percent(m: &Measurement) -> TableCell {
-    match m.value {
-        Some(value) => TableCell::figure(value, Unit::Factor, Fraction(value).in_tenths()),
-        None => m.validity.status.name().into(),
-    }
+/// Returns the figure of another name for the same sum and workers.
+fn beside<'a>(
+    all: &[TrapezoidFigure<'a>],
+    (_, config): &TrapezoidFigure<'_>,
+    name: &str,
+) -> Option<&'a Measurement> {
+    let (m, _) =
+        all.iter().find(|(m, of)| m.name == name && of.n == config.n && of.on == config.on)?;
+    Some(m)
 }
 
-/// Returns the cell for a ratio, with three decimals.
-fn factor(m: &Measurement) -> TableCell {
-    match m.value {
-        Some(value) => TableCell::figure(value, Unit::Factor, format!("{value:.3}")),
-        None => m.validity.status.name().into(),
-    }
+/// Returns the figures of a name for sums of a length.
+fn of_length<'f, 'a>(
+    all: &'f [TrapezoidFigure<'a>],
+    name: &'static str,
+    n: u64,
+) -> impl Iterator<Item = &'f TrapezoidFigure<'a>> {
+    all.iter().filter(move |(m, config)| m.name == name && config.n == Some(n))
 }
 
 /// Relative difference below which placement is regarded as having no effect.
 const LITTLE: f64 = 0.05;
 
+/// Returns the least and the greatest of positive values.
+fn ends_of(values: impl Iterator<Item = f64>) -> [f64; 2] {
+    values.fold([f64::INFINITY, 0.0], |[low, high]: [f64; 2], x| [low.min(x), high.max(x)])
+}
+
 /// Returns the sentence about the effect of placement on the longest sums, based on the confidence intervals of the
 /// ratios to policy 0.
 fn placement(all: &[TrapezoidFigure<'_>]) -> Option<String> {
-    let relative = || all.iter().filter(|(m, _)| m.name == "relative");
-    let longest = relative().filter_map(|(_, config)| config.n).max()?;
-    let of_longest = relative().filter(|(_, config)| config.n == Some(longest));
+    let relative = all.iter().filter(|(m, _)| m.name == "relative");
+    let longest = relative.filter_map(|(_, config)| config.n).max()?;
+    let of_longest: Vec<&TrapezoidFigure<'_>> = of_length(all, "relative", longest).collect();
     let what = format!("of {} intervals", power(longest));
     let question = format!("whether placement affects sums {what}");
-    if let Some(obstacle) = Obstacle::among(of_longest.clone().map(|(m, _)| *m)) {
+    if let Some(obstacle) = Obstacle::among(of_longest.iter().map(|(m, _)| *m)) {
         return Some(obstacle.cannot_tell(&question));
     }
     let known: Vec<(u64, f64, [f64; 2])> = of_longest
-        .clone()
+        .iter()
         .filter_map(|(m, config)| {
             let Summary { median, ci95, .. } = m.summary.as_ref()?;
             Some((config.on.policy?, *median, (*ci95)?))
         })
         .collect();
-    let asked = of_longest.count();
+    let asked = of_longest.len();
     if known.len() < asked || known.is_empty() {
         let few = Obstacle::new("too few samples for confidence intervals");
         return Some(few.cannot_tell(&question));
     }
-    let range = |ends: &mut dyn Iterator<Item = f64>| {
-        ends.fold([f64::INFINITY, 0.0], |[low, high]: [f64; 2], x| [low.min(x), high.max(x)])
-    };
-    let [least, most] = range(&mut known.iter().map(|(_, ratio, _)| *ratio));
-    let [low, high] = range(&mut known.iter().flat_map(|(.., ends)| *ends));
+    let [least, most] = ends_of(known.iter().map(|(_, ratio, _)| *ratio));
+    let [low, high] = ends_of(known.iter().flat_map(|(.., ends)| *ends));
     let apart: Vec<String> = known
         .iter()
         .filter(|(.., ci95)| matches!(Speed::of(Some(*ci95), 0.0), Speed::Faster | Speed::Slower))

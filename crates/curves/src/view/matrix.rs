@@ -1,11 +1,11 @@
 //! Views of matrices: between NUMA nodes, and between CPUs.
 
-use super::{CurvesFigure, evidence, memory_latency, of_caches, time, value};
+use super::{CurvesFigure, evidence, memory_latency, of_caches, value};
 use nodegauge_gauge::view::sentence::{capital, joined, range_of};
-use nodegauge_gauge::view::{Block, Picture, Section, Table, TableCell};
-use nodegauge_measure::quantity::significant;
+use nodegauge_gauge::view::{
+    Block, ColumnUnit, Columns, Picture, Section, Table, TableCell, grouped,
+};
 use nodegauge_measure::{Bytes, Unit, stats};
-use nodegauge_placement::Distance;
 use std::collections::BTreeSet;
 
 /// Maximum number of CPUs of a matrix that is shown cell by cell.
@@ -13,37 +13,14 @@ const MOST_CPUS: usize = 12;
 /// Maximum number of nodes of a matrix that is shown; larger matrices are only in the record.
 const MOST_NODES: usize = 16;
 
-/// Unit of the times of a table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum TimeUnit {
-    Nanoseconds,
-    /// Unit for CPUs that a hypervisor runs alternately on one core.
-    Microseconds,
-}
+/// Largest time that a table shows in nanoseconds, in seconds: with at most four digits before the point. CPUs that a
+/// hypervisor runs alternately on one core take longer.
+const MOST_NANOSECONDS: f64 = 10e-6;
 
-impl TimeUnit {
-    /// Returns the unit in which the largest time has at most four digits before the point.
-    fn of(figures: &[CurvesFigure<'_>]) -> Self {
-        let largest = figures.iter().filter_map(|(m, _)| m.value).fold(0.0, f64::max);
-        if largest < 10e-6 { Self::Nanoseconds } else { Self::Microseconds }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Nanoseconds => "ns",
-            Self::Microseconds => "us",
-        }
-    }
-
-    /// Returns the cell of a time.
-    fn cell(self, seconds: f64) -> TableCell {
-        match self {
-            Self::Nanoseconds => time(seconds),
-            Self::Microseconds => {
-                TableCell::figure(seconds, Unit::Seconds, significant(seconds * 1e6))
-            }
-        }
-    }
+/// Returns the unit of the times of a table.
+fn time_unit(figures: &[CurvesFigure<'_>]) -> ColumnUnit {
+    let largest = figures.iter().filter_map(|(m, _)| m.value).fold(0.0, f64::max);
+    if largest < MOST_NANOSECONDS { ColumnUnit::NANOSECONDS } else { ColumnUnit::MICROSECONDS }
 }
 
 /// Returns the two ends of a figure: the kind (`n` for nodes, or `cpu`), and the two numbers.
@@ -59,16 +36,10 @@ pub(super) fn pair((_, config): &CurvesFigure<'_>) -> Option<(&'static str, u32,
 
 /// Adds the views of both matrices.
 pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
-    let some = |kind: &str, unit: Unit| -> Vec<CurvesFigure<'_>> {
-        let is = |figure: &&CurvesFigure<'_>| {
-            figure.0.unit == unit && pair(figure).is_some_and(|pair| pair.0 == kind)
-        };
-        of.iter().filter(is).cloned().collect()
-    };
-    let rates = some("n", Unit::BytesPerSecond);
-    let cpus = some("cpu", Unit::Seconds);
+    let rates = pairs_of(of, "n", Unit::BytesPerSecond);
+    let cpus = pairs_of(of, "cpu", Unit::Seconds);
     if !rates.is_empty() {
-        let times = some("n", Unit::Seconds);
+        let times = pairs_of(of, "n", Unit::Seconds);
         section
             .push(grid(&rates, "GB/s", shown))
             .picture(map("bandwidth from node to node", &rates));
@@ -82,8 +53,10 @@ pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
         if let [only] = times.as_slice() {
             section.push(Block::Text(memory_latency(only).unwrap_or_default()));
         } else if times.iter().any(|(_, config)| config.flushed_s.is_some()) {
-            let flushed = |figure: &CurvesFigure<'_>| time(figure.1.flushed_s.unwrap_or(f64::NAN));
-            section.gap().push(grid(&times, "ns, flushed", flushed)).gap();
+            let flushed = grid(&times, "ns, flushed", |(_, config)| {
+                ColumnUnit::NANOSECONDS.cell(Some(config.flushed_s.unwrap_or(f64::NAN)))
+            });
+            section.gap().push(flushed).gap();
             let set = times.iter().find_map(|(_, config)| config.set_bytes).unwrap_or(0);
             section.push(Block::Text(format!(
                 "ns: a chase through {}, with its TLB misses; flushed: lines flushed from all caches, on pages that the TLB holds",
@@ -104,14 +77,11 @@ pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
     if !rates.is_empty() {
         section.gap();
     }
-    let unit = TimeUnit::of(&cpus);
+    let unit = time_unit(&cpus);
     if numbers(&cpus).len() <= MOST_CPUS {
         let text = "core-to-core latency, half of a round trip of a cache line".to_owned();
-        let shown = |(m, _): &CurvesFigure<'_>| match m.value {
-            Some(value) => unit.cell(value),
-            None => m.validity.status.name().into(),
-        };
-        section.push(grid(&cpus, unit.name(), shown)).gap().push(Block::Text(text));
+        let table = grid(&cpus, unit.symbol, |(m, _)| unit.value(m));
+        section.push(table).gap().push(Block::Text(text));
     }
     section.picture(map("core-to-core latency", &cpus));
     let classes = by_distance(&cpus, unit);
@@ -123,29 +93,43 @@ pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
 /// Returns the sentence on the nodes, or on the CPUs if there is one node: local and remote memory, or the range of the
 /// core-to-core latency.
 pub(super) fn conclusion(of: &[CurvesFigure<'_>]) -> Option<String> {
-    let select = |kind: &str, unit: Unit, local: bool| -> Option<String> {
-        let is = |figure: &&CurvesFigure<'_>| {
-            let of_kind = pair(figure).filter(|pair| pair.0 == kind);
-            figure.0.unit == unit && of_kind.is_some_and(|(_, from, to)| (from == to) == local)
-        };
-        range_of(of.iter().filter(is).map(|(m, _)| *m))
-    };
-    let of_memory = |local: bool| {
-        let parts = [Unit::BytesPerSecond, Unit::Seconds].map(|unit| select("n", unit, local));
-        let parts: Vec<String> = parts.into_iter().flatten().collect();
-        (!parts.is_empty()).then(|| joined(&parts))
-    };
     let mut parts = Vec::new();
-    let is_local = |figure: &&CurvesFigure<'_>| {
-        pair(figure).is_some_and(|(kind, from, to)| kind == "n" && from == to)
-    };
-    let local = of.iter().filter(is_local).filter(|(m, _)| m.unit == Unit::Seconds);
-    let remark = local.map(of_caches).find(|text| !text.is_empty()).unwrap_or_default();
-    parts.extend(of_memory(true).map(|words| format!("local memory has {words}{remark}")));
-    parts.extend(of_memory(false).map(|words| format!("remote memory {words}")));
-    let cores = select("cpu", Unit::Seconds, false);
+    let local = pairs_of(of, "n", Unit::Seconds).into_iter().filter(is_local);
+    let remark = local.map(|figure| of_caches(&figure)).find(|text| !text.is_empty());
+    let remark = remark.unwrap_or_default();
+    parts.extend(memory_range(of, true).map(|words| format!("local memory has {words}{remark}")));
+    parts.extend(memory_range(of, false).map(|words| format!("remote memory {words}")));
+    let cores = pair_range(of, "cpu", Unit::Seconds, false);
     parts.extend(cores.map(|words| format!("a cache line goes between cores in {words}")));
     (!parts.is_empty()).then(|| capital(&parts.join("; ")))
+}
+
+/// Returns the figures of nodes (`n`) or of CPUs (`cpu`) in a unit.
+fn pairs_of<'a>(of: &[CurvesFigure<'a>], kind: &str, unit: Unit) -> Vec<CurvesFigure<'a>> {
+    let pairs = of
+        .iter()
+        .filter(|figure| figure.0.unit == unit && pair(figure).is_some_and(|pair| pair.0 == kind));
+    pairs.cloned().collect()
+}
+
+/// True if both ends of a figure are the same.
+fn is_local(figure: &CurvesFigure<'_>) -> bool {
+    pair(figure).is_some_and(|(_, from, to)| from == to)
+}
+
+/// Returns the range of the values of pairs with the same or with different ends.
+fn pair_range(of: &[CurvesFigure<'_>], kind: &str, unit: Unit, with_local: bool) -> Option<String> {
+    let mut pairs = pairs_of(of, kind, unit);
+    pairs.retain(|figure| is_local(figure) == with_local);
+    range_of(pairs.iter().map(|(m, _)| *m))
+}
+
+/// Returns the ranges of the bandwidth and of the latency of local or of remote memory.
+fn memory_range(of: &[CurvesFigure<'_>], with_local: bool) -> Option<String> {
+    let units = [Unit::BytesPerSecond, Unit::Seconds];
+    let parts: Vec<String> =
+        units.into_iter().filter_map(|unit| pair_range(of, "n", unit, with_local)).collect();
+    (!parts.is_empty()).then(|| joined(&parts))
 }
 
 /// Returns the numbers of all nodes or CPUs in these figures, ascending.
@@ -175,11 +159,11 @@ fn map(title: &str, of: &[CurvesFigure<'_>]) -> Option<Picture> {
     let numbers = numbers(of);
     let (kind, ..) = pair(first)?;
     let names: Vec<String> = numbers.iter().map(|number| format!("{kind}{number}")).collect();
-    let row = |from: &u32| {
-        let value = |to: &u32| at(of, kind, *from, *to).and_then(|(m, _)| m.value);
-        numbers.iter().map(value).collect()
-    };
-    let values = numbers.iter().map(row).collect();
+    let values = numbers.iter().map(|from| {
+        let row = numbers.iter().map(|to| at(of, kind, *from, *to).and_then(|(m, _)| m.value));
+        row.collect()
+    });
+    let values = values.collect();
     (numbers.len() > 1).then(|| Picture::between(title, first.0.unit, names, values))
 }
 
@@ -202,46 +186,32 @@ fn grid(
         ));
     }
     let kind = of.first().and_then(pair).map_or("", |(kind, ..)| kind);
-    let mut titles = vec![unit.to_owned()];
-    titles.extend(numbers.iter().map(|number| format!(">{kind}{number}")));
-    let mut table = Table::new(&titles.iter().map(String::as_str).collect::<Vec<_>>());
+    let columns = Columns::<u32>::new().left(unit, |from| format!("{kind}{from}")).each(
+        &numbers,
+        |to| format!("{kind}{to}"),
+        |from, to| at(of, kind, *from, **to).map_or_else(TableCell::default, &cell_of),
+    );
     // Nodes without CPUs do not read and have no row.
-    let reads = |from: &&u32| numbers.iter().any(|to| at(of, kind, **from, *to).is_some());
-    for from in numbers.iter().filter(reads) {
-        let cell = |to: &u32| {
-            let found = at(of, kind, *from, *to);
-            found.map_or_else(|| "".into(), &cell_of)
-        };
-        let title = format!("{kind}{from}").into();
-        table.row(std::iter::once(title).chain(numbers.iter().map(cell)));
-    }
-    table.into()
+    let reading =
+        numbers.iter().filter(|from| numbers.iter().any(|to| at(of, kind, **from, *to).is_some()));
+    columns.table(reading).into()
 }
 
 /// Returns a table with the smallest, the median and the largest value of each class of distance, nearest first.
-fn by_distance(of: &[CurvesFigure<'_>], unit: TimeUnit) -> Table {
-    let mut classes: Vec<(&str, Vec<f64>)> = Vec::new();
-    for (m, config) in of {
-        let (Some(class), Some(value)) = (config.distance.map(Distance::name), m.value) else {
-            continue;
-        };
-        match classes.iter_mut().find(|(known, _)| *known == class) {
-            Some((_, values)) => values.push(value),
-            None => classes.push((class, vec![value])),
-        }
-    }
-    let least = format!(">least {}", unit.name());
-    let mut table = Table::new(&["cpus", ">pairs", &least, ">median", ">most"]);
-    for (class, values) in classes {
-        table.row([
-            class.into(),
-            values.len().to_string().into(),
-            unit.cell(values.iter().copied().fold(f64::INFINITY, f64::min)),
-            unit.cell(stats::median(&values)),
-            unit.cell(values.iter().copied().fold(0.0, f64::max)),
-        ]);
-    }
-    table
+fn by_distance(of: &[CurvesFigure<'_>], unit: ColumnUnit) -> Table {
+    let known = of.iter().filter_map(|(m, config)| Some((config.distance?.name(), m.value?)));
+    let rows = grouped(known, |(class, _)| *class).into_iter();
+    let rows = rows
+        .map(|(class, own)| (class, own.into_iter().map(|(_, value)| value).collect::<Vec<f64>>()));
+    let columns = Columns::<(&str, Vec<f64>)>::new()
+        .left("cpus", |(class, _)| *class)
+        .right("pairs", |(_, values)| values.len().to_string())
+        .values(format!("least {}", unit.symbol), unit, |(_, values)| {
+            values.iter().copied().reduce(f64::min)
+        })
+        .values("median", unit, |(_, values)| Some(stats::median(values)))
+        .values("most", unit, |(_, values)| values.iter().copied().reduce(f64::max));
+    columns.table(rows)
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! View of copies, by size, and by source and destination.
 
-use super::{DeviceFigure, drivers, heading, rate};
+use super::{DeviceFigure, drivers, heading};
 use crate::config::LinkConfig;
 use crate::links::{ACROSS, ALL, BOTH, LATENCY, TEST, TO_DEVICE, TO_HOST};
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{
-    Block, Chart, ChartSeries, HeatMap, HeatMaps, Picture, Scale, Section, Table, TableCell,
-    distinct,
+    Block, Chart, ChartSeries, ColumnUnit, Columns, HeatMap, HeatMaps, Picture, Scale, Section,
+    TableCell, distinct, grouped,
 };
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::{Bytes, Seconds, Unit};
@@ -14,57 +14,95 @@ use std::collections::BTreeSet;
 
 /// Figures of copies.
 type Links<'a> = [DeviceFigure<'a, LinkConfig>];
-/// Columns of the table by size: name of the figure, kind of host memory, title, and letter of the curve.
-const COLUMNS: [(&str, &str, &str, char); 5] = [
-    (TO_DEVICE, "pageable", ">to device", 'h'),
-    (TO_HOST, "pageable", ">to host", 'd'),
-    (TO_DEVICE, "pinned", ">pinned: to device", 'H'),
-    (TO_HOST, "pinned", ">to host", 'D'),
-    (BOTH, "pinned", ">both ways", 'B'),
+/// Column of the table by size, and curve of the chart.
+struct LinkColumn {
+    /// Name of the figure.
+    name: &'static str,
+    /// Kind of host memory.
+    memory: &'static str,
+    /// Title of the column.
+    title: &'static str,
+    /// Letter of the curve.
+    mark: char,
+}
+
+impl LinkColumn {
+    const fn new(
+        name: &'static str,
+        memory: &'static str,
+        title: &'static str,
+        mark: char,
+    ) -> Self {
+        Self { name, memory, title, mark }
+    }
+
+    /// True if a figure is of this direction and memory.
+    fn has(&self, (m, config): &DeviceFigure<'_, LinkConfig>) -> bool {
+        m.name == self.name && config.host_memory.as_deref() == Some(self.memory)
+    }
+
+    /// Returns the cell of a size. A latency stands in the column of its rates.
+    fn cell(&self, row: &SizeRow<'_>) -> Option<TableCell> {
+        let (m, _) = row.figures.iter().find(|(m, config)| {
+            m.name.strip_suffix(LATENCY).unwrap_or(&m.name) == self.name
+                && config.message_bytes == Some(row.size)
+                && config.host_memory.as_deref() == Some(self.memory)
+        })?;
+        Some(value(m))
+    }
+
+    /// Returns the curve of the column over sizes.
+    fn curve(&self, of: &[&DeviceFigure<'_, LinkConfig>]) -> ChartSeries {
+        let name = format!("{}, {}", self.name.replace('_', " "), self.memory);
+        let mut series = ChartSeries { mark: self.mark, name, ..ChartSeries::default() };
+        for (m, config) in of.iter().filter(|figure| self.has(figure)) {
+            if let (Some(bytes), Some(value)) = (config.message_bytes, m.value) {
+                series.push((bytes as f64, value), m);
+            }
+        }
+        series
+    }
+}
+
+const COLUMNS: [LinkColumn; 5] = [
+    LinkColumn::new(TO_DEVICE, "pageable", "to device", 'h'),
+    LinkColumn::new(TO_HOST, "pageable", "to host", 'd'),
+    LinkColumn::new(TO_DEVICE, "pinned", "pinned: to device", 'H'),
+    LinkColumn::new(TO_HOST, "pinned", "to host", 'D'),
+    LinkColumn::new(BOTH, "pinned", "both ways", 'B'),
 ];
+
+/// Row of the table by size.
+struct SizeRow<'a> {
+    size: u64,
+    /// Figures of one device and one NUMA node.
+    figures: &'a [&'a DeviceFigure<'a, LinkConfig>],
+}
 
 /// Returns the section with a table by size for each device. If there are several NUMA nodes or devices, matrices are
 /// added.
 pub(super) fn section(all: &Links<'_>, detail: Detail) -> Section {
     let mut section = Section::new(TEST);
-    let is_one = |(m, config): &&DeviceFigure<'_, LinkConfig>| {
-        !m.name.starts_with(ALL) && config.peer.is_none()
-    };
-    let ones: Vec<DeviceFigure<'_, LinkConfig>> = all.iter().filter(is_one).cloned().collect();
+    let ones: Vec<DeviceFigure<'_, LinkConfig>> = all
+        .iter()
+        .filter(|(m, config)| !m.name.starts_with(ALL) && config.peer.is_none())
+        .cloned()
+        .collect();
     let largest = all.iter().filter_map(|(_, config)| config.message_bytes).max();
-    let mut table = Table::new(&["GB/s"]);
-    table
-        .columns
-        .extend(COLUMNS.iter().map(|(_, _, title, _)| nodegauge_gauge::view::Column::of(title)));
-    let mut curves = Vec::new();
-    for device in values(&ones, |config| config.on.device.clone()) {
-        let of: Vec<&DeviceFigure<'_, LinkConfig>> =
-            ones.iter().filter(|(_, config)| config.on.device == device).collect();
-        for node in values(&ones, |config| config.host_node) {
-            let here: Vec<&DeviceFigure<'_, LinkConfig>> =
-                of.iter().filter(|(_, config)| config.host_node == node).copied().collect();
-            let Some((_, config)) = here.first() else { continue };
-            let node = node.map(|node| format!(", NUMA node {node}")).unwrap_or_default();
-            table.heading(format!("{}{node}", heading(&config.on)));
-            let sizes: BTreeSet<u64> =
-                here.iter().filter_map(|(_, link_config)| link_config.message_bytes).collect();
-            for size in &sizes {
-                let cell = |(name, memory, ..): &(&str, &str, &str, char)| {
-                    let is = |(m, cell_config): &&&DeviceFigure<'_, LinkConfig>| {
-                        m.name.strip_suffix(LATENCY).unwrap_or(&m.name) == *name
-                            && cell_config.message_bytes == Some(*size)
-                            && cell_config.host_memory.as_deref() == Some(memory)
-                    };
-                    here.iter().find(is).map_or_else(|| "-".into(), |(m, _)| value(m))
-                };
-                let title = TableCell::text(Bytes(*size).to_string());
-                table.row(std::iter::once(title).chain(COLUMNS.iter().map(cell)));
-            }
-            if curves.is_empty() {
-                curves = series(&here);
-            }
-        }
-    }
+    let groups = by_place(&ones);
+    let columns =
+        Columns::<SizeRow<'_>>::new().left("GB/s", |row| Bytes(row.size).to_string()).each(
+            &COLUMNS,
+            |column| column.title.to_owned(),
+            |row, column| column.cell(row).unwrap_or_else(|| "-".into()),
+        );
+    let table = columns.grouped(groups.iter().map(|(heading, figures)| {
+        let sizes: BTreeSet<u64> =
+            figures.iter().filter_map(|(_, config)| config.message_bytes).collect();
+        (heading.as_str(), sizes.into_iter().map(|size| SizeRow { size, figures }))
+    }));
+    let curves = groups.iter().map(|(_, of)| series(of)).find(|curves| !curves.is_empty());
+    let curves = curves.unwrap_or_default();
     if !table.rows.is_empty() {
         section.push(table);
     }
@@ -98,14 +136,27 @@ pub(super) fn section(all: &Links<'_>, detail: Detail) -> Section {
     section
 }
 
+/// Returns the figures of each device and NUMA node, with their heading.
+fn by_place<'a>(ones: &'a Links<'a>) -> Vec<(String, Vec<&'a DeviceFigure<'a, LinkConfig>>)> {
+    let mut places = Vec::new();
+    let nodes = values(ones, |config| config.host_node);
+    for (_, of) in grouped(ones, |(_, config)| config.on.device.clone()) {
+        for node in &nodes {
+            let here: Vec<&DeviceFigure<'_, LinkConfig>> =
+                of.iter().filter(|(_, config)| config.host_node == *node).copied().collect();
+            let Some((_, config)) = here.first() else { continue };
+            let node = node.map(|node| format!(", NUMA node {node}")).unwrap_or_default();
+            places.push((format!("{}{node}", heading(&config.on)), here));
+        }
+    }
+    places
+}
+
 /// Returns the cell with a rate in GB/s, or with a time and its unit.
 fn value(m: &Measurement) -> TableCell {
-    match (m.value, m.unit) {
-        (Some(seconds), Unit::Seconds) => {
-            TableCell::figure(seconds, Unit::Seconds, Seconds(seconds).to_string())
-        }
-        (Some(value), _) => rate(Some(value)),
-        (None, _) => m.validity.status.name().into(),
+    match m.unit {
+        Unit::Seconds => TableCell::value_of(m, |value| Seconds(value).to_string()),
+        _ => ColumnUnit::GB_PER_S.value(m),
     }
 }
 
@@ -116,24 +167,26 @@ fn values<T: PartialEq>(all: &Links<'_>, of: impl Fn(&LinkConfig) -> T) -> Vec<T
 
 /// Returns a curve over sizes for each column.
 fn series(of: &[&DeviceFigure<'_, LinkConfig>]) -> Vec<ChartSeries> {
-    let curve = |(name, memory, _, mark): &(&str, &str, &str, char)| {
-        let is = |(m, config): &&&DeviceFigure<'_, LinkConfig>| {
-            m.name == *name && config.host_memory.as_deref() == Some(memory)
-        };
-        let dot = |(m, config): &&DeviceFigure<'_, LinkConfig>| {
-            Some((config.message_bytes? as f64, m.value?))
-        };
-        let dots: Vec<(f64, f64)> = of.iter().filter(is).filter_map(dot).collect();
-        let name = format!("{}, {memory}", name.replace('_', " "));
-        let mut series = ChartSeries { mark: *mark, name, dots, ..ChartSeries::default() };
-        for figure in of.iter().filter(is) {
-            if let Some(at) = dot(figure) {
-                series.doubt(at, figure.0);
-            }
-        }
-        series
-    };
-    COLUMNS.iter().map(curve).filter(|series| series.dots.len() > 1).collect()
+    let curves = COLUMNS.iter().map(|column| column.curve(of));
+    curves.filter(|series| series.dots.len() > 1).collect()
+}
+
+/// Returns the rate of a copy between pinned memory of a NUMA node and a device.
+fn at_node(
+    ones: &Links<'_>,
+    name: &str,
+    size: Option<u64>,
+    node: u64,
+    device: &str,
+) -> Option<f64> {
+    let (m, _) = ones.iter().find(|(m, config)| {
+        m.name == name
+            && config.message_bytes == size
+            && config.host_memory.as_deref() == Some("pinned")
+            && config.host_node == Some(node)
+            && config.on.device.as_deref() == Some(device)
+    })?;
+    m.value
 }
 
 /// Adds heat maps of NUMA nodes and devices for copies of the largest size, if there are several nodes.
@@ -144,22 +197,12 @@ fn by_node(section: &mut Section, ones: &Links<'_>, largest: Option<u64>) {
     if nodes.len() < 2 {
         return;
     }
-    let map = |name: &str| {
-        let at = |node: &u64, device: &String| {
-            let is = |(m, config): &&DeviceFigure<'_, LinkConfig>| {
-                m.name == name
-                    && config.message_bytes == largest
-                    && config.host_memory.as_deref() == Some("pinned")
-                    && config.host_node == Some(*node)
-                    && config.on.device.as_ref() == Some(device)
-            };
-            ones.iter().find(is).and_then(|(m, _)| m.value)
-        };
-        let row = |node: &u64| devices.iter().map(|device| at(node, device)).collect();
-        HeatMap {
-            title: format!("{}, GB/s", name.replace('_', " ")),
-            values: nodes.iter().map(row).collect(),
-        }
+    let map = |name: &str| HeatMap {
+        title: format!("{}, GB/s", name.replace('_', " ")),
+        values: nodes
+            .iter()
+            .map(|node| devices.iter().map(|at| at_node(ones, name, largest, *node, at)).collect())
+            .collect(),
     };
     section.gap().push(HeatMaps {
         setup: String::new(),
@@ -180,23 +223,16 @@ fn across(section: &mut Section, all: &Links<'_>) {
             values(&of, |config| config.on.device.clone()).into_iter().flatten().collect();
         ids.sort();
         let Some((first, _)) = of.first() else { continue };
-        let titles: Vec<String> =
-            std::iter::once(unit.to_owned()).chain(ids.iter().map(|id| format!(">{id}"))).collect();
-        let mut table = Table::new(&titles.iter().map(String::as_str).collect::<Vec<_>>());
-        let at = |from: &String, to: &String| {
-            let is = |(_, config): &&DeviceFigure<'_, LinkConfig>| {
-                config.on.device.as_ref() == Some(from) && config.peer.as_ref() == Some(to)
-            };
-            of.iter().find(is).map(|(m, _)| *m)
+        let columns = Columns::<String>::new().left(unit, String::clone).each(
+            &ids,
+            |to| (*to).clone(),
+            |from, to| between(&of, from, to).map_or_else(|| "".into(), value),
+        );
+        let table = columns.table(&ids);
+        let row = |from: &String| {
+            ids.iter().map(|to| between(&of, from, to).and_then(|m| m.value)).collect()
         };
-        for from in &ids {
-            let cells = ids.iter().map(|to| at(from, to).map_or_else(|| "".into(), value));
-            table.row(std::iter::once(TableCell::text(from.clone())).chain(cells));
-        }
-        let values = ids
-            .iter()
-            .map(|from| ids.iter().map(|to| at(from, to).and_then(|m| m.value)).collect())
-            .collect();
+        let values = ids.iter().map(row).collect();
         let title = format!("{} of devices", name.replace('_', " "));
         section.gap().push(table);
         section.push(Picture::between(title, first.unit, ids.clone(), values));
@@ -204,14 +240,21 @@ fn across(section: &mut Section, all: &Links<'_>) {
     }
 }
 
+/// Returns the figure of copies from one device to another.
+fn between<'a>(of: &Links<'a>, from: &str, to: &str) -> Option<&'a Measurement> {
+    let (m, _) = of.iter().find(|(_, config)| {
+        config.on.device.as_deref() == Some(from) && config.peer.as_deref() == Some(to)
+    })?;
+    Some(m)
+}
+
 /// Adds the table of simultaneous copies of all devices.
 fn together(section: &mut Section, all: &Links<'_>) {
-    let sums = all.iter().filter(|(m, _)| m.name.starts_with(ALL));
-    let mut table = Table::new(&["all devices at the same time, GB/s", ">size", ">sum"]);
-    for (m, config) in sums {
-        let size = config.message_bytes.map_or_else(String::new, |size| Bytes(size).to_string());
-        table.row([m.name[ALL.len()..].replace('_', " ").into(), size.into(), value(m)]);
-    }
+    let columns = Columns::<DeviceFigure<'_, LinkConfig>>::new()
+        .left("all devices at the same time, GB/s", |(m, _)| m.name[ALL.len()..].replace('_', " "))
+        .optional("size", |(_, config)| Some(Bytes(config.message_bytes?).to_string()))
+        .right("sum", |(m, _)| value(m));
+    let table = columns.table(all.iter().filter(|(m, _)| m.name.starts_with(ALL)));
     if !table.rows.is_empty() {
         section.gap().push(table);
     }

@@ -1,62 +1,43 @@
 //! View of the STREAM test on devices.
 
-use super::{DeviceFigure, drivers, heading, of_limit, rate, value};
+use super::{DeviceFigure, drivers, heading};
 use crate::config::DeviceStreamConfig;
 use crate::kernels::babelstream_name;
 use crate::stream::TEST;
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{Note, Picture, Section, Step, Table};
+use nodegauge_gauge::view::{ColumnUnit, Columns, FigureRow, Note, Picture, Section, Step};
 use nodegauge_kernels::STREAM_ARRAYS;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::Measurement;
-use nodegauge_measure::{Bytes, BytesPerSec, Unit};
+use nodegauge_measure::{Bytes, BytesPerSec, Fraction, Unit};
 
 /// Returns the section with the table by device and element type, and the notes.
 pub(super) fn section(all: &[DeviceFigure<'_, DeviceStreamConfig>], detail: Detail) -> Section {
     let mut section = Section::new(TEST);
-    let titles = ["GB/s", "", ">best", ">median", ">5 %", ">95 %", ">by host", ">of limit", "loop"];
-    let mut table = Table::new(&titles);
-    let mut before = None;
-    for (m, config) in all {
-        let of = (&config.on.device, &config.element, &config.engine);
-        if before != Some(of) {
-            let engine = config.engine.as_ref().filter(|engine| *engine != "native");
-            let engine = engine.map(|engine| format!(", {engine}")).unwrap_or_default();
-            table.heading(format!("{}{engine}", heading(&config.on)));
-            before = Some(of);
-        }
-        let summary = m.summary.as_ref().filter(|_| m.value.is_some());
-        let by_host = summary.and_then(|summary| {
-            Some(summary.median * config.device_seconds? / config.host_seconds?)
-        });
-        table.row([
-            m.name.as_str().into(),
-            config.element.clone().unwrap_or_default().into(),
-            value(m),
-            rate(summary.map(|summary| summary.median)),
-            rate(summary.map(|summary| summary.p05)),
-            rate(summary.map(|summary| summary.p95)),
-            rate(by_host),
-            of_limit(m.limit.as_ref().filter(|_| m.value.is_some())),
-            loop_of(config).into(),
-        ]);
-    }
+    let columns = Columns::<DeviceFigure<'_, DeviceStreamConfig>>::new()
+        .names("GB/s")
+        .left("", |(_, config)| config.element.clone().unwrap_or_default())
+        .rates(ColumnUnit::GB_PER_S)
+        .values("by host", ColumnUnit::GB_PER_S, |figure| {
+            let median = figure.statistics()?.median;
+            Some(median * figure.1.device_seconds? / figure.1.host_seconds?)
+        })
+        .of_limit_as(Fraction::in_tenths)
+        .left("loop", |(_, config)| loop_of(config));
+    let groups = all.chunk_by(|(_, one), (_, next)| kind_of(one) == kind_of(next));
+    let table = columns.grouped(groups.map(|own| (kind_in_words(&own[0].1), own)));
     let measurements: Vec<&Measurement> = all.iter().map(|(m, _)| *m).collect();
     let first_device = all.first().and_then(|(_, config)| config.on.device.as_ref());
     let is_one = all.iter().all(|(_, config)| config.on.device.as_ref() == first_device);
-    let name_of = |m: &Measurement| {
-        let config: DeviceStreamConfig = m.read_config();
-        let engine = config.engine.filter(|engine| engine != "native");
-        let device = config.on.device.filter(|_| !is_one);
-        let parts = [Some(m.name.clone()), config.element, engine, device];
-        parts.into_iter().flatten().collect::<Vec<String>>().join(" ")
-    };
-    let bars = measurements.iter().map(|m| Step::bar(name_of(m), m.value, "").judged(m));
+    let bars = measurements.iter().map(|m| Step::bar(name_of(m, is_one), m.value, "").judged(m));
     let rates = Picture::bars("best rate of each kernel", Unit::BytesPerSecond, bars);
-    section.push(table).push(rates).picture(Picture::samples(&measurements, name_of)).gap();
+    let samples = Picture::samples(&measurements, |m| name_of(m, is_one));
+    section.push(table).push(rates).picture(samples).gap();
     let Some((first, config)) = all.first() else { return section };
-    let mul = all.iter().find_map(|(m, _)| Some((m, babelstream_name(m.name.parse().ok()?)?)));
-    let mul = mul.map(|(m, name)| format!("; {} is BabelStream's {name}", m.name));
+    let mul = all.iter().find_map(|(m, _)| {
+        let name = babelstream_name(m.name.parse().ok()?)?;
+        Some(format!("; {} is BabelStream's {name}", m.name))
+    });
     section.note(
         "how",
         format!(
@@ -92,6 +73,27 @@ pub(super) fn section(all: &[DeviceFigure<'_, DeviceStreamConfig>], detail: Deta
     section.doubts(&measurements);
     section.push(Note::new("name", "based on a variant of the STREAM benchmark code"));
     section
+}
+
+/// Returns the device, the element type and the program of a figure, which the rows below a heading share.
+fn kind_of(config: &DeviceStreamConfig) -> [&Option<String>; 3] {
+    [&config.on.device, &config.element, &config.engine]
+}
+
+/// Returns the heading of figures of a device, with the program if it is another one.
+fn kind_in_words(config: &DeviceStreamConfig) -> String {
+    let engine = config.engine.as_ref().filter(|engine| *engine != "native");
+    let engine = engine.map(|engine| format!(", {engine}")).unwrap_or_default();
+    format!("{}{engine}", heading(&config.on))
+}
+
+/// Returns the name of a figure in pictures; with several devices, it has the name of its device.
+fn name_of(m: &Measurement, is_one: bool) -> String {
+    let config: DeviceStreamConfig = m.read_config();
+    let engine = config.engine.filter(|engine| engine != "native");
+    let device = config.on.device.filter(|_| !is_one);
+    let parts = [Some(m.name.clone()), config.element, engine, device];
+    parts.into_iter().flatten().collect::<Vec<String>>().join(" ")
 }
 
 /// Returns the description of a loop, e.g. `256 1x2 s32`: work-items per group (`driver` if the driver selects it),

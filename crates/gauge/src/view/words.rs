@@ -1,10 +1,10 @@
 //! Texts for figures and configurations, shared by the views of all gauges.
 
-use super::TableCell;
+use super::{ColumnUnit, TableCell};
+use nodegauge_measure::BytesPerSec;
 use nodegauge_measure::quantity::significant;
 pub use nodegauge_measure::quantity::trimmed;
-use nodegauge_measure::record::{Limit, Measurement};
-use nodegauge_measure::{BytesPerSec, Unit};
+use nodegauge_measure::record::Measurement;
 use nodegauge_placement::cpus::number_ranges;
 
 /// Names of tests and gauges that are acronyms.
@@ -12,10 +12,12 @@ const ACRONYMS: [&str; 5] = ["hpl", "hpcg", "iccg", "mpi", "io"];
 
 /// Returns a name with its acronyms in capitals: `MPI latency`.
 pub fn with_acronyms(name: &str) -> String {
-    let shown = |word: &str| {
-        if ACRONYMS.contains(&word) { word.to_uppercase() } else { word.to_owned() }
-    };
-    name.split(' ').map(shown).collect::<Vec<_>>().join(" ")
+    name.split(' ').map(with_acronym).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns a word, in capitals if it is an acronym.
+fn with_acronym(word: &str) -> String {
+    if ACRONYMS.contains(&word) { word.to_uppercase() } else { word.to_owned() }
 }
 
 /// Formats a rate in gigabytes per second with four digits, without the unit.
@@ -25,20 +27,7 @@ pub fn gb(rate: f64) -> String {
 
 /// Returns the cell of a rate in a GB/s column; without a rate, a dash.
 pub fn rate(rate: Option<f64>) -> TableCell {
-    rate.map_or_else(|| "-".into(), |rate| TableCell::figure(rate, Unit::BytesPerSecond, gb(rate)))
-}
-
-/// Returns the cell of a figure in a GB/s column. If the figure has no value, the cell contains its status.
-pub fn value(m: &Measurement) -> TableCell {
-    match m.value {
-        Some(value) => rate(Some(value)),
-        None => m.validity.status.name().into(),
-    }
-}
-
-/// Returns a cell with the measured share of the limit.
-pub fn of_limit(limit: Option<&Limit>) -> TableCell {
-    limit.map_or_else(|| "?".into(), |limit| limit.fraction.to_string().into())
+    ColumnUnit::GB_PER_S.cell(rate)
 }
 
 /// Describes the limit of a figure, or the reason why the limit is unknown.
@@ -54,19 +43,30 @@ pub fn several(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
+/// Formats counts as one number, or as the range from the least to the most: `20`, `18 to 20`; `None` without a count.
+pub fn count_range(counts: impl IntoIterator<Item = usize> + Clone) -> Option<String> {
+    let least = counts.clone().into_iter().min()?;
+    let most = counts.into_iter().max()?;
+    Some(if least == most { least.to_string() } else { format!("{least} to {most}") })
+}
+
 /// Formats the CPUs of each thread: `0, 1` or `{0-3}, {4-7}`; long lists are shortened in the middle.
 pub fn places(places: &[Vec<u32>]) -> String {
     const SHOWN: usize = 8;
-    let one = |cpus: &Vec<u32>| match cpus.as_slice() {
-        [cpu] => cpu.to_string(),
-        cpus => format!("{{{}}}", number_ranges(cpus.iter().copied())),
-    };
-    let words: Vec<String> = places.iter().map(one).collect();
+    let words: Vec<String> = places.iter().map(|cpus| place(cpus)).collect();
     if words.len() <= SHOWN {
         return words.join(", ");
     }
     let tail = &words[words.len() - 2..];
     format!("{}, ..., {}", words[..SHOWN - 2].join(", "), tail.join(", "))
+}
+
+/// Formats the CPUs of one thread.
+fn place(cpus: &[u32]) -> String {
+    match cpus {
+        [cpu] => cpu.to_string(),
+        cpus => format!("{{{}}}", number_ranges(cpus.iter().copied())),
+    }
 }
 
 /// Formats a loop of nodegauge: `nt avx512 u2` for non-temporal stores, AVX-512 and an unroll factor of 2; `p4` if the

@@ -1,7 +1,6 @@
 //! The sentence that a page of messages begins with.
 
-use super::{SMALL, ShownFigure, distance};
-use crate::GAUGE;
+use super::{SMALL, ShownFigure, distance, figures};
 use crate::pattern::Pattern;
 use nodegauge_gauge::view::sentence::{capital, quoted, range_of};
 use nodegauge_gauge::view::{distinct, grouped};
@@ -15,13 +14,11 @@ const LINES: usize = 3;
 /// Returns the sentence: the latency of a small message and the highest bandwidth of each library, or the range of all
 /// pairs.
 pub(crate) fn conclusion(record: &Record) -> Option<String> {
-    let own = record.measurements.iter().filter(|m| m.gauge == GAUGE);
-    let read = |m| ShownFigure { m, config: m.read_config(), pattern: m.name.parse().ok() };
-    let all: Vec<ShownFigure<'_>> = own.map(read).collect();
-    let usable = |figure: &&ShownFigure<'_>| {
-        figure.m.value.is_some() && figure.m.validity.status != Status::Invalid
-    };
-    let mut shown: Vec<&ShownFigure<'_>> = all.iter().filter(usable).collect();
+    let all = figures(record);
+    let usable = all
+        .iter()
+        .filter(|figure| figure.m.value.is_some() && figure.m.validity.status != Status::Invalid);
+    let mut shown: Vec<&ShownFigure<'_>> = usable.collect();
     if shown.iter().any(|figure| figure.config.ranks.is_some()) {
         return pairs(&shown);
     }
@@ -64,7 +61,6 @@ fn lead<'a>(figures: &[&'a ShownFigure<'a>], pattern: Pattern) -> Option<&'a Sho
 
 /// Returns the predicate of a library: latency and bandwidth, or else the first pattern.
 fn line(figures: &[&ShownFigure<'_>]) -> Option<String> {
-    let size = |figure: &ShownFigure<'_>| Bytes(figure.config.message_bytes.unwrap_or(0));
     let latency = lead(figures, Pattern::Latency).and_then(|figure| {
         let is_valid = figure.m.validity.status == Status::Valid;
         let floor = figure.config.floor.as_ref().filter(|floor| is_valid && floor.is_bound());
@@ -72,10 +68,10 @@ fn line(figures: &[&ShownFigure<'_>]) -> Option<String> {
             .map(|floor| floor.share.in_whole_percent())
             .map(|share| format!(" ({share} of the speed of shared memory without MPI)"));
         let time = quoted(figure.m)?;
-        Some(format!("delivers {} in {time}{}", size(figure), floor.unwrap_or_default()))
+        Some(format!("delivers {} in {time}{}", figure.size(), floor.unwrap_or_default()))
     });
     let rate = lead(figures, Pattern::Bw)
-        .and_then(|figure| Some(format!("moves {} at {}", size(figure), quoted(figure.m)?)));
+        .and_then(|figure| Some(format!("moves {} at {}", figure.size(), quoted(figure.m)?)));
     let parts: Vec<String> = latency.into_iter().chain(rate).collect();
     if !parts.is_empty() {
         return Some(parts.join(" and "));
@@ -84,21 +80,23 @@ fn line(figures: &[&ShownFigure<'_>]) -> Option<String> {
     let figure = lead(figures, pattern)?;
     let value = quoted(figure.m)?;
     Some(if pattern.is_rate() {
-        format!("reaches {value} in {pattern} with {}", size(figure))
+        format!("reaches {value} in {pattern} with {}", figure.size())
     } else if pattern.is_sizeless() {
         format!("needs {value} for {pattern}")
     } else {
-        format!("needs {value} for {pattern} of {}", size(figure))
+        format!("needs {value} for {pattern} of {}", figure.size())
     })
 }
 
 /// Returns the range of the first pattern and size over all pairs.
 fn pairs(shown: &[&ShownFigure<'_>]) -> Option<String> {
     let first = shown.first()?;
-    let key = |figure: &ShownFigure<'_>| {
-        (figure.library(), figure.m.name.clone(), figure.config.message_bytes, figure.m.unit)
-    };
-    let of: Vec<&&ShownFigure<'_>> = shown.iter().filter(|one| key(one) == key(first)).collect();
+    let of = shown.iter().filter(|one| {
+        (&one.m.name, one.m.unit) == (&first.m.name, first.m.unit)
+            && one.config.message_bytes == first.config.message_bytes
+            && one.library() == first.library()
+    });
+    let of: Vec<&&ShownFigure<'_>> = of.collect();
     let range = range_of(of.iter().map(|figure| figure.m))?;
     let size = Bytes(first.config.message_bytes?);
     Some(capital(&format!(

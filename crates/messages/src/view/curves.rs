@@ -1,11 +1,11 @@
 //! Tables and charts of figures over message sizes: latencies with their quantiles, rates with bars, collectives.
 
-use super::{FigureUnit, NONE, ShownFigure, distance, evidence};
+use super::{ShownFigure, distance, evidence};
 use crate::config::FloorConfig;
 use crate::pattern::Pattern;
 use nodegauge_gauge::view::{
-    Block, Chart, ChartSeries, Column, Guide, Picture, Scale, Section, Table, TableCell, distinct,
-    grouped,
+    Block, Chart, ChartSeries, ColumnUnit, Columns, Guide, Picture, Scale, Section, Table,
+    TableCell, distinct, grouped,
 };
 use nodegauge_measure::record::Category;
 use nodegauge_measure::{Bytes, Fraction, Unit};
@@ -29,8 +29,6 @@ const OPTIONAL: [&str; 14] = [
     "floor",
     "of floor",
 ];
-/// Title of the column of message sizes.
-const SIZE: &str = "size";
 /// Maximum number of curves in a chart with several patterns: the colours of a page.
 const CURVES: usize = 4;
 /// Maximum width of a bar in columns.
@@ -94,10 +92,9 @@ pub(super) fn pictures(
     name: impl Fn(&ShownFigure<'_>, usize) -> String,
 ) {
     let looks = Looks::of(all);
-    let has_size = |f: &&&ShownFigure<'_>| f.config.message_bytes.is_some_and(|bytes| bytes > 0);
     let mut firsts = Vec::new();
     let mut others = Vec::new();
-    let sized = all.iter().filter(has_size).copied();
+    let sized = all.iter().copied().filter(|f| f.config.message_bytes.is_some_and(|size| size > 0));
     let kinds = grouped(sized, |f| (f.is_collective(), f.m.unit));
     for ((collective, unit), own) in kinds {
         let what = match unit {
@@ -131,23 +128,19 @@ fn picture(
     looks: &Looks,
     name: impl Fn(&ShownFigure<'_>) -> String,
 ) -> Option<Picture> {
-    let dot = |f: &ShownFigure<'_>| {
-        let bytes = f.config.message_bytes.filter(|bytes| *bytes > 0)?;
-        Some((bytes as f64, f.m.value?))
-    };
     let mut series: Vec<ChartSeries> = Vec::new();
     for (line_name, line_figures) in grouped(own.iter().copied(), |f| name(f)) {
-        let mut dots: Vec<(f64, f64)> = line_figures.iter().filter_map(|f| dot(f)).collect();
-        dots.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let mut line = ChartSeries { mark: '*', name: line_name, dots, ..ChartSeries::default() };
+        let mut line = ChartSeries { mark: '*', name: line_name, ..ChartSeries::default() };
         if let Some(first) = line_figures.first() {
             looks.apply(&mut line, first);
         }
         for figure in &line_figures {
-            if let Some(at) = dot(figure) {
-                line.doubt(at, figure.m);
+            let bytes = figure.config.message_bytes.filter(|bytes| *bytes > 0);
+            if let (Some(bytes), Some(value)) = (bytes, figure.m.value) {
+                line.push((bytes as f64, value), figure.m);
             }
         }
+        line.dots.sort_by(|a, b| a.0.total_cmp(&b.0));
         series.push(line);
     }
     if series.iter().all(|series| series.dots.len() < 2) {
@@ -155,9 +148,9 @@ fn picture(
     }
     let y = if unit == Unit::Seconds { Scale::Microseconds } else { Scale::Rate(unit) };
     // The size from which a message waits for its receiver.
-    let eager = |f: &&ShownFigure<'_>| f.config.curve.as_ref()?.rendezvous().map(|(at, _)| at);
-    let eager = own.iter().filter(|f| !f.is_own()).find_map(eager);
-    let guides = eager.map(|at| Guide::x(at as f64, format!("eager below {}", Bytes(at))));
+    let mut by_mpi = own.iter().filter(|f| !f.is_own());
+    let eager = by_mpi.find_map(|f| f.config.curve.as_ref()?.rendezvous());
+    let guides = eager.map(|(at, _)| Guide::x(at as f64, format!("eager below {}", Bytes(at))));
     let chart = Chart {
         names: ["message size", ""],
         x: Scale::Bytes,
@@ -213,18 +206,13 @@ impl Looks {
 
 /// Adds the figures of unknown patterns, by name.
 pub(super) fn add_unknown(section: &mut Section, all: &[&ShownFigure<'_>]) {
-    let mut table = Table::new(&["pattern", "", ">size", ">value", "unit"]);
-    for figure in all.iter().filter(|figure| figure.pattern.is_none()) {
-        let size = figure.config.message_bytes.map(|bytes| Bytes(bytes).to_string());
-        let scale = FigureUnit::of(figure.m.unit);
-        table.row([
-            figure.m.name.clone().into(),
-            distance(figure.config.distance).into(),
-            size.unwrap_or_default().into(),
-            scale.cell(figure.m.value),
-            scale.name.into(),
-        ]);
-    }
+    let columns = Columns::<ShownFigure<'_>>::new()
+        .names("pattern")
+        .left("", |figure| distance(figure.config.distance))
+        .optional("size", |figure| Some(Bytes(figure.config.message_bytes?).to_string()))
+        .right("value", |figure| ColumnUnit::of(figure.m.unit).cell(figure.m.value))
+        .left("unit", |figure| ColumnUnit::of(figure.m.unit).symbol);
+    let table = columns.table(all.iter().copied().filter(|figure| figure.pattern.is_none()));
     if !table.rows.is_empty() {
         section.gap().push(table);
     }
@@ -257,108 +245,88 @@ fn at<'a>(
     })
 }
 
-/// Returns a table of the figures of patterns, with one row per size. `more` returns additional cells for each size.
-/// All columns with a title are right-aligned.
-fn over_sizes(
-    own: &[&ShownFigure<'_>],
-    title: &str,
-    patterns: &[&str],
-    unit: Unit,
-    titles: &[String],
-    more: &dyn Fn(u64) -> Vec<TableCell>,
-) -> Option<Table> {
-    patterns.first()?;
-    let column = |heading: &str| Column { title: heading.to_owned(), right: !heading.is_empty() };
-    let titles = titles.iter().map(String::as_str);
-    let columns = [title].into_iter().chain(patterns.iter().copied()).chain(titles);
-    let columns = columns.map(column).collect();
-    let mut table = Table { columns, ..Table::default() };
-    for size in sizes(own, patterns) {
-        let value = |name: &&str| at(own, name, unit, size).and_then(|figure| figure.m.value);
-        let values = patterns.iter().map(|name| FigureUnit::of(unit).cell(value(name)));
-        table.row([Bytes(size).to_string().into()].into_iter().chain(values).chain(more(size)));
-    }
-    Some(table)
+/// Columns of a table over message sizes.
+type SizeColumns<'c> = Columns<'c, u64>;
+
+/// Returns the columns of the figures of patterns, of which each row is a size.
+fn over_sizes<'c>(
+    own: &'c [&'c ShownFigure<'c>],
+    patterns: &'c [&'c str],
+    unit: ColumnUnit,
+) -> SizeColumns<'c> {
+    Columns::new().right("size", |size: &u64| Bytes(*size).to_string()).each(
+        patterns,
+        |name| (*name).to_string(),
+        move |size, name| unit.cell(at(own, name, unit.unit, *size).and_then(|of| of.m.value)),
+    )
+}
+
+/// Returns the table with a row for each size of these patterns. Columns for which a narrow terminal has no room are
+/// left out.
+fn table(columns: &SizeColumns<'_>, own: &[&ShownFigure<'_>], patterns: &[&str]) -> Table {
+    columns.table(sizes(own, patterns)).optional(&OPTIONAL)
 }
 
 fn latencies(own: &[&ShownFigure<'_>]) -> Option<Table> {
+    const UNIT: ColumnUnit = ColumnUnit::MICROSECONDS;
     let there = names(own, |pattern| !pattern.is_rate() && !pattern.is_collective());
-    let first = there.first()?;
-    // Cells with the quantiles of the first pattern.
-    let spread = |size: u64| {
-        let first = at(own, first, Unit::Seconds, size);
-        let median = first.and_then(|figure| Some(figure.m.summary.as_ref()?.median));
-        let config = first.map(|figure| figure.config.clone()).unwrap_or_default();
-        let scale = FigureUnit::of(Unit::Seconds);
-        [config.min, median, config.p99, config.max].map(|value| scale.cell(value)).to_vec()
-    };
-    let floor = Floor::of(own, &there, Unit::Seconds);
+    let first = *there.first()?;
     // With a single pattern, the column titles do not need the pattern's name.
     let whose = if there.len() > 1 { format!("{first}'s ") } else { String::new() };
-    let mut titles = vec![format!("{whose}min"), "median".into(), "p99".into(), "max".into()];
-    titles.extend(floor.titles());
-    let more = |size: u64| [spread(size), floor.cells(size)].concat();
-    let table = over_sizes(own, SIZE, &there, Unit::Seconds, &titles, &more)?;
-    Some(Table { optional: OPTIONAL.map(str::to_owned).to_vec(), ..table })
+    let config = |size: &u64| Some(&at(own, first, UNIT.unit, *size)?.config);
+    let columns = over_sizes(own, &there, UNIT)
+        .values(format!("{whose}min"), UNIT, move |size| config(size)?.min)
+        .values("median", UNIT, |size| {
+            Some(at(own, first, UNIT.unit, *size)?.m.summary.as_ref()?.median)
+        })
+        .values("p99", UNIT, move |size| config(size)?.p99)
+        .values("max", UNIT, move |size| config(size)?.max);
+    Some(table(&with_floor(columns, own, first, UNIT), own, &there))
 }
 
-/// Columns with the lower bound (floor), for the first pattern that has one.
-struct Floor<'a> {
-    own: &'a [&'a ShownFigure<'a>],
-    /// Name of the pattern; `None` if no pattern has a floor.
-    name: Option<&'a str>,
-    unit: Unit,
-}
-
-impl<'a> Floor<'a> {
-    fn of(own: &'a [&'a ShownFigure<'a>], patterns: &[&'a str], unit: Unit) -> Self {
-        let has = |name: &&str| {
-            own.iter().any(|figure| figure.m.name == **name && figure.config.floor.is_some())
-        };
-        Self { own, name: patterns.first().copied().filter(has), unit }
-    }
-
-    fn titles(&self) -> Vec<String> {
-        let titles = self.name.map(|_| ["floor", "of floor"].map(str::to_owned));
-        titles.into_iter().flatten().collect()
-    }
-
-    fn cells(&self, size: u64) -> Vec<TableCell> {
-        let Some(name) = self.name else { return Vec::new() };
-        let floor = at(self.own, name, self.unit, size).and_then(|figure| figure.config.floor);
-        let floor = floor.filter(FloorConfig::is_bound);
-        let share = floor.map_or(NONE.to_owned(), |floor| floor.share.in_whole_percent());
-        vec![FigureUnit::of(self.unit).cell(floor.map(|floor| floor.value)), share.into()]
-    }
+/// Adds the columns with the lower bound (floor) of a pattern, if it has one.
+fn with_floor<'c>(
+    columns: SizeColumns<'c>,
+    own: &'c [&'c ShownFigure<'c>],
+    name: &'c str,
+    unit: ColumnUnit,
+) -> SizeColumns<'c> {
+    let has_floor = own.iter().any(|figure| figure.m.name == name && figure.config.floor.is_some());
+    let floor = move |size: &u64| {
+        at(own, name, unit.unit, *size)?.config.floor.filter(FloorConfig::is_bound)
+    };
+    columns.add_if(has_floor, |columns| {
+        columns
+            .values("floor", unit, move |size| Some(floor(size)?.value))
+            .known("of floor", move |size| Some(floor(size)?.share.in_whole_percent()))
+    })
 }
 
 fn rates(own: &[&ShownFigure<'_>]) -> Option<Table> {
+    const UNIT: ColumnUnit = ColumnUnit::GB_PER_S;
+    const MESSAGES: ColumnUnit = ColumnUnit::MMSG_PER_S;
     let there = names(own, Pattern::is_rate);
-    let first = there.first()?;
-    let messages = FigureUnit::of(Unit::MessagesPerSecond);
-    let counting = own.iter().find(|figure| figure.m.unit == messages.unit);
-    let value = |name: &str, unit: Unit, size: u64| at(own, name, unit, size)?.m.value;
-    let rate = |size: u64| value(first, Unit::BytesPerSecond, size);
-    let most = sizes(own, &there).into_iter().filter_map(rate).fold(0.0, f64::max);
-    let floor = Floor::of(own, &there, Unit::BytesPerSecond);
-    let more = |size: u64| {
-        let mut cells = Vec::new();
-        cells.extend(counting.map(|f| messages.cell(value(&f.m.name, messages.unit, size))));
-        cells.extend(floor.cells(size));
-        let share = rate(size).map(|rate| TableCell::bar(Fraction(rate / most)));
-        cells.push(share.unwrap_or_default());
-        cells
-    };
-    let counted = counting.map(|_| messages.name.to_owned());
-    let mut titles: Vec<String> = counted.into_iter().chain(floor.titles()).collect();
-    titles.push(String::new());
-    let table = over_sizes(own, SIZE, &there, Unit::BytesPerSecond, &titles, &more)?;
-    Some(Table { longest_bar: Some(BAR), optional: OPTIONAL.map(str::to_owned).to_vec(), ..table })
+    let first = *there.first()?;
+    let counting = own.iter().find(|figure| figure.m.unit == MESSAGES.unit);
+    let of_first = own.iter().filter(|figure| figure.m.name == first && figure.m.unit == UNIT.unit);
+    let most = of_first.filter_map(|figure| figure.m.value).fold(0.0, f64::max);
+    let columns = over_sizes(own, &there, UNIT).add_if(counting.is_some(), |columns| {
+        columns.values(MESSAGES.symbol, MESSAGES, move |size| {
+            at(own, &counting?.m.name, MESSAGES.unit, *size)?.m.value
+        })
+    });
+    let columns = with_floor(columns, own, first, UNIT).left("", |size| {
+        let rate = at(own, first, UNIT.unit, *size).and_then(|figure| figure.m.value);
+        rate.map_or_else(TableCell::default, |rate| TableCell::bar(Fraction(rate / most)))
+    });
+    Some(table(&columns, own, &there).longest_bar(BAR))
 }
 
 fn collectives(own: &[&ShownFigure<'_>]) -> Option<Table> {
     let there = names(own, Pattern::is_collective);
-    over_sizes(own, SIZE, &there, Unit::Seconds, &[], &|_| Vec::new())
+    there.first()?;
+    let columns = over_sizes(own, &there, ColumnUnit::MICROSECONDS);
+    Some(columns.table(sizes(own, &there)))
 }
 
 #[cfg(test)]

@@ -45,10 +45,10 @@ pub(super) fn how(section: &mut Section, all: &[&ShownFigure<'_>], brief: bool) 
             "floor: time of nodegauge's own shared-memory transport on the same cores, run alternately; of floor: the MPI's performance as a share of the floor",
         );
     }
-    let is_rate = |figure: &&&ShownFigure<'_>| {
-        figure.m.unit == Unit::BytesPerSecond && figure.m.summary.is_some()
-    };
-    if let Some(rate) = all.iter().find(is_rate) {
+    if let Some(rate) = all
+        .iter()
+        .find(|figure| figure.m.unit == Unit::BytesPerSecond && figure.m.summary.is_some())
+    {
         let buffers = match (rate.config.buffers.as_deref(), &rate.config.hosts) {
             (Some("multiple"), _) => "a buffer for each message",
             (_, Some(_)) => "one buffer",
@@ -57,10 +57,9 @@ pub(super) fn how(section: &mut Section, all: &[&ShownFigure<'_>], brief: bool) 
         let window = rate.config.window.unwrap_or(0);
         section.note("", format!("windows of {window} messages, {buffers}"));
     }
-    let spread = |figure: &&&ShownFigure<'_>| {
+    if let Some(first) = all.iter().find(|figure| {
         figure.config.p99.is_some() && figure.m.unit == Unit::Seconds && !figure.is_collective()
-    };
-    if let Some(first) = all.iter().find(spread) {
+    }) {
         let text = format!("min, median, p99 and max of the batch means of {}", first.m.name);
         section.note("", text);
     }
@@ -104,17 +103,20 @@ fn routes(own: &[&&ShownFigure<'_>]) -> String {
         .filter_map(|figure| Some((figure.config.route.as_deref()?, figure.config.message_bytes?)))
         .collect();
     let ranges: Vec<&[(&str, u64)]> = taken.chunk_by(|a, b| a.0 == b.0).collect();
-    let words = |(at, range): (usize, &&[(&str, u64)])| {
-        let (route, from, to) = (range[0].0, Bytes(range[0].1), Bytes(range[range.len() - 1].1));
-        match at {
+    let mut words = Vec::new();
+    for (at, range) in ranges.iter().enumerate() {
+        let (route, smallest) = range[0];
+        let from = Bytes(smallest);
+        let to = Bytes(range[range.len() - 1].1);
+        words.push(match at {
             _ if ranges.len() == 1 => route.to_owned(),
             0 => format!("{route} to {to}"),
             _ if at + 1 == ranges.len() => format!("{route} from {from}"),
             _ if range.len() == 1 => format!("{route} at {from}"),
             _ => format!("{route} at {from} to {to}"),
-        }
-    };
-    ranges.iter().enumerate().map(words).collect::<Vec<_>>().join(", ")
+        });
+    }
+    words.join(", ")
 }
 
 /// Adds every doubt once, with the figures to which it applies.
@@ -137,11 +139,12 @@ pub(super) fn curve(figure: &ShownFigure<'_>) -> Option<String> {
     if let Some((bytes, source)) = rendezvous {
         parts.push(format!("eager to rendezvous at {} ({source})", Bytes(bytes)));
     }
-    let leap =
-        |switch: &Switch| format!("a jump at {} (x {:.1})", Bytes(switch.bytes), switch.leap);
-    parts.extend(curve.switches.iter().map(leap));
-    let dip = |bytes: &u64| format!("{} deviates from the curve", Bytes(*bytes));
-    parts.extend(curve.dips.iter().map(dip));
+    for Switch { bytes, leap, .. } in &curve.switches {
+        parts.push(format!("a jump at {} (x {leap:.1})", Bytes(*bytes)));
+    }
+    for bytes in &curve.dips {
+        parts.push(format!("{} deviates from the curve", Bytes(*bytes)));
+    }
     for fit in &curve.hockney {
         parts.push(format!(
             "{} to {}: {} + bytes / {}, n1/2 {}, within {}",

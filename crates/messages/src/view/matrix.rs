@@ -1,8 +1,11 @@
 //! Figures of every pair of cores or nodes, shown as a matrix if it fits the terminal, otherwise as a list of outliers.
 
-use super::{FigureUnit, ShownFigure, distance, evidence};
-use nodegauge_gauge::view::{Block, Picture, Section, Table, TableCell, distinct, grouped};
+use super::{ShownFigure, distance, evidence};
+use nodegauge_gauge::view::{
+    Block, ColumnUnit, Columns, Picture, Section, Table, distinct, grouped,
+};
 use nodegauge_measure::{Bytes, Unit, stats};
+use nodegauge_placement::Distance;
 
 /// Maximum number of columns of a matrix that fits a terminal.
 const MOST: usize = 12;
@@ -29,13 +32,13 @@ impl<'a> PairFigure<'a> {
     }
 }
 
-fn scale(pairs: &[PairFigure<'_>]) -> FigureUnit {
+fn scale(pairs: &[PairFigure<'_>]) -> ColumnUnit {
     let unit = pairs.first().map_or(Unit::Seconds, |pair| pair.figure.m.unit);
     let most = pairs.iter().map(|pair| pair.value).fold(0.0, f64::max);
     if unit == Unit::BytesPerSecond && most < SMALL_RATE {
-        FigureUnit { unit, name: "MB/s", convert: |rate| rate / 1e6 }
+        ColumnUnit::MB_PER_S
     } else {
-        FigureUnit::of(unit)
+        ColumnUnit::of(unit)
     }
 }
 
@@ -43,17 +46,17 @@ fn scale(pairs: &[PairFigure<'_>]) -> FigureUnit {
 pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
     let own = all.iter().filter(|figure| figure.m.unit != Unit::MessagesPerSecond);
     let pairs = own.filter_map(|figure| PairFigure::of(figure));
-    let key = |PairFigure { figure, .. }: &PairFigure<'_>| {
+    let cells = grouped(pairs, |PairFigure { figure, .. }| {
         (figure.library(), figure.m.name.clone(), figure.config.message_bytes)
-    };
-    for ((library, name, bytes), cell_pairs) in grouped(pairs, key) {
+    });
+    for ((library, name, bytes), cell_pairs) in cells {
         let Some(bytes) = bytes else { continue };
         if !section.blocks.is_empty() {
             section.gap();
         }
         let shown = scale(&cell_pairs);
         let size = Bytes(bytes);
-        section.push(Block::Heading(format!("{library}, {name} of {size}, {}", shown.name)));
+        section.push(Block::Heading(format!("{library}, {name} of {size}, {}", shown.symbol)));
         section.push(square(&cell_pairs, shown));
         section.push(map(format!("{library}, {name} of {size}"), &cell_pairs, shown.unit));
         section.note_if("outliers", outliers(&cell_pairs, shown));
@@ -63,67 +66,79 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
 }
 
 /// Returns the matrix if it fits the terminal; otherwise a summary by distance.
-fn square(pairs: &[PairFigure<'_>], shown: FigureUnit) -> Table {
+fn square(pairs: &[PairFigure<'_>], shown: ColumnUnit) -> Table {
     let ends = distinct(pairs.iter().flat_map(|pair| &pair.ends));
     if ends.len() > MOST {
         return summary(pairs, shown);
     }
-    let titles = ends.iter().map(|end| format!(">{end}"));
-    let titles: Vec<String> = std::iter::once(">".to_owned()).chain(titles).collect();
-    let mut table = Table::new(&titles.iter().map(String::as_str).collect::<Vec<_>>());
-    for a in &ends {
-        let mut row: Vec<TableCell> = vec![(*a).clone().into()];
-        row.extend(ends.iter().map(|b| shown.cell(between(pairs, a, b))));
-        table.row(row);
-    }
-    table
+    let columns = Columns::<&String>::new().right("", |end| end.to_string()).each(
+        &ends,
+        |end| (*end).to_string(),
+        |a, b| shown.cell(between(pairs, a, b)),
+    );
+    columns.table(&ends)
 }
 
 /// Returns the figure of a pair, for either order of its two ends.
 fn between(pairs: &[PairFigure<'_>], a: &str, b: &str) -> Option<f64> {
-    let met = |pair: &&PairFigure<'_>| {
+    let met = pairs.iter().find(|pair| {
         let [x, y] = &pair.ends;
         (x == a && y == b) || (x == b && y == a)
-    };
-    pairs.iter().find(met).map(|pair| pair.value)
+    });
+    met.map(|pair| pair.value)
 }
 
 /// Returns a heat map of all pairs.
 fn map(title: String, pairs: &[PairFigure<'_>], unit: Unit) -> Picture {
     let ends = distinct(pairs.iter().flat_map(|pair| &pair.ends).cloned());
-    let row = |a: &String| ends.iter().map(|b| between(pairs, a, b)).collect();
-    let values = ends.iter().map(row).collect();
+    let values = ends.iter().map(|a| ends.iter().map(|b| between(pairs, a, b)).collect()).collect();
     Picture::between(title, unit, ends, values)
 }
 
-fn summary(pairs: &[PairFigure<'_>], shown: FigureUnit) -> Table {
-    let mut table = Table::new(&["", ">pairs", ">min", ">median", ">max"]);
-    for (name, own) in grouped(pairs, |pair| pair.figure.config.distance) {
-        let values: Vec<f64> = own.iter().map(|pair| pair.value).collect();
-        let at = |q: f64| shown.cell(Some(stats::quantile(&values, q)));
-        let count = values.len().to_string();
-        table.row([distance(name).into(), count.into(), at(0.0), at(0.5), at(1.0)]);
+/// Row of the summary: the values of all pairs of one distance.
+struct DistanceRow {
+    distance: Option<Distance>,
+    values: Vec<f64>,
+}
+
+impl DistanceRow {
+    fn at(&self, quantile: f64) -> Option<f64> {
+        Some(stats::quantile(&self.values, quantile))
     }
-    table
+}
+
+fn summary(pairs: &[PairFigure<'_>], shown: ColumnUnit) -> Table {
+    let rows = grouped(pairs, |pair| pair.figure.config.distance).into_iter();
+    let columns = Columns::<DistanceRow>::new()
+        .left("", |row| distance(row.distance))
+        .right("pairs", |row| row.values.len().to_string())
+        .values("min", shown, |row| row.at(0.0))
+        .values("median", shown, |row| row.at(0.5))
+        .values("max", shown, |row| row.at(1.0));
+    columns.table(rows.map(|(distance, own)| DistanceRow {
+        distance,
+        values: own.iter().map(|pair| pair.value).collect(),
+    }))
 }
 
 /// Returns the pairs that are far worse than the median of their distance.
-fn outliers(pairs: &[PairFigure<'_>], shown: FigureUnit) -> Option<String> {
+fn outliers(pairs: &[PairFigure<'_>], shown: ColumnUnit) -> Option<String> {
     let mut far: Vec<(f64, &PairFigure<'_>)> = Vec::new();
     for (_, own) in grouped(pairs, |pair| pair.figure.config.distance) {
         let median = stats::median(&own.iter().map(|pair| pair.value).collect::<Vec<_>>());
-        let worse = |pair: &PairFigure<'_>| match shown.unit {
-            Unit::Seconds => pair.value / median,
-            _ => median / pair.value,
-        };
-        let own = own.iter().filter(|_| own.len() > 2).map(|pair| (worse(pair), *pair));
-        far.extend(own.filter(|(ratio, _)| *ratio > FAR));
+        for pair in own.iter().filter(|_| own.len() > 2) {
+            let worse = match shown.unit {
+                Unit::Seconds => pair.value / median,
+                _ => median / pair.value,
+            };
+            far.extend((worse > FAR).then_some((worse, *pair)));
+        }
     }
     far.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let words = |(worse, pair): &(f64, &PairFigure<'_>)| {
+    let worst = far.iter().take(WORST).map(|(worse, pair)| {
         let [a, b] = &pair.ends;
         format!("{a}-{b} {} (x {worse:.2})", shown.words(pair.value))
-    };
-    let list: Vec<String> = far.iter().take(WORST).map(words).collect();
+    });
+    let list: Vec<String> = worst.collect();
     (!list.is_empty()).then(|| list.join(", "))
 }

@@ -1,8 +1,8 @@
 //! Tables that compare the probe with the OSU micro-benchmarks, or show only the latter for an imported output.
 
 use super::curves::{pictures, sizes};
-use super::{FigureUnit, NONE, ShownFigure, evidence};
-use nodegauge_gauge::view::{Block, Section, Table, TableCell, grouped};
+use super::{ShownFigure, evidence};
+use nodegauge_gauge::view::{Block, ColumnUnit, Columns, Section, grouped};
 use nodegauge_measure::record::{Category, Measurement};
 use nodegauge_measure::{Bytes, Fraction, stats};
 
@@ -14,31 +14,11 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
             section.gap();
         }
         let version = own.iter().find_map(|figure| figure.config.engine_version.as_ref());
-        let osu = version.map_or_else(|| ">osu".to_owned(), |version| format!(">osu {version}"));
-        let scale = FigureUnit::of(unit);
-        let title = format!(">{name} {}", scale.name);
-        let mut rows = Table::new(&[&title, ">probe", &osu, ">ratio", ">spread", ">osu's"]);
-        for size in sizes(&own, &[&name]) {
-            let of = |category: Category| {
-                own.iter().copied().find(|figure| {
-                    figure.m.category == category && figure.config.message_bytes == Some(size)
-                })
-            };
-            let (probe, reference) = (of(Category::Variant), of(Category::Reference));
-            let value =
-                |figure: Option<&ShownFigure<'_>>| scale.cell(figure.and_then(|f| f.m.value));
-            let ratio = probe.and_then(|figure| figure.config.over_osu);
-            rows.row([
-                Bytes(size).to_string().into(),
-                value(probe),
-                value(reference),
-                ratio.map_or_else(|| TableCell::from(NONE), |ratio| format!("{ratio:.3}").into()),
-                spread(probe.map(|figure| figure.m)).into(),
-                spread(reference.map(|figure| figure.m)).into(),
-            ]);
-        }
+        let version = version.map_or_else(|| "osu".to_owned(), |version| format!("osu {version}"));
+        let rows = sizes(&own, &[&name]).into_iter().map(|size| ComparedRow::of(size, &own));
+        let table = columns(&name, &version, ColumnUnit::of(unit)).table(rows);
         section.push(Block::Heading(library));
-        section.push(rows);
+        section.push(table);
         if let Some(rounds) = own.iter().find_map(|figure| figure.config.rounds) {
             let timing = own.iter().find_map(|figure| figure.config.timing.as_deref());
             let timed_part = match timing {
@@ -60,9 +40,42 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
     evidence::doubts(section, all);
 }
 
+/// Row of a table: the figures of a size.
+struct ComparedRow<'a> {
+    size: u64,
+    probe: Option<&'a ShownFigure<'a>>,
+    osu: Option<&'a ShownFigure<'a>>,
+}
+
+impl<'a> ComparedRow<'a> {
+    fn of(size: u64, own: &[&'a ShownFigure<'a>]) -> Self {
+        let [probe, osu] = [Category::Variant, Category::Reference].map(|category| {
+            own.iter().copied().find(|figure| {
+                figure.m.category == category && figure.config.message_bytes == Some(size)
+            })
+        });
+        Self { size, probe, osu }
+    }
+}
+
+/// Returns the columns of a table: the values of the probe and of OSU's program, their ratio, and the spread of both.
+fn columns<'c>(name: &str, version: &str, unit: ColumnUnit) -> Columns<'c, ComparedRow<'c>> {
+    Columns::new()
+        .right(format!("{name} {}", unit.symbol), |row: &ComparedRow<'_>| {
+            Bytes(row.size).to_string()
+        })
+        .values("probe", unit, |row| row.probe?.m.value)
+        .values(version, unit, |row| row.osu?.m.value)
+        .known("ratio", |row| Some(format!("{:.3}", row.probe?.config.over_osu?)))
+        .known("spread", |row| spread(row.probe?.m))
+        .known("osu's", |row| spread(row.osu?.m))
+}
+
 /// Returns the variation of the samples: half of their range divided by the median.
-fn spread(m: Option<&Measurement>) -> String {
-    let Some(m) = m.filter(|m| m.samples.len() > 1) else { return NONE.to_owned() };
-    let at = |share: f64| stats::quantile(&m.samples, share);
-    Fraction((at(1.0) - at(0.0)) / 2.0 / at(0.5)).in_tenths()
+fn spread(m: &Measurement) -> Option<String> {
+    if m.samples.len() < 2 {
+        return None;
+    }
+    let [least, median, most] = [0.0, 0.5, 1.0].map(|share| stats::quantile(&m.samples, share));
+    Some(Fraction((most - least) / 2.0 / median).in_tenths())
 }

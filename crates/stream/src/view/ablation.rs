@@ -8,65 +8,81 @@ use nodegauge_analysis::bests;
 use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle};
 use nodegauge_gauge::view::sentence::{capital, quoted};
 use nodegauge_gauge::view::{
-    Block, Drawing, Picture, Section, Step, Steps, Table, TableCell, Tone,
+    Block, ColumnUnit, Columns, Drawing, Picture, Section, Step, Steps, Table, TableCell, Tone,
 };
 use nodegauge_measure::quantity::{change_in_words, changes_in_words, counted};
 use nodegauge_measure::record::{Measurement, Quoted, Record};
 use nodegauge_measure::{Bytes, BytesPerSec, Fraction, Unit};
-use serde_json::Value;
 
 /// Maximum ratio of upper to lower end of a confidence interval that confirms the agreement of two figures.
 const AGREE: f64 = 1.1;
 /// Length of the shortest bar, as a share of the longest bar.
 const SHORTEST: f64 = 1.0 / 24.0;
 
+/// Figure of a step with its configuration.
+type StepFigure<'a> = (&'a Measurement, ExplainConfig);
+
+/// Row of the table of steps.
+struct StepRow<'a> {
+    name: &'a str,
+    /// Rate that the step reaches.
+    rate: BytesPerSec,
+    /// Figure with the factor of the step; `None` for the baseline.
+    figure: Option<&'a StepFigure<'a>>,
+}
+
+/// Returns the table of steps. Without an interval, the factor of a few rounds is the ratio of two accidents.
+/// The longest bar is that of the rate `most`.
+fn table(kernel: &str, rows: &[StepRow<'_>], is_few: bool, most: BytesPerSec) -> Table {
+    let columns = Columns::<StepRow<'_>>::new()
+        .left(kernel, |row| row.name.to_owned())
+        .right("factor", |row| match row.figure {
+            Some((m, step)) if !is_few => factor(m, step),
+            Some((m, step)) if ends(step).is_some() => factor(m, step).tone(Tone::Faint),
+            _ => TableCell::default(),
+        })
+        .right("95 % interval", |row| {
+            row.figure.map_or_else(TableCell::default, |(_, step)| interval(step))
+        })
+        .values("GB/s", ColumnUnit::GB_PER_S, |row| Some(row.rate.0))
+        .left("", |row| match row.figure {
+            Some((m, _)) if m.name == WHOLE => TableCell::default(),
+            _ => TableCell::bar(Fraction((row.rate / most).max(SHORTEST))),
+        });
+    columns.table(rows)
+}
+
 /// Returns the waterfall of the explained kernel, followed by the factors of the other kernels; `None` if the record
 /// has no such figures.
 pub(crate) fn section(record: &Record) -> Option<Section> {
     let own = |m: &&Measurement| m.gauge == GAUGE && m.test == TEST;
     let all: Vec<&Measurement> = record.measurements.iter().filter(own).collect();
-    let figures: Vec<(&Measurement, ExplainConfig)> =
-        all.iter().map(|m| (*m, m.read_config())).collect();
-    let (whole, config) = figures.iter().find(|(m, _)| m.name == WHOLE)?;
+    let figures: Vec<StepFigure<'_>> = all.iter().map(|m| (*m, m.read_config())).collect();
+    let of_whole = figures.iter().find(|(m, _)| m.name == WHOLE)?;
+    let (whole, config) = of_whole;
     let kernel = config.kernel.as_deref().unwrap_or("triad");
     let from = config.from.unwrap_or_default();
     let to = config.to.unwrap_or_default();
-    let most = figures.iter().filter_map(|(_, step)| step.to).fold(to.max(from), BytesPerSec::max);
-    let bar = |rate: BytesPerSec| {
-        TableCell::bar(Fraction((rate / most.max(BytesPerSec(1.0))).max(SHORTEST)))
-    };
     // Records of old versions contain no confidence intervals.
     let known = whole.quoted != Quoted::GeometricMean;
     let few = too_few(config);
     let obstacle = obstacle(whole, config);
-    // Without an interval, the factor of a few rounds is the ratio of two accidents.
-    let factor_cell = |m: &Measurement, step: &ExplainConfig| match (&few, ends(step)) {
-        (Some(_), None) => TableCell::default(),
-        (Some(_), Some(_)) => factor(m, step).tone(Tone::Faint),
-        (None, _) => factor(m, step),
-    };
-    let mut table = Table::new(&[kernel, ">factor", ">95 % interval", ">GB/s", ""]);
-    let rate = |rate: BytesPerSec| words::rate(Some(rate.0));
-    table.row(["baseline".into(), "".into(), "".into(), rate(from), bar(from)]);
-    let steps = || figures.iter().filter(|(m, _)| m.name != WHOLE && m.name != MEMCPY);
-    for (m, step) in steps() {
-        let reached = step.to.unwrap_or_default();
-        table.row([
-            TableCell::text(&m.name),
-            factor_cell(m, step),
-            interval(step),
-            rate(reached),
-            bar(reached),
-        ]);
-    }
-    table.row([WHOLE.into(), factor_cell(whole, config), interval(config), rate(to), "".into()]);
+    let steps: Vec<&StepFigure<'_>> =
+        figures.iter().filter(|(m, _)| m.name != WHOLE && m.name != MEMCPY).collect();
+    let mut rows = vec![StepRow { name: "baseline", rate: from, figure: None }];
+    rows.extend(steps.iter().map(|figure| StepRow {
+        name: &figure.0.name,
+        rate: figure.1.to.unwrap_or_default(),
+        figure: Some(figure),
+    }));
+    rows.push(StepRow { name: WHOLE, rate: to, figure: Some(of_whole) });
     let mut section = Section::new("explain");
     let mut at = 0.0;
     let plain = config.baseline.clone().unwrap_or_default();
     // The rates of all steps are from the same rounds, so a doubt on their ratio is one on the baseline, too.
     let mut bars = vec![Step::bar("baseline", Some(from.0), plain).judged(whole)];
     at += from.0;
-    for (m, step) in steps() {
+    for (m, step) in &steps {
         let reached = step.to.map(|best| best.0);
         let significant = obstacle.is_none() && (!known || is_significant(step));
         bars.push(Step {
@@ -87,14 +103,16 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
         Some(obstacle) => obstacle.cannot_tell(&format!("the effect of each choice on {kernel}")),
         None => format!("effect of each choice: {kernel}"),
     };
-    section.push(table);
+    let rates = figures.iter().filter_map(|(_, step)| step.to).chain([from, to]);
+    let most = rates.fold(BytesPerSec(1.0), BytesPerSec::max);
+    section.push(table(kernel, &rows, few.is_some(), most));
     if obstacle.is_some() {
         // Renderers without graphics do not show the title of a picture.
         section.push(Block::Text(title.clone()));
     }
     section.push(Picture { title, drawing }).gap();
     section.note("baseline", config.baseline.as_deref().unwrap_or("plain run"));
-    for (m, step) in steps() {
+    for (m, step) in &steps {
         let what = step.what.as_deref().unwrap_or("");
         let reported = if few.is_some() {
             "; too few rounds"
@@ -117,10 +135,11 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
         section.note_if(MEMCPY, text);
     }
     section.note_if("stream", config.stream.as_ref().map(stream));
-    let (rounds, left_out) = (config.rounds.unwrap_or(0), config.rounds_left_out.unwrap_or(0));
-    let (why, how) = match whole.quoted {
-        Quoted::GeometricMean => ("of interference", "factors are geometric means"),
-        _ => ("of another regime", "rates are the best of all rounds, factors their ratios"),
+    let rounds = config.rounds.unwrap_or(0);
+    let left_out = config.rounds_left_out.unwrap_or(0);
+    let [why, how] = match whole.quoted {
+        Quoted::GeometricMean => ["of interference", "factors are geometric means"],
+        _ => ["of another regime", "rates are the best of all rounds, factors their ratios"],
     };
     let text = format!(
         "{rounds} count, {left_out} left out because {why}; all steps interleaved in random order; 3 \
@@ -217,16 +236,14 @@ fn is_significant(config: &ExplainConfig) -> bool {
 /// Formats a factor with the digits that are significant according to its confidence interval.
 fn factor(m: &Measurement, config: &ExplainConfig) -> TableCell {
     let digits = ends(config).map_or(3, bests::digits);
-    let words = |x: f64| TableCell::figure(x, Unit::Factor, format!("x {x:.digits$}"));
-    m.value.map_or_else(|| "-".into(), words)
+    let Some(value) = m.value else { return "-".into() };
+    TableCell::figure(value, Unit::Factor, format!("x {value:.digits$}"))
 }
 
 fn interval(config: &ExplainConfig) -> TableCell {
-    let words = |[low, high]: [f64; 2]| {
-        let digits = bests::digits([low, high]);
-        format!("{low:.digits$}..{high:.digits$}")
-    };
-    ends(config).map_or_else(|| "-".to_owned(), words).into()
+    let Some([low, high]) = ends(config) else { return "-".into() };
+    let digits = bests::digits([low, high]);
+    format!("{low:.digits$}..{high:.digits$}").into()
 }
 
 /// Returns a note that compares `memcpy` with Copy.
@@ -279,8 +296,8 @@ fn stream(seen: &StreamAgreement) -> String {
 /// Formats the factors of a step for the kernels other than the explained kernel.
 fn other_factors(config: &ExplainConfig, explained: &str) -> String {
     let others = config.factors.iter().flatten().filter(|(name, _)| *name != explained);
-    let word = |(name, x): (&String, &Value)| Some(format!("{name} x {:.2}", x.as_f64()?));
-    let words: Vec<String> = others.filter_map(word).collect();
+    let words: Vec<String> =
+        others.filter_map(|(name, x)| Some(format!("{name} x {:.2}", x.as_f64()?))).collect();
     if words.is_empty() { String::new() } else { format!(" [{}]", words.join(", ")) }
 }
 

@@ -18,7 +18,9 @@ pub fn render(record: &Record) -> Option<String> {
     let native = figures::native(record);
     let (first, config) = native.iter().find(|(m, _)| NAMES.iter().any(|(n, _)| m.name == *n))?;
     let version = &record.tool.version;
-    let (elements, bytes, threads) = (config.array_elements?, config.array_bytes?, config.threads?);
+    let elements = config.array_elements?;
+    let bytes = config.array_bytes?;
+    let threads = config.threads?;
     let element = bytes / elements.max(1);
     let arrays = config.arrays() as f64;
     let offset = match config.layout {
@@ -26,7 +28,6 @@ pub fn render(record: &Record) -> Option<String> {
         _ => 0,
     };
     let passes = statistics::rates(first).count() + 1;
-    let mib = |amount: u64| amount as f64 / f64::from(1 << 20);
     let mut out = String::new();
     let mut line = |text: &str| {
         out.push_str(text);
@@ -37,7 +38,6 @@ pub fn render(record: &Record) -> Option<String> {
     line(RULE);
     line(&format!("This system uses {element} bytes per array element."));
     line(RULE);
-    let memory = |amount: f64| format!("{amount:.1} MiB (= {:.1} GiB).", amount / 1024.0);
     if let Some(ranks) = config.processes {
         // The next lines have the format of stream_mpi.c 1.8.
         let all = mib(ranks * bytes);
@@ -84,7 +84,8 @@ pub fn render(record: &Record) -> Option<String> {
         let Some((m, kernel_config)) = native.iter().find(|(m, _)| m.name == name) else {
             continue;
         };
-        let (best, times) = (m.value?, statistics::times(m, kernel_config)?);
+        let best = m.value?;
+        let times = statistics::times(m, kernel_config)?;
         let [average, least, greatest] = [times.average.0, times.least.0, times.greatest.0];
         line(&format!(
             "{label:<11}{:>12.1}  {average:>11.6}  {least:>11.6}  {greatest:>11.6}",
@@ -100,6 +101,16 @@ pub fn render(record: &Record) -> Option<String> {
     ));
     line(RULE);
     Some(out)
+}
+
+/// Converts bytes to MiB.
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+/// Formats an amount of memory as stream.c does, from MiB.
+fn memory(mib: f64) -> String {
+    format!("{mib:.1} MiB (= {:.1} GiB).", mib / 1024.0)
 }
 
 /// Formats a number like `%e` in C: `1.000000e-13`.

@@ -2,9 +2,10 @@
 //! with the properties of the machine code and explanations.
 
 use super::figures::{self, StreamFigure, comparable, is_compiled};
-use super::words;
 use crate::config::StreamConfig;
-use nodegauge_gauge::view::{Picture, Section, Step, Table, TableCell};
+use nodegauge_gauge::view::{
+    ColumnUnit, Columns, Picture, Section, Step, Table, distinct, grouped,
+};
 use nodegauge_measure::legible::in_lines;
 use nodegauge_measure::record::{Measurement, Record};
 
@@ -33,10 +34,6 @@ pub(crate) fn section(record: &Record) -> Section {
 /// Returns a bar chart of the compiled and the native loops, grouped by kernel.
 fn picture(compiled: &[&StreamFigure<'_>], native: &[StreamFigure<'_>]) -> Option<Picture> {
     let unit = compiled.first()?.0.unit;
-    let bar = |(m, config): &StreamFigure<'_>, by: &str| {
-        let words = in_words(&(m, config.clone())).unwrap_or_default();
-        Step::bar(format!("{} {by}", m.name), m.value, words).judged(m)
-    };
     let mut bars = Vec::new();
     for own in native {
         bars.push(bar(own, "native"));
@@ -44,6 +41,13 @@ fn picture(compiled: &[&StreamFigure<'_>], native: &[StreamFigure<'_>]) -> Optio
         bars.extend(same.map(|made| bar(made, command(&made.1))));
     }
     Some(Picture::bars("native and compiled loops", unit, bars))
+}
+
+/// Returns the bar of a loop that `by` has made.
+fn bar(figure: &StreamFigure<'_>, by: &str) -> Step {
+    let (m, _) = figure;
+    let words = in_words(figure).unwrap_or_default();
+    Step::bar(format!("{} {by}", m.name), m.value, words).judged(m)
 }
 
 fn command(config: &StreamConfig) -> &str {
@@ -56,33 +60,28 @@ fn block(section: &mut Section, made: &[&StreamFigure<'_>], native: &[StreamFigu
     head.extend(config.compiler.as_ref().and_then(|compiler| compiler.version.clone()));
     section.lines("compiled", in_lines(head));
     if made.iter().any(|(m, _)| m.value.is_some()) {
-        let titles =
-            ["GB/s", ">best", ">median", ">of native", ">vectors", "stores", "fma", "calls"];
-        let mut table = Table::new(&titles);
-        for figure in made {
-            table.row(row(figure, native.iter().find(|(own, _)| own.name == figure.0.name)));
-        }
-        section.push(table);
+        section.push(table(made, native));
     }
     let measurements: Vec<&Measurement> = made.iter().map(|(m, _)| *m).collect();
     section.doubts(&measurements);
 }
 
-fn row((m, config): &StreamFigure<'_>, own: Option<&StreamFigure<'_>>) -> [TableCell; 8] {
-    let own = own.and_then(|own| comparable(own, config));
-    let ratio = own.zip(m.value).map(|(own, value)| value / own).filter(|ratio| ratio.is_finite());
-    let summary = m.summary.as_ref().filter(|_| m.value.is_some());
-    let Code { vectors, stores, fma, calls } = code(m, config);
-    [
-        m.name.clone().into(),
-        words::value(m),
-        words::rate(summary.map(|summary| summary.median)),
-        ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2} x")).into(),
-        vectors.into(),
-        stores.into(),
-        fma.into(),
-        calls.into(),
-    ]
+/// Returns the table of the loops of one compiler, with the properties of their machine code.
+fn table(made: &[&StreamFigure<'_>], native: &[StreamFigure<'_>]) -> Table {
+    let columns = Columns::<StreamFigure<'_>>::new()
+        .names("GB/s")
+        .stated("best", ColumnUnit::GB_PER_S)
+        .median(ColumnUnit::GB_PER_S)
+        .known("of native", |(m, config)| {
+            let own = native.iter().find(|(own, _)| own.name == m.name)?;
+            let ratio = m.value? / comparable(own, config)?;
+            ratio.is_finite().then(|| format!("{ratio:.2} x"))
+        })
+        .right("vectors", |(m, config)| code(m, config).vectors)
+        .left("stores", |(m, config)| code(m, config).stores)
+        .left("fma", |(m, config)| code(m, config).fma)
+        .left("calls", |(m, config)| code(m, config).calls);
+    columns.table(made.iter().copied())
 }
 
 /// Properties of a loop's machine code, as text.
@@ -149,39 +148,26 @@ fn calls(config: &StreamConfig) -> &[String] {
 
 /// Returns explanations for those column values that occur in the table.
 fn explanations(compiled: &[&StreamFigure<'_>]) -> Vec<String> {
-    let good = || compiled.iter().filter(|(m, _)| m.value.is_some());
+    let good: Vec<&StreamFigure<'_>> =
+        compiled.iter().copied().filter(|(m, _)| m.value.is_some()).collect();
     let mut out = Vec::new();
-    if good().any(|(_, config)| calls(config).iter().any(|call| call.contains("mem"))) {
+    if good.iter().any(|(_, config)| calls(config).iter().any(|call| call.contains("mem"))) {
         out.push(
             "a loop compiled to a call of memcpy or memset runs the C library's loop, which may use \
              non-temporal stores for long arrays, whatever the flags"
                 .to_owned(),
         );
     }
-    let mut names: Vec<&str> = Vec::new();
-    for (m, _) in compiled {
-        if !names.contains(&m.name.as_str()) {
-            names.push(&m.name);
-        }
-    }
-    let factor_of = |name: &str| {
-        let (m, _) = good()
-            .find(|(m, config)| m.name == name && config.stores.as_deref() == Some("regular"))?;
-        let factor = m.traffic.as_ref()?.value / m.value?;
-        (factor > 1.01).then(|| format!("{factor:.2}"))
-    };
-    let mut factors: Vec<(String, Vec<&str>)> = Vec::new();
-    for name in names {
-        let Some(factor) = factor_of(name) else { continue };
-        match factors.iter_mut().find(|(known, _)| *known == factor) {
-            Some((_, known)) => known.push(name),
-            None => factors.push((factor, vec![name])),
-        }
-    }
+    let names = distinct(compiled.iter().map(|(m, _)| m.name.as_str()));
+    let with_factor = names.iter().filter_map(|name| Some((excess_traffic(&good, name)?, *name)));
+    let factors = grouped(with_factor, |(factor, _)| factor.clone());
     if !factors.is_empty() {
         let each: Vec<String> = factors
             .iter()
-            .map(|(factor, equal)| format!("{factor} x in {}", equal.join(", ")))
+            .map(|(factor, equal)| {
+                let equal: Vec<&str> = equal.iter().map(|(_, name)| *name).collect();
+                format!("{factor} x in {}", equal.join(", "))
+            })
             .collect();
         out.push(format!(
             "regular stores first read the lines that they overwrite, so the traffic exceeds the counted \
@@ -189,14 +175,22 @@ fn explanations(compiled: &[&StreamFigure<'_>]) -> Vec<String> {
             each.join("; ")
         ));
     }
-    let scalar_sum = |(m, config): &&&StreamFigure<'_>| {
+    if good.iter().any(|(m, config)| {
         ["read", "dot"].contains(&m.name.as_str()) && code(m, config).vectors == "scalar"
-    };
-    if good().any(|figure| scalar_sum(&figure)) {
+    }) {
         out.push(
             "a sum stays scalar unless the flags allow reordering of its terms, as -ffast-math does"
                 .to_owned(),
         );
     }
     out
+}
+
+/// Returns the ratio of the traffic of a kernel to its counted bytes with regular stores, if it exceeds 1.
+fn excess_traffic(good: &[&StreamFigure<'_>], name: &str) -> Option<String> {
+    let (m, _) = good
+        .iter()
+        .find(|(m, config)| m.name == name && config.stores.as_deref() == Some("regular"))?;
+    let factor = m.traffic.as_ref()?.value / m.value?;
+    (factor > 1.01).then(|| format!("{factor:.2}"))
 }

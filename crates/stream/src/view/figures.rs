@@ -30,21 +30,24 @@ pub(crate) fn native(record: &Record) -> Vec<StreamFigure<'_>> {
 /// Returns the native kernels with arithmetic as points of a roofline. The points contain the bytes that crossed the
 /// memory bus, if these are known.
 pub(crate) fn points(record: &Record) -> Vec<RooflinePoint> {
-    let point = |(m, config): StreamFigure<'_>| {
-        let kernel: Kernel = m.name.parse().ok()?;
-        let element: Element = config.element.as_deref()?.parse().ok()?;
-        let (flops, value) = (f64::from(kernel.spec().flops), m.value?);
-        let named = flops / kernel.counted(element) as f64;
-        let moved = m.traffic.as_ref().map_or(value, |traffic| traffic.value);
-        let bytes = m.traffic.as_ref().map_or("as counted by the kernel", |traffic| &traffic.basis);
-        let threads = config.threads?;
-        let basis = format!("stream of {}, threads {threads}, bytes: {bytes}", record.started);
-        let is_valid = m.validity.status == Status::Valid;
-        let alone = is_valid && config.sweep.is_none() && flops > 0.0;
-        let name = format!("stream_{kernel}");
-        alone.then(|| RooflinePoint::in_memory(&name, value * named, named * value / moved, basis))
-    };
-    native(record).into_iter().filter_map(point).collect()
+    native(record).into_iter().filter_map(|figure| point(figure, &record.started)).collect()
+}
+
+/// Returns a kernel as a point of a roofline; `None` for suspect figures, sweeps, and kernels without arithmetic.
+fn point((m, config): StreamFigure<'_>, started: &str) -> Option<RooflinePoint> {
+    let kernel: Kernel = m.name.parse().ok()?;
+    let element: Element = config.element.as_deref()?.parse().ok()?;
+    let flops = f64::from(kernel.spec().flops);
+    let value = m.value?;
+    let named = flops / kernel.counted(element) as f64;
+    let moved = m.traffic.as_ref().map_or(value, |traffic| traffic.value);
+    let bytes = m.traffic.as_ref().map_or("as counted by the kernel", |traffic| &traffic.basis);
+    let threads = config.threads?;
+    let basis = format!("stream of {started}, threads {threads}, bytes: {bytes}");
+    let is_valid = m.validity.status == Status::Valid;
+    let alone = is_valid && config.sweep.is_none() && flops > 0.0;
+    let name = format!("stream_{kernel}");
+    alone.then(|| RooflinePoint::in_memory(&name, value * named, named * value / moved, basis))
 }
 
 /// True if a compiler of the system built the loop.

@@ -1,7 +1,7 @@
 //! View of a plan of STREAM's arrays.
 
-use crate::length_plan::{LengthBasis, LengthPlan};
-use nodegauge_gauge::view::{Note, Section, Table, Tone};
+use crate::length_plan::{LengthBasis, LengthPlan, PlannedLength};
+use nodegauge_gauge::view::{Columns, Note, Section, Table, Tone};
 use nodegauge_machine::number_ranges;
 use nodegauge_measure::quantity::{counted, significant};
 use nodegauge_measure::{BytesPerSec, legible};
@@ -45,27 +45,19 @@ pub fn section(plan: &LengthPlan) -> Section {
 }
 
 fn lengths(plan: &LengthPlan) -> Table {
-    let titles = ["length", ">elements", ">array", ">3 arrays", ">memory", ">x caches", ">time"];
-    let mut table = Table::new(&titles);
-    for length in &plan.lengths {
-        let name = match length.basis {
+    let columns = Columns::<PlannedLength>::new()
+        .left("length", |length| match length.basis {
             LengthBasis::Rule => "STREAM's rule".to_owned(),
             LengthBasis::Share(share) => format!("{share} of memory"),
             LengthBasis::Given(_) => "given".to_owned(),
-        };
-        let dash = || "-".to_owned();
-        let time = length.seconds.map_or_else(dash, |seconds| seconds.to_string());
-        table.row([
-            name.into(),
-            length.elements.to_string().into(),
-            length.array.to_string().into(),
-            length.total.to_string().into(),
-            length.memory_share.map_or_else(dash, |share| share.to_string()).into(),
-            length.times_llc.map_or_else(dash, significant).into(),
-            time.into(),
-        ]);
-    }
-    table
+        })
+        .right("elements", |length| length.elements.to_string())
+        .right("array", |length| length.array.to_string())
+        .right("3 arrays", |length| length.total.to_string())
+        .known("memory", |length| Some(length.memory_share?.to_string()))
+        .known("x caches", |length| length.times_llc.map(significant))
+        .known("time", |length| Some(length.seconds?.to_string()));
+    columns.table(&plan.lengths)
 }
 
 fn rule(plan: &LengthPlan) -> String {

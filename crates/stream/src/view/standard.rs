@@ -3,7 +3,9 @@
 use super::figures::{self, StreamFigure, comparable, is_compiled};
 use super::{stream, words};
 use crate::config::StreamConfig;
-use nodegauge_gauge::view::{Bar, Block, Card, Drawing, Picture, Section, Step, Table, TableCell};
+use nodegauge_gauge::view::{
+    Bar, Block, Card, ColumnUnit, Columns, Drawing, FigureRow, Picture, Section, Step, Table,
+};
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, Unit};
 
@@ -19,31 +21,11 @@ pub(crate) fn section(record: &Record) -> Section {
     let native = figures::native(record);
     let builds: Vec<&[&StreamFigure<'_>]> =
         figures.chunk_by(|(_, one), (_, next)| program(one) == program(next)).collect();
-    let titles = ["GB/s", ">standard", ">median", ">variant", ">ratio", ">of limit"];
-    let mut table = Table::new(&titles);
     // A run with own loops begins with their picture.
     if native.is_empty() {
         section.push(picture(&builds, record));
     }
-    for build in &builds {
-        table.heading(program(&build[0].1));
-        for (m, config) in build.iter() {
-            let own = native.iter().find(|(own, _)| own.name == m.name);
-            let own = own.and_then(|own| comparable(own, config));
-            let ratio = own.zip(m.value).map(|(own, value)| own / value).filter(|x| x.is_finite());
-            // The median of a single value is that value.
-            let summary = m.summary.as_ref().filter(|of| m.value.is_some() && of.n > 1);
-            table.row([
-                TableCell::text(m.name.clone()),
-                words::value(m),
-                words::rate(summary.map(|summary| summary.median)),
-                words::rate(own),
-                ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2} x")).into(),
-                words::of_limit(m.limit.as_ref().filter(|_| m.value.is_some())),
-            ]);
-        }
-    }
-    section.push(table).gap();
+    section.push(table(&builds, &native)).gap();
     for build in &builds {
         if builds.len() > 1 {
             section.push(Block::Heading(program(&build[0].1)));
@@ -58,20 +40,44 @@ pub(crate) fn section(record: &Record) -> Section {
     section
 }
 
+/// Returns the table of the standard results by build, with the native variant in the same regime.
+fn table(builds: &[&[&StreamFigure<'_>]], native: &[StreamFigure<'_>]) -> Table {
+    let columns = Columns::<StreamFigure<'_>>::new()
+        .names("GB/s")
+        .stated("standard", ColumnUnit::GB_PER_S)
+        .values("median", ColumnUnit::GB_PER_S, |figure| {
+            // The median of a single value is that value.
+            figure.statistics().filter(|of| of.n > 1).map(|summary| summary.median)
+        })
+        .values("variant", ColumnUnit::GB_PER_S, |figure| variant(native, figure))
+        .known("ratio", |figure| {
+            let ratio = variant(native, figure)? / figure.0.value?;
+            ratio.is_finite().then(|| format!("{ratio:.2} x"))
+        })
+        .of_limit();
+    let groups = builds.iter().map(|build| (program(&build[0].1), build.iter().copied()));
+    columns.grouped(groups)
+}
+
+/// Returns the rate of the native variant of a kernel in the regime of its standard result.
+fn variant(native: &[StreamFigure<'_>], (m, config): &StreamFigure<'_>) -> Option<f64> {
+    comparable(native.iter().find(|(own, _)| own.name == m.name)?, config)
+}
+
 /// Returns a picture with a bar for each kernel of each build; with the limits of the figures if they are known.
 fn picture(builds: &[&[&StreamFigure<'_>]], record: &Record) -> Picture {
     const TITLE: &str = "sustained memory bandwidth";
-    let figures = || builds.iter().flat_map(|build| build.iter());
+    let figures: Vec<&StreamFigure<'_>> = builds.iter().copied().flatten().copied().collect();
     let is_alone = builds.len() == 1;
-    if figures().any(|(m, _)| m.limit.is_some()) {
-        let bar = |(m, config): &&StreamFigure<'_>| {
+    if figures.iter().any(|(m, _)| m.limit.is_some()) {
+        let bars = figures.iter().filter_map(|(m, config)| {
             let what = if is_alone { String::new() } else { program(config) };
             Bar::of(&m.name, what, m, stream::reach(record, m), &record.machine)
-        };
-        let card = Card { bars: figures().filter_map(bar).collect(), ..Card::default() };
+        });
+        let card = Card { bars: bars.collect(), ..Card::default() };
         return Picture { title: TITLE.to_owned(), drawing: Drawing::Strips(card) };
     }
-    let bars = figures().map(|(m, config)| {
+    let bars = figures.iter().map(|(m, config)| {
         let name =
             if is_alone { m.name.clone() } else { format!("{}, {}", m.name, program(config)) };
         Step::bar(name, m.value, "").judged(m)
@@ -108,8 +114,10 @@ fn evidence((m, config): &StreamFigure<'_>) -> String {
         let compiler = compiler.version.as_ref().unwrap_or(&compiler.command);
         parts.push(format!("unmodified source, compiled by {compiler}"));
     }
-    let of_size = |bytes| format!("3 arrays of {}", Bytes(bytes));
-    parts.push(config.array_bytes.map_or_else(|| "arrays of unknown size".to_owned(), of_size));
+    parts.push(match config.array_bytes {
+        Some(bytes) => format!("3 arrays of {}", Bytes(bytes)),
+        None => "arrays of unknown size".to_owned(),
+    });
     parts.extend(config.threads.map(|threads| words::several(threads, "thread")));
     parts.extend(config.processes.map(|ranks| format!("{ranks} ranks")));
     if config.threads.is_none() && config.processes.is_none() {

@@ -41,17 +41,19 @@ impl Statistic {
 
     /// Returns the value as stream.c prints it, in MB/s or seconds; without a result, the status.
     pub(crate) fn cell(self, m: &Measurement, config: &StreamConfig) -> TableCell {
-        let none = || m.validity.status.name().into();
-        let Some((best, times)) = m.value.zip(times(m, config)) else { return none() };
-        let seconds = |time| TableCell::figure(time, Unit::Seconds, format!("{time:.6}"));
-        match self {
+        let Some((best, times)) = m.value.zip(times(m, config)) else {
+            return m.validity.status.name().into();
+        };
+        let time = match self {
             Self::Best => {
-                TableCell::figure(best, Unit::BytesPerSecond, format!("{:.1}", best / 1e6))
+                let words = format!("{:.1}", best / 1e6);
+                return TableCell::figure(best, Unit::BytesPerSecond, words);
             }
-            Self::Average => seconds(times.average.0),
-            Self::Minimum => seconds(times.least.0),
-            Self::Maximum => seconds(times.greatest.0),
-        }
+            Self::Average => times.average.0,
+            Self::Minimum => times.least.0,
+            Self::Maximum => times.greatest.0,
+        };
+        TableCell::figure(time, Unit::Seconds, format!("{time:.6}"))
     }
 }
 

@@ -1,30 +1,43 @@
 //! View of `stream --tune`: every measured configuration, fastest first, and the gain of the chosen configuration.
 
-use super::words;
 use crate::GAUGE;
 use crate::config::TuneConfig;
 use nodegauge_arena::names::TUNE;
 use nodegauge_gauge::view::sentence::{capital, quotable, quoted, superlative};
-use nodegauge_gauge::view::{Block, Picture, Section, Step, Table, TableCell};
+use nodegauge_gauge::view::{Block, ColumnUnit, Columns, Picture, Section, Step, Table};
 use nodegauge_measure::Fraction;
 use nodegauge_measure::record::{Measurement, Record};
 
 /// Maximum number of lines for the first stage; the record contains all entries.
 const SHOWN: usize = 12;
 
+/// Stage of the search in which the placements are tried.
+const PLACEMENTS: &str = "placements";
+/// Last stage of the search.
+const FINAL: &str = "final";
+
+/// Figure of a configuration that the search has tried.
+type TunedFigure<'a> = (&'a Measurement, TuneConfig);
+
+/// Returns the figures of a search.
+fn figures(record: &Record) -> Vec<TunedFigure<'_>> {
+    let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == TUNE);
+    own.map(|m| (m, m.read_config())).collect()
+}
+
+/// Returns the figures of a stage, the fastest first.
+fn of_stage<'a>(all: &'a [TunedFigure<'a>], stage: &str) -> Vec<&'a TunedFigure<'a>> {
+    let in_stage = all.iter().filter(|(_, config)| config.stage.as_deref() == Some(stage));
+    let mut entries: Vec<&TunedFigure<'_>> = in_stage.collect();
+    entries.sort_by(|(x, _), (y, _)| y.by_value(x));
+    entries
+}
+
 /// Returns the table of configurations and the chosen configuration; empty for a record without tuning.
 pub(crate) fn section(record: &Record) -> Section {
     let mut section = Section::new("tune");
-    let own = |m: &&Measurement| m.gauge == GAUGE && m.test == TUNE;
-    let all: Vec<(&Measurement, TuneConfig)> =
-        record.measurements.iter().filter(own).map(|m| (m, m.read_config())).collect();
-    let of_stage = |stage: &str| {
-        let of_stage = |(_, config): &&(_, TuneConfig)| config.stage.as_deref() == Some(stage);
-        let mut entries: Vec<&(&Measurement, TuneConfig)> = all.iter().filter(of_stage).collect();
-        entries.sort_by(|(x, _), (y, _)| y.by_value(x));
-        entries
-    };
-    let first = of_stage("placements");
+    let all = figures(record);
+    let first = of_stage(&all, PLACEMENTS);
     if first.is_empty() {
         return section;
     }
@@ -39,7 +52,7 @@ pub(crate) fn section(record: &Record) -> Section {
     if first.len() > SHOWN {
         section.push(Block::Text(format!("and {} slower configurations", first.len() - SHOWN)));
     }
-    let finalists = of_stage("final");
+    let finalists = of_stage(&all, FINAL);
     if !finalists.is_empty() {
         section.gap().push(Block::Text("finalists, with the best loops".to_owned()));
         section.push(table(&finalists));
@@ -60,47 +73,36 @@ pub(crate) fn section(record: &Record) -> Section {
 
 /// Returns the sentence on the chosen configuration; `None` for a record without tuning.
 pub(super) fn conclusion(record: &Record) -> Option<String> {
-    let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == TUNE);
-    let all: Vec<(&Measurement, TuneConfig)> = own.map(|m| (m, m.read_config())).collect();
-    let finalists = all.iter().filter(|(_, config)| config.stage.as_deref() == Some("final"));
-    let finalist = finalists.filter(|(m, _)| m.value.is_some());
-    let finalist = quotable(finalist, |(m, _)| *m);
-    let (best, _) = finalist.iter().max_by(|(a, _), (b, _)| a.by_value(b))?;
-    let tried = all.iter().filter(|(_, config)| config.stage.as_deref() == Some("placements"));
-    let value = quoted(best)?;
-    let count = tried.count();
-    let what = |which: &str| {
-        format!(
-            "the {which} of {count} configurations is {}: {value} on average of the kernels",
-            best.name
-        )
-    };
+    let all = figures(record);
+    let finalists = quotable(of_stage(&all, FINAL), |(m, _)| *m);
+    let (best, _) = finalists.first()?;
+    let count = of_stage(&all, PLACEMENTS).len();
+    let rest = format!(
+        "of {count} configurations is {}: {} on average of the kernels",
+        best.name,
+        quoted(best)?
+    );
     let text = superlative(
         "which configuration is the fastest",
         [*best],
-        || what("fastest"),
-        || what("highest rate"),
+        || format!("the fastest {rest}"),
+        || format!("the highest rate {rest}"),
     );
     Some(capital(&text))
 }
 
-fn table(entries: &[&(&Measurement, TuneConfig)]) -> Table {
-    let titles = [">threads", "places", "pages", "stores", ">GB/s", ">of best", ">passes"];
-    let mut table = Table::new(&titles);
+fn table(entries: &[&TunedFigure<'_>]) -> Table {
     let best = entries.first().and_then(|(m, _)| m.value);
-    for (m, config) in entries {
-        let share = m.value.zip(best).map(|(rate, best)| Fraction(rate / best).in_tenths());
-        let passes = m.summary.as_ref().map(|summary| summary.n.to_string());
-        let dash = |text: Option<String>| TableCell::text(text.unwrap_or_else(|| "-".to_owned()));
-        table.row([
-            config.threads.unwrap_or(0).to_string().into(),
-            config.places_asked.as_deref().unwrap_or("?").into(),
-            config.pages.as_ref().map_or("?", |pages| pages.asked.as_str()).into(),
-            config.stores.as_deref().unwrap_or("-").into(),
-            words::rate(m.value),
-            dash(share),
-            dash(passes),
-        ]);
-    }
-    table
+    let columns = Columns::<TunedFigure<'_>>::new()
+        .right("threads", |(_, config)| config.threads.unwrap_or(0).to_string())
+        .left("places", |(_, config)| config.places_asked.clone().unwrap_or_else(|| "?".to_owned()))
+        .left("pages", |(_, config)| match &config.pages {
+            Some(pages) => pages.asked.clone(),
+            None => "?".to_owned(),
+        })
+        .left("stores", |(_, config)| config.stores.clone().unwrap_or_else(|| "-".to_owned()))
+        .values("GB/s", ColumnUnit::GB_PER_S, |(m, _)| m.value)
+        .known("of best", |(m, _)| Some(Fraction(m.value? / best?).in_tenths()))
+        .known("passes", |(m, _)| Some(m.summary.as_ref()?.n.to_string()));
+    columns.table(entries.iter().copied())
 }

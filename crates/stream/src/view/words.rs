@@ -4,7 +4,7 @@ use crate::config::{CountersConfig, SizeCheckConfig, StreamConfig};
 use crate::size::check::ALIKE;
 pub(crate) use nodegauge_arena::words::{numa, pages};
 pub(crate) use nodegauge_gauge::view::words::{
-    gb, limit, native_loop, of_limit, places, rate, several, trimmed, value,
+    count_range, gb, limit, native_loop, places, rate, several, trimmed,
 };
 use nodegauge_gauge::view::{Note, part_in_use};
 use nodegauge_measure::record::{Machine, Measurement};
@@ -49,21 +49,7 @@ pub(crate) fn counters(figures: &[(&Measurement, StreamConfig)]) -> Option<Strin
         }
         CountersConfig::Counted(counted) => counted,
     };
-    let one = |(m, config): &(&Measurement, StreamConfig)| {
-        let own = match &config.counters {
-            Some(CountersConfig::Counted(own)) => own,
-            _ => return format!("{} not counted", m.name),
-        };
-        let Some(factor) = own.factor else { return format!("{} not counted", m.name) };
-        let apart = own.read_factor.zip(own.write_factor);
-        let apart = apart.map(|(read, write)| format!(" ({read:.2} read, {write:.2} written)"));
-        let computed = config.traffic_computed.as_ref().zip(m.traffic.as_ref());
-        let computed = computed
-            .map(|(computed, of)| format!(", computed {:.2}", factor * computed.value / of.value));
-        let (apart, computed) = (apart.unwrap_or_default(), computed.unwrap_or_default());
-        format!("{} {factor:.2}{apart}{computed}", m.name)
-    };
-    let each: Vec<String> = figures.iter().map(one).collect();
+    let each: Vec<String> = figures.iter().map(counted_traffic).collect();
     let rest = counted.at_rest_bytes_per_s;
     let rest = rest.map(|rest| format!("; idle {}", BytesPerSec(rest))).unwrap_or_default();
     Some(format!(
@@ -72,6 +58,23 @@ pub(crate) fn counters(figures: &[(&Measurement, StreamConfig)]) -> Option<Strin
         counted.family,
         each.join("; "),
     ))
+}
+
+/// Formats the counted traffic of a kernel per byte, next to the computed traffic.
+fn counted_traffic((m, config): &(&Measurement, StreamConfig)) -> String {
+    let factors = match &config.counters {
+        Some(CountersConfig::Counted(own)) => own.factor.map(|factor| (own, factor)),
+        _ => None,
+    };
+    let Some((own, factor)) = factors else { return format!("{} not counted", m.name) };
+    let mut text = format!("{} {factor:.2}", m.name);
+    if let (Some(read), Some(write)) = (own.read_factor, own.write_factor) {
+        text.push_str(&format!(" ({read:.2} read, {write:.2} written)"));
+    }
+    if let (Some(computed), Some(of)) = (&config.traffic_computed, &m.traffic) {
+        text.push_str(&format!(", computed {:.2}", factor * computed.value / of.value));
+    }
+    text
 }
 
 /// Formats ranks: `4 ranks of 1 thread (policy 3 block)`; `None` for one process.
@@ -111,7 +114,7 @@ pub(crate) fn how(config: &StreamConfig) -> String {
         (None, _) => format!("{threads} bound to cpus {places} ({bind})"),
     }];
     if let Some(bytes) = config.array_bytes {
-        let (each, all) = if ranks.is_some() { (" in each", ", together") } else { ("", "") };
+        let [each, all] = if ranks.is_some() { [" in each", ", together"] } else { [""; 2] };
         let times = times_caches(
             config.array_times_llc,
             config.measured_cache_bytes,
@@ -167,7 +170,8 @@ pub(crate) fn regimes(m: &Measurement, round_trip: Option<f64>) -> Option<String
         .regimes
         .iter()
         .map(|regime| {
-            let (trip, rate) = (Seconds(regime.round_trip_s), BytesPerSec(regime.summary.median));
+            let trip = Seconds(regime.round_trip_s);
+            let rate = BytesPerSec(regime.summary.median);
             format!("{} of the time {trip} ({} {rate})", regime.share.in_whole_percent(), m.name)
         })
         .collect();

@@ -1,0 +1,323 @@
+//! Tables as data: a table is a list of columns, each with a title, a unit and a function that gives the cell of a row.
+//! All renderers read the same columns. The columns of figures, such as the median and the share of the limit, are ready.
+
+use super::{Column, Table, TableCell};
+use nodegauge_measure::quantity::significant;
+use nodegauge_measure::record::Measurement;
+use nodegauge_measure::stats::Summary;
+use nodegauge_measure::{Fraction, Unit};
+use std::borrow::Borrow;
+
+/// Unit of the values of a column: a unit with the prefix that all values of the column share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ColumnUnit {
+    /// Unit without the prefix.
+    pub unit: Unit,
+    /// Symbol with the prefix, e.g. `GB/s`.
+    pub symbol: &'static str,
+    /// Power of ten of the prefix, e.g. 9 for `G`.
+    exponent: i32,
+}
+
+impl ColumnUnit {
+    /// Rates of data in GB/s.
+    pub const GB_PER_S: Self = Self::new(Unit::BytesPerSecond, "GB/s", 9);
+    /// Rates of data in MB/s.
+    pub const MB_PER_S: Self = Self::new(Unit::BytesPerSecond, "MB/s", 6);
+    /// Rates of operations in GFLOP/s.
+    pub const GFLOP_PER_S: Self = Self::new(Unit::FlopsPerSecond, "GFLOP/s", 9);
+    /// Times in nanoseconds.
+    pub const NANOSECONDS: Self = Self::new(Unit::Seconds, "ns", -9);
+    /// Times in microseconds.
+    pub const MICROSECONDS: Self = Self::new(Unit::Seconds, "us", -6);
+    /// Rates of messages in Mmsg/s.
+    pub const MMSG_PER_S: Self = Self::new(Unit::MessagesPerSecond, "Mmsg/s", 6);
+
+    const fn new(unit: Unit, symbol: &'static str, exponent: i32) -> Self {
+        Self { unit, symbol, exponent }
+    }
+
+    /// Returns the prefix in which tables show figures of a unit; times are those of messages. Other units have none.
+    pub fn of(unit: Unit) -> Self {
+        match unit {
+            Unit::Seconds => Self::MICROSECONDS,
+            Unit::BytesPerSecond => Self::GB_PER_S,
+            Unit::FlopsPerSecond => Self::GFLOP_PER_S,
+            Unit::MessagesPerSecond => Self::MMSG_PER_S,
+            other => Self::new(other, other.symbol(), 0),
+        }
+    }
+
+    /// Formats a value with four digits, without the symbol.
+    pub fn words(self, value: f64) -> String {
+        let step = 10f64.powi(self.exponent.abs());
+        significant(if self.exponent < 0 { value * step } else { value / step })
+    }
+
+    /// Returns the cell of a value; without a value, a dash.
+    pub fn cell(self, value: Option<f64>) -> TableCell {
+        let Some(value) = value else { return TableCell::text("-") };
+        TableCell::figure(value, self.unit, self.words(value))
+    }
+
+    /// Returns the cell of a figure. If the figure has no value, the cell contains its status.
+    pub fn value(self, m: &Measurement) -> TableCell {
+        TableCell::value_of(m, |value| self.words(value))
+    }
+}
+
+/// Row of a table that shows a figure, which the ready columns read.
+pub trait FigureRow {
+    /// Returns the figure of the row.
+    fn figure(&self) -> &Measurement;
+
+    /// Returns the statistics of the figure. An invalid figure has none, which could be mistaken for a result.
+    fn statistics(&self) -> Option<&Summary> {
+        let m = self.figure();
+        m.summary.as_ref().filter(|_| m.value.is_some())
+    }
+}
+
+impl FigureRow for Measurement {
+    fn figure(&self) -> &Measurement {
+        self
+    }
+}
+
+impl<Row: FigureRow> FigureRow for &Row {
+    fn figure(&self) -> &Measurement {
+        Row::figure(self)
+    }
+}
+
+impl<Row: FigureRow, Config> FigureRow for (Row, Config) {
+    fn figure(&self) -> &Measurement {
+        self.0.figure()
+    }
+}
+
+/// Function that gives the cell of a row.
+type CellOf<'c, Row> = Box<dyn Fn(&Row) -> TableCell + 'c>;
+
+/// Columns of a table of rows of one type, left to right. Empty columns are not shown, so that a column for which no row
+/// has a cell needs no condition.
+pub struct Columns<'c, Row> {
+    columns: Vec<(Column, CellOf<'c, Row>)>,
+}
+
+impl<'c, Row> Columns<'c, Row> {
+    /// Creates an empty list.
+    #[expect(clippy::new_without_default, reason = "a list without columns is no table")]
+    pub fn new() -> Self {
+        Self { columns: Vec::new() }
+    }
+
+    fn with(
+        mut self,
+        title: impl Into<String>,
+        right: bool,
+        cell: impl Fn(&Row) -> TableCell + 'c,
+    ) -> Self {
+        self.columns.push((Column { title: title.into(), right }, Box::new(cell)));
+        self
+    }
+
+    /// Adds a left-aligned column, as texts are.
+    pub fn left<Cell: Into<TableCell>>(
+        self,
+        title: impl Into<String>,
+        cell: impl Fn(&Row) -> Cell + 'c,
+    ) -> Self {
+        self.with(title, false, move |row| cell(row).into())
+    }
+
+    /// Adds a right-aligned column, as figures are.
+    pub fn right<Cell: Into<TableCell>>(
+        self,
+        title: impl Into<String>,
+        cell: impl Fn(&Row) -> Cell + 'c,
+    ) -> Self {
+        self.with(title, true, move |row| cell(row).into())
+    }
+
+    /// Adds a right-aligned column, with a dash in rows without a cell.
+    pub fn known<Cell: Into<TableCell>>(
+        self,
+        title: impl Into<String>,
+        cell: impl Fn(&Row) -> Option<Cell> + 'c,
+    ) -> Self {
+        self.right(title, move |row| cell(row).map_or_else(|| "-".into(), Cell::into))
+    }
+
+    /// Adds a right-aligned column that is empty in rows without a cell.
+    pub fn optional<Cell: Into<TableCell>>(
+        self,
+        title: impl Into<String>,
+        cell: impl Fn(&Row) -> Option<Cell> + 'c,
+    ) -> Self {
+        self.right(title, move |row| cell(row).map_or_else(TableCell::default, Cell::into))
+    }
+
+    /// Adds a column of values in a unit, with a dash in rows without a value.
+    pub fn values(
+        self,
+        title: impl Into<String>,
+        unit: ColumnUnit,
+        value: impl Fn(&Row) -> Option<f64> + 'c,
+    ) -> Self {
+        self.right(title, move |row| unit.cell(value(row)))
+    }
+
+    /// Adds one right-aligned column for each item, as in a matrix.
+    pub fn each<Item: 'c, Cell: Into<TableCell>>(
+        self,
+        items: impl IntoIterator<Item = Item>,
+        title: impl Fn(&Item) -> String,
+        cell: impl Fn(&Row, &Item) -> Cell + Clone + 'c,
+    ) -> Self {
+        items.into_iter().fold(self, |columns, item| {
+            let own_cell = cell.clone();
+            let own_title = title(&item);
+            columns.right(own_title, move |row| own_cell(row, &item))
+        })
+    }
+
+    /// Adds the columns that `more` adds, if a condition holds.
+    pub fn add_if(self, condition: bool, more: impl FnOnce(Self) -> Self) -> Self {
+        if condition { more(self) } else { self }
+    }
+
+    /// Returns the table of these columns without rows.
+    pub fn empty(&self) -> Table {
+        let columns = self.columns.iter().map(|(column, _)| column.clone()).collect();
+        Table { columns, ..Table::default() }
+    }
+
+    /// Adds rows to a table of these columns.
+    pub fn add<Of: Borrow<Row>>(&self, table: &mut Table, rows: impl IntoIterator<Item = Of>) {
+        for row in rows {
+            table.row(self.columns.iter().map(|(_, cell)| cell(row.borrow())));
+        }
+    }
+
+    /// Returns the table of these rows.
+    pub fn table<Of: Borrow<Row>>(&self, rows: impl IntoIterator<Item = Of>) -> Table {
+        let mut table = self.empty();
+        self.add(&mut table, rows);
+        table
+    }
+
+    /// Returns the table of groups of rows, each below its heading.
+    pub fn grouped<Heading: Into<TableCell>, Of: Borrow<Row>>(
+        &self,
+        groups: impl IntoIterator<Item = (Heading, impl IntoIterator<Item = Of>)>,
+    ) -> Table {
+        let mut table = self.empty();
+        for (heading, rows) in groups {
+            table.heading(heading);
+            self.add(&mut table, rows);
+        }
+        table
+    }
+}
+
+/// Ready columns of figures.
+impl<'c, Row: FigureRow + 'c> Columns<'c, Row> {
+    /// Adds the column with the name of the figure; the title is the unit of the table.
+    pub fn names(self, unit: &str) -> Self {
+        self.left(unit, |row| row.figure().name.clone())
+    }
+
+    /// Adds the column with the value that the figure states, or its status if it has no value.
+    pub fn stated(self, title: impl Into<String>, unit: ColumnUnit) -> Self {
+        self.right(title, move |row| unit.value(row.figure()))
+    }
+
+    /// Adds the column with the median of the samples.
+    pub fn median(self, unit: ColumnUnit) -> Self {
+        self.values("median", unit, |row| Some(row.statistics()?.median))
+    }
+
+    /// Adds the columns with the quantiles of the samples that enclose nine tenths of them.
+    pub fn quantiles(self, unit: ColumnUnit) -> Self {
+        self.values("5 %", unit, |row| Some(row.statistics()?.p05))
+            .values("95 %", unit, |row| Some(row.statistics()?.p95))
+    }
+
+    /// Adds the columns of a rate: the best, the median and the quantiles.
+    pub fn rates(self, unit: ColumnUnit) -> Self {
+        self.stated("best", unit).median(unit).quantiles(unit)
+    }
+
+    /// Adds the column with the share of the limit; an invalid figure has none.
+    pub fn of_limit(self) -> Self {
+        self.of_limit_as(|share| share.to_string())
+    }
+
+    /// Adds the column with the share of the limit in another form, e.g. with one digit after the point in all rows.
+    pub fn of_limit_as(self, form: fn(Fraction) -> String) -> Self {
+        self.right("of limit", move |row| {
+            let m = row.figure();
+            let limit = m.limit.as_ref().filter(|_| m.value.is_some());
+            limit.map_or_else(|| "?".to_owned(), |limit| form(limit.fraction))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_measure::record::Quoted;
+    use nodegauge_measure::stats::Better;
+
+    fn texts(table: &Table) -> Vec<Vec<&str>> {
+        table.rows.iter().map(|row| row.iter().map(|cell| &*cell.text).collect()).collect()
+    }
+
+    #[test]
+    fn columns_of_figures_show_statistics_only_with_a_value() {
+        let m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
+        let m = Measurement { summary: Summary::of(&[40e9; 6], Better::Higher), ..m };
+        let valid = m.clone().value(Quoted::Best, 41e9).limit(82e9, "given");
+        let mut invalid = m;
+        invalid.validity.invalid("wrong result");
+        let columns = Columns::<Measurement>::new()
+            .names("GB/s")
+            .rates(ColumnUnit::GB_PER_S)
+            .of_limit()
+            .known("unknown", |_| None::<String>);
+        let table = columns.table([&valid, &invalid]);
+        let titles: Vec<&str> = table.columns.iter().map(|column| &*column.title).collect();
+        assert_eq!(titles, ["GB/s", "best", "median", "5 %", "95 %", "of limit", "unknown"]);
+        assert!(table.columns[1..].iter().all(|column| column.right));
+        let rows = texts(&table);
+        assert_eq!(rows[0], ["triad", "41.00", "40.00", "40.00", "40.00", "50 %", "-"]);
+        assert_eq!(rows[1], ["triad", "invalid", "-", "-", "-", "?", "-"]);
+    }
+
+    #[test]
+    fn groups_have_headings_and_items_have_columns() {
+        let columns = Columns::<u32>::new()
+            .left("", |row| row.to_string())
+            .each([2, 3], |item| format!("x {item}"), |row, item| (row * item).to_string())
+            .add_if(false, |columns| columns.left("absent", |_| ""));
+        let table = columns.grouped([("small", vec![1, 2]), ("large", vec![10])]);
+        assert_eq!(texts(&table), [["1", "2", "3"], ["2", "4", "6"], ["10", "20", "30"]]);
+        let headings: Vec<usize> = table.headings.iter().map(|(from, _)| *from).collect();
+        assert_eq!(headings, [0, 2]);
+        assert_eq!(table.columns.len(), 3);
+    }
+
+    #[test]
+    fn values_have_the_prefix_of_their_column() {
+        assert_eq!(ColumnUnit::NANOSECONDS.words(1.2345e-7), "123.5");
+        assert_eq!(ColumnUnit::of(Unit::MessagesPerSecond).words(2.5e6), "2.500");
+        assert_eq!(ColumnUnit::of(Unit::Factor).words(2.5), "2.500");
+        assert_eq!(ColumnUnit::GB_PER_S.cell(None).text, "-");
+        let cell = ColumnUnit::GB_PER_S.cell(Some(41.2e9));
+        assert_eq!(
+            (cell.text.as_str(), cell.figure),
+            ("41.20", Some((41.2e9, Unit::BytesPerSecond)))
+        );
+    }
+}
