@@ -4,7 +4,7 @@
 
 use super::exchange::DomainExchangePoint;
 use super::loops;
-use super::matrix::{ColumnIndices, Matrix, VectorShape};
+use super::matrix::{Matrix, VectorShape};
 use super::problem::{DomainLayout, LEVELS, PARTS};
 use crate::array::Array;
 use crate::code::Code;
@@ -79,19 +79,14 @@ impl Domain {
     ///
     /// # Errors
     /// Fails if memory cannot be mapped.
-    pub fn new(
-        layout: &DomainLayout,
-        number: usize,
-        columns: ColumnIndices,
-        code: Code,
-    ) -> Result<Self, Failure> {
+    pub fn new(layout: &DomainLayout, number: usize, code: Code) -> Result<Self, Failure> {
         let touched = |shape: &VectorShape| -> Result<Array<f64>, Failure> {
             let mut array = Array::map(shape.length())?;
             array.fill(0.0);
             Ok(array)
         };
         let level = |level| -> Result<Level, Failure> {
-            let matrix = Matrix::new(&layout.coarser(level), number, columns)?;
+            let matrix = Matrix::new(&layout.coarser(level), number)?;
             let vector = || touched(&matrix.shape);
             Ok(Level { r: vector()?, x: vector()?, t: vector()?, matrix })
         };
@@ -133,20 +128,20 @@ impl Domain {
     }
 
     /// Returns the size of a domain in bytes, without the shared buffers.
-    pub fn bytes(layout: &DomainLayout, columns: ColumnIndices) -> u64 {
+    pub fn bytes(layout: &DomainLayout) -> u64 {
         let level = |level| {
             let shape = VectorShape::new(layout.coarser(level).local);
             let vectors = if level == 0 { 7 } else { 3 };
-            Matrix::bytes(&shape, columns) + vectors * 8 * shape.length()
+            Matrix::bytes(&shape) + vectors * 8 * shape.length()
         };
         (0..LEVELS).map(level).sum::<usize>() as u64
     }
 
     /// Returns the number of bytes that an iteration moves, computed from the storage format. It includes products,
     /// sweeps over both halves of the matrix, and a cycle over all grids. Every loop moves each of its vectors once.
-    pub fn moved(layout: &DomainLayout, columns: ColumnIndices) -> u64 {
+    pub fn moved(layout: &DomainLayout) -> u64 {
         let shape = |level| VectorShape::new(layout.coarser(level).local);
-        let matrix = |level| Matrix::bytes(&shape(level), columns) as u64;
+        let matrix = |level| Matrix::bytes(&shape(level)) as u64;
         let vector = |level| 8 * shape(level).length() as u64;
         let cycle = |level| match level {
             // The sweep from zero reads the lower half of the matrix, then the upper half. The residual reads every

@@ -5,7 +5,7 @@
 //! exactly this value in every row, because the neighbours below the diagonal change later. Therefore, the backward
 //! sweep reads only half of the matrix. In a forward sweep from x = 0, the part above the diagonal contributes nothing.
 
-use super::matrix::{ColumnIndices, LANES, Matrix, OUTER, SIDE, VectorShape};
+use super::matrix::{LANES, Matrix, OUTER, SIDE, VectorShape};
 use crate::code::{ask, compiled};
 use nodegauge_kernels::isa::{InstructionSet, multiply_add};
 
@@ -61,41 +61,21 @@ unsafe fn load(from: *const f64) -> Lanes {
     unsafe { from.cast::<Lanes>().read_unaligned() }
 }
 
-/// Returns the numbers of x in the eight columns of slot number `slot`. With `EACH`, `columns` has an index for each
-/// coefficient, otherwise for each slot.
+/// Returns the numbers of x in the eight columns of slot number `slot`; slot number [`OUTER`] has the neighbours in the
+/// same line.
 #[inline(always)]
-unsafe fn gather<const EACH: bool>(columns: *const u32, slot: usize, x: *const f64) -> Lanes {
+unsafe fn gather(columns: *const u32, slot: usize, x: *const f64) -> Lanes {
     // SAFETY: the caller guarantees that the columns exist and are within x.
     unsafe {
-        if EACH {
-            let indices = columns.add(slot * LANES).cast::<[u32; LANES]>().read_unaligned();
-            return indices.map(|index| *x.add(index as usize));
-        }
-        load(x.add(*columns.add(slot) as usize))
+        let indices = columns.add(slot * LANES).cast::<[u32; LANES]>().read_unaligned();
+        indices.map(|index| *x.add(index as usize))
     }
-}
-
-/// Returns the numbers of x in the columns of the neighbours in the same line; `beside` is the address of these numbers
-/// on a regular grid.
-#[inline(always)]
-unsafe fn in_line<const EACH: bool>(
-    columns: *const u32,
-    x: *const f64,
-    beside: *const f64,
-) -> Lanes {
-    // SAFETY: the caller guarantees that the columns exist and are within x.
-    unsafe { if EACH { gather::<true>(columns, OUTER, x) } else { load(beside) } }
-}
-
-/// Returns the number of column indices of a slice on one side of the diagonal.
-const fn indices<const EACH: bool>() -> usize {
-    if EACH { SIDE * LANES } else { OUTER }
 }
 
 /// Returns the sum of the products of x with the slots whose columns are outside the slice. Two partial sums are used,
 /// so that additions do not wait for each other.
 #[inline(always)]
-unsafe fn outer<S: InstructionSet, const ASK: bool, const BACKWARD: bool, const EACH: bool>(
+unsafe fn outer<S: InstructionSet, const ASK: bool, const BACKWARD: bool>(
     values: *const f64,
     columns: *const u32,
     x: *const f64,
@@ -103,11 +83,11 @@ unsafe fn outer<S: InstructionSet, const ASK: bool, const BACKWARD: bool, const 
     let mut sums = [[0.0; LANES]; 2];
     for slot in 0..OUTER {
         ask::<ASK, BACKWARD>(values.wrapping_add(slot * LANES));
-        if EACH && slot % 2 == 0 {
+        if slot % 2 == 0 {
             ask::<ASK, BACKWARD>(columns.wrapping_add(slot * LANES).cast());
         }
         // SAFETY: a slice has this many slots and columns, and a vector has the numbers of all columns.
-        let (a, x) = unsafe { (load(values.add(slot * LANES)), gather::<EACH>(columns, slot, x)) };
+        let (a, x) = unsafe { (load(values.add(slot * LANES)), gather(columns, slot, x)) };
         sums[slot % 2] = inner::<S>(a, x, sums[slot % 2]);
     }
     std::array::from_fn(|lane| sums[0][lane] + sums[1][lane])
@@ -127,12 +107,7 @@ unsafe fn forward_from_zero_body<S: InstructionSet, const ASK: bool>(
     t: *mut f64,
 ) {
     // SAFETY: the caller meets the requirements of this function.
-    unsafe {
-        match a.columns {
-            ColumnIndices::PerSlot => forward_body::<S, ASK, true, false>(a, r, x, t),
-            ColumnIndices::PerCoefficient => forward_body::<S, ASK, true, true>(a, r, x, t),
-        }
-    }
+    unsafe { forward_body::<S, ASK, true>(a, r, x, t) }
 }
 
 #[inline(always)]
@@ -143,21 +118,11 @@ unsafe fn forward_full_body<S: InstructionSet, const ASK: bool>(
     t: *mut f64,
 ) {
     // SAFETY: the caller meets the requirements of this function.
-    unsafe {
-        match a.columns {
-            ColumnIndices::PerSlot => forward_body::<S, ASK, false, false>(a, r, x, t),
-            ColumnIndices::PerCoefficient => forward_body::<S, ASK, false, true>(a, r, x, t),
-        }
-    }
+    unsafe { forward_body::<S, ASK, false>(a, r, x, t) }
 }
 
 #[inline(always)]
-unsafe fn forward_body<
-    S: InstructionSet,
-    const ASK: bool,
-    const FROM_ZERO: bool,
-    const EACH: bool,
->(
+unsafe fn forward_body<S: InstructionSet, const ASK: bool, const FROM_ZERO: bool>(
     a: &Matrix,
     r: *const f64,
     x: *mut f64,
@@ -171,12 +136,11 @@ unsafe fn forward_body<
     // after them. The columns are computed for this shape.
     unsafe {
         for first in a.shape.lines() {
-            let mut before = *x.add(first - 1);
             for slice in 0..slices {
                 let at = first + slice * LANES;
                 ask::<ASK, false>(lower.add(OUTER * LANES));
                 ask::<ASK, false>(inverse);
-                let below_x = outer::<S, ASK, false, EACH>(lower, below, x);
+                let below_x = outer::<S, ASK, false>(lower, below, x);
                 let (west, scale, right) =
                     (load(lower.add(OUTER * LANES)), load(inverse), load(r.add(at)));
                 let mut rest: Lanes = std::array::from_fn(|lane| right[lane] - below_x[lane]);
@@ -185,24 +149,21 @@ unsafe fn forward_body<
                     let east = load(upper.add(OUTER * LANES));
                     let above_x = inner::<S>(
                         east,
-                        in_line::<EACH>(above, x, x.add(at + 1)),
-                        outer::<S, ASK, false, EACH>(upper, above, x),
+                        gather(above, OUTER, x),
+                        outer::<S, ASK, false>(upper, above, x),
                     );
                     rest = std::array::from_fn(|lane| rest[lane] - above_x[lane]);
                 }
                 let rest: Lanes = std::array::from_fn(|lane| rest[lane] * scale[lane]);
                 let step: Lanes = std::array::from_fn(|lane| -west[lane] * scale[lane]);
                 for lane in 0..LANES.min(points - slice * LANES) {
-                    if EACH {
-                        before = *x.add(*below.add(OUTER * LANES + lane) as usize);
-                    }
-                    before = multiply_add::<S>(step[lane], before, rest[lane]);
-                    *x.add(at + lane) = before;
+                    let before = *x.add(*below.add(OUTER * LANES + lane) as usize);
+                    *x.add(at + lane) = multiply_add::<S>(step[lane], before, rest[lane]);
                 }
-                let below_x = inner::<S>(west, in_line::<EACH>(below, x, x.add(at - 1)), below_x);
+                let below_x = inner::<S>(west, gather(below, OUTER, x), below_x);
                 t.add(at).cast::<Lanes>().write_unaligned(below_x);
-                (lower, below) = (lower.add(SIDE * LANES), below.add(indices::<EACH>()));
-                (upper, above) = (upper.add(SIDE * LANES), above.add(indices::<EACH>()));
+                (lower, below) = (lower.add(SIDE * LANES), below.add(SIDE * LANES));
+                (upper, above) = (upper.add(SIDE * LANES), above.add(SIDE * LANES));
                 inverse = inverse.add(LANES);
             }
         }
@@ -216,38 +177,20 @@ unsafe fn backward_body<S: InstructionSet, const ASK: bool>(
     x: *mut f64,
     t: *const f64,
 ) {
-    // SAFETY: the caller meets the requirements of this function.
-    unsafe {
-        match a.columns {
-            ColumnIndices::PerSlot => backward_columns::<S, ASK, false>(a, r, x, t),
-            ColumnIndices::PerCoefficient => backward_columns::<S, ASK, true>(a, r, x, t),
-        }
-    }
-}
-
-#[inline(always)]
-unsafe fn backward_columns<S: InstructionSet, const ASK: bool, const EACH: bool>(
-    a: &Matrix,
-    r: *const f64,
-    x: *mut f64,
-    t: *const f64,
-) {
     let (points, slices) = (a.shape.grid[0], a.shape.slices());
     let all = a.shape.all_slices();
-    let (mut upper, mut above) =
-        (a.upper.at(all * SIDE * LANES), a.above.at(all * indices::<EACH>()));
+    let (mut upper, mut above) = (a.upper.at(all * SIDE * LANES), a.above.at(all * SIDE * LANES));
     let mut inverse = a.inverse.at(all * LANES);
     // SAFETY: the reasons of the forward sweep apply; this sweep starts at the end.
     unsafe {
         for first in a.shape.lines().rev() {
-            let mut behind = *x.add(first + points);
             for slice in (0..slices).rev() {
-                (upper, above) = (upper.sub(SIDE * LANES), above.sub(indices::<EACH>()));
+                (upper, above) = (upper.sub(SIDE * LANES), above.sub(SIDE * LANES));
                 inverse = inverse.sub(LANES);
                 let at = first + slice * LANES;
                 ask::<ASK, true>(upper.add(OUTER * LANES));
                 ask::<ASK, true>(inverse);
-                let above_x = outer::<S, ASK, true, EACH>(upper, above, x);
+                let above_x = outer::<S, ASK, true>(upper, above, x);
                 let (east, scale) = (load(upper.add(OUTER * LANES)), load(inverse));
                 let (right, below_x) = (load(r.add(at)), load(t.add(at)));
                 let rest: Lanes = std::array::from_fn(|lane| {
@@ -255,11 +198,8 @@ unsafe fn backward_columns<S: InstructionSet, const ASK: bool, const EACH: bool>
                 });
                 let step: Lanes = std::array::from_fn(|lane| -east[lane] * scale[lane]);
                 for lane in (0..LANES.min(points - slice * LANES)).rev() {
-                    if EACH {
-                        behind = *x.add(*above.add(OUTER * LANES + lane) as usize);
-                    }
-                    behind = multiply_add::<S>(step[lane], behind, rest[lane]);
-                    *x.add(at + lane) = behind;
+                    let behind = *x.add(*above.add(OUTER * LANES + lane) as usize);
+                    *x.add(at + lane) = multiply_add::<S>(step[lane], behind, rest[lane]);
                 }
             }
         }
@@ -268,7 +208,7 @@ unsafe fn backward_columns<S: InstructionSet, const ASK: bool, const EACH: bool>
 
 /// Returns the product of one slice and x.
 #[inline(always)]
-unsafe fn slice_product<S: InstructionSet, const ASK: bool, const EACH: bool>(
+unsafe fn slice_product<S: InstructionSet, const ASK: bool>(
     a: &Matrix,
     slice: usize,
     at: usize,
@@ -277,13 +217,13 @@ unsafe fn slice_product<S: InstructionSet, const ASK: bool, const EACH: bool>(
     // SAFETY: the caller guarantees that the slice exists and that `at` is its position in vectors.
     unsafe {
         let (lower, upper) = (a.lower.at(slice * SIDE * LANES), a.upper.at(slice * SIDE * LANES));
-        let below = a.below.at(slice * indices::<EACH>());
-        let above = a.above.at(slice * indices::<EACH>());
-        let below_x = outer::<S, ASK, false, EACH>(lower, below, x);
-        let above_x = outer::<S, ASK, false, EACH>(upper, above, x);
+        let below = a.below.at(slice * SIDE * LANES);
+        let above = a.above.at(slice * SIDE * LANES);
+        let below_x = outer::<S, ASK, false>(lower, below, x);
+        let above_x = outer::<S, ASK, false>(upper, above, x);
         let sum = std::array::from_fn(|lane| below_x[lane] + above_x[lane]);
-        let west = in_line::<EACH>(below, x, x.add(at - 1));
-        let east = in_line::<EACH>(above, x, x.add(at + 1));
+        let west = gather(below, OUTER, x);
+        let east = gather(above, OUTER, x);
         let sum = inner::<S>(load(lower.add(OUTER * LANES)), west, sum);
         let sum = inner::<S>(load(upper.add(OUTER * LANES)), east, sum);
         inner::<S>(load(a.diagonal.at(slice * LANES)), load(x.add(at)), sum)
@@ -292,28 +232,13 @@ unsafe fn slice_product<S: InstructionSet, const ASK: bool, const EACH: bool>(
 
 #[inline(always)]
 unsafe fn product_body<S: InstructionSet, const ASK: bool>(a: &Matrix, x: *const f64, y: *mut f64) {
-    // SAFETY: the caller meets the requirements of this function.
-    unsafe {
-        match a.columns {
-            ColumnIndices::PerSlot => product_columns::<S, ASK, false>(a, x, y),
-            ColumnIndices::PerCoefficient => product_columns::<S, ASK, true>(a, x, y),
-        }
-    }
-}
-
-#[inline(always)]
-unsafe fn product_columns<S: InstructionSet, const ASK: bool, const EACH: bool>(
-    a: &Matrix,
-    x: *const f64,
-    y: *mut f64,
-) {
     let slices = a.shape.slices();
     for (line, first) in a.shape.lines().enumerate() {
         for slice in 0..slices {
             let at = first + slice * LANES;
             // SAFETY: as in the forward sweep.
             unsafe {
-                let row = slice_product::<S, ASK, EACH>(a, line * slices + slice, at, x);
+                let row = slice_product::<S, ASK>(a, line * slices + slice, at, x);
                 y.add(at).cast::<Lanes>().write_unaligned(row);
             }
         }
@@ -322,22 +247,6 @@ unsafe fn product_columns<S: InstructionSet, const ASK: bool, const EACH: bool>(
 
 #[inline(always)]
 unsafe fn restrict_body<S: InstructionSet, const ASK: bool>(
-    a: &Matrix,
-    r: *const f64,
-    x: *const f64,
-    coarse: *mut f64,
-) {
-    // SAFETY: the caller meets the requirements of this function.
-    unsafe {
-        match a.columns {
-            ColumnIndices::PerSlot => restrict_columns::<S, ASK, false>(a, r, x, coarse),
-            ColumnIndices::PerCoefficient => restrict_columns::<S, ASK, true>(a, r, x, coarse),
-        }
-    }
-}
-
-#[inline(always)]
-unsafe fn restrict_columns<S: InstructionSet, const ASK: bool, const EACH: bool>(
     a: &Matrix,
     r: *const f64,
     x: *const f64,
@@ -354,7 +263,7 @@ unsafe fn restrict_columns<S: InstructionSet, const ASK: bool, const EACH: bool>
             let number = (fine_z * y + fine_y) * slices + slice;
             // SAFETY: as in the forward sweep; the coarse vector has this line.
             unsafe {
-                let row = slice_product::<S, ASK, EACH>(a, number, at, x);
+                let row = slice_product::<S, ASK>(a, number, at, x);
                 let from = slice * LANES / 2;
                 for lane in 0..(LANES / 2).min(points - from) {
                     *coarse.add(to + from + lane) = *r.add(at + 2 * lane) - row[2 * lane];

@@ -1,6 +1,5 @@
 //! Part of the matrix in one domain, stored as slices of eight rows (sliced ELL). All coefficients of a row are stored.
-//! A slot contains one coefficient for each of the eight rows of a slice. On a regular grid the eight columns of a slot
-//! are consecutive, so that one column index per slot is sufficient ([`ColumnIndices`]).
+//! A slot contains one coefficient for each of the eight rows of a slice, and each coefficient has its column index.
 //!
 //! The rows of a slice are neighbours in a line of the grid. Only the columns of the preceding and the following point
 //! may be within the slice. These coefficients have separate slots, so that the remaining work of a sweep uses vectors.
@@ -84,33 +83,6 @@ impl VectorShape {
     }
 }
 
-/// Column indices that a matrix stores.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ColumnIndices {
-    /// One index per slot. It uses that the rows are neighbours in a regular grid, which the rules of HPCG prohibit.
-    PerSlot,
-    /// One index per coefficient, through which loops access vectors, as the rules of HPCG require.
-    PerCoefficient,
-}
-
-impl ColumnIndices {
-    /// Returns the word for the configuration of a figure.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::PerSlot => "slot",
-            Self::PerCoefficient => "coefficient",
-        }
-    }
-
-    /// Returns the number of indices of a slice on one side of the diagonal.
-    pub(crate) fn of_slice(self) -> usize {
-        match self {
-            Self::PerSlot => OUTER,
-            Self::PerCoefficient => SIDE * LANES,
-        }
-    }
-}
-
 /// Number of slices between two checks if the user ends the run; they take milliseconds.
 const SLICES_UNCHECKED: usize = 1024;
 
@@ -124,9 +96,7 @@ pub(crate) struct Matrix {
     /// Diagonal coefficients and their inverses, [`LANES`] per slice.
     pub diagonal: Array<f64>,
     pub inverse: Array<f64>,
-    pub columns: ColumnIndices,
-    /// ColumnIndices as indices into vectors: of every slice, the first columns of the [`OUTER`] slots, or the columns of all
-    /// coefficients in the order of the coefficients.
+    /// Columns of the coefficients, as indices into vectors, in the order of the coefficients.
     pub below: Array<u32>,
     pub above: Array<u32>,
 }
@@ -136,11 +106,7 @@ impl Matrix {
     ///
     /// # Errors
     /// Fails if memory cannot be mapped, or if the user ends the run.
-    pub fn new(
-        layout: &DomainLayout,
-        domain: usize,
-        columns: ColumnIndices,
-    ) -> Result<Self, Failure> {
+    pub fn new(layout: &DomainLayout, domain: usize) -> Result<Self, Failure> {
         let shape = VectorShape::new(layout.local);
         let slices = shape.all_slices();
         let mut matrix = Self {
@@ -149,9 +115,8 @@ impl Matrix {
             upper: Array::map(slices * SIDE * LANES)?,
             diagonal: Array::map(slices * LANES)?,
             inverse: Array::map(slices * LANES)?,
-            columns,
-            below: Array::map(slices * columns.of_slice())?,
-            above: Array::map(slices * columns.of_slice())?,
+            below: Array::map(slices * SIDE * LANES)?,
+            above: Array::map(slices * SIDE * LANES)?,
         };
         matrix.fill(layout, domain);
         check_end_request()?;
@@ -184,18 +149,12 @@ impl Matrix {
                 }
             }
             for (side, sign) in [(&mut self.below, 1), (&mut self.above, -1)] {
-                let column = |slot: usize, lane: usize| {
-                    let [dx, dy, dz] = BELOW[slot].map(|step: isize| sign * step);
-                    shape.at([(first + lane) as isize + dx, y + dy, z + dz]) as u32
-                };
-                let of_slice = self.columns.of_slice();
-                let indices = side[slice * of_slice..][..of_slice].iter_mut().enumerate();
-                match self.columns {
-                    ColumnIndices::PerSlot => {
-                        indices.for_each(|(slot, index)| *index = column(slot, 0))
-                    }
-                    ColumnIndices::PerCoefficient => {
-                        indices.for_each(|(i, index)| *index = column(i / LANES, i % LANES))
+                for (slot, steps) in BELOW.iter().enumerate() {
+                    let [dx, dy, dz] = steps.map(|step| sign * step);
+                    let neighbour = shape.at([first as isize + dx, y + dy, z + dz]) as u32;
+                    let indices = &mut side[(slice * SIDE + slot) * LANES..][..LANES];
+                    for (index, column) in indices.iter_mut().zip(neighbour..) {
+                        *index = column;
                     }
                 }
             }
@@ -228,7 +187,7 @@ impl Matrix {
     }
 
     /// Returns the size of the rows in bytes.
-    pub fn bytes(shape: &VectorShape, columns: ColumnIndices) -> usize {
-        shape.all_slices() * ((2 * SIDE + 2) * LANES * 8 + 2 * columns.of_slice() * 4)
+    pub fn bytes(shape: &VectorShape) -> usize {
+        shape.all_slices() * LANES * ((2 * SIDE + 2) * 8 + 2 * SIDE * 4)
     }
 }

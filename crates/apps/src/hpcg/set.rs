@@ -2,7 +2,6 @@
 
 use super::domain::{Domain, Until};
 use super::exchange::{DomainExchange, DomainExchangePoint};
-use super::matrix::ColumnIndices;
 use super::problem::{DomainLayout, PARTS};
 use crate::code::Code;
 use nodegauge_measure::{Failure, Seconds};
@@ -44,8 +43,6 @@ pub struct DomainPlan<'a> {
     pub layout: &'a DomainLayout,
     /// Exchange of halos between the domains.
     pub exchange: &'a DomainExchange,
-    /// Column indices that the matrices store.
-    pub columns: ColumnIndices,
     /// Candidate loops; the first candidate is used until the fastest is chosen.
     pub codes: &'a [Code],
 }
@@ -67,11 +64,11 @@ impl Set {
         plan: DomainPlan<'_>,
         request: SetRequest<'_>,
     ) -> Result<Self, Failure> {
-        let DomainPlan { layout, exchange, columns, codes } = plan;
+        let DomainPlan { layout, exchange, codes } = plan;
         let finite = |x: f64| Some(x).filter(|x| x.is_finite());
         let place = DomainExchangePoint::new(exchange, member);
         let begun = monotonic_nanos();
-        let domain = Domain::new(layout, member.index, columns, codes[0]);
+        let domain = Domain::new(layout, member.index, codes[0]);
         // A domain that cannot be created must not leave the other domains waiting.
         let (_, ended) = place.sum(0.0, domain.is_err());
         let setup_s = (monotonic_nanos() - begun) as f64 * 1e-9;

@@ -1,7 +1,7 @@
 //! View of `apps hpcg`: the rating with its parts, the tests, and the reference program for comparison.
 
 use super::problem::PARTS;
-use super::{ColumnIndices, TEST, variant};
+use super::{PER_COEFFICIENT, PER_SLOT, TEST, variant};
 use crate::GAUGE;
 use crate::config::HpcgConfig;
 use crate::efficiency::{self, WorkersRate};
@@ -29,8 +29,8 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
         let config: HpcgConfig = rating.read_config();
         let engine = config.engine.clone().unwrap_or_else(|| "?".to_owned());
         let name = config.sweep.as_ref().map(|swept| sweep::label(&config.on, Some(swept)));
-        let by_rules = if is_by_rules(&config) { ", rules" } else { "" };
-        let name = name.unwrap_or(engine) + by_rules;
+        let by_slot = if is_by_slot(&config) { ", index per slot" } else { "" };
+        let name = name.unwrap_or(engine) + by_slot;
         let mut row = vec![TableCell::text(name), rate(rating)];
         for part in PARTS {
             let same = |m: &&&Measurement| m.name == part && m.config == rating.config;
@@ -151,15 +151,15 @@ fn efficiency(ratings: &[&&Measurement]) -> Option<Picture> {
     for rating in ratings {
         let config: HpcgConfig = rating.read_config();
         let rate = WorkersRate::of(&config.on, config.sweep.as_ref(), rating);
-        let rules = if is_by_rules(&config) { ", rules" } else { "" };
-        rates.extend(rate.map(|rate| WorkersRate { kind: rate.kind + rules, ..rate }));
+        let by_slot = if is_by_slot(&config) { ", index per slot" } else { "" };
+        rates.extend(rate.map(|rate| WorkersRate { kind: rate.kind + by_slot, ..rate }));
     }
     efficiency::picture(&rates)
 }
 
-/// True if the matrix has a column index for each coefficient, as the rules of HPCG require.
-fn is_by_rules(config: &HpcgConfig) -> bool {
-    config.columns.as_deref() == Some(ColumnIndices::PerCoefficient.name())
+/// True if the matrix has one column index for eight rows, which the rules of HPCG prohibit.
+fn is_by_slot(config: &HpcgConfig) -> bool {
+    config.columns.as_deref() == Some(PER_SLOT)
 }
 
 /// Describes the column indices of the native figures; `None` for figures of other programs.
@@ -167,12 +167,14 @@ fn stored_columns(ratings: &[&&Measurement]) -> Option<String> {
     const EACH: &str =
         "one index per coefficient, as the rules of HPCG require of indirect access to vectors";
     const SLOT: &str = "one index for eight rows, which are neighbours in the regular grid; the \
-                        rules of HPCG prohibit the use of this regularity (see --rules)";
+                        rules of HPCG prohibit the use of this regularity";
     let configs: Vec<HpcgConfig> = ratings.iter().map(|rating| rating.read_config()).collect();
-    let is_slot =
-        |config: &HpcgConfig| config.columns.as_deref() == Some(ColumnIndices::PerSlot.name());
-    match (configs.iter().any(is_by_rules), configs.iter().any(is_slot)) {
-        (true, true) => Some(format!("with \"rules\": {EACH}; otherwise: {SLOT}")),
+    let mut stored = configs.iter().map(|config| config.columns.as_deref());
+    match (
+        stored.clone().any(|it| it == Some(PER_COEFFICIENT)),
+        stored.any(|it| it == Some(PER_SLOT)),
+    ) {
+        (true, true) => Some(format!("with \"index per slot\": {SLOT}; otherwise: {EACH}")),
         (true, false) => Some(EACH.to_owned()),
         (false, true) => Some(SLOT.to_owned()),
         (false, false) => None,

@@ -10,22 +10,11 @@ fn each<T: Send>(
     code: Code,
     job: impl Fn(&mut Domain, &DomainExchangePoint<'_>, &DomainLayout, usize) -> T + Sync,
 ) -> Vec<T> {
-    each_with(ColumnIndices::PerSlot, local, count, code, job)
-}
-
-/// Runs a job like [`each`], with these column indices.
-fn each_with<T: Send>(
-    columns: ColumnIndices,
-    local: GridPoints,
-    count: usize,
-    code: Code,
-    job: impl Fn(&mut Domain, &DomainExchangePoint<'_>, &DomainLayout, usize) -> T + Sync,
-) -> Vec<T> {
     let layout = DomainLayout::new(local, count);
     let exchange = DomainExchange::new(layout).unwrap();
     let mut team = Team::start(&vec![Vec::new(); count]).unwrap();
     team.map(|member| {
-        let mut domain = Domain::new(&layout, member.index, columns, code).unwrap();
+        let mut domain = Domain::new(&layout, member.index, code).unwrap();
         job(&mut domain, &DomainExchangePoint::new(&exchange, member), &layout, member.index)
     })
     .unwrap()
@@ -38,8 +27,8 @@ fn set(domain: &mut Domain, place: &DomainExchangePoint<'_>) -> Solved {
 }
 
 /// Compares with the residual that the reference code of HPCG 3.1 printed after 50 iterations on each of `count` domains.
-fn residual_is(printed: f64, columns: ColumnIndices, local: [usize; 3], count: usize) {
-    let solved = each_with(columns, local, count, Code::widest(true), |domain, place, _, _| {
+fn residual_is(printed: f64, local: [usize; 3], count: usize) {
+    let solved = each(local, count, Code::widest(true), |domain, place, _, _| {
         let solved = set(domain, place);
         (solved, domain.distance())
     });
@@ -53,14 +42,13 @@ fn residual_is(printed: f64, columns: ColumnIndices, local: [usize; 3], count: u
 
 #[test]
 fn residuals_are_those_of_xhpcg() {
-    residual_is(1.26595e-16, ColumnIndices::PerSlot, [32; 3], 2);
-    residual_is(1.26595e-16, ColumnIndices::PerCoefficient, [32; 3], 2);
+    residual_is(1.26595e-16, [32; 3], 2);
 }
 
 /// Eight times as many points, so that emulated processors omit it.
 #[test]
 fn the_residual_of_a_larger_domain_is_that_of_xhpcg() {
-    residual_is(1.13589e-11, ColumnIndices::PerSlot, [64; 3], 1);
+    residual_is(1.13589e-11, [64; 3], 1);
 }
 
 #[test]
@@ -122,13 +110,8 @@ fn rows(matrix: &Matrix) -> Vec<(usize, Vec<(usize, f64)>)> {
             let mut row = vec![(at, matrix.diagonal[slice * 8 + lane])];
             for slot in 0..13 {
                 let of = (slice * 13 + slot) * 8 + lane;
-                let column = |columns: &[u32], beside: usize| match (matrix.columns, slot) {
-                    (ColumnIndices::PerCoefficient, _) => columns[of] as usize,
-                    (ColumnIndices::PerSlot, 12) => beside,
-                    (ColumnIndices::PerSlot, _) => columns[slice * 12 + slot] as usize + lane,
-                };
-                row.push((column(&matrix.below, at - 1), matrix.lower[of]));
-                row.push((column(&matrix.above, at + 1), matrix.upper[of]));
+                row.push((matrix.below[of] as usize, matrix.lower[of]));
+                row.push((matrix.above[of] as usize, matrix.upper[of]));
             }
             rows.push((at, row));
         }
@@ -150,12 +133,11 @@ fn plain_sweep<'a>(
 
 #[test]
 fn every_set_of_loops_does_what_is_defined_for_any_coefficients() {
-    let kinds = [ColumnIndices::PerSlot, ColumnIndices::PerCoefficient];
     let grids = [[16, 16, 16], [24, 16, 8], [2, 2, 2], [13, 6, 4]];
     for code in Code::available() {
-        for (columns, grid) in kinds.iter().flat_map(|kind| grids.map(|grid| (*kind, grid))) {
+        for grid in grids {
             let layout = DomainLayout { local: grid, domains: [1; 3] };
-            let mut matrix = Matrix::new(&layout, 0, columns).unwrap();
+            let mut matrix = Matrix::new(&layout, 0).unwrap();
             let mut state = 7;
             for side in [&mut matrix.lower, &mut matrix.upper] {
                 side.iter_mut().filter(|a| **a != 0.0).for_each(|a| *a *= random(&mut state));
@@ -174,10 +156,7 @@ fn every_set_of_loops_does_what_is_defined_for_any_coefficients() {
             let close = |got: &[f64], expected: &[f64], what: &str| {
                 for (at, _) in &rows {
                     let difference = (got[*at] - expected[*at]).abs();
-                    assert!(
-                        difference < 1e-13,
-                        "{code:?} {columns:?} {grid:?} {what}: {difference:e}"
-                    );
+                    assert!(difference < 1e-13, "{code:?} {grid:?} {what}: {difference:e}");
                 }
             };
             // SAFETY: three vectors of this shape; this processor supports the loops.
