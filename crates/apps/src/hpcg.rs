@@ -2,28 +2,19 @@
 //!
 //! The program is a variant of HPCG: only the reference code, tuned by the rules of HPCG, gives HPCG results. Every
 //! coefficient is stored and read. The variant saves memory traffic by reading only half of a matrix after a forward
-//! sweep, and by computing residuals only at points of the coarser grid; see `loops` and `domain`.
+//! sweep, and by computing residuals only at points of the coarser grid; see `nodegauge_solvers::hpcg`.
 
-mod domain;
-mod exchange;
-mod loops;
-mod matrix;
 pub mod output;
 mod prediction;
-pub mod problem;
 mod reader;
 mod reference;
-mod set;
 pub(crate) mod view;
 
 pub(crate) use reader::HpcgReader;
 
-use crate::code::{self, Code};
 use crate::config::{HpcgConfig, WorkersConfig};
 use crate::sweep::Swept;
 use crate::{GAUGE, TIMES_LLC, WorkerPool, WorkersOptions, left_out_in_time, paired};
-use domain::{Domain, Until};
-use exchange::DomainExchange;
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::series::Series;
 use nodegauge_gauge::{Foreseen, Planned, Site};
@@ -35,13 +26,15 @@ use nodegauge_measure::schedule::{Budget, Limits, Turn, policy};
 use nodegauge_measure::{
     Bytes, Failure, FlopsPerSec, Fraction, Notice, NoticeId, Observer, Outcome, Unit, stats,
 };
-use nodegauge_team::{Interrupt, TeamError, stopping};
+use nodegauge_solvers::code::{self, LoopCode};
+pub use nodegauge_solvers::hpcg::problem::GridPoints;
+use nodegauge_solvers::hpcg::problem::{
+    DomainLayout, ITERATIONS, LEAST, MULTIPLE, Operations, PARTS,
+};
+use nodegauge_solvers::hpcg::{DomainExchange, DomainPlan, Set, Tests, domain_bytes, moved_bytes};
 use prediction::PredictedSets;
-use problem::{DomainLayout, GridPoints, ITERATIONS, LEAST, MULTIPLE, Operations, PARTS};
 use reference::PlacedXhpcg;
 pub use reference::XhpcgOptions;
-use set::{DomainPlan, Set, SetRequest, Tests};
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Name of the test in records.
@@ -52,8 +45,6 @@ const PER_COEFFICIENT: &str = "coefficient";
 const PER_SLOT: &str = "slot";
 /// Number of native sets that run after the reference program.
 const BEHIND: usize = 3;
-/// Interval at which interrupts are checked during a set.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Maximum numbers of iterations in the convergence test of HPCG, without and with preconditioner.
 const ALLOWED: [usize; 2] = [12, 2];
 
@@ -164,7 +155,7 @@ impl Swept {
 
 /// Returns the size of the matrix and vectors of all domains, bytes.
 fn bytes(layout: &DomainLayout) -> u64 {
-    Domain::bytes(layout).saturating_mul(layout.count() as u64)
+    domain_bytes(layout).saturating_mul(layout.count() as u64)
 }
 
 impl Planned for HpcgPlan {
@@ -193,7 +184,7 @@ impl Planned for HpcgPlan {
         for (at, of_workers) in swept.iter().enumerate() {
             cells.push(HpcgCell::new(of_workers, at, options.grid)?);
         }
-        let mut run = HpcgRun { codes: [false, true].map(Code::widest), cells };
+        let mut run = HpcgRun { codes: [false, true].map(LoopCode::widest), cells };
         observer.phase(&format!("tests, then sets of {ITERATIONS} iterations"));
         let flops: Vec<f64> = run.cells.iter().map(HpcgCell::operations).collect();
         let latest = |samples: &[Vec<Sample>]| {
@@ -307,7 +298,7 @@ impl<'a> HpcgCell<'a> {
 /// Run of `apps hpcg` with all kinds of workers.
 struct HpcgRun<'a> {
     /// Loops without and with prefetching.
-    codes: [Code; 2],
+    codes: [LoopCode; 2],
     cells: Vec<HpcgCell<'a>>,
 }
 
@@ -326,9 +317,6 @@ impl<'a> HpcgRun<'a> {
         at: usize,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Vec<Sample>, Failure> {
-        let stop = AtomicBool::new(false);
-        let until =
-            Until { iterations: ITERATIONS, tolerance: 0.0, preconditioned: true, stop: &stop };
         let Self { codes, cells } = self;
         let cell = &mut cells[at];
         // Later sets use the loops that the first set chose.
@@ -336,24 +324,10 @@ impl<'a> HpcgRun<'a> {
             Some(set) => std::slice::from_ref(&codes[usize::from(set.ahead)]),
             None => &codes[..],
         };
-        let made_of = DomainPlan { layout: &cell.layout, exchange: &cell.exchange, codes };
-        let asked = SetRequest { tested: cell.tests.is_some(), until };
-        let mut ask = stopping(interrupted, &stop);
-        // SAFETY: the job computes, maps memory and synchronises only at the barrier of the team.
-        let made = unsafe {
-            pool.sample(
-                cell.workers,
-                Interrupt::when(&mut ask).every(LOOK_EVERY),
-                |member, laps| Set::of_member(member, laps, made_of, asked),
-            )
-        };
-        let (sample, timed) = match made {
-            Err(TeamError::Interrupted) => return Ok(Vec::new()),
-            made => made?,
-        };
-        let sets = timed.made.into_iter().collect::<Result<Vec<Set>, Failure>>();
-        let set = Set::together(sets?);
-        let Some(set) = set.filter(|set| set.iterations.is_some()) else { return Ok(Vec::new()) };
+        let plan = DomainPlan { layout: &cell.layout, exchange: &cell.exchange, codes };
+        let is_tested = cell.tests.is_some();
+        let made = plan.run_set(pool, cell.workers, is_tested, interrupted)?;
+        let Some((sample, set)) = made else { return Ok(Vec::new()) };
         cell.tests = cell.tests.or(set.tests);
         cell.sets.push(set);
         Ok(vec![sample])
@@ -438,7 +412,7 @@ impl HpcgEvidence<'_> {
         let (layout, sets) = (cell.layout, &cell.sets);
         let last = sets.last();
         let seconds: f64 = sets.iter().map(|set| set.seconds.iter().sum::<f64>()).sum();
-        let moved = Domain::moved(&layout) * layout.count() as u64;
+        let moved = moved_bytes(&layout) * layout.count() as u64;
         let per_second = moved as f64 * (ITERATIONS * sets.len()) as f64 / seconds;
         let setups: Vec<f64> = sets.iter().map(|set| set.setup_s.0).collect();
         let departures = cell.tests.and_then(|Tests { departures: [x, y], .. }| Some(vec![x?, y?]));

@@ -4,13 +4,13 @@
 //! domains are in the caches, so that an iteration on the domains of the run takes at least as long as the memory needs
 //! for the matrix.
 
-use super::problem::{GridPoints, LEAST, MULTIPLE};
 use super::{HpcgCell, HpcgRun, ITERATIONS, bytes};
 use crate::{TIMES_LLC, WorkerPool, memory_rates};
 use nodegauge_arena::MemoryRates;
 use nodegauge_gauge::Site;
 use nodegauge_measure::schedule::{Predictable, PredictedTime};
 use nodegauge_measure::{Bytes, Failure, clock};
+use nodegauge_solvers::hpcg::problem::{GridPoints, LEAST, MULTIPLE};
 use std::time::Duration;
 
 /// Number of times that an iteration reads the matrix: a product, and the two sweeps of the smoother on the finest grid.

@@ -2,13 +2,13 @@
 
 use super::TEST;
 use super::output::HpcgOutput;
-use super::problem::DomainLayout;
 use crate::GAUGE;
 use crate::config::HpcgConfig;
 use nodegauge_gauge::Site;
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::{Failure, Notice, NoticeId};
 use nodegauge_placement::{PlacementRequest, RankPlan, RankRequest, plan_ranks};
+use nodegauge_solvers::hpcg::problem::DomainLayout;
 use nodegauge_toolchain::mpi::{MpiProgram, RankPlaces};
 use nodegauge_toolchain::program::{self, Folder, ProgramJob};
 use nodegauge_toolchain::{CommandLine, ToolchainError};

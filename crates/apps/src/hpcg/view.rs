@@ -1,6 +1,5 @@
 //! View of `apps hpcg`: the rating with its parts, the tests, and the reference program for comparison.
 
-use super::problem::PARTS;
 use super::{PER_COEFFICIENT, PER_SLOT, TEST, variant};
 use crate::GAUGE;
 use crate::config::HpcgConfig;
@@ -12,6 +11,7 @@ use nodegauge_gauge::view::{Picture, Section, Step, Table, TableCell};
 use nodegauge_measure::quantity::{counted, significant};
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, BytesPerSec, Seconds, Unit};
+use nodegauge_solvers::hpcg::problem::PARTS;
 
 /// Returns the section with table and evidence; `None` if the record has no such figures.
 pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {

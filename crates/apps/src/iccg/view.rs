@@ -4,7 +4,6 @@
 use super::TEST;
 use super::config::IccgConfig;
 use crate::GAUGE;
-use crate::cg::PARTS;
 use crate::efficiency::{self, WorkersRate};
 use crate::sweep;
 use nodegauge_analysis::conclusion;
@@ -18,6 +17,7 @@ use nodegauge_gauge::view::{
 use nodegauge_measure::quantity::{counted, significant};
 use nodegauge_measure::record::{Measurement, Quoted, Record};
 use nodegauge_measure::{Bytes, Fraction, Seconds, Unit};
+use nodegauge_solvers::cg::PARTS;
 
 /// Figure and its configuration.
 type IccgFigure<'a> = (&'a Measurement, IccgConfig);

@@ -5,9 +5,8 @@
 
 use super::{Common, PlacementArgs, fraction};
 use clap::{Args as ClapArgs, Subcommand};
-use nodegauge_apps::hpcg::problem::GridPoints;
-use nodegauge_apps::iccg::Method;
-use nodegauge_apps::sparse::Storage;
+use nodegauge_apps::hpcg::GridPoints;
+use nodegauge_apps::iccg::{Method, Storage};
 use nodegauge_apps::sweep::WorkersAxis;
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;

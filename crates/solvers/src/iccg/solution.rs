@@ -1,10 +1,9 @@
 //! One complete solution, from the numbering of the nodes to the check, computed by threads or by ranks.
 
-use super::options::{IccgOptions, Method};
-use super::size;
+use super::method::Method;
 use crate::array::SharedArray;
-use crate::cg::{Codes, End, PARTS, Solver, State, Times, Tolerance, Work};
-use crate::code::Code;
+use crate::cg::{Codes, End, IterationWork, PARTS, Solver, State, Times, Tolerance};
+use crate::code::LoopCode;
 use crate::context::{ThreadContext, Threads};
 use crate::elasticity::{Mesh, Stretch, Subdomain};
 use crate::halo::{Alone, Halo, MpiRanks, Ranks, SharedHalo};
@@ -13,12 +12,11 @@ use crate::precondition::Preconditioner;
 use crate::setup_clock::SetupClock;
 use crate::sparse::Storage;
 use crate::system::{Assembled, Matrix, System, check_end_request};
-use crate::{WorkerPool, Workers};
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::{Failure, Observer, Seconds};
 use nodegauge_os::{is_end_requested, monotonic_nanos};
 use nodegauge_team::mpi::{self, World};
-use nodegauge_team::{Interrupt, Laps, Member, TeamError, Timed};
+use nodegauge_team::{Interrupt, Laps, Member, TeamError, Timed, WorkerPool, Workers};
 use serde::{Deserialize, Serialize};
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,7 +32,8 @@ const WORTH: f64 = 100.0;
 
 /// Storage format of the matrix, and prefetching of the loops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Loops {
+pub struct SolutionLoops {
+    /// Storage format of the matrix.
     pub storage: Storage,
     /// True if the loops of products prefetch.
     pub ahead: bool,
@@ -42,37 +41,37 @@ pub(super) struct Loops {
     pub preconditioner_ahead: bool,
 }
 
-impl Loops {
+impl SolutionLoops {
     /// Returns the variants of the loops for this processor.
     pub fn codes(self) -> Codes {
         Codes {
-            products: Code::widest(self.ahead),
-            preconditioner: Code::widest(self.preconditioner_ahead),
+            products: LoopCode::widest(self.ahead),
+            preconditioner: LoopCode::widest(self.preconditioner_ahead),
         }
     }
 }
 
 /// Description of a solution to compute: problem, size and method.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Job {
+pub struct SolutionJob {
+    /// Mesh of the problem.
     pub mesh: Mesh,
-    pub options: IccgOptions,
+    /// Storage format of the matrix; with `None`, the faster format is used.
+    pub storage: Option<Storage>,
+    /// Criteria for the end of the solution.
+    pub tolerance: Tolerance,
     /// Storage format and loops; with `None`, the fastest are chosen by measurement.
-    pub loops: Option<Loops>,
-    /// Preconditioner, which may differ from the preconditioner in the options.
+    pub loops: Option<SolutionLoops>,
+    /// Preconditioner and order of elimination.
     pub method: Method,
-}
-
-impl Job {
-    fn tolerance(&self) -> Tolerance {
-        Tolerance { residual: self.options.tolerance, iterations: self.options.iterations }
-    }
 }
 
 /// Result of a solution; numbers that are not finite are `None`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Solution {
+pub struct Solution {
+    /// Number of iterations.
     pub iterations: usize,
+    /// Reason why the solution ended.
     pub end: End,
     /// Relative residual `|b - A x| / |b|`, recomputed after the solution.
     pub residual: Option<f64>,
@@ -82,17 +81,20 @@ pub(super) struct Solution {
     pub setup_s: Seconds,
     /// Time in seconds in which the kernel provided memory during the setup.
     pub memory_s: Seconds,
-    pub loops: Loops,
+    /// Storage format and loops that were used.
+    pub loops: SolutionLoops,
     /// Time in seconds of a product in BCSR and in sliced ELL, if the format was chosen by measurement.
     pub product_s: [Option<Seconds>; 2],
+    /// Number of colours of the order of elimination.
     pub colours: usize,
+    /// Shift of the diagonal with which the factorisation succeeded.
     pub shift: f64,
     /// Bytes and operations of an iteration.
-    pub work: Work,
+    pub work: IterationWork,
 }
 
 /// Returns the parts of an iteration that move any data.
-pub(super) fn parts(work: &Work) -> impl Iterator<Item = usize> {
+pub fn parts(work: &IterationWork) -> impl Iterator<Item = usize> {
     (0..PARTS.len()).filter(|part| work.bytes[*part] > 0)
 }
 
@@ -101,11 +103,11 @@ pub(super) fn parts(work: &Work) -> impl Iterator<Item = usize> {
 ///
 /// # Errors
 /// Fails if memory cannot be mapped or a worker fails.
-pub(super) fn solve(
+pub fn solve(
     pool: &mut WorkerPool<'_>,
     at: usize,
     workers: &Workers,
-    job: &Job,
+    job: &SolutionJob,
     observer: &mut dyn Observer,
 ) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
     match workers {
@@ -118,7 +120,7 @@ pub(super) fn solve(
 fn by_threads(
     pool: &mut WorkerPool<'_>,
     at: usize,
-    job: &Job,
+    job: &SolutionJob,
     observer: &mut dyn Observer,
 ) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
     let Some(team) = pool.team(at) else { unreachable!("workers that are threads have a team") };
@@ -135,14 +137,14 @@ fn by_threads(
         let (sample, timed) = unsafe {
             pool.sample(at, Interrupt::never(), |member, laps| {
                 let context = ThreadContext::of_thread(member);
-                solver.advance(&context, laps, state, count, job.tolerance())
+                solver.advance(&context, laps, state, count, job.tolerance)
             })
         }?;
         let (reached, times) = &timed.made[0];
         state = *reached;
         samples.extend(samples_of(&sample, times, &solver.work()));
         count = until_next_look(sample.seconds.last().copied().unwrap_or(1.0));
-        let share = state.residual.ln() / job.options.tolerance.ln();
+        let share = state.residual.ln() / job.tolerance.residual.ln();
         let text = format!("iteration {}, residual {:.1e}", state.iterations, state.residual);
         observer.progress(share.clamp(0.0, 1.0), &text);
     }
@@ -157,10 +159,10 @@ fn by_ranks(
     pool: &mut WorkerPool<'_>,
     at: usize,
     ranks: usize,
-    job: &Job,
+    job: &SolutionJob,
     observer: &mut dyn Observer,
 ) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
-    let grid = size::grid(job.mesh, ranks)?;
+    let grid = rank_grid(job.mesh, ranks)?;
     let shared = SharedHalo::map(job.mesh, ranks)?;
     // SAFETY: the job computes, allocates, makes system calls, and synchronises only at the barrier of the ranks.
     let solved = unsafe {
@@ -182,7 +184,7 @@ fn by_ranks(
 /// Solves with the ranks of an MPI launcher; the ranks have already received the job.
 fn by_mpi(
     world: &World,
-    job: &Job,
+    job: &SolutionJob,
     observer: &mut dyn Observer,
 ) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
     let timed = mpi_rank(world, job, &mut || observer.interrupted())?;
@@ -192,17 +194,26 @@ fn by_mpi(
 }
 
 /// Result of a rank: the solution and the times of the iterations, or `None` if the solution was interrupted.
-pub(super) type OfRank = Result<Option<(Solution, Vec<Times>)>, Failure>;
+type OfRank = Result<Option<(Solution, Vec<Times>)>, Failure>;
 
 /// Runs the part of one rank under an MPI launcher. Rank 0 gets the results of all ranks.
-pub(super) fn mpi_rank(
+fn mpi_rank(
     world: &World,
-    job: &Job,
+    job: &SolutionJob,
     interrupted: &mut dyn FnMut() -> bool,
 ) -> Result<Option<Timed<OfRank>>, Failure> {
-    let grid = size::grid(job.mesh, world.count)?;
+    let grid = rank_grid(job.mesh, world.count)?;
     let ranks = MpiRanks::new(world, job.mesh, grid)?;
     mpi::timed(world, |member, laps| part_of_rank(member, laps, job, &ranks, grid, interrupted))
+}
+
+/// Runs the part of one rank that rank 0 of an MPI launcher has requested.
+///
+/// # Errors
+/// Fails if memory cannot be mapped or a rank fails.
+pub fn follow(world: &World, job: &SolutionJob) -> Result<(), Failure> {
+    mpi_rank(world, job, &mut || false)?;
+    Ok(())
 }
 
 /// Combines the results of all ranks into one solution.
@@ -224,7 +235,7 @@ fn joined(
 fn part_of_rank(
     member: &Member<'_>,
     laps: &mut Laps<'_>,
-    job: &Job,
+    job: &SolutionJob,
     ranks: &impl Ranks,
     grid: [usize; 3],
     interrupted: &mut dyn FnMut() -> bool,
@@ -239,7 +250,7 @@ fn as_rank(
     context: &mut ThreadContext<'_>,
     laps: &mut Laps<'_>,
     subdomain: Subdomain,
-    job: &Job,
+    job: &SolutionJob,
     ranks: &impl Ranks,
     interrupted: &mut dyn FnMut() -> bool,
 ) -> Result<Option<(Solution, Vec<Times>)>, Failure> {
@@ -263,8 +274,7 @@ fn as_rank(
     let (mut state, mut times, mut count) = (solver.start(), Vec::new(), 1);
     while state.end.is_none() {
         // SAFETY: the rank has one thread, and all ranks make the same calls.
-        let (reached, more) =
-            unsafe { solver.advance(context, laps, state, count, job.tolerance()) };
+        let (reached, more) = unsafe { solver.advance(context, laps, state, count, job.tolerance) };
         state = reached;
         let last = more.last().map_or(1.0, |iteration| iteration[0]);
         times.extend(more);
@@ -295,7 +305,7 @@ fn together(solutions: &[Solution]) -> Solution {
         // If the value of any rank is not finite, the combined value is unknown.
         all.reduce(|greatest, next| Some(greatest?.max(next?))).flatten()
     };
-    let mut work = Work::default();
+    let mut work = IterationWork::default();
     for each in solutions {
         for part in 0..PARTS.len() {
             work.bytes[part] += each.work.bytes[part];
@@ -314,7 +324,7 @@ fn together(solutions: &[Solution]) -> Solution {
 }
 
 /// Returns one sample per iteration. All samples contain the core-to-core round trips of the complete solution.
-fn samples_of(all: &Sample, times: &[Times], work: &Work) -> Vec<Sample> {
+fn samples_of(all: &Sample, times: &[Times], work: &IterationWork) -> Vec<Sample> {
     let parts: Vec<usize> = parts(work).collect();
     let of = |(number, iteration): (usize, &Times)| {
         // The times before and after the iteration are used to detect interference.
@@ -356,7 +366,7 @@ struct Unstored {
     /// Matrix in every candidate storage format, with the time for creating the format in addition to `setup`.
     matrices: Vec<(Matrix, SetupSeconds)>,
     /// Storage format and loops of an earlier solution.
-    chosen: Option<Loops>,
+    chosen: Option<SolutionLoops>,
     setup: SetupSeconds,
     /// Vectors for measuring products; `None` if nothing must be chosen.
     vectors: Option<[SharedArray<f64>; 2]>,
@@ -367,7 +377,7 @@ struct Prepared {
     system: System,
     preconditioner: Preconditioner,
     matrix: Matrix,
-    loops: Loops,
+    loops: SolutionLoops,
     setup: SetupSeconds,
     product_s: [Option<f64>; 2],
 }
@@ -406,13 +416,13 @@ impl Unstored {
     fn assemble<H>(
         threads: &mut impl Threads,
         subdomain: Subdomain,
-        job: &Job,
+        job: &SolutionJob,
         halo: impl FnOnce(&Subdomain, &Numbering) -> H,
     ) -> Result<(Self, H), Failure> {
         let mut clock = SetupClock::start();
         let rows = Numbering::new(&subdomain, job.method.order(), threads.count());
         let halo = halo(&subdomain, &rows);
-        let wanted = job.loops.map(|chosen| chosen.storage).or(job.options.storage);
+        let wanted = job.loops.map(|chosen| chosen.storage).or(job.storage);
         let is_sliced = wanted == Some(Storage::Sell);
         let Assembled { system, blocks, sliced } =
             System::assemble(threads, subdomain, rows, &Stretch, is_sliced, &mut clock)?;
@@ -473,7 +483,7 @@ impl Unstored {
         halo: &dyn Halo,
         vectors: &[SharedArray<f64>; 2],
         product_s: &mut [Option<f64>; 2],
-    ) -> Result<Loops, Failure> {
+    ) -> Result<SolutionLoops, Failure> {
         let ways: Vec<(&Matrix, bool, f64)> = self
             .matrices
             .iter()
@@ -511,7 +521,7 @@ impl Unstored {
             unreachable!("there is at least one storage format")
         };
         let [plain_s, ahead_s] = times.preconditioners;
-        Ok(Loops { storage, ahead, preconditioner_ahead: ahead_s < plain_s })
+        Ok(SolutionLoops { storage, ahead, preconditioner_ahead: ahead_s < plain_s })
     }
 }
 
@@ -560,7 +570,7 @@ unsafe fn preconditioners(
             return best;
         }
         for (ahead, least) in [false, true].into_iter().zip(&mut best) {
-            let code = Code::widest(ahead);
+            let code = LoopCode::widest(ahead);
             context.barrier_of_all();
             let begun = monotonic_nanos();
             // SAFETY: both vectors have the rows of the rank, and every thread writes its own rows.
@@ -597,7 +607,7 @@ unsafe fn products(
             break;
         }
         for ((matrix, ahead, _), least) in ways.iter().zip(&mut best) {
-            let code = Code::widest(*ahead);
+            let code = LoopCode::widest(*ahead);
             context.barrier_of_all();
             let begun = monotonic_nanos();
             // SAFETY: x has all columns and y the rows; each thread writes its own rows.
@@ -610,4 +620,45 @@ unsafe fn products(
     let mean = |seconds| halo.sum(context, seconds) / ranks;
     let costs = best.into_iter().zip(ways);
     costs.map(|(fastest, (.., more_s))| [fastest, fastest + more_s / WORTH].map(mean)).collect()
+}
+
+/// Returns the number of ranks along x, y and z. Every rank must have nodes; of the possible grids, the grid with the
+/// smallest surface is returned.
+///
+/// # Errors
+/// Fails if there is no such grid.
+pub fn rank_grid(mesh: Mesh, ranks: usize) -> Result<[usize; 3], Failure> {
+    let nodes = mesh.nodes();
+    let divisors = |n: usize| (1..=n).filter(move |d| n.is_multiple_of(*d));
+    let grids = divisors(ranks)
+        .flat_map(|x| divisors(ranks / x).map(move |y| [x, y, ranks / x / y]))
+        .filter(|grid| grid.iter().zip(nodes).all(|(parts, nodes)| *parts <= nodes));
+    let surface = |grid: &[usize; 3]| -> usize {
+        (0..3).map(|axis| (grid[axis] - 1) * nodes[(axis + 1) % 3] * nodes[(axis + 2) % 3]).sum()
+    };
+    // If grids have equal surfaces, the last grid is used, which divides z, so that the nodes of a rank are contiguous.
+    grids
+        .reduce(|best, next| if surface(&next) <= surface(&best) { next } else { best })
+        .ok_or_else(|| {
+            let shown = nodes.map(|n| n.to_string()).join(" x ");
+            Failure::beyond(format!("{ranks} ranks cannot divide a mesh of {shown} nodes"))
+                .hint("use fewer ranks or more --elements")
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_divide_a_mesh_with_the_smallest_surface() {
+        let mesh = Mesh { elements: [9, 9, 39] };
+        assert_eq!(rank_grid(mesh, 4).unwrap(), [1, 1, 4]);
+        assert_eq!(rank_grid(Mesh { elements: [9; 3] }, 8).unwrap(), [2, 2, 2]);
+        let error = rank_grid(mesh, 41).unwrap_err().to_string();
+        assert!(
+            error.starts_with("41 ranks cannot divide a mesh of 10 x 10 x 40 nodes"),
+            "{error}"
+        );
+    }
 }

@@ -7,7 +7,7 @@ use super::loops;
 use super::matrix::{Matrix, VectorShape};
 use super::problem::{DomainLayout, LEVELS, PARTS};
 use crate::array::Array;
-use crate::code::Code;
+use crate::code::LoopCode;
 use nodegauge_measure::Failure;
 use nodegauge_os::monotonic_nanos;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,7 +41,7 @@ const TURNS: usize = 3;
 /// Domain of one thread, in memory that the thread has touched first.
 #[derive(Debug)]
 pub(crate) struct Domain {
-    code: Code,
+    code: LoopCode,
     levels: Vec<Level>,
     b: Array<f64>,
     x: Array<f64>,
@@ -79,7 +79,7 @@ impl Domain {
     ///
     /// # Errors
     /// Fails if memory cannot be mapped.
-    pub fn new(layout: &DomainLayout, number: usize, code: Code) -> Result<Self, Failure> {
+    pub fn new(layout: &DomainLayout, number: usize, code: LoopCode) -> Result<Self, Failure> {
         let touched = |shape: &VectorShape| -> Result<Array<f64>, Failure> {
             let mut array = Array::map(shape.length())?;
             array.fill(0.0);
@@ -101,7 +101,7 @@ impl Domain {
 
     /// Chooses the variant of `all` that is fastest in sweeps of the domains; the variants are measured alternately.
     /// All domains choose the same variant, because the times are added over all domains.
-    pub fn choose(&mut self, place: &DomainExchangePoint<'_>, all: &[Code]) {
+    pub fn choose(&mut self, place: &DomainExchangePoint<'_>, all: &[LoopCode]) {
         let mut best = vec![f64::INFINITY; all.len()];
         let Level { matrix, r, x, t } = &mut self.levels[0];
         for _ in 0..TURNS {

@@ -1,7 +1,7 @@
 //! Tests that compare complete solutions with independently known results.
 
 use crate::cg::{Codes, End, Solver, State, Tolerance};
-use crate::code::Code;
+use crate::code::LoopCode;
 use crate::context::ThreadContext;
 use crate::elasticity::{Material, Mesh, Problem, Stretch, Subdomain};
 use crate::halo::{Alone, Halo, Ranks, SharedHalo};
@@ -17,7 +17,7 @@ const TIGHT: Tolerance = Tolerance { residual: 1e-11, iterations: 5000 };
 
 /// Returns loops for the widest instruction set.
 fn codes(ahead: bool) -> Codes {
-    Codes { products: Code::widest(ahead), preconditioner: Code::widest(ahead) }
+    Codes { products: LoopCode::widest(ahead), preconditioner: LoopCode::widest(ahead) }
 }
 
 /// Displacements as products of sines and cosines, prescribed on the whole surface, and the force that causes them.
@@ -252,7 +252,7 @@ fn slices_made_during_the_assembly_are_those_of_the_blocks() {
         let product = |matrix: &Matrix| {
             let mut y = vec![0.0; x.len()];
             for thread in 0..THREADS {
-                let code = Code::widest(false);
+                let code = LoopCode::widest(false);
                 // SAFETY: both vectors have all rows of the numbering.
                 unsafe { matrix.multiply(&rows, thread, code, x.as_ptr(), y.as_mut_ptr()) };
             }

@@ -7,7 +7,9 @@ use nodegauge_kernels::{
 };
 use nodegauge_kernels::{available_isas, find};
 use nodegauge_measure::Failure;
-use nodegauge_team::{Laps, Member};
+use nodegauge_measure::samples::Sample;
+use nodegauge_team::mpi::{self, World};
+use nodegauge_team::{Interrupt, Laps, Member, WorkerPool};
 use std::ptr::NonNull;
 
 /// Candidate loops for both kernels: kind of store, vectors per iteration, pages processed side by side.
@@ -20,7 +22,7 @@ const TRIED: [(Stores, u8, u8); 5] = [
 ];
 
 /// Returns the candidate loops of the kernels read and Triad, with the widest vectors of this processor.
-pub(crate) fn loops() -> Vec<Variant> {
+pub fn loops() -> Vec<Variant> {
     let isas = available_isas();
     let shape = |(stores, unroll, pages)| {
         let side_by_side = SideBySide::new(pages)?;
@@ -41,8 +43,36 @@ pub(crate) fn loops() -> Vec<Variant> {
 }
 
 /// Returns the bytes that a loop counts per element of its arrays.
-pub(crate) fn bytes_of(variant: &Variant) -> usize {
+pub fn bytes_of(variant: &Variant) -> usize {
     if variant.kernel() == Kernel::Read { 8 } else { 24 }
+}
+
+/// Measures the time of one pass of every loop with the workers number `at` of the pool, each with arrays of `elements`
+/// numbers.
+///
+/// # Errors
+/// Fails if memory cannot be mapped or a worker fails.
+pub fn sample(
+    pool: &mut WorkerPool<'_>,
+    at: usize,
+    loops: &[Variant],
+    elements: usize,
+) -> Result<Sample, Failure> {
+    // SAFETY: the job computes, maps memory and synchronises only at the barrier of the team.
+    let (sample, timed) = unsafe {
+        pool.sample(at, Interrupt::never(), |member, laps| pass(member, laps, loops, elements))
+    }?;
+    timed.made.into_iter().collect::<Result<(), Failure>>()?;
+    Ok(sample)
+}
+
+/// Runs the part of one rank in a sample that rank 0 of an MPI launcher has requested.
+///
+/// # Errors
+/// Fails if a rank fails.
+pub fn follow(world: &World, loops: &[Variant], elements: usize) -> Result<(), Failure> {
+    mpi::timed(world, |member, laps| pass(member, laps, loops, elements))?;
+    Ok(())
 }
 
 /// Measures the time of one pass of every loop in `loops` over arrays of `elements` numbers. This member maps the
@@ -51,7 +81,7 @@ pub(crate) fn bytes_of(variant: &Variant) -> usize {
 /// # Errors
 /// Fails if memory cannot be mapped; the passes are counted nevertheless, because all members must count the same
 /// number of passes.
-pub(crate) fn pass(
+fn pass(
     member: &Member<'_>,
     laps: &mut Laps<'_>,
     loops: &[Variant],

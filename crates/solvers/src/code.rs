@@ -7,14 +7,14 @@ use nodegauge_kernels::{Isa, Prefetch};
 
 /// Variant of a loop: instruction set, and use of prefetching.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Code {
+pub struct LoopCode {
     /// Instruction set of the loop; this processor supports it.
     isa: Isa,
     /// True if the loop prefetches cache lines at the distance [`AHEAD`].
     pub ahead: bool,
 }
 
-impl Code {
+impl LoopCode {
     /// Returns the variant for the widest instruction set of this processor.
     pub fn widest(ahead: bool) -> Self {
         Self { isa: Isa::detected(), ahead }
@@ -38,7 +38,7 @@ impl Code {
 const AHEAD: u32 = 4096;
 
 /// Returns the prefetch setting of a loop in the type that `stream` uses.
-pub(crate) fn prefetch(ahead: bool) -> Prefetch {
+pub fn prefetch(ahead: bool) -> Prefetch {
     if ahead { Prefetch::Near(AHEAD) } else { Prefetch::Off }
 }
 
@@ -51,13 +51,13 @@ pub(crate) fn ask<const ASK: bool, const BACKWARD: bool>(at: *const f64) {
     }
 }
 
-/// Creates a function that runs the variant of a [`Code`], from a loop that is generic over instruction set and
+/// Creates a function that runs the variant of a [`LoopCode`], from a loop that is generic over instruction set and
 /// prefetching.
 macro_rules! compiled {
     ($(#[$meta:meta])* $name:ident = $body:ident ($($arg:ident: $type:ty),*) $(-> $made:ty)?) => {
         $(#[$meta])*
         #[inline]
-        pub(crate) unsafe fn $name(code: $crate::code::Code, $($arg: $type),*) $(-> $made)? {
+        pub(crate) unsafe fn $name(code: $crate::code::LoopCode, $($arg: $type),*) $(-> $made)? {
             nodegauge_kernels::dispatched! {
                 unsafe fn by_isa<const ASK: bool>($($arg: $type),*) $(-> $made)? = $body;
             }

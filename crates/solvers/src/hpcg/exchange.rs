@@ -33,7 +33,7 @@ fn side(shape: &VectorShape, steps: [isize; 3], others: bool) -> [Range<isize>; 
 
 /// Memory that the domains share.
 #[derive(Debug)]
-pub(crate) struct DomainExchange {
+pub struct DomainExchange {
     layout: DomainLayout,
     sums: SharedSums,
     memory: Mapping,

@@ -2,7 +2,7 @@
 
 use super::kernel::{self, Rows};
 use crate::array::{Array, SharedArray};
-use crate::code::Code;
+use crate::code::LoopCode;
 use crate::context::Threads;
 use crate::order::Numbering;
 use crate::setup_clock::SetupClock;
@@ -162,7 +162,7 @@ impl Blocks {
     /// # Safety
     /// The processor must support the instruction set of `code`. `x` must have every column of the rows. No thread may
     /// write `x`, and no other thread may use these rows of `y`.
-    pub unsafe fn multiply(&self, code: Code, rows: &Range<usize>, x: *const f64, y: *mut f64) {
+    pub unsafe fn multiply(&self, code: LoopCode, rows: &Range<usize>, x: *const f64, y: *mut f64) {
         // SAFETY: the rows were checked; the caller guarantees the rest.
         unsafe { kernel::product(code, &self.rows(rows), x, y) }
     }
@@ -177,7 +177,7 @@ impl Blocks {
 ///
 /// # Panics
 /// Panics if the numbers of blocks differ.
-pub(crate) fn stream_blocks(code: Code, to: &mut [[f64; BLOCK]], from: &[[f64; BLOCK]]) {
+pub(crate) fn stream_blocks(code: LoopCode, to: &mut [[f64; BLOCK]], from: &[[f64; BLOCK]]) {
     assert_eq!(to.len(), from.len());
     let numbers = BLOCK * to.len();
     // SAFETY: both slices have the numbers, and the processor has the instruction set.

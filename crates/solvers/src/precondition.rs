@@ -10,7 +10,7 @@ mod factorisation;
 mod pattern;
 
 use crate::array::{Array, SharedArray};
-use crate::code::Code;
+use crate::code::LoopCode;
 use crate::context::{ThreadContext, Threads};
 use crate::elasticity::element::invert;
 use crate::order::Numbering;
@@ -102,7 +102,7 @@ impl Preconditioner {
     pub unsafe fn apply(
         &self,
         context: &ThreadContext<'_>,
-        code: Code,
+        code: LoopCode,
         rows: &Numbering,
         r: *const f64,
         z: *mut f64,

@@ -2,7 +2,12 @@
 
 use nodegauge_kernels::isa::InstructionSet;
 use nodegauge_kernels::{Isa, dispatched};
+use nodegauge_measure::Failure;
+use nodegauge_measure::samples::Sample;
+use nodegauge_team::mpi::{self, World};
+use nodegauge_team::{Interrupt, Member, TeamError, WorkerPool, stopping};
 use std::array::from_fn;
+use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Operations per point: two multiplications, two additions, one division.
@@ -57,6 +62,61 @@ impl Rule {
         // The first worker adds half of f(0) = 4 and half of f(1) = 2.
         let ends = if index == 0 { 3.0 } else { 0.0 };
         (inner + ends) * h
+    }
+
+    /// Computes `sums` consecutive sums with the workers number `at` of the pool; a sum ends when all workers have
+    /// synchronised. Returns the time of a sum, and the last sum; `None` if interrupted.
+    ///
+    /// # Errors
+    /// Fails if a worker fails.
+    pub fn sample(
+        self,
+        pool: &mut WorkerPool<'_>,
+        at: usize,
+        points: u64,
+        sums: u64,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Option<(Sample, f64)>, Failure> {
+        let stop = AtomicBool::new(false);
+        let mut ask = stopping(interrupted, &stop);
+        // SAFETY: the job computes and synchronises only at the barrier of the workers.
+        let made = unsafe {
+            pool.sample(at, Interrupt::when(&mut ask), |member, laps| {
+                laps.time(|| self.repeated_share(member, points, sums, &stop))
+            })
+        };
+        let (mut sample, timed) = match made {
+            Err(TeamError::Interrupted) => return Ok(None),
+            made => made?,
+        };
+        if stop.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        sample.seconds.iter_mut().for_each(|seconds| *seconds /= sums as f64);
+        let sum = timed.made.into_iter().map(f64::from_bits).sum();
+        Ok(Some((sample, sum)))
+    }
+
+    /// Runs the part of one rank in a sample that rank 0 of an MPI launcher has requested.
+    ///
+    /// # Errors
+    /// Fails if a rank fails.
+    pub fn follow(self, world: &World, points: u64, sums: u64) -> Result<(), Failure> {
+        let stop = AtomicBool::new(false);
+        mpi::timed(world, |member, laps| {
+            laps.time(|| self.repeated_share(member, points, sums, &stop))
+        })?;
+        Ok(())
+    }
+
+    /// Computes the share of a worker in `sums` consecutive sums. Returns the bits of the number, because JSON has no NaN.
+    fn repeated_share(self, member: &Member<'_>, points: u64, sums: u64, stop: &AtomicBool) -> u64 {
+        let mut share = 0.0;
+        for _ in 0..sums {
+            share = self.share_unless(stop, black_box(points), member.index, member.count);
+            member.barrier();
+        }
+        f64::to_bits(share)
     }
 }
 

@@ -4,7 +4,7 @@
 use super::blocks::{BLOCK, BlockRow};
 use super::kernel::{self, LANES, Slices};
 use crate::array::{Array, SharedArray};
-use crate::code::{Code, compiled};
+use crate::code::{LoopCode, compiled};
 use nodegauge_kernels::isa::InstructionSet;
 use nodegauge_kernels::{LINE_NUMBERS, stream_line};
 use nodegauge_measure::Failure;
@@ -79,7 +79,7 @@ impl EmptySlices {
     ///
     /// # Safety
     /// No other code uses the slice during the call.
-    pub unsafe fn fill(&self, code: Code, slice: usize, rows: &[BlockRow<'_>; LANES]) {
+    pub unsafe fn fill(&self, code: LoopCode, slice: usize, rows: &[BlockRow<'_>; LANES]) {
         // SAFETY: the caller meets the requirements of this function; the processor has the instruction set.
         unsafe { fill(code, self, slice, rows) };
     }
@@ -130,7 +130,7 @@ impl Sliced {
     ///
     /// # Safety
     /// The requirements are those of [`super::blocks::Blocks::multiply`].
-    pub unsafe fn multiply(&self, code: Code, x: *const f64, y: *mut f64) {
+    pub unsafe fn multiply(&self, code: LoopCode, x: *const f64, y: *mut f64) {
         let slices = Slices {
             count: self.starts.len() - 1,
             first: self.rows.start,

@@ -7,7 +7,7 @@ use nodegauge_team::Team;
 fn each<T: Send>(
     local: GridPoints,
     count: usize,
-    code: Code,
+    code: LoopCode,
     job: impl Fn(&mut Domain, &DomainExchangePoint<'_>, &DomainLayout, usize) -> T + Sync,
 ) -> Vec<T> {
     let layout = DomainLayout::new(local, count);
@@ -28,7 +28,7 @@ fn set(domain: &mut Domain, place: &DomainExchangePoint<'_>) -> Solved {
 
 /// Compares with the residual that the reference code of HPCG 3.1 printed after 50 iterations on each of `count` domains.
 fn residual_is(printed: f64, local: [usize; 3], count: usize) {
-    let solved = each(local, count, Code::widest(true), |domain, place, _, _| {
+    let solved = each(local, count, LoopCode::widest(true), |domain, place, _, _| {
         let solved = set(domain, place);
         (solved, domain.distance())
     });
@@ -54,7 +54,7 @@ fn the_residual_of_a_larger_domain_is_that_of_xhpcg() {
 #[test]
 fn the_same_domains_give_the_same_bits() {
     let run =
-        || each([16, 24, 32], 2, Code::widest(true), |domain, place, _, _| set(domain, place));
+        || each([16, 24, 32], 2, LoopCode::widest(true), |domain, place, _, _| set(domain, place));
     let residuals = |all: Vec<Solved>| all.iter().map(|s| s.residual.to_bits()).collect::<Vec<_>>();
     let first = residuals(run());
     assert_eq!(first, residuals(run()));
@@ -65,7 +65,7 @@ fn the_same_domains_give_the_same_bits() {
 #[test]
 fn tests_of_hpcg_are_passed_and_leave_no_trace() {
     for (count, expected) in [(1, [11, 1]), (2, [11, 2])] {
-        each([32; 3], count, Code::widest(true), |domain, place, layout, number| {
+        each([32; 3], count, LoopCode::widest(true), |domain, place, layout, number| {
             let before = set(domain, place).residual;
             assert_eq!(
                 domain.spectral_test(place, layout, number, &AtomicBool::new(false)),
@@ -80,7 +80,7 @@ fn tests_of_hpcg_are_passed_and_leave_no_trace() {
 
 #[test]
 fn a_matrix_that_is_not_symmetric_is_seen() {
-    let departures = each([16; 3], 1, Code::widest(true), |domain, place, _, number| {
+    let departures = each([16; 3], 1, LoopCode::widest(true), |domain, place, _, number| {
         let slices = domain.levels[0].matrix.shape.all_slices();
         // This is the coefficient of the neighbour before the second point of a line.
         domain.levels[0].matrix.lower[(slices / 2 * 13 + 12) * 8 + 1] = -1.5;
@@ -91,7 +91,7 @@ fn a_matrix_that_is_not_symmetric_is_seen() {
 
 #[test]
 fn an_end_is_seen_by_all() {
-    let ended = each([16; 3], 3, Code::widest(true), |domain, place, _, number| {
+    let ended = each([16; 3], 3, LoopCode::widest(true), |domain, place, _, number| {
         let stop = AtomicBool::new(number == 0);
         let until = Until { iterations: 50, tolerance: 0.0, preconditioned: true, stop: &stop };
         domain.solve(place, until)
@@ -134,7 +134,7 @@ fn plain_sweep<'a>(
 #[test]
 fn every_set_of_loops_does_what_is_defined_for_any_coefficients() {
     let grids = [[16, 16, 16], [24, 16, 8], [2, 2, 2], [13, 6, 4]];
-    for code in Code::available() {
+    for code in LoopCode::available() {
         for grid in grids {
             let layout = DomainLayout { local: grid, domains: [1; 3] };
             let mut matrix = Matrix::new(&layout, 0).unwrap();

@@ -2,16 +2,22 @@
 
 use super::domain::{Domain, Until};
 use super::exchange::{DomainExchange, DomainExchangePoint};
-use super::problem::{DomainLayout, PARTS};
-use crate::code::Code;
+use super::problem::{DomainLayout, ITERATIONS, PARTS};
+use crate::code::LoopCode;
+use nodegauge_measure::samples::Sample;
 use nodegauge_measure::{Failure, Seconds};
 use nodegauge_os::monotonic_nanos;
-use nodegauge_team::{Laps, Member};
+use nodegauge_team::{Interrupt, Laps, Member, TeamError, WorkerPool, stopping};
 use serde::{Deserialize, Serialize};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Interval at which interrupts are checked during a set.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Results of HPCG's tests; a value that is not finite is `None`.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(super) struct Tests {
+pub struct Tests {
     /// Scaled asymmetry of the product and of the multigrid cycle; HPCG allows at most 1.
     pub departures: [Option<f64>; 2],
     /// Number of iterations with a large diagonal, without and with the preconditioner.
@@ -20,11 +26,12 @@ pub(super) struct Tests {
 
 /// Result of a set in one domain or in all domains.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(super) struct Set {
+pub struct Set {
     /// Time until all domains were created, seconds.
     pub setup_s: Seconds,
     /// True if the loops prefetched coefficients.
     pub ahead: bool,
+    /// Results of HPCG's tests, if they were run.
     pub tests: Option<Tests>,
     /// Number of iterations; `None` if the set was stopped early.
     pub iterations: Option<usize>,
@@ -44,21 +51,55 @@ pub struct DomainPlan<'a> {
     /// Exchange of halos between the domains.
     pub exchange: &'a DomainExchange,
     /// Candidate loops; the first candidate is used until the fastest is chosen.
-    pub codes: &'a [Code],
+    pub codes: &'a [LoopCode],
 }
 
 /// Request for one set.
 #[derive(Clone, Copy)]
-pub struct SetRequest<'a> {
+struct SetRequest<'a> {
     /// True if HPCG's tests have already been run.
     pub tested: bool,
     /// Criteria for the end of the iterations.
     pub until: Until<'a>,
 }
 
+impl DomainPlan<'_> {
+    /// Runs one set on newly created domains, by the workers number `at` of the pool. HPCG's tests are run as well, unless
+    /// `is_tested`. Returns `None` if interrupted.
+    ///
+    /// # Errors
+    /// Fails if memory cannot be mapped or a worker fails.
+    pub fn run_set(
+        self,
+        pool: &mut WorkerPool<'_>,
+        at: usize,
+        is_tested: bool,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Option<(Sample, Set)>, Failure> {
+        let stop = AtomicBool::new(false);
+        let until =
+            Until { iterations: ITERATIONS, tolerance: 0.0, preconditioned: true, stop: &stop };
+        let request = SetRequest { tested: is_tested, until };
+        let mut ask = stopping(interrupted, &stop);
+        // SAFETY: the job computes, maps memory and synchronises only at the barrier of the team.
+        let made = unsafe {
+            pool.sample(at, Interrupt::when(&mut ask).every(LOOK_EVERY), |member, laps| {
+                Set::of_member(member, laps, self, request)
+            })
+        };
+        let (sample, timed) = match made {
+            Err(TeamError::Interrupted) => return Ok(None),
+            made => made?,
+        };
+        let sets = timed.made.into_iter().collect::<Result<Vec<Set>, Failure>>();
+        let set = Set::together(sets?).filter(|set| set.iterations.is_some());
+        Ok(set.map(|set| (sample, set)))
+    }
+}
+
 impl Set {
     /// Creates the domain of a member and runs a set in it.
-    pub fn of_member(
+    fn of_member(
         member: &Member<'_>,
         laps: &mut Laps<'_>,
         plan: DomainPlan<'_>,
@@ -96,7 +137,7 @@ impl Set {
     }
 
     /// Combines the results of all domains to the result of a set.
-    pub fn together(all: Vec<Self>) -> Option<Self> {
+    fn together(all: Vec<Self>) -> Option<Self> {
         all.into_iter().reduce(|mut of_all, next| {
             of_all.setup_s = of_all.setup_s.max(next.setup_s);
             of_all.iterations = of_all.iterations.and(next.iterations);

@@ -5,7 +5,7 @@
 //! identical results.
 
 use crate::array::SharedArray;
-use crate::code::Code;
+use crate::code::LoopCode;
 use crate::context::{ThreadContext, Threads};
 use crate::halo::Halo;
 use crate::precondition::Preconditioner;
@@ -18,8 +18,8 @@ use nodegauge_team::Laps;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// Parts of an iteration, in the order of [`Work`] and of the times of an iteration.
-pub(crate) const PARTS: [&str; 5] = ["spmv", "preconditioner", "dots", "axpy", "halo"];
+/// Parts of an iteration, in the order of [`IterationWork`] and of the times of an iteration.
+pub const PARTS: [&str; 5] = ["spmv", "preconditioner", "dots", "axpy", "halo"];
 const SPMV: usize = 0;
 const PRECONDITIONER: usize = 1;
 const DOTS: usize = 2;
@@ -28,7 +28,7 @@ const HALO: usize = 4;
 
 /// Reason why a solution ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum End {
+pub enum End {
     /// The residual fell below the tolerance.
     Converged,
     /// The maximum number of iterations was reached.
@@ -57,14 +57,16 @@ pub(crate) type Times = [f64; 1 + PARTS.len()];
 
 /// Bytes and operations of the [`PARTS`] of an iteration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(crate) struct Work {
+pub struct IterationWork {
+    /// Bytes that the parts move.
     pub bytes: [usize; PARTS.len()],
+    /// Floating-point operations of the parts.
     pub flops: [usize; PARTS.len()],
 }
 
 /// Criteria for the end of a solution.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Tolerance {
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Tolerance {
     /// Value of `|r| / |b|` below which the solution has converged.
     pub residual: f64,
     /// Maximum number of iterations.
@@ -73,11 +75,11 @@ pub(crate) struct Tolerance {
 
 /// Loops of a solution.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Codes {
+pub struct Codes {
     /// Loops of products and of vectors.
-    pub products: Code,
+    pub products: LoopCode,
     /// Loops of the preconditioner.
-    pub preconditioner: Code,
+    pub preconditioner: LoopCode,
 }
 
 /// Linear system with all data that is needed to solve it.
@@ -213,13 +215,13 @@ impl<'a> Solver<'a> {
     }
 
     /// Returns the bytes and operations of an iteration on this rank.
-    pub fn work(&self) -> Work {
+    pub fn work(&self) -> IterationWork {
         let rows = &self.system.rows;
         let (n, threads) = (3 * rows.owned(), 0..rows.threads());
         let of = |count: &dyn Fn(&Range<usize>) -> usize| -> usize {
             threads.clone().map(|thread| count(&rows.of_thread(thread))).sum()
         };
-        let mut work = Work::default();
+        let mut work = IterationWork::default();
         work.bytes[SPMV] = self.matrix.product_bytes(rows);
         work.flops[SPMV] = self.system.blocks * 18;
         work.bytes[PRECONDITIONER] = of(&|of_rows| self.preconditioner.bytes(of_rows));

@@ -2,7 +2,7 @@
 //! rows create them.
 
 use crate::array::{Array, SharedArray, share};
-use crate::code::Code;
+use crate::code::LoopCode;
 use crate::context::Threads;
 use crate::elasticity::{Assembler, NodeKinds, Problem, RowMaker, Subdomain};
 use crate::order::Numbering;
@@ -44,7 +44,7 @@ impl Matrix {
         let parts = empty_slices(threads, rows, |row| blocks.row(row).0.len(), clock)?;
         threads.map(|context| {
             let part = &parts[context.thread];
-            let code = Code::widest(false);
+            let code = LoopCode::widest(false);
             for slice in 0..part.count() {
                 if slice.is_multiple_of(SLICES_UNCHECKED) && is_end_requested() {
                     return;
@@ -77,7 +77,7 @@ impl Matrix {
         &self,
         rows: &Numbering,
         thread: usize,
-        code: Code,
+        code: LoopCode,
         x: *const f64,
         y: *mut f64,
     ) {
@@ -202,7 +202,7 @@ impl System {
         threads.map(|context| {
             let mut maker = RowMaker::new(&assembler, &kinds);
             let mut numbers = Vec::with_capacity(LANES);
-            let code = Code::widest(false);
+            let code = LoopCode::widest(false);
             let own = rows.of_thread(context.thread);
             for (slice, first) in own.clone().step_by(LANES).enumerate() {
                 if slice.is_multiple_of(SLICES_UNCHECKED) && is_end_requested() {

@@ -3,7 +3,7 @@
 use super::pattern::{Coupling, OwnRows, Pattern};
 use super::{invert_into, position};
 use crate::array::{Array, SharedArray};
-use crate::code::{Code, compiled};
+use crate::code::{LoopCode, compiled};
 use crate::context::{ThreadContext, Threads};
 use crate::order::Numbering;
 use crate::setup_clock::SetupClock;
@@ -79,7 +79,7 @@ impl<'a> Factorisation<'a> {
     /// All threads must call this function, with different contexts. No other code may use `self` during the call.
     unsafe fn factorise(&self, context: &ThreadContext<'_>, good: &AtomicBool) {
         let own = OwnRows::of_thread(self.rows, context.thread);
-        let code = Code::widest(false);
+        let code = LoopCode::widest(false);
         let mut scratch = RowScratch::new(self.rows.owned());
         let mut transposition = Transposition::new(self, own);
         for stage in self.rows.stages(context.thread) {
