@@ -2,7 +2,8 @@
 
 use crate::leaf;
 use nodegauge_kernels::Isa;
-use nodegauge_toolchain::blas::{BlasLibrary, Columns, ColumnsMut, Product};
+use nodegauge_toolchain::ToolchainError;
+use nodegauge_toolchain::blas::{BlasLibrary, Columns, ColumnsMut, ProbedBlas, Product};
 use std::fmt;
 
 /// Maximum order of a triangular solve that is done by plain loops.
@@ -20,6 +21,22 @@ pub enum Multiplier {
     Library(BlasLibrary),
     /// The `gemm` crate's kernels.
     BuiltIn,
+}
+
+impl Multiplier {
+    /// Loads the library into this process, after setting the environment variable that selects the kernels. The function
+    /// must be called before a team starts.
+    ///
+    /// # Errors
+    /// Fails if the library cannot be loaded.
+    pub fn load(probed: &ProbedBlas) -> Result<Self, ToolchainError> {
+        if let Some((name, value)) = &probed.environment {
+            // SAFETY: called before a team starts; the only other thread of the program waits for
+            // signals and reads no variables.
+            unsafe { std::env::set_var(name, value) };
+        }
+        BlasLibrary::load(probed).map(Self::Library)
+    }
 }
 
 impl fmt::Display for Multiplier {

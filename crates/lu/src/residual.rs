@@ -3,7 +3,6 @@
 //!
 //! The matrix is generated a second time, column by column, because the factorisation has overwritten it.
 
-use crate::config::ResidualConfig;
 use crate::matrix::Matrix;
 use crate::random::Sequence;
 use nodegauge_team::{Team, TeamError};
@@ -12,18 +11,25 @@ use std::ops::Range;
 /// Threshold of the residual in HPL.dat.
 pub const THRESHOLD: f64 = 16.0;
 
-/// Formula of HPL's scaled residual, as written in the record.
-const FORMULA: &str = "||Ax-b||oo / (eps (||A||oo ||x||oo + ||b||oo) N)";
+/// HPL's scaled residual, with the norms of which it is made.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ScaledResidual {
+    /// The residual; NaN if a number of x is.
+    pub value: f64,
+    /// ||A x - b||oo.
+    pub error: f64,
+    /// ||A||oo.
+    pub norm_a: f64,
+    /// ||x||oo.
+    pub norm_x: f64,
+    /// ||b||oo.
+    pub norm_b: f64,
+}
 
-impl ResidualConfig {
-    /// Returns a residual without norms.
-    pub fn of(value: Option<f64>) -> Self {
-        Self { value, threshold: THRESHOLD, formula: FORMULA.to_owned(), ..Self::default() }
-    }
-
+impl ScaledResidual {
     /// True if x is a solution; false if the residual is not a number.
     pub fn passes(&self) -> bool {
-        self.value.is_some_and(|value| value < self.threshold)
+        self.value < THRESHOLD
     }
 }
 
@@ -57,7 +63,7 @@ pub fn fill(
     team: &mut Team,
     matrix: &mut Matrix,
     source: &dyn MatrixSource,
-    mut stop: impl FnMut() -> bool,
+    stop: &mut dyn FnMut() -> bool,
 ) -> Result<bool, TeamError> {
     let n = matrix.order();
     let round = COLUMNS * team.len().max(1);
@@ -97,7 +103,7 @@ pub fn check(
     team: &mut Team,
     source: &dyn MatrixSource,
     x: &[f64],
-) -> Result<ResidualConfig, TeamError> {
+) -> Result<ScaledResidual, TeamError> {
     let n = x.len();
     let parts = team.map(|member| {
         let mut product = vec![0.0; n];
@@ -130,6 +136,5 @@ pub fn check(
     // HPL's eps is the relative machine precision with rounding: 2^-53.
     let eps = f64::EPSILON / 2.0;
     let value = error / (eps * (norm_a * norm_x + norm_b) * n as f64);
-    let [error, norm_a, norm_x, norm_b] = [error, norm_a, norm_x, norm_b].map(Some);
-    Ok(ResidualConfig { error, norm_a, norm_x, norm_b, ..ResidualConfig::of(Some(value)) })
+    Ok(ScaledResidual { value, error, norm_a, norm_x, norm_b })
 }

@@ -4,7 +4,7 @@
 
 use super::{LuSchedule, WIDEST, Work};
 use crate::distribution::{self, ColumnDistribution};
-use crate::lu::panel_group_size;
+use crate::factorisation::panel_group_size;
 use nodegauge_machine::{Topology, TopologySource};
 use nodegauge_placement::{Bind, PlacementRequest};
 use std::ops::Range;

@@ -26,11 +26,11 @@ fn solved(
     source: &dyn MatrixSource,
 ) -> Result<(Vec<f64>, f64), LuError> {
     let mut matrix = Matrix::map(n).unwrap();
-    residual::fill(team, &mut matrix, source, || false)?;
+    residual::fill(team, &mut matrix, source, &mut || false)?;
     solve(team, &mut matrix, nb, &Multiplier::BuiltIn, &LuProgress::default())?;
     let x = matrix.column(n).to_vec();
     let residual = residual::check(team, source, &x)?;
-    Ok((x, residual.value.unwrap()))
+    Ok((x, residual.value))
 }
 
 /// Solves the same system by textbook elimination with partial pivoting: column after column, with exchanges of
@@ -143,7 +143,7 @@ fn a_run_that_is_stopped_ends_at_once() {
     progress.stop.store(true, Ordering::Relaxed);
     let mut team = team(2);
     let mut matrix = Matrix::map(500).unwrap();
-    residual::fill(&mut team, &mut matrix, &Sequence::new(1), || false).unwrap();
+    residual::fill(&mut team, &mut matrix, &Sequence::new(1), &mut || false).unwrap();
     let ended = solve(&mut team, &mut matrix, 32, &Multiplier::BuiltIn, &progress);
     assert!(matches!(ended, Err(LuError::Interrupted)));
 }

@@ -10,7 +10,6 @@
 //! machine) uses the execution units, the loop does fewer operations per cycle. The share that other load used is
 //! computed from the bursts ([`shared`]).
 
-use crate::config::LoopRate;
 use nodegauge_kernels::{Isa, enabled};
 use nodegauge_machine::clock::WorkClock;
 use nodegauge_measure::{FlopsPerSec, Fraction, Hertz, stats};
@@ -71,7 +70,7 @@ pub struct PeakLoop {
 
 impl PeakLoop {
     /// True if `other` is the same loop.
-    pub(crate) fn is(&self, other: &Self) -> bool {
+    pub fn is(&self, other: &Self) -> bool {
         (self.isa, self.element, self.fused) == (other.isa, other.element, other.fused)
     }
 
@@ -317,18 +316,6 @@ impl Peak {
     }
 }
 
-impl LoopRate {
-    /// Returns the best rate of a loop and the clock of that burst.
-    pub(crate) fn of(peak: &Peak) -> Self {
-        Self {
-            isa: peak.kernel.isa_name().to_owned(),
-            fused: peak.kernel.fused,
-            rate: peak.best(),
-            clock_hz: peak.burst().clock,
-        }
-    }
-}
-
 /// Returns the share of the execution units that other load used, from 0 to 1. The median speed of `some` bursts is
 /// compared with the best speed of `all` bursts of the same loop. The speed is in operations per cycle, so that a
 /// change of the clock does not count as other load. If the clock of any burst is unknown, the speed is in operations
@@ -345,10 +332,10 @@ pub fn shared(some: &[Burst], all: &[Burst]) -> Option<Fraction> {
 }
 
 /// Duration of a burst.
-pub(crate) const BURST: Duration = Duration::from_millis(20);
+const BURST: Duration = Duration::from_millis(20);
 
 /// Returns the number of bursts in about `time`, at least one.
-pub(crate) fn bursts_in(time: Duration) -> usize {
+pub fn bursts_in(time: Duration) -> usize {
     (time.as_secs_f64() / BURST.as_secs_f64()).ceil().max(1.0) as usize
 }
 

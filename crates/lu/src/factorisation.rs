@@ -11,7 +11,6 @@ mod schedule;
 mod solve;
 mod swaps;
 
-use crate::config::TimeConfig;
 use crate::engine::{GemmEngine, Multiplier};
 use crate::matrix::{Matrix, MatrixView};
 use nodegauge_measure::interference::ThreadCounts;
@@ -67,6 +66,25 @@ impl LuProgress {
     }
 }
 
+/// Time of a factorisation, and the breakdown of the time of the threads.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LuTime {
+    /// Elapsed time of factorisation and back-substitution.
+    pub total: Seconds,
+    /// Share of the time in panels, 0 to 1.
+    pub panels: Fraction,
+    /// Share of the time spent waiting, 0 to 1.
+    pub waiting: Fraction,
+    /// Time of the back-substitution.
+    pub solve: Seconds,
+    /// Threads that factor a panel together.
+    pub panel_threads: usize,
+    /// Largest share of a thread's time that other work took, 0 to 1.
+    pub lost: Fraction,
+    /// Number of times that the kernel took a CPU away from a thread.
+    pub switches: u64,
+}
+
 struct LuShared<'a> {
     view: MatrixView,
     nb: usize,
@@ -118,7 +136,7 @@ impl LuShared<'_> {
 
 /// Returns the maximum number of operations of LU per byte of memory traffic. The products with panels of `nb` columns
 /// read and write every element of the remaining matrix once per 2 NB operations.
-pub(crate) fn flops_per_byte(nb: usize) -> f64 {
+pub fn flops_per_byte(nb: usize) -> f64 {
     2.0 * nb as f64 / 16.0
 }
 
@@ -138,7 +156,7 @@ pub fn panel_group_size(n: usize, nb: usize, threads: usize) -> usize {
 }
 
 /// Factors `matrix` on `team` with panels of `nb` columns and solves the system; the solution x replaces the right-hand
-/// side. Returns the elapsed seconds, and the breakdown of the time of the threads.
+/// side.
 ///
 /// # Errors
 /// Fails if the matrix is singular, `progress.stop` was set, or a thread fails.
@@ -148,7 +166,7 @@ pub fn solve(
     nb: usize,
     multiplier: &Multiplier,
     progress: &LuProgress,
-) -> Result<(Seconds, TimeConfig), LuError> {
+) -> Result<LuTime, LuError> {
     let n = matrix.order();
     let threads = team.len();
     let nb = nb.clamp(1, n.max(1));
@@ -190,17 +208,15 @@ pub fn solve(
     team.run(|member| solve::back_substitute(&shared, member))?;
     let total = start.elapsed().as_secs_f64();
     let all = factored * threads as f64;
-    let time = TimeConfig {
+    Ok(LuTime {
+        total: Seconds(total),
         panels: Fraction(busy.iter().map(|(spent, ..)| spent.panels).sum::<f64>() / all),
         waiting: Fraction(busy.iter().map(|(spent, ..)| spent.waiting).sum::<f64>() / all),
-        solve_s: Seconds(total - factored),
+        solve: Seconds(total - factored),
         panel_threads: size,
         lost: Fraction(busy.iter().map(|(_, lost, _)| *lost).fold(0.0, f64::max)),
         switches: busy.iter().map(|(.., switches)| switches).sum(),
-        stolen: None,
-        shared: None,
-    };
-    Ok((Seconds(total), time))
+    })
 }
 
 /// Releases the waiting threads when a thread panics, so that no thread waits for the panicked thread in a panel, for

@@ -147,6 +147,6 @@ fn small_rate(
 }
 
 /// Returns the best of `rates`, FLOP/s.
-pub(crate) fn best(rates: &[f64]) -> FlopsPerSec {
+pub fn best(rates: &[f64]) -> FlopsPerSec {
     FlopsPerSec(rates.iter().copied().fold(0.0, f64::max))
 }
