@@ -2,7 +2,7 @@
 
 use super::{Row, cells, only, size};
 use crate::config::Latencies;
-use crate::latency::Quantiles;
+use nodegauge_blocks::latency::Quantiles;
 use nodegauge_gauge::view::{Section, Table, TableCell, distinct};
 use nodegauge_measure::quantity::significant;
 use nodegauge_measure::stats::median;

@@ -24,7 +24,7 @@ pub enum AccessPattern {
 }
 
 /// Default distance of strided accesses in blocks, as in IOzone.
-pub(crate) const STRIDE: u64 = 17;
+pub const STRIDE: u64 = 17;
 
 /// Distance of strided accesses, as a user gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Default for Stride {
 
 impl Stride {
     /// Returns the distance in blocks of `block` bytes; `None` if the skipped bytes are not a whole number of blocks.
-    pub(crate) fn in_blocks(self, block: Bytes) -> Option<u64> {
+    pub fn in_blocks(self, block: Bytes) -> Option<u64> {
         match self {
             Self::Blocks(blocks) => Some(blocks),
             Self::Skipped(bytes) => {
@@ -81,7 +81,7 @@ impl FromStr for Stride {
 
 /// Iterator over the numbers of blocks in the order of a pattern.
 #[derive(Debug, Clone)]
-pub(crate) struct Walk {
+pub struct Walk {
     pattern: AccessPattern,
     /// Distance of strided accesses.
     stride: u64,
@@ -97,7 +97,7 @@ pub(crate) struct Walk {
 
 impl Walk {
     /// Creates the order of `blocks` blocks; `seed` selects the random order.
-    pub(crate) fn new(pattern: AccessPattern, blocks: u64, seed: u64) -> Self {
+    pub fn new(pattern: AccessPattern, blocks: u64, seed: u64) -> Self {
         let mask = blocks.next_power_of_two().max(2) - 1;
         let next = match pattern {
             AccessPattern::Backward => blocks.saturating_sub(1),
@@ -110,7 +110,7 @@ impl Walk {
     }
 
     /// Sets the distance of strided accesses, which must not be zero.
-    pub(crate) fn with_stride(self, stride: u64) -> Self {
+    pub fn with_stride(self, stride: u64) -> Self {
         Self { stride, ..self }
     }
 
@@ -160,7 +160,7 @@ impl Iterator for Walk {
 
 /// Mixes 64 bits (the finaliser of splitmix64: Steele, Lea, Flood 2014).
 #[inline]
-pub(crate) fn mix(mut x: u64) -> u64 {
+pub fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     x ^ (x >> 31)

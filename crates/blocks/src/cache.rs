@@ -29,7 +29,7 @@ fn resident(file: &File) -> io::Result<f64> {
 
 /// Writes the data of a file to the device and asks the kernel to drop the file's pages from the page cache. Returns
 /// the share of the file that is still in the page cache afterwards.
-pub(crate) fn drop_pages(path: &Path) -> Result<f64, Failure> {
+pub fn drop_pages(path: &Path) -> Result<f64, Failure> {
     let drop = || {
         let file = engine::open(path, false, false, None)?;
         file.sync_all()?;
@@ -47,7 +47,7 @@ const BLOCK: usize = 64 << 10;
 /// Tests direct I/O in `folder`. A file is opened, written and read with direct I/O; afterwards it must not be in the
 /// page cache. A file system may refuse direct I/O when the file is opened or at the first transfer. It may also accept
 /// direct I/O and use the page cache nevertheless. Returns the reason if direct I/O does not work.
-pub(crate) fn prove_direct(folder: &Path, volume: &Volume) -> Result<Option<Failure>, Failure> {
+pub fn prove_direct(folder: &Path, volume: &Volume) -> Result<Option<Failure>, Failure> {
     let path = folder.join("data-direct");
     let outcome = try_direct(&path);
     // If the file cannot be removed now, it is removed later together with its folder.

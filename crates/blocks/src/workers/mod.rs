@@ -11,10 +11,10 @@ pub(crate) use shared::SharedFlags;
 
 use crate::clock::Clock;
 use crate::counters::{Counters, DeviceShare};
-use crate::grid::CellSize;
 use crate::latency::Latency;
 use crate::operation::Operation;
 use crate::pass::{Bench, Pass, PassEnd, PassResult};
+use crate::task::CellSize;
 use crate::task::Task;
 use crate::volume::Volume;
 use nodegauge_machine::SysRoot;
@@ -48,30 +48,34 @@ pub struct FileWorkers {
 
 /// Sample of one operation.
 #[derive(Debug, Clone)]
-pub(crate) struct OperationSample {
+pub struct OperationSample {
     /// Rate in bytes per second.
-    pub(crate) rate: f64,
-    pub(crate) seconds: f64,
+    pub rate: f64,
+    /// Time of all operations, seconds.
+    pub seconds: f64,
     /// Number of transferred blocks and total number of blocks in the file.
-    pub(crate) operations: (u64, u64),
-    pub(crate) ended: PassEnd,
+    pub operations: (u64, u64),
+    /// Reason why the operation ended.
+    pub ended: PassEnd,
     /// Latencies in ticks of the clock, with their counts.
-    pub(crate) latencies: Vec<(u64, u64)>,
-    pub(crate) share: Option<DeviceShare>,
+    pub latencies: Vec<(u64, u64)>,
+    /// Share of the data that the device moved; `None` if it is unknown.
+    pub share: Option<DeviceShare>,
     /// Share of the file's pages that could not be dropped from the page cache.
-    pub(crate) not_dropped: Option<f64>,
-    pub(crate) workers: Option<WorkerFigures>,
+    pub not_dropped: Option<f64>,
+    /// Rates of several workers; `None` for a single worker.
+    pub workers: Option<WorkerFigures>,
 }
 
 /// Rates of several workers, each of which used its own file.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct WorkerFigures {
+pub struct WorkerFigures {
     /// Total bytes divided by the time from the common start to the end of the last worker, B/s.
-    pub(crate) parent: f64,
+    pub parent: f64,
     /// Rate of each worker, B/s.
-    pub(crate) rates: Vec<f64>,
+    pub rates: Vec<f64>,
     /// Minimum number of bytes that a worker transferred.
-    pub(crate) least_bytes: u64,
+    pub least_bytes: u64,
 }
 
 /// Report of a worker on an operation.

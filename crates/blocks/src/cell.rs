@@ -19,15 +19,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Parameters that all cells share.
-pub(crate) struct CellContext<'a> {
-    pub(crate) scratch: &'a ScratchDirectory,
-    pub(crate) volume: &'a Volume,
-    pub(crate) root: &'a SysRoot,
+pub struct CellContext<'a> {
+    /// Folder of the files.
+    pub scratch: &'a ScratchDirectory,
+    /// File system of the folder.
+    pub volume: &'a Volume,
+    /// Root of the kernel's files, for the counters.
+    pub root: &'a SysRoot,
     /// Time limit of each operation.
-    pub(crate) limit: Option<Duration>,
+    pub limit: Option<Duration>,
     /// Time at which the run must end, in ticks of the clock.
-    pub(crate) deadline: Option<u64>,
-    pub(crate) interrupted: &'a dyn Fn() -> bool,
+    pub deadline: Option<u64>,
+    /// Returns true if the user has interrupted the run.
+    pub interrupted: &'a dyn Fn() -> bool,
 }
 
 /// Preparation of a worker's file between operations.
@@ -95,29 +99,35 @@ impl Bench {
 
 /// Reason why the cells ended early.
 #[derive(Debug)]
-pub(crate) enum Ending {
+pub enum Ending {
     /// Interruption of an operation by the end of the budget or by the user.
     Cut,
+    /// Failure of an operation.
     Failed(Failure),
 }
 
 /// Result of a cell.
 #[derive(Default)]
-pub(crate) struct CellOutcome {
-    pub(crate) samples: Vec<(&'static Operation, OperationSample)>,
+pub struct CellOutcome {
+    /// Operations that were carried out, in order, each with its sample.
+    pub samples: Vec<(&'static Operation, OperationSample)>,
     /// Operation at which the cell ended early, with the reason.
-    pub(crate) ended: Option<(&'static Operation, Ending)>,
+    pub ended: Option<(&'static Operation, Ending)>,
 }
 
 /// Runner of the operations of cells: this thread alone, or several workers.
-pub(crate) struct CellRunner {
+pub struct CellRunner {
     workers: Option<FileWorkers>,
     benches: Vec<Bench>,
     shared: SharedFlags,
 }
 
 impl CellRunner {
-    pub(crate) fn new(workers: Option<FileWorkers>, data: Data) -> Result<Self, Failure> {
+    /// Creates a runner that writes `data`.
+    ///
+    /// # Errors
+    /// Fails if memory for the flags of the workers cannot be mapped.
+    pub fn new(workers: Option<FileWorkers>, data: Data) -> Result<Self, Failure> {
         let data = Arc::new(data);
         let count = workers.map_or(1, |workers| workers.count);
         let shared = SharedFlags::new().map_err(|cause| error::no_memory(4096, cause.into()))?;
@@ -126,7 +136,7 @@ impl CellRunner {
     }
 
     /// Runs the operations of a task on a new file for each worker. The files are removed afterwards.
-    pub(crate) fn run(&mut self, task: &Task, context: &CellContext<'_>, seed: u64) -> CellOutcome {
+    pub fn run(&mut self, task: &Task, context: &CellContext<'_>, seed: u64) -> CellOutcome {
         let name =
             |i: u64| if self.workers.is_some() { format!("worker{i}") } else { "file".into() };
         let file = |i| context.scratch.file(&name(i));

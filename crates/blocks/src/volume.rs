@@ -47,7 +47,7 @@ const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
 
 impl Volume {
     /// Returns a description of the file system of `folder`.
-    pub(crate) fn of(folder: &Path, root: &SysRoot) -> io::Result<Self> {
+    pub fn of(folder: &Path, root: &SysRoot) -> io::Result<Self> {
         let number = std::fs::metadata(folder)?.dev();
         let full = std::fs::canonicalize(folder)?;
         let mounts = root.bytes("proc/self/mountinfo").unwrap_or_default();
@@ -97,7 +97,7 @@ impl Volume {
     }
 
     /// True if the file system never writes to a device.
-    pub(crate) fn is_in_memory(&self) -> bool {
+    pub fn is_in_memory(&self) -> bool {
         self.kind.as_deref().is_some_and(|kind| IN_MEMORY.contains(&kind))
     }
 }
@@ -112,7 +112,7 @@ fn chosen(list: &str) -> String {
 
 /// Returns the space that can still be written in a folder, and the reason for this limit: the free space, or the
 /// user's quota if there is one.
-pub(crate) fn room(volume: &Volume) -> io::Result<(Bytes, &'static str)> {
+pub fn room(volume: &Volume) -> io::Result<(Bytes, &'static str)> {
     let stat = rustix::fs::statvfs(&volume.folder)?;
     let free = (Bytes(stat.f_bavail * stat.f_frsize), "free space");
     let quota = quota(volume).map(|left| (Bytes(left), "quota"));

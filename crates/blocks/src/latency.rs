@@ -30,32 +30,32 @@ const DIGITS: u8 = 3;
 
 /// Memory size of a histogram in bytes. A bucket has eight bytes. For three digits there are 2^11 buckets, and half as
 /// many for each further doubling of the value.
-pub(crate) const MEMORY: u64 = 8 * (2048 + (44 - 10) * 1024);
+pub const MEMORY: u64 = 8 * (2048 + (44 - 10) * 1024);
 
 /// Histogram of latencies in ticks of the [`Clock`].
 #[derive(Debug, Clone)]
-pub(crate) struct Latency(Histogram<u64>);
+pub struct Latency(Histogram<u64>);
 
 impl Latency {
     /// Creates an empty histogram of about 300 KiB; its size does not change.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         let histogram = Histogram::new_with_bounds(1, LONGEST, DIGITS);
         Self(histogram.unwrap_or_else(|_| unreachable!("the constant bounds are valid")))
     }
 
     /// Adds the latency of one operation.
     #[inline]
-    pub(crate) fn record(&mut self, ticks: u64) {
+    pub fn record(&mut self, ticks: u64) {
         self.0.saturating_record(ticks);
     }
 
     /// Removes all recorded latencies.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.0.reset();
     }
 
     /// Returns the recorded values with their counts, e.g. to send them to another process.
-    pub(crate) fn pairs(&self) -> Vec<(u64, u64)> {
+    pub fn pairs(&self) -> Vec<(u64, u64)> {
         self.0
             .iter_recorded()
             .map(|step| (step.value_iterated_to(), step.count_at_value()))
@@ -63,19 +63,19 @@ impl Latency {
     }
 
     /// Creates a histogram from values with their counts.
-    pub(crate) fn of_pairs<'p>(pairs: impl IntoIterator<Item = &'p (u64, u64)>) -> Self {
+    pub fn of_pairs<'p>(pairs: impl IntoIterator<Item = &'p (u64, u64)>) -> Self {
         let mut latency = Self::new();
         pairs.into_iter().for_each(|(value, count)| latency.0.saturating_record_n(*value, *count));
         latency
     }
 
     /// Returns the quantile `quantile` (0 to 1) of the latencies; `None` if no latency was recorded.
-    pub(crate) fn quantile(&self, quantile: f64, clock: Clock) -> Option<Seconds> {
+    pub fn quantile(&self, quantile: f64, clock: Clock) -> Option<Seconds> {
         (!self.0.is_empty()).then(|| clock.seconds(self.0.value_at_quantile(quantile)))
     }
 
     /// Returns the quantiles for the record.
-    pub(crate) fn quantiles(&self, clock: Clock) -> Quantiles {
+    pub fn quantiles(&self, clock: Clock) -> Quantiles {
         let of = |quantile| self.quantile(quantile, clock);
         Quantiles { p50: of(0.5), p90: of(0.9), p99: of(0.99), p99_9: of(0.999), max: of(1.0) }
     }
@@ -83,7 +83,7 @@ impl Latency {
 
 /// Measures the time per operation that the clock reading and the recording take. The result is the mean over a hundred
 /// thousand values that vary as real latencies do.
-pub(crate) fn overhead(clock: Clock) -> Seconds {
+pub fn overhead(clock: Clock) -> Seconds {
     const OPERATIONS: u64 = 100_000;
     let mut latency = Latency::new();
     let start = clock.now();

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// Clock that counts ticks from an arbitrary time.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Clock {
+pub struct Clock {
     /// True if the clock is the time-stamp counter. Otherwise it is the kernel's monotonic clock, in nanoseconds.
     is_counter: bool,
     /// Ticks per second.
@@ -27,7 +27,7 @@ const CALIBRATION: Duration = Duration::from_millis(20);
 
 impl Clock {
     /// Returns the clock of this process. The first call calibrates the clock.
-    pub(crate) fn get() -> Self {
+    pub fn get() -> Self {
         static CLOCK: OnceLock<Clock> = OnceLock::new();
         *CLOCK.get_or_init(|| {
             if counter_is_good() {
@@ -39,23 +39,23 @@ impl Clock {
     }
 
     /// Returns the name of the clock source for the record.
-    pub(crate) fn source(self) -> &'static str {
+    pub fn source(self) -> &'static str {
         if self.is_counter { "tsc" } else { "clock_gettime" }
     }
 
     /// Returns the current time in ticks.
     #[inline]
-    pub(crate) fn now(self) -> u64 {
+    pub fn now(self) -> u64 {
         if self.is_counter { counter() } else { monotonic_nanos() }
     }
 
     /// Converts ticks to a time.
-    pub(crate) fn seconds(self, ticks: u64) -> Seconds {
+    pub fn seconds(self, ticks: u64) -> Seconds {
         Seconds(ticks as f64 / self.rate)
     }
 
     /// Converts a time to ticks.
-    pub(crate) fn ticks(self, time: Duration) -> u64 {
+    pub fn ticks(self, time: Duration) -> u64 {
         (time.as_secs_f64() * self.rate) as u64
     }
 }

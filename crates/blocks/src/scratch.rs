@@ -25,7 +25,7 @@ const BEING_MADE: Duration = Duration::from_secs(60);
 
 /// Scratch folder of this run.
 #[derive(Debug)]
-pub(crate) struct ScratchDirectory {
+pub struct ScratchDirectory {
     folder: PathBuf,
     /// Lock file; it stays open and locked until the end of the run.
     _lock: File,
@@ -43,7 +43,7 @@ pub struct Leftover {
 
 impl ScratchDirectory {
     /// Creates a new folder under `path`, which must be an existing folder.
-    pub(crate) fn make(path: &Path) -> Result<Self, Failure> {
+    pub fn make(path: &Path) -> Result<Self, Failure> {
         is_folder(path)?;
         let unwritable = |cause| error::unwritable(path, cause);
         let folder = path.join(format!("{PREFIX}{}", nodegauge_measure::record::new_id()));
@@ -55,12 +55,13 @@ impl ScratchDirectory {
         Ok(Self { folder, _lock: lock, files: std::cell::Cell::new(0) })
     }
 
-    pub(crate) fn folder(&self) -> &Path {
+    /// Returns the path of the folder.
+    pub fn folder(&self) -> &Path {
         &self.folder
     }
 
     /// Returns the path for a new file whose name contains `what`.
-    pub(crate) fn file(&self, what: &str) -> PathBuf {
+    pub fn file(&self, what: &str) -> PathBuf {
         let number = self.files.replace(self.files.get() + 1);
         self.folder.join(format!("{DATA}{what}-{number}"))
     }
@@ -74,7 +75,7 @@ impl Drop for ScratchDirectory {
 }
 
 /// Checks, without creating a folder, that `path` is a suitable parent.
-pub(crate) fn check(path: &Path) -> Result<(), Failure> {
+pub fn check(path: &Path) -> Result<(), Failure> {
     is_folder(path)?;
     accessat(CWD, path, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)
         .map_err(|cause| error::unwritable(path, cause.into()))
@@ -125,7 +126,7 @@ fn locked(path: &Path) -> io::Result<File> {
 }
 
 /// Returns the folders under `path` that killed runs left behind, without those that are or may be in use.
-pub(crate) fn leftovers(path: &Path) -> Vec<Leftover> {
+pub fn leftovers(path: &Path) -> Vec<Leftover> {
     let Ok(entries) = std::fs::read_dir(path) else { return Vec::new() };
     let mut found: Vec<Leftover> = entries
         .flatten()

@@ -27,7 +27,7 @@ pub(crate) struct Counters {
 
 impl Counters {
     /// Reads the counters of this process and of a volume's device.
-    pub(crate) fn now(root: &SysRoot, volume: &Volume) -> Self {
+    pub fn now(root: &SysRoot, volume: &Volume) -> Self {
         let io = root.text("proc/self/io").unwrap_or_default();
         let field = |name| io.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
         // Order of the numbers in `stat`: reads completed, reads merged, sectors read, time reading in ms, writes
@@ -44,7 +44,7 @@ impl Counters {
     }
 
     /// Returns the increase since `earlier`.
-    pub(crate) fn since(&self, earlier: &Self) -> Self {
+    pub fn since(&self, earlier: &Self) -> Self {
         let less = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
         Self {
             process_read: less(self.process_read, earlier.process_read),
@@ -54,7 +54,7 @@ impl Counters {
     }
 
     /// Adds the counters of another process. Unknown counters of that process are ignored.
-    pub(crate) fn join(&mut self, process: &Self) {
+    pub fn join(&mut self, process: &Self) {
         let add = |to: &mut Option<u64>, more: Option<u64>| {
             *to = to.map(|count| count + more.unwrap_or(0))
         };
@@ -65,11 +65,11 @@ impl Counters {
 
 /// Share of the transferred data that came from the device or was written to the device.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct DeviceShare {
+pub struct DeviceShare {
     /// Share from 0 to 1.
-    pub(crate) share: f64,
+    pub share: f64,
     /// Counter from which the share is derived.
-    pub(crate) basis: &'static str,
+    pub basis: &'static str,
 }
 
 /// Returns the device's share of the `bytes` that an operation transferred; `rise` is the increase of the counters
@@ -102,7 +102,7 @@ pub(crate) fn share(
 const TRIFLE: f64 = 0.05;
 
 /// Returns the label for a device share.
-pub(crate) fn label(share: f64) -> &'static str {
+pub fn label(share: f64) -> &'static str {
     match share {
         s if s <= TRIFLE => "cached",
         s if s >= 1.0 - TRIFLE => "device",

@@ -79,7 +79,7 @@ use Direction::{Mixed, Read, Write};
 use Way::{Plain, Positional, Stdio, Vector};
 
 /// All operations, in the order in which they are measured. This is the order of the columns in IOzone's table.
-pub(crate) const OPERATIONS: &[Operation] = &[
+pub const OPERATIONS: &[Operation] = &[
     row("write", 0, Write, Plain, Forward).creating(),
     row("rewrite", 0, Write, Plain, Forward),
     row("read", 1, Read, Plain, Forward),
@@ -105,7 +105,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
 ];
 
 /// Returns the operation with this name.
-pub(crate) fn named(name: &str) -> Option<&'static Operation> {
+pub fn named(name: &str) -> Option<&'static Operation> {
     OPERATIONS.iter().find(|operation| operation.name == name)
 }
 
@@ -115,9 +115,10 @@ const ASYNCHRONOUS: &str = "aio_";
 /// Operations that a user selects: the name of one operation, `usual`, or `all`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OperationList {
-    pub(crate) operations: Vec<&'static Operation>,
+    /// Selected operations, in the order of the table.
+    pub operations: Vec<&'static Operation>,
     /// True if the name was that of POSIX asynchronous I/O, e.g. `aio_read`.
-    pub(crate) is_asynchronous: bool,
+    pub is_asynchronous: bool,
 }
 
 impl FromStr for OperationList {

@@ -1,10 +1,9 @@
 //! Tasks on a file and their setup: engine, cache mode and flags.
 
 use crate::engine::{IoEngine, Msync, SyncWrites, choice};
-use crate::grid::CellSize;
 use crate::operation::{Operation, Way};
 use crate::pattern::STRIDE;
-use nodegauge_measure::UnknownName;
+use nodegauge_measure::{Bytes, UnknownName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
@@ -53,7 +52,7 @@ impl Default for TaskSetup {
 
 impl TaskSetup {
     /// Returns the reason why an operation cannot be carried out with this setup; `None` if it can.
-    pub(crate) fn refuses(&self, operation: &Operation) -> Option<&'static str> {
+    pub fn refuses(&self, operation: &Operation) -> Option<&'static str> {
         match operation.way {
             Way::Stdio if self.direct => {
                 Some("the C library's buffers are not aligned as direct I/O requires")
@@ -83,7 +82,8 @@ pub enum CacheMode {
 }
 
 impl CacheMode {
-    pub(crate) fn name(self) -> &'static str {
+    /// Returns the name in options and records.
+    pub fn name(self) -> &'static str {
         match self {
             Self::Cached => "cached",
             Self::Fsync => "fsync",
@@ -93,7 +93,7 @@ impl CacheMode {
     }
 
     /// Returns the setup with the settings that this cache mode requires.
-    pub(crate) fn applied(self, mut setup: TaskSetup) -> TaskSetup {
+    pub fn applied(self, mut setup: TaskSetup) -> TaskSetup {
         setup.direct |= self == Self::Direct;
         setup.include_fsync |= self == Self::Fsync;
         setup
@@ -107,14 +107,33 @@ impl FromStr for CacheMode {
     }
 }
 
+/// Combination of a file size and a block size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CellSize {
+    /// Size of the file.
+    pub file: Bytes,
+    /// Size of a block.
+    pub block: Bytes,
+}
+
+impl CellSize {
+    /// Returns the number of whole blocks in the file.
+    pub fn blocks(self) -> u64 {
+        self.file.0 / self.block.0.max(1)
+    }
+}
+
 /// Operations on a file with one file size, block size and setup.
 #[derive(Debug, Clone)]
-pub(crate) struct Task {
-    pub(crate) cell: CellSize,
-    pub(crate) cache: CacheMode,
-    pub(crate) setup: TaskSetup,
+pub struct Task {
+    /// Size of the file and of its blocks.
+    pub cell: CellSize,
+    /// Use of the page cache.
+    pub cache: CacheMode,
+    /// Engine and flags.
+    pub setup: TaskSetup,
     /// True if pages are dropped before operations that read.
-    pub(crate) drop_before_reads: bool,
+    pub drop_before_reads: bool,
     /// Operations, in the order of execution.
-    pub(crate) operations: Vec<&'static Operation>,
+    pub operations: Vec<&'static Operation>,
 }

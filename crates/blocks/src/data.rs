@@ -34,7 +34,7 @@ impl WrongByte {
 
 /// Generator of the contents of files.
 #[derive(Debug)]
-pub(crate) struct Data {
+pub struct Data {
     pristine: Buffer,
     seed: u64,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Data {
 impl Data {
     /// Creates contents for blocks of at most `longest` bytes, from a sequence of splitmix64. The last `compressible`
     /// (0 to 100) percent of every 4 KiB are zeros. Different values of `seed` give different contents.
-    pub(crate) fn new(longest: usize, compressible: u8, seed: u64) -> io::Result<Self> {
+    pub fn new(longest: usize, compressible: u8, seed: u64) -> io::Result<Self> {
         let mut pristine = Buffer::new(longest)?;
         let mut state = seed;
         for piece in pristine.chunks_mut(PIECE) {
@@ -56,13 +56,13 @@ impl Data {
     }
 
     /// Fills `block` with the contents without stamps. [`Data::stamp`] then adds the stamps.
-    pub(crate) fn fill(&self, block: &mut [u8]) {
+    pub fn fill(&self, block: &mut [u8]) {
         block.copy_from_slice(&self.pristine[..block.len()]);
     }
 
     /// Stamps a filled block for `offset` in pass `pass`. This takes one store instruction per 4 KiB.
     #[inline]
-    pub(crate) fn stamp(&self, block: &mut [u8], offset: u64, pass: u64) {
+    pub fn stamp(&self, block: &mut [u8], offset: u64, pass: u64) {
         for (i, piece) in block.chunks_mut(PIECE).enumerate() {
             let stamp = self.stamp_of(offset + (i * PIECE) as u64, pass);
             let len = piece.len().min(STAMP);

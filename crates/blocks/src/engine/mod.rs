@@ -51,12 +51,12 @@ impl IoEngine {
     }
 
     /// True if the engine can have several operations in flight.
-    pub(crate) fn queues(self) -> bool {
+    pub fn queues(self) -> bool {
         self == Self::Uring
     }
 
     /// Checks that the system supports the engine.
-    pub(crate) fn probe(self) -> Result<(), Failure> {
+    pub fn probe(self) -> Result<(), Failure> {
         match self {
             Self::Uring => uring::probe().map_err(error::no_uring),
             Self::Sync | Self::Mmap => Ok(()),

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 /// Returns the error for a failed operation on a file.
-pub(crate) fn of_file(what: &str, file: &Path, offset: Option<u64>, cause: io::Error) -> Failure {
+pub fn of_file(what: &str, file: &Path, offset: Option<u64>, cause: io::Error) -> Failure {
     let at = offset.map(|offset| format!(" at offset {offset}")).unwrap_or_default();
     let kind = match cause.raw_os_error() {
         Some(libc::EIO) => FailureKind::Unmet,
@@ -16,14 +16,14 @@ pub(crate) fn of_file(what: &str, file: &Path, offset: Option<u64>, cause: io::E
 }
 
 /// Returns the error for a folder that is not writable.
-pub(crate) fn unwritable(path: &Path, cause: io::Error) -> Failure {
+pub fn unwritable(path: &Path, cause: io::Error) -> Failure {
     let hint = remedy(&cause).map(str::to_owned);
     Failure::missing(format!("cannot write in {path:?}")).cause(cause).hint_if(hint)
 }
 
 /// Returns the error for blocks that need more memory than is available; `blocks` is the total size of the blocks in
 /// bytes.
-pub(crate) fn no_memory(blocks: usize, cause: io::Error) -> Failure {
+pub fn no_memory(blocks: usize, cause: io::Error) -> Failure {
     let blocks = Bytes(blocks as u64);
     Failure::missing(format!("cannot allocate {blocks} of memory for blocks"))
         .cause(cause)
@@ -31,7 +31,7 @@ pub(crate) fn no_memory(blocks: usize, cause: io::Error) -> Failure {
 }
 
 /// Returns the error for an unavailable io_uring.
-pub(crate) fn no_uring(cause: io::Error) -> Failure {
+pub fn no_uring(cause: io::Error) -> Failure {
     Failure::missing("io_uring is unavailable").cause(cause).hint(
         "io_uring may be disabled (sysctl kernel.io_uring_disabled) or filtered in a \
              container; use --engine sync",

@@ -63,7 +63,7 @@ pub enum PassEnd {
 
 impl PassEnd {
     /// True if the budget or the user ended the pass early, so that no further pass is started.
-    pub(crate) fn is_cut(self) -> bool {
+    pub fn is_cut(self) -> bool {
         matches!(self, Self::Budget | Self::Interrupted)
     }
 }
