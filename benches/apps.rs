@@ -12,9 +12,9 @@ mod common;
 use common::{
     BestAndMedian, Comparison, nodegauge, note, print, variable, version_of, write_results,
 };
-use nodegauge_apps::elasticity::{Assembler, Mesh, Stretch, Subdomain};
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{Seconds, stats};
+use nodegauge_solvers::elasticity::{Assembler, Mesh, Stretch, Subdomain};
 use serde_json::Value;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

@@ -14,9 +14,9 @@ mod common;
 use common::{
     BestAndMedian, Comparison, UNKNOWN, likwid_bench, note, variable, version_of, write_results,
 };
-use nodegauge_compute::{
-    Multiplier, choose, dat, dgemm, lu, matrix::Matrix, output, peak, random, residual,
-};
+use nodegauge_compute::{choose, dat, output};
+use nodegauge_lu::matrix::Matrix;
+use nodegauge_lu::{Multiplier, dgemm, factorisation, peak, random, residual};
 use nodegauge_measure::stats;
 use nodegauge_team::Team;
 use nodegauge_toolchain::CommandLine;
@@ -59,7 +59,7 @@ fn dgetrf(path: &Path, n: usize) -> f64 {
         dgetrf(&order, &order, a, &ld, pivots.as_mut_ptr(), &raw mut info);
         let seconds = start.elapsed().as_secs_f64();
         std::mem::forget(library);
-        lu::flops(n) / seconds
+        factorisation::flops(n) / seconds
     }
 }
 
@@ -89,12 +89,12 @@ fn hpcc(n: usize, nbs: &[usize], ranks: usize) -> Option<Vec<(usize, f64)>> {
 fn solved(team: &mut Team, n: usize, nb: usize, multiplier: &Multiplier) -> f64 {
     let sequence = random::Sequence::new(1);
     let mut matrix = Matrix::map(n).expect("memory");
-    residual::fill(team, &mut matrix, &sequence, || false).expect("threads");
-    let progress = lu::LuProgress::default();
-    let (seconds, _) = lu::solve(team, &mut matrix, nb, multiplier, &progress).expect("x");
+    residual::fill(team, &mut matrix, &sequence, &mut || false).expect("threads");
+    let progress = factorisation::LuProgress::default();
+    let time = factorisation::solve(team, &mut matrix, nb, multiplier, &progress).expect("x");
     let residual = residual::check(team, &sequence, matrix.column(n)).expect("threads");
     assert!(residual.passes(), "residual {:?}", residual.value);
-    lu::flops(n) / seconds.0
+    factorisation::flops(n) / time.total.0
 }
 
 /// Loads the library after a child process has tested it.

@@ -6,8 +6,8 @@
 mod common;
 
 use common::{BestAndMedian, Comparison, note, print, range, variable, version_of, write_results};
-use nodegauge_apps::trapezoid::rule::Rule;
 use nodegauge_measure::stats;
+use nodegauge_solvers::trapezoid::Rule;
 use std::hint::black_box;
 use std::process::Command;
 use std::time::Instant;

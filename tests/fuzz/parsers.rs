@@ -4,8 +4,7 @@
 use nodegauge_analysis::compare::{self, Design, Side, Threshold};
 use nodegauge_analysis::csv;
 use nodegauge_analysis::expect::Expectation;
-use nodegauge_apps::iccg::Method;
-use nodegauge_apps::sparse::Storage;
+use nodegauge_apps::iccg::{Method, Storage};
 use nodegauge_apps::sweep::WorkersAxis as AppAxis;
 use nodegauge_arena::RequestedPages;
 use nodegauge_compute::choose::TrialPlaces;

@@ -206,10 +206,10 @@ fn the_wall_clock_is_read_in_these_modules_only() {
     assert_eq!(
         with_any(&["SystemTime", "CLOCK_REALTIME"]),
         [
+            // The age of folders that a killed run has left.
+            "crates/blocks/src/scratch.rs",
             // The beginning of a solution, in the words of HPL's output.
             "crates/compute/src/hpl.rs",
-            // The age of folders that a killed run has left.
-            "crates/files/src/scratch.rs",
             // Dates of records, in options and in the history.
             "crates/history/src/moment.rs",
             "crates/measure/src/record.rs",
@@ -248,12 +248,12 @@ fn files_are_written_in_these_modules_only() {
     assert_eq!(
         with_any(&writes),
         [
+            // Files that `io` measures, in its own folder.
+            "crates/blocks/src/engine/mod.rs",
+            "crates/blocks/src/pass.rs",
+            "crates/blocks/src/scratch.rs",
             // Folder of `man --output`.
             "crates/cli/src/commands/documents.rs",
-            // Files that `io` measures, in its own folder.
-            "crates/files/src/engine/mod.rs",
-            "crates/files/src/pass.rs",
-            "crates/files/src/scratch.rs",
             // Folder of `fleet run`; its files are outputs.
             "crates/fleet/src/folder.rs",
             // The history. `error.rs` opens it to find the reason of an error.

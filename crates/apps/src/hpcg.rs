@@ -2,30 +2,19 @@
 //!
 //! The program is a variant of HPCG: only the reference code, tuned by the rules of HPCG, gives HPCG results. Every
 //! coefficient is stored and read. The variant saves memory traffic by reading only half of a matrix after a forward
-//! sweep, by computing residuals only at points of the coarser grid, and with [`ColumnIndices::PerSlot`] by one column index
-//! for eight rows; see `loops` and `domain`.
+//! sweep, and by computing residuals only at points of the coarser grid; see `nodegauge_solvers::hpcg`.
 
-mod domain;
-mod exchange;
-mod loops;
-mod matrix;
 pub mod output;
 mod prediction;
-pub mod problem;
 mod reader;
 mod reference;
-mod set;
 pub(crate) mod view;
 
 pub(crate) use reader::HpcgReader;
 
-use crate::code::{self, Code};
 use crate::config::{HpcgConfig, WorkersConfig};
 use crate::sweep::Swept;
 use crate::{GAUGE, TIMES_LLC, WorkerPool, WorkersOptions, left_out_in_time, paired};
-use domain::{Domain, Until};
-use exchange::DomainExchange;
-pub use matrix::ColumnIndices;
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::series::Series;
 use nodegauge_gauge::{Foreseen, Planned, Site};
@@ -37,21 +26,25 @@ use nodegauge_measure::schedule::{Budget, Limits, Turn, policy};
 use nodegauge_measure::{
     Bytes, Failure, FlopsPerSec, Fraction, Notice, NoticeId, Observer, Outcome, Unit, stats,
 };
-use nodegauge_team::{Interrupt, TeamError, stopping};
+use nodegauge_solvers::code::{self, LoopCode};
+pub use nodegauge_solvers::hpcg::problem::GridPoints;
+use nodegauge_solvers::hpcg::problem::{
+    DomainLayout, ITERATIONS, LEAST, MULTIPLE, Operations, PARTS,
+};
+use nodegauge_solvers::hpcg::{DomainExchange, DomainPlan, Set, Tests, domain_bytes, moved_bytes};
 use prediction::PredictedSets;
-use problem::{DomainLayout, GridPoints, ITERATIONS, LEAST, MULTIPLE, Operations, PARTS};
 use reference::PlacedXhpcg;
 pub use reference::XhpcgOptions;
-use set::{DomainPlan, Set, SetRequest, Tests};
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Name of the test in records.
 pub const TEST: &str = "hpcg";
+/// Column indices that a matrix stores, in records: one for each coefficient.
+const PER_COEFFICIENT: &str = "coefficient";
+/// Column indices in records of earlier versions: one for eight rows.
+const PER_SLOT: &str = "slot";
 /// Number of native sets that run after the reference program.
 const BEHIND: usize = 3;
-/// Interval at which interrupts are checked during a set.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Maximum numbers of iterations in the convergence test of HPCG, without and with preconditioner.
 const ALLOWED: [usize; 2] = [12, 2];
 
@@ -60,7 +53,7 @@ const ALLOWED: [usize; 2] = [12, 2];
 pub struct HpcgOptions {
     /// Number of points of a domain in each direction.
     pub grid: GridPoints,
-    /// True if only matrices with a column index for each coefficient are measured.
+    /// True if the user requests a column index for each coefficient, which every matrix has.
     pub rules: bool,
     /// Maximum share of the available memory, 0 to 1.
     pub memory_fraction: Fraction,
@@ -70,18 +63,6 @@ pub struct HpcgOptions {
     pub samples: Option<usize>,
     /// Reference program to run in addition.
     pub xhpcg: Option<XhpcgOptions>,
-}
-
-impl HpcgOptions {
-    /// Returns the kinds of matrices to measure. The reference program is compared with both: its rules require an index
-    /// for each coefficient.
-    fn columns(&self) -> &'static [ColumnIndices] {
-        match (self.rules, &self.xhpcg) {
-            (true, _) => &[ColumnIndices::PerCoefficient],
-            (false, Some(_)) => &[ColumnIndices::PerCoefficient, ColumnIndices::PerSlot],
-            (false, None) => &[ColumnIndices::PerSlot],
-        }
-    }
 }
 
 /// Planned run of `apps hpcg`.
@@ -109,6 +90,11 @@ impl HpcgPlan {
         options: HpcgOptions,
     ) -> Result<Self, Failure> {
         let mut notices = Vec::new();
+        if options.rules {
+            let text =
+                "--rules has no effect: every matrix has a column index for each coefficient";
+            notices.push(Notice::new(NoticeId::Method, GAUGE, text));
+        }
         let swept = requested.swept(&site.topology, None, &mut notices)?;
         let grid = options.grid;
         let [x, y, z] = grid;
@@ -132,15 +118,13 @@ impl HpcgPlan {
         let Some(layout) = layouts.max_by_key(DomainLayout::count) else {
             return Err(Failure::usage("expected workers"));
         };
-        // The first kind of matrices is the largest.
-        let columns = options.columns()[0];
-        let needed = bytes(&layout, columns);
+        let needed = bytes(&layout);
         let usable =
             site.machine.memory.available.map(|bytes| bytes as f64 * options.memory_fraction.0);
         if let Some(usable) = usable.filter(|usable| *usable < needed as f64) {
             let fits = (LEAST..=most).step_by(MULTIPLE).filter(|points| {
                 let layout = DomainLayout::new([*points; 3], layout.count());
-                bytes(&layout, columns) as f64 <= usable
+                bytes(&layout) as f64 <= usable
             });
             let remedy = match fits.last() {
                 Some(points) => format!("--grid {points} fits"),
@@ -170,15 +154,14 @@ impl Swept {
 }
 
 /// Returns the size of the matrix and vectors of all domains, bytes.
-fn bytes(layout: &DomainLayout, columns: ColumnIndices) -> u64 {
-    Domain::bytes(layout, columns).saturating_mul(layout.count() as u64)
+fn bytes(layout: &DomainLayout) -> u64 {
+    domain_bytes(layout).saturating_mul(layout.count() as u64)
 }
 
 impl Planned for HpcgPlan {
     fn foreseen(&self) -> Foreseen {
-        let columns = self.options.columns()[0];
         let layouts = self.swept.iter().map(|swept| swept.layout(self.options.grid));
-        let most = layouts.map(|layout| bytes(&layout, columns)).max();
+        let most = layouts.map(|layout| bytes(&layout)).max();
         Foreseen {
             time: Some(self.options.budget.unwrap_or(Self::BUDGET)),
             memory: most.map(Bytes),
@@ -198,12 +181,10 @@ impl Planned for HpcgPlan {
         let limits = Limits::of(Budget::of(options.budget, Self::BUDGET), options.samples);
         let mut pool = WorkerPool::start(swept.iter().map(|swept| &swept.workers))?;
         let mut cells = Vec::new();
-        for columns in options.columns() {
-            for (at, of_workers) in swept.iter().enumerate() {
-                cells.push(HpcgCell::new(of_workers, at, *columns, options.grid)?);
-            }
+        for (at, of_workers) in swept.iter().enumerate() {
+            cells.push(HpcgCell::new(of_workers, at, options.grid)?);
         }
-        let mut run = HpcgRun { codes: [false, true].map(Code::widest), cells };
+        let mut run = HpcgRun { codes: [false, true].map(LoopCode::widest), cells };
         observer.phase(&format!("tests, then sets of {ITERATIONS} iterations"));
         let flops: Vec<f64> = run.cells.iter().map(HpcgCell::operations).collect();
         let latest = |samples: &[Vec<Sample>]| {
@@ -279,12 +260,11 @@ fn shortened(before: GridPoints, now: GridPoints) -> Option<Notice> {
     })
 }
 
-/// One kind of workers and matrices, with the results of the sets that they ran.
+/// One kind of workers, with the results of the sets that they ran.
 struct HpcgCell<'a> {
     swept: &'a Swept,
     /// Index of the workers.
     workers: usize,
-    columns: ColumnIndices,
     layout: DomainLayout,
     exchange: DomainExchange,
     /// Results of the tests in the first set.
@@ -293,17 +273,11 @@ struct HpcgCell<'a> {
 }
 
 impl<'a> HpcgCell<'a> {
-    fn new(
-        swept: &'a Swept,
-        workers: usize,
-        columns: ColumnIndices,
-        grid: GridPoints,
-    ) -> Result<Self, Failure> {
+    fn new(swept: &'a Swept, workers: usize, grid: GridPoints) -> Result<Self, Failure> {
         let layout = swept.layout(grid);
         Ok(Self {
             swept,
             workers,
-            columns,
             layout,
             exchange: DomainExchange::new(layout)?,
             tests: None,
@@ -313,7 +287,7 @@ impl<'a> HpcgCell<'a> {
 
     /// Returns the size of matrix and vectors, bytes.
     fn bytes(&self) -> u64 {
-        bytes(&self.layout, self.columns)
+        bytes(&self.layout)
     }
 
     /// Returns the number of operations of a set, as counted by HPCG.
@@ -325,15 +299,14 @@ impl<'a> HpcgCell<'a> {
 /// Run of `apps hpcg` with all kinds of workers.
 struct HpcgRun<'a> {
     /// Loops without and with prefetching.
-    codes: [Code; 2],
+    codes: [LoopCode; 2],
     cells: Vec<HpcgCell<'a>>,
 }
 
 impl<'a> HpcgRun<'a> {
     /// Returns the run with the first `kept` cells on domains of `grid`.
     fn shortened(self, kept: usize, grid: GridPoints) -> Result<Self, Failure> {
-        let shorter =
-            |cell: &HpcgCell<'a>| HpcgCell::new(cell.swept, cell.workers, cell.columns, grid);
+        let shorter = |cell: &HpcgCell<'a>| HpcgCell::new(cell.swept, cell.workers, grid);
         let cells = self.cells[..kept].iter().map(shorter).collect::<Result<_, _>>()?;
         Ok(Self { codes: self.codes, cells })
     }
@@ -345,9 +318,6 @@ impl<'a> HpcgRun<'a> {
         at: usize,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Vec<Sample>, Failure> {
-        let stop = AtomicBool::new(false);
-        let until =
-            Until { iterations: ITERATIONS, tolerance: 0.0, preconditioned: true, stop: &stop };
         let Self { codes, cells } = self;
         let cell = &mut cells[at];
         // Later sets use the loops that the first set chose.
@@ -355,29 +325,10 @@ impl<'a> HpcgRun<'a> {
             Some(set) => std::slice::from_ref(&codes[usize::from(set.ahead)]),
             None => &codes[..],
         };
-        let made_of = DomainPlan {
-            layout: &cell.layout,
-            exchange: &cell.exchange,
-            columns: cell.columns,
-            codes,
-        };
-        let asked = SetRequest { tested: cell.tests.is_some(), until };
-        let mut ask = stopping(interrupted, &stop);
-        // SAFETY: the job computes, maps memory and synchronises only at the barrier of the team.
-        let made = unsafe {
-            pool.sample(
-                cell.workers,
-                Interrupt::when(&mut ask).every(LOOK_EVERY),
-                |member, laps| Set::of_member(member, laps, made_of, asked),
-            )
-        };
-        let (sample, timed) = match made {
-            Err(TeamError::Interrupted) => return Ok(Vec::new()),
-            made => made?,
-        };
-        let sets = timed.made.into_iter().collect::<Result<Vec<Set>, Failure>>();
-        let set = Set::together(sets?);
-        let Some(set) = set.filter(|set| set.iterations.is_some()) else { return Ok(Vec::new()) };
+        let plan = DomainPlan { layout: &cell.layout, exchange: &cell.exchange, codes };
+        let is_tested = cell.tests.is_some();
+        let made = plan.run_set(pool, cell.workers, is_tested, interrupted)?;
+        let Some((sample, set)) = made else { return Ok(Vec::new()) };
         cell.tests = cell.tests.or(set.tests);
         cell.sets.push(set);
         Ok(vec![sample])
@@ -433,11 +384,8 @@ impl HpcgEvidence<'_> {
     /// Returns the number of the cell with the reference workers of another cell.
     fn reference_of(&self, at: usize) -> Option<usize> {
         let cells = &self.run.cells;
-        let HpcgCell { columns, swept, .. } = &cells[at];
-        let is_reference = |other: &HpcgCell<'_>| {
-            other.columns == *columns && other.swept.settings == swept.reference
-        };
-        cells.iter().position(is_reference)
+        let reference = &cells[at].swept.reference;
+        cells.iter().position(|other| other.swept.settings == *reference)
     }
 
     /// Returns the rate of the workers divided by the rate of the reference workers, computed for every round.
@@ -465,7 +413,7 @@ impl HpcgEvidence<'_> {
         let (layout, sets) = (cell.layout, &cell.sets);
         let last = sets.last();
         let seconds: f64 = sets.iter().map(|set| set.seconds.iter().sum::<f64>()).sum();
-        let moved = Domain::moved(&layout, cell.columns) * layout.count() as u64;
+        let moved = moved_bytes(&layout) * layout.count() as u64;
         let per_second = moved as f64 * (ITERATIONS * sets.len()) as f64 / seconds;
         let setups: Vec<f64> = sets.iter().map(|set| set.setup_s.0).collect();
         let departures = cell.tests.and_then(|Tests { departures: [x, y], .. }| Some(vec![x?, y?]));
@@ -475,7 +423,7 @@ impl HpcgEvidence<'_> {
             grid: Some(layout.local.to_vec()),
             n: Some(layout.rows() as u64),
             domains: Some(layout.domains.to_vec()),
-            columns: Some(cell.columns.name().to_owned()),
+            columns: Some(PER_COEFFICIENT.to_owned()),
             isa: Some(isa_name(self.run.codes[0].isa()).to_owned()),
             prefetch: sets.first().map(|set| code::prefetch(set.ahead).to_string()),
             iterations: last.and_then(|set| Some(set.iterations? as u64)),

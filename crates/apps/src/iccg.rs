@@ -8,11 +8,12 @@ mod plan;
 mod prediction;
 mod result;
 pub mod size;
-mod solution;
 pub(crate) mod view;
 
 pub use follow::follow;
-pub use options::{IccgOptions, Method};
+pub use nodegauge_solvers::iccg::Method;
+pub use nodegauge_solvers::sparse::Storage;
+pub use options::IccgOptions;
 pub use plan::IccgPlan;
 
 /// Name of the test in records.

@@ -3,34 +3,19 @@
 //!
 //! The crate takes a machine, a placement and options, and returns measurements. It does not print, does not save, and
 //! does not depend on another gauge.
-// Rows, columns and lanes are indices into several arrays simultaneously.
-#![allow(clippy::needless_range_loop)]
+#![forbid(unsafe_code)]
 
-mod array;
-mod bandwidth;
-mod cg;
-mod code;
 pub mod config;
-mod context;
 mod efficiency;
-pub mod elasticity;
 mod followers;
 mod gauge;
-mod halo;
 pub mod hpcg;
 pub mod iccg;
 pub mod keys;
-pub mod order;
 mod paired;
 mod points;
-mod precondition;
-mod setup_clock;
-pub mod sparse;
-mod sums;
 pub mod sweep;
-mod system;
 pub mod trapezoid;
-mod vectors;
 mod workers;
 
 pub use followers::end;
@@ -63,6 +48,3 @@ fn left_out_in_time<'a>(left_out: impl IntoIterator<Item = &'a Swept>) -> Option
     let names: Vec<String> = left_out.into_iter().map(|one| one.workers.in_words()).collect();
     Notice::no_time_for(GAUGE, &names, "")
 }
-
-#[cfg(test)]
-mod tests;

@@ -2,12 +2,12 @@
 //! computed from the storage format.
 
 use crate::config::{HpcgConfig, TrapezoidConfig};
-use crate::hpcg::problem::{DomainLayout, ITERATIONS, Operations};
 use crate::iccg::config::IccgConfig;
 use crate::{GAUGE, TIMES_LLC, hpcg, iccg, trapezoid};
 use nodegauge_gauge::roofline::{NoPoint, RooflinePoint};
 use nodegauge_measure::Bytes;
 use nodegauge_measure::record::{Measurement, Record, Status};
+use nodegauge_solvers::hpcg::problem::{DomainLayout, ITERATIONS, Operations};
 
 /// A point, or the reason why the run gives none.
 type Point = Result<RooflinePoint, NoPoint>;
@@ -102,7 +102,7 @@ fn of_trapezoid(record: &Record) -> Vec<Point> {
             "apps trapezoid of {}, {n} intervals, threads {threads}, bytes: one partial sum per thread",
             record.started
         );
-        let intensity = n as f64 * trapezoid::rule::FLOPS / (SUM * threads as f64);
+        let intensity = n as f64 * trapezoid::FLOPS / (SUM * threads as f64);
         Some(Ok(RooflinePoint::in_memory("trapezoid", m.value?, intensity, basis).judged_as(m)))
     };
     best.and_then(point).into_iter().collect()

@@ -2,7 +2,6 @@
 //! process and with ranks under every placement policy. Placement should not affect the speed.
 
 mod follow;
-pub mod rule;
 pub(crate) mod view;
 
 pub use follow::follow;
@@ -20,10 +19,9 @@ use nodegauge_measure::schedule::{
     Budget, Limits, Predictable, PredictedTime, Turn, TurnFailure, policy,
 };
 use nodegauge_measure::{Failure, FlopsPerSec, Notice, Observer, Outcome, Seconds, Unit};
-use nodegauge_team::{Interrupt, TeamError, stopping};
-use rule::Rule;
+pub(crate) use nodegauge_solvers::trapezoid::FLOPS;
+use nodegauge_solvers::trapezoid::{Rule, allowed};
 use std::f64::consts::PI;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Name of the test in records.
@@ -149,7 +147,7 @@ impl Planned for TrapezoidPlan {
 
 /// Returns the rate of the longest sum, for the progress display.
 fn run_rate(points: Option<&u64>, sample: &Sample) -> Option<FlopsPerSec> {
-    Some(FlopsPerSec(*points? as f64 * rule::FLOPS / sample.seconds.first()?))
+    Some(FlopsPerSec(*points? as f64 * FLOPS / sample.seconds.first()?))
 }
 
 /// Measurement of sums over one number of intervals with one kind of workers.
@@ -213,25 +211,8 @@ fn sampled(
     interrupted: &dyn Fn() -> bool,
 ) -> Result<Option<(Sample, f64)>, Failure> {
     let points = cell.points;
-    let stop = AtomicBool::new(false);
-    let mut ask = stopping(interrupted, &stop);
     followers::tell(cell.workers, || follow::SumRequest { points, sums })?;
-    // SAFETY: the job computes and synchronises only at the barrier of the workers.
-    let made = unsafe {
-        pool.sample(cell.at, Interrupt::when(&mut ask), |member, laps| {
-            laps.time(|| follow::share(rule, member, points, sums, &stop))
-        })
-    };
-    let (mut sample, timed) = match made {
-        Err(TeamError::Interrupted) => return Ok(None),
-        made => made?,
-    };
-    if stop.load(Ordering::Relaxed) {
-        return Ok(None);
-    }
-    sample.seconds.iter_mut().for_each(|seconds| *seconds /= sums as f64);
-    let sum = timed.made.into_iter().map(f64::from_bits).sum();
-    Ok(Some((sample, sum)))
+    rule.sample(pool, cell.at, points, sums, interrupted)
 }
 
 impl TrapezoidRun<'_> {
@@ -286,14 +267,14 @@ impl TrapezoidRun<'_> {
         let mut all = Vec::new();
         let mut validities = vec![Validity::valid(); self.cells.len()];
         for (number, cell) in self.cells.iter().enumerate() {
-            let flops = cell.points as f64 * rule::FLOPS;
+            let flops = cell.points as f64 * FLOPS;
             let mut config = TrapezoidConfig {
                 on: WorkersConfig::of(cell.workers),
                 n: Some(cell.points),
                 isa: Some(self.rule.isa_name().to_owned()),
                 sums: Some(cell.sums()),
                 error: Some(cell.error).filter(|error| error.is_finite()),
-                error_allowed: Some(rule::allowed(cell.points)),
+                error_allowed: Some(allowed(cell.points)),
                 stopped: Some(series.stop().to_string()),
                 ..TrapezoidConfig::default()
             };
@@ -351,10 +332,10 @@ impl TrapezoidCell<'_> {
     /// Returns the validity; every sum must equal pi within the expected error.
     fn validity(&self) -> Validity {
         let mut validity = Validity::valid();
-        let allowed = rule::allowed(self.points);
-        if self.error.total_cmp(&allowed).is_gt() {
+        let most = allowed(self.points);
+        if self.error.total_cmp(&most).is_gt() {
             validity.invalid(format!(
-                "a sum over {} by {} deviates from pi by {:.1e}, expected at most {allowed:.1e}: the loop or this machine computes incorrectly",
+                "a sum over {} by {} deviates from pi by {:.1e}, expected at most {most:.1e}: the loop or this machine computes incorrectly",
                 counted(self.points as usize, "interval"),
                 self.workers.in_words(),
                 self.error

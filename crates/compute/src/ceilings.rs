@@ -1,17 +1,17 @@
 //! Peaks for a roofline: register-only loops with fused multiply-adds, with vectors without fused multiply-adds, and
 //! with scalar arithmetic; and DGEMM with the fastest library. The measurements alternate.
 
+use crate::GAUGE;
 use crate::choose::{self, Trial, TrialPlaces, Tried};
 use crate::config::{DgemmConfig, LoopRate, PeakConfig, ThreadsConfig};
-use crate::engine::Multiplier;
 use crate::hpl::places;
-use crate::peak::{self, Burst, Peak, PeakLoop};
-use crate::{GAUGE, dgemm};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::roofline::{self, CeilingsAsk, CeilingsPart};
 use nodegauge_gauge::series::Series;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_kernels::Isa;
+use nodegauge_lu::peak::{self, Burst, Peak, PeakLoop};
+use nodegauge_lu::{Multiplier, dgemm};
 use nodegauge_measure::record::{Measurement, Quoted, doubt};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::Sample;

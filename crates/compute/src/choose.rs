@@ -6,10 +6,10 @@
 //! If the trial cannot distinguish several candidates, the fastest of them is chosen. Libraries are in the order in which
 //! they were found; the default kernels of a library precede kernels that an environment variable selects.
 
+use crate::GAUGE;
 use crate::config::{DgemmConfig, ThreadsConfig};
-use crate::engine::Multiplier;
-use crate::{GAUGE, dgemm};
 use nodegauge_analysis::conclusion::Obstacle;
+use nodegauge_lu::{Multiplier, dgemm};
 use nodegauge_machine::{CpuId, SysRoot};
 use nodegauge_measure::schedule::Limits;
 use nodegauge_measure::schedule::halving::{
@@ -17,7 +17,7 @@ use nodegauge_measure::schedule::halving::{
 };
 use nodegauge_measure::{Failure, FlopsPerSec, Fraction, Notice, NoticeId, clock, notice, stats};
 use nodegauge_team::Team;
-use nodegauge_toolchain::blas::{self, BlasLibrary, BlasProber, BlasRequest, ProbedBlas};
+use nodegauge_toolchain::blas::{self, BlasProber, BlasRequest, ProbedBlas};
 use nodegauge_toolchain::{CommandLine, ToolchainError};
 use std::fmt;
 use std::path::Path;
@@ -110,13 +110,10 @@ impl Tried {
 
     /// Loads the library into this process, after setting the environment variable that selects the kernels.
     pub(crate) fn load(&self) -> Result<Multiplier, ToolchainError> {
-        let Some(probed) = &self.probed else { return Ok(Multiplier::BuiltIn) };
-        if let Some((name, value)) = &probed.environment {
-            // SAFETY: called before a team starts; the only other thread of the program waits for
-            // signals and reads no variables.
-            unsafe { std::env::set_var(name, value) };
+        match &self.probed {
+            Some(probed) => Multiplier::load(probed),
+            None => Ok(Multiplier::BuiltIn),
         }
-        BlasLibrary::load(probed).map(Multiplier::Library)
     }
 }
 
@@ -449,7 +446,7 @@ fn instruction_sets(root: &SysRoot) -> impl Fn(&str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Sequence;
+    use nodegauge_lu::random::Sequence;
 
     #[test]
     fn a_variable_is_recommended_only_if_the_default_kernels_are_slower_beyond_doubt() {

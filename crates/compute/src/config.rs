@@ -1,5 +1,8 @@
 //! Configuration keys of figures of HPL.
 
+use nodegauge_lu::factorisation::LuTime;
+use nodegauge_lu::peak::Peak;
+use nodegauge_lu::residual::{ScaledResidual, THRESHOLD};
 use nodegauge_measure::keys::shared;
 use nodegauge_measure::{FlopsPerSec, Fraction, Hertz, Seconds, Watts};
 use nodegauge_placement::{Bind, Placement};
@@ -129,6 +132,34 @@ pub struct ResidualConfig {
     pub norm_b: Option<f64>,
 }
 
+/// Formula of HPL's scaled residual, as written in the record.
+const RESIDUAL_FORMULA: &str = "||Ax-b||oo / (eps (||A||oo ||x||oo + ||b||oo) N)";
+
+impl ResidualConfig {
+    /// Returns a residual without norms.
+    pub fn of(value: Option<f64>) -> Self {
+        let formula = RESIDUAL_FORMULA.to_owned();
+        Self { value, threshold: THRESHOLD, formula, ..Self::default() }
+    }
+
+    /// True if x is a solution; false if the residual is not a number.
+    pub fn passes(&self) -> bool {
+        self.value.is_some_and(|value| value < self.threshold)
+    }
+}
+
+impl From<ScaledResidual> for ResidualConfig {
+    fn from(of: ScaledResidual) -> Self {
+        Self {
+            error: Some(of.error),
+            norm_a: Some(of.norm_a),
+            norm_x: Some(of.norm_x),
+            norm_b: Some(of.norm_b),
+            ..Self::of(Some(of.value))
+        }
+    }
+}
+
 /// Breakdown of the threads' time during a solution.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TimeConfig {
@@ -151,6 +182,22 @@ pub struct TimeConfig {
     /// 1, from the median burst in registers compared with the best one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared: Option<Fraction>,
+}
+
+impl From<LuTime> for TimeConfig {
+    /// Returns the breakdown without the shares that were not measured by the threads.
+    fn from(of: LuTime) -> Self {
+        Self {
+            panels: of.panels,
+            waiting: of.waiting,
+            solve_s: of.solve,
+            panel_threads: of.panel_threads,
+            lost: of.lost,
+            switches: of.switches,
+            stolen: None,
+            shared: None,
+        }
+    }
 }
 
 /// A run of the NB search.
@@ -191,6 +238,18 @@ pub struct LoopRate {
     pub rate: FlopsPerSec,
     /// Clock frequency during the best burst, Hz.
     pub clock_hz: Option<Hertz>,
+}
+
+impl LoopRate {
+    /// Returns the best rate of a loop and the clock of that burst.
+    pub(crate) fn of(peak: &Peak) -> Self {
+        Self {
+            isa: peak.kernel.isa_name().to_owned(),
+            fused: peak.kernel.fused,
+            rate: peak.best(),
+            clock_hz: peak.burst().clock,
+        }
+    }
 }
 
 /// Theoretical peak: cores x clock x operations per cycle.

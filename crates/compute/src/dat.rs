@@ -1,7 +1,7 @@
 //! Writer of HPL.dat: all lines in the order in which HPL 2.3 reads them. The file hpccinf.txt of hpcc begins with the
 //! same lines. This module does no I/O.
 
-use crate::residual::THRESHOLD;
+use nodegauge_lu::residual::THRESHOLD;
 
 /// Returns the file for one N and all combinations of NB and grids. All other values follow the advice in HPL's file
 /// TUNING for one node. HPL skips the first two lines and reads the first words of the other lines. `basis` is the

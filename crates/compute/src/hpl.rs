@@ -1,21 +1,20 @@
 //! Measurement procedure of `hpl`: peaks, DGEMM, search for the panel width NB, choice of N by memory or time,
 //! solution, residual check. A rating is reported only after the residual check.
 
+use crate::GAUGE;
 use crate::choose::Tried;
 use crate::config::{SearchStep, TimeConfig};
-use crate::distribution::{self, ColumnDistribution};
-use crate::engine::Multiplier;
-use crate::lu::{self, LuError, LuProgress};
-use crate::matrix::Matrix;
 use crate::observed::{ComparisonRates, LibraryRuns, LoopBurst, Observed, SolvedSystem};
 use crate::options::HplOptions;
-use crate::peak::PeakLoop;
-use crate::random::Sequence;
-use crate::residual;
 use crate::result::RatingEvidence;
 use crate::size::{self, OrderSpec, SizeConstraints};
-use crate::{GAUGE, dgemm, peak};
 use nodegauge_gauge::Site;
+use nodegauge_lu::distribution::{self, ColumnDistribution};
+use nodegauge_lu::factorisation::{self as lu, LuError, LuProgress, LuTime};
+use nodegauge_lu::matrix::Matrix;
+use nodegauge_lu::peak::PeakLoop;
+use nodegauge_lu::random::Sequence;
+use nodegauge_lu::{Multiplier, dgemm, peak, residual};
 use nodegauge_machine::power::{self, EnergyMeter};
 use nodegauge_machine::{CpuId, Unavailable};
 use nodegauge_measure::repeat::Stop;
@@ -407,7 +406,7 @@ impl HplRun<'_> {
             self.observer.phase(&format!("solving, N = {order}, NB = {nb}"));
         }
         let observer = &mut *self.observer;
-        if !residual::fill(&mut self.team, &mut matrix, &source, || observer.interrupted())? {
+        if !residual::fill(&mut self.team, &mut matrix, &source, &mut || observer.interrupted())? {
             self.interrupted(&format!("while the matrix of N = {order} was generated"));
             return Ok(None);
         }
@@ -432,7 +431,7 @@ impl HplRun<'_> {
             rating,
             seconds,
             time,
-            residual,
+            residual: residual.into(),
             huge_pages,
             joules,
             began: Seconds(began),
@@ -478,7 +477,9 @@ impl HplRun<'_> {
             self.seen.interrupted = Some(at);
             return Ok(None);
         }
-        let (seconds, mut time) = solved?;
+        let solved: LuTime = solved?;
+        let seconds = solved.total;
+        let mut time = TimeConfig::from(solved);
         time.stolen = ticks.zip(interference::stolen_ticks()).map(|(before, after)| {
             let cpus = f64::from(self.site.machine.processor.threads.max(1));
             Fraction(after.saturating_sub(before) as f64 / (elapsed * cpus * TICKS_PER_SECOND))

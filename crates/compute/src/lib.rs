@@ -3,35 +3,26 @@
 //!
 //! The crate takes a machine, a placement and options, and returns measurements. It does not print, does not
 //! save, and does not depend on another gauge.
+#![forbid(unsafe_code)]
 
 mod ceilings;
 pub mod choose;
 pub mod config;
 pub mod dat;
-pub mod dgemm;
-pub mod distribution;
-mod engine;
 mod gauge;
 mod hpl;
-mod leaf;
-pub mod lu;
-pub mod matrix;
 mod observed;
 pub mod options;
 pub mod output;
-pub mod peak;
 mod plan;
 mod plan_document;
-pub mod random;
 mod reader;
 pub mod reference;
 mod request;
-pub mod residual;
 mod result;
 pub mod size;
 pub mod view;
 
-pub use engine::Multiplier;
 pub use gauge::ComputeGauge;
 pub use plan::HplPlan;
 pub use plan_document::HplPlanDocument;

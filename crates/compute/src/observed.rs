@@ -2,9 +2,9 @@
 
 use crate::choose::Tried;
 use crate::config::{ResidualConfig, SearchStep, TimeConfig};
-use crate::peak::{Burst, Peak, PeakLoop};
 use crate::size::ChosenOrder;
 use nodegauge_kernels::Isa;
+use nodegauge_lu::peak::{Burst, Peak, PeakLoop};
 use nodegauge_machine::Unavailable;
 use nodegauge_measure::stats;
 use nodegauge_measure::{FlopsPerSec, Fraction, Joules, Seconds};

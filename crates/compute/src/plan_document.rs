@@ -1,9 +1,9 @@
 //! JSON document of `hpl --plan --json`: the document of `places --json`, with the key `plan`.
 
-use crate::lu;
 use crate::plan::{HplPlan, PlannedNb};
 use crate::size;
 use nodegauge_gauge::Site;
+use nodegauge_lu::factorisation as lu;
 use nodegauge_measure::record::Figure;
 use nodegauge_placement::json::PlacesDocument;
 use nodegauge_placement::{MemoryPolicy, RankPlan};

@@ -1,17 +1,18 @@
 //! Figures and notices derived from the measured values of a run. The figures are the rating, the DGEMM rate and the
 //! peaks, with their limits and with every reason for doubt.
 
+use crate::choose;
 use crate::config::{
     DgemmConfig, LoopRate, PeakConfig, PowerConfig, RatingConfig, TheoreticalPeak, ThreadsConfig,
     TimeConfig,
 };
 use crate::observed::{LibraryRuns, Observed, SolvedSystem};
 use crate::options::HplOptions;
-use crate::peak::{self, Peak, PeakLoop};
-use crate::residual::THRESHOLD;
 use crate::{DGEMM, FMA_PEAK, FMA_PEAK_F32, GAUGE, RATING, TEST};
-use crate::{choose, dgemm, lu};
 use nodegauge_gauge::Site;
+use nodegauge_lu::peak::{self, Peak, PeakLoop};
+use nodegauge_lu::residual::THRESHOLD;
+use nodegauge_lu::{dgemm, factorisation as lu};
 use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
 use nodegauge_measure::{BytesPerSec, FlopsPerSec, Fraction, Hertz, Notice, NoticeId, Unit};
 use nodegauge_placement::{Bind, Placement};

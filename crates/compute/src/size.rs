@@ -1,8 +1,8 @@
 //! Choice of N by memory or time, candidates for NB, and the grid P x Q. This module does no I/O.
 
 use crate::config::RatingConfig;
-use crate::lu::flops;
-use crate::matrix;
+use nodegauge_lu::factorisation::flops;
+use nodegauge_lu::matrix;
 use nodegauge_measure::{Bytes, Failure, FlopsPerSec, Fraction, Seconds};
 
 /// Rule by which N is chosen.

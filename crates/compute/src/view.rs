@@ -5,7 +5,7 @@ use crate::output::{self, HplRow};
 use crate::plan::{HplPlan, PlannedNb};
 use crate::size::ChosenOrder;
 use crate::{DGEMM, FMA_PEAK, FMA_PEAK_F32, GAUGE, RATING, TEST};
-use crate::{hpl, lu, size};
+use crate::{hpl, size};
 use nodegauge_analysis::ratio::closing;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::sentence::{joined, quoted};
@@ -13,6 +13,7 @@ use nodegauge_gauge::view::{
     Block, Chart, ChartSeries, Columns, Drawing, NamedFigure, Picture, Scale, Section, Step, Steps,
     Table, TableCell, distinct, grouped, plain_table, summary_of,
 };
+use nodegauge_lu::factorisation as lu;
 use nodegauge_measure::legible::in_lines;
 use nodegauge_measure::quantity::change_in_words;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Record};

@@ -1,7 +1,7 @@
 //! Choice of the operations and of the engine that measures them.
 
-use crate::engine::IoEngine;
-use crate::operation::{OPERATIONS, Operation, OperationList};
+use nodegauge_blocks::engine::IoEngine;
+use nodegauge_blocks::operation::{OPERATIONS, Operation, OperationList};
 use nodegauge_measure::Failure;
 
 /// Selected operations and the engine that measures them.

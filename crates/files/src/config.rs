@@ -1,10 +1,10 @@
 //! Keys of `config` of figures of files.
 
-use crate::engine::{Msync, SyncWrites};
-use crate::latency::Quantiles;
-use crate::pass::PassEnd;
-use crate::task::CacheMode;
-use crate::volume::Volume;
+use nodegauge_blocks::engine::{Msync, SyncWrites};
+use nodegauge_blocks::latency::Quantiles;
+use nodegauge_blocks::pass::PassEnd;
+use nodegauge_blocks::task::CacheMode;
+use nodegauge_blocks::volume::Volume;
 use nodegauge_measure::Seconds;
 use nodegauge_measure::keys::shared;
 use schemars::JsonSchema;

@@ -1,26 +1,13 @@
 //! Sizes of files and blocks: IOzone's automatic grid, a parser of the sizes that a user gives, and the order in which
 //! the combinations are measured.
 
+use nodegauge_blocks::task::CellSize;
 use nodegauge_measure::Bytes;
 use nodegauge_measure::grammar::{Cursor, SyntaxError};
 use nodegauge_measure::quantity::read_bytes;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
-
-/// Combination of a file size and a block size.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct CellSize {
-    pub(crate) file: Bytes,
-    pub(crate) block: Bytes,
-}
-
-impl CellSize {
-    /// Returns the number of whole blocks in the file.
-    pub(crate) fn blocks(self) -> u64 {
-        self.file.0 / self.block.0.max(1)
-    }
-}
 
 /// Smallest and largest file size of the automatic mode.
 pub(crate) const FILES: RangeInclusive<Bytes> = Bytes::kib(64)..=Bytes::mib(512);

@@ -1,15 +1,16 @@
 //! Converts the options of a measurement to a list of tasks. Requests that are known to fail are refused: missing
 //! folders, too little space, direct I/O with unsuitable block sizes, unavailable engines.
 
-use crate::engine::IoEngine;
-use crate::grid::{self, CellSize};
-use crate::operation::{self, Operation};
-use crate::pattern::{AccessPattern, Stride};
+use crate::GAUGE;
+use crate::grid;
 use crate::reference::ReferenceProgram;
-use crate::task::{CacheMode, Task, TaskSetup};
-use crate::volume::{self, Volume};
-use crate::workers::FileWorkers;
-use crate::{GAUGE, error, scratch};
+use nodegauge_blocks::engine::IoEngine;
+use nodegauge_blocks::operation::{self, Operation};
+use nodegauge_blocks::pattern::{AccessPattern, Stride};
+use nodegauge_blocks::task::{CacheMode, CellSize, Task, TaskSetup};
+use nodegauge_blocks::volume::{self, Volume};
+use nodegauge_blocks::workers::FileWorkers;
+use nodegauge_blocks::{error, scratch};
 use nodegauge_machine::{SysRoot, cgroup, memory};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, notice};
 use std::path::PathBuf;

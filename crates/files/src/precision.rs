@@ -5,8 +5,8 @@
 //! suitable for all cells. The decision depends on the variation between passes, and is stricter than the rule of doubt,
 //! which also decides about too few passes.
 
-use crate::clock::Clock;
-use crate::workers::OperationSample;
+use nodegauge_blocks::clock::Clock;
+use nodegauge_blocks::workers::OperationSample;
 use nodegauge_measure::record::doubt::TYPICAL;
 use nodegauge_measure::stats::{Better, Summary};
 use nodegauge_measure::{Fraction, Seconds};
@@ -62,7 +62,7 @@ pub(crate) fn reading(clock: Clock) -> Seconds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pass::PassEnd;
+    use nodegauge_blocks::pass::PassEnd;
 
     const READING: Seconds = Seconds(20e-9);
 

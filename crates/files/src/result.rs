@@ -1,17 +1,18 @@
 //! Conversion of samples to measurements, with the reasons to doubt a figure.
 
-use crate::clock::Clock;
 use crate::config::{ClockUsed, FilesConfig, Latencies, Percent};
-use crate::latency::{self, Latency};
-use crate::operation::{Direction, Operation};
-use crate::pass::PassEnd;
-use crate::pattern::{AccessPattern, STRIDE};
 use crate::plan::{FilesOptions, FilesPlan};
 use crate::reference::{ReferenceFigure, ReferenceProgram};
-use crate::task::{CacheMode, Task};
-use crate::volume::Volume;
-use crate::workers::{OperationSample, WorkerKind};
-use crate::{GAUGE, IoEngine, TEST, counters, precision};
+use crate::{GAUGE, IoEngine, TEST, precision};
+use nodegauge_blocks::clock::Clock;
+use nodegauge_blocks::counters;
+use nodegauge_blocks::latency::{self, Latency};
+use nodegauge_blocks::operation::{Direction, Operation};
+use nodegauge_blocks::pass::PassEnd;
+use nodegauge_blocks::pattern::{AccessPattern, STRIDE};
+use nodegauge_blocks::task::{CacheMode, Task};
+use nodegauge_blocks::volume::Volume;
+use nodegauge_blocks::workers::{OperationSample, WorkerKind};
 use nodegauge_gauge::series::lost_in_words;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Traffic, Validity};
 use nodegauge_measure::{Failure, Fraction, Seconds, Unit};

@@ -1,15 +1,16 @@
 //! Execution of a plan, cell by cell. If there are reference programs, they run alternately with the gauge.
 
-use crate::cell::{CellContext, CellRunner, Ending};
-use crate::clock::Clock;
-use crate::data::Data;
-use crate::operation::Operation;
 use crate::plan::FilesPlan;
 use crate::result::{self, Measured};
-use crate::scratch::{self, Leftover, ScratchDirectory};
-use crate::task::Task;
-use crate::{GAUGE, TEST, cache, error, latency, precision};
+use crate::{GAUGE, TEST, precision};
 use nodegauge_analysis::expect::Figures;
+use nodegauge_blocks::cell::{CellContext, CellRunner, Ending};
+use nodegauge_blocks::clock::Clock;
+use nodegauge_blocks::data::Data;
+use nodegauge_blocks::operation::Operation;
+use nodegauge_blocks::scratch::{self, Leftover, ScratchDirectory};
+use nodegauge_blocks::task::Task;
+use nodegauge_blocks::{cache, error, latency};
 use nodegauge_gauge::series::Series;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_machine::SysRoot;

@@ -10,10 +10,10 @@ pub(crate) use conclusion::conclusion;
 
 use crate::GAUGE;
 use crate::config::FilesConfig;
-use crate::engine::{IoEngine, Msync, SyncWrites};
-use crate::task::CacheMode;
-use crate::volume::Volume;
 use nodegauge_analysis::ratio::closing::{Contender, of_one_run};
+use nodegauge_blocks::engine::{IoEngine, Msync, SyncWrites};
+use nodegauge_blocks::task::CacheMode;
+use nodegauge_blocks::volume::Volume;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{self, FigureRow, Picture, Reach, Section, Step, distinct, grouped};
 use nodegauge_measure::figure_names::stream;

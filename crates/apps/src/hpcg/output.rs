@@ -2,11 +2,11 @@
 //! YAML.
 
 use super::TEST;
-use super::problem::PARTS;
 use crate::GAUGE;
 use crate::config::{HpcgConfig, WorkersConfig};
 use nodegauge_measure::record::{Category, Measurement, Quoted, Validity};
 use nodegauge_measure::{Unit, printed};
+use nodegauge_solvers::hpcg::problem::PARTS;
 
 /// First word of the first line of the output.
 const TITLE: &str = "HPCG-Benchmark";

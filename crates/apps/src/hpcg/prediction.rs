@@ -4,13 +4,13 @@
 //! domains are in the caches, so that an iteration on the domains of the run takes at least as long as the memory needs
 //! for the matrix.
 
-use super::problem::{GridPoints, LEAST, MULTIPLE};
 use super::{HpcgCell, HpcgRun, ITERATIONS, bytes};
 use crate::{TIMES_LLC, WorkerPool, memory_rates};
 use nodegauge_arena::MemoryRates;
 use nodegauge_gauge::Site;
 use nodegauge_measure::schedule::{Predictable, PredictedTime};
 use nodegauge_measure::{Bytes, Failure, clock};
+use nodegauge_solvers::hpcg::problem::{GridPoints, LEAST, MULTIPLE};
 use std::time::Duration;
 
 /// Number of times that an iteration reads the matrix: a product, and the two sweeps of the smoother on the finest grid.
@@ -44,8 +44,7 @@ impl<'r, 'a> PredictedSets<'r, 'a> {
         may_shrink: bool,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Self, Failure> {
-        let smaller =
-            |cell: &HpcgCell<'a>| HpcgCell::new(cell.swept, cell.workers, cell.columns, [LEAST; 3]);
+        let smaller = |cell: &HpcgCell<'a>| HpcgCell::new(cell.swept, cell.workers, [LEAST; 3]);
         let cells = run.cells.iter().map(smaller).collect::<Result<_, _>>()?;
         let mut small_run = HpcgRun { codes: run.codes, cells };
         let mut small = Vec::new();
@@ -64,7 +63,7 @@ impl<'r, 'a> PredictedSets<'r, 'a> {
     /// Returns the size of the matrix and the vectors of a cell on domains of `grid`, bytes.
     fn bytes(&self, at: usize, grid: GridPoints) -> u64 {
         let cell = &self.run.cells[at];
-        bytes(&cell.swept.layout(grid), cell.columns)
+        bytes(&cell.swept.layout(grid))
     }
 
     /// Returns the predicted time of a set of a cell.

@@ -1,7 +1,6 @@
 //! View of `apps hpcg`: the rating with its parts, the tests, and the reference program for comparison.
 
-use super::problem::PARTS;
-use super::{ColumnIndices, TEST, variant};
+use super::{PER_COEFFICIENT, PER_SLOT, TEST, variant};
 use crate::GAUGE;
 use crate::config::HpcgConfig;
 use crate::efficiency::{self, WorkersRate};
@@ -12,6 +11,7 @@ use nodegauge_gauge::view::{ColumnUnit, Columns, Picture, Section, Step, Table, 
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, BytesPerSec, Seconds, Unit};
+use nodegauge_solvers::hpcg::problem::PARTS;
 
 /// Figure with its configuration.
 type HpcgFigure<'a> = (&'a Measurement, HpcgConfig);
@@ -112,7 +112,7 @@ fn table(all: &[&Measurement], ratings: &[HpcgFigure<'_>]) -> Table {
                 Some(swept) => sweep::label(&config.on, Some(swept)),
                 None => config.engine.clone().unwrap_or_else(|| "?".to_owned()),
             };
-            if is_by_rules(config) { format!("{name}, rules") } else { name }
+            if is_by_slot(config) { format!("{name}, index per slot") } else { name }
         })
         .stated("rating", RATE)
         .each(
@@ -162,15 +162,20 @@ fn efficiency(ratings: &[HpcgFigure<'_>]) -> Option<Picture> {
     let mut rates = Vec::new();
     for (rating, config) in ratings {
         let rate = WorkersRate::of(&config.on, config.sweep.as_ref(), rating);
-        let rules = if is_by_rules(config) { ", rules" } else { "" };
-        rates.extend(rate.map(|rate| WorkersRate { kind: rate.kind + rules, ..rate }));
+        let by_slot = if is_by_slot(config) { ", index per slot" } else { "" };
+        rates.extend(rate.map(|rate| WorkersRate { kind: rate.kind + by_slot, ..rate }));
     }
     efficiency::picture(&rates)
 }
 
+/// True if the matrix has one column index for eight rows, which the rules of HPCG prohibit.
+fn is_by_slot(config: &HpcgConfig) -> bool {
+    config.columns.as_deref() == Some(PER_SLOT)
+}
+
 /// True if the matrix has a column index for each coefficient, as the rules of HPCG require.
-fn is_by_rules(config: &HpcgConfig) -> bool {
-    config.columns.as_deref() == Some(ColumnIndices::PerCoefficient.name())
+fn is_by_coefficient(config: &HpcgConfig) -> bool {
+    config.columns.as_deref() == Some(PER_COEFFICIENT)
 }
 
 /// Describes the column indices of the native figures; `None` for figures of other programs.
@@ -178,12 +183,11 @@ fn stored_columns(ratings: &[HpcgFigure<'_>]) -> Option<String> {
     const EACH: &str =
         "one index per coefficient, as the rules of HPCG require of indirect access to vectors";
     const SLOT: &str = "one index for eight rows, which are neighbours in the regular grid; the \
-                        rules of HPCG prohibit the use of this regularity (see --rules)";
-    let has_rules = ratings.iter().any(|(_, config)| is_by_rules(config));
-    let slot = ColumnIndices::PerSlot.name();
-    let has_slots = ratings.iter().any(|(_, config)| config.columns.as_deref() == Some(slot));
-    match (has_rules, has_slots) {
-        (true, true) => Some(format!("with \"rules\": {EACH}; otherwise: {SLOT}")),
+                        rules of HPCG prohibit the use of this regularity";
+    let has_coefficients = ratings.iter().any(|(_, config)| is_by_coefficient(config));
+    let has_slots = ratings.iter().any(|(_, config)| is_by_slot(config));
+    match (has_coefficients, has_slots) {
+        (true, true) => Some(format!("with \"index per slot\": {SLOT}; otherwise: {EACH}")),
         (true, false) => Some(EACH.to_owned()),
         (false, true) => Some(SLOT.to_owned()),
         (false, false) => None,

@@ -1,16 +1,17 @@
 //! Requests of rank 0 of an MPI job to the other ranks.
 
-use super::solution::{self, Job};
-use crate::{bandwidth, followers};
+use crate::followers;
 use nodegauge_measure::Failure;
-use nodegauge_team::mpi::{self, World};
+use nodegauge_solvers::bandwidth;
+use nodegauge_solvers::iccg::{self, SolutionJob};
+use nodegauge_team::mpi::World;
 use serde::{Deserialize, Serialize};
 
 /// Request of rank 0 to all other ranks.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum SolverRequest {
     /// Requests a solution.
-    Solve(Job),
+    Solve(SolutionJob),
     /// Requests one pass of the bandwidth measurement, over arrays with this number of elements.
     Bandwidth(usize),
 }
@@ -21,13 +22,8 @@ pub(super) enum SolverRequest {
 /// Fails if a request cannot be read.
 pub fn follow(world: &World) -> Result<u8, Failure> {
     let loops = bandwidth::loops();
-    followers::serve(world, |request| {
-        match request {
-            SolverRequest::Solve(job) => drop(solution::mpi_rank(world, &job, &mut || false)?),
-            SolverRequest::Bandwidth(elements) => {
-                mpi::timed(world, |member, laps| bandwidth::pass(member, laps, &loops, elements))?;
-            }
-        }
-        Ok(())
+    followers::serve(world, |request| match request {
+        SolverRequest::Solve(job) => iccg::follow(world, &job),
+        SolverRequest::Bandwidth(elements) => bandwidth::follow(world, &loops, elements),
     })
 }

@@ -1,55 +1,14 @@
 //! Options of `apps iccg`.
 
-use crate::order::EliminationOrder;
-use crate::sparse::Storage;
 use nodegauge_measure::Fraction;
-use serde::{Deserialize, Serialize};
+use nodegauge_solvers::cg::Tolerance;
+use nodegauge_solvers::elasticity::Mesh;
+use nodegauge_solvers::iccg::{Method, SolutionJob, SolutionLoops};
+use nodegauge_solvers::sparse::Storage;
 use std::time::Duration;
 
-/// Preconditioner and order of elimination.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub enum Method {
-    /// Block-IC(0) within the domain of every thread, without couplings between domains.
-    #[default]
-    Domain,
-    /// Block-IC(0) with the smallest number of colours.
-    Multicolour,
-    /// Block-IC(0) with the levels of reverse Cuthill-McKee, distributed cyclically over colours.
-    CyclicLevels,
-    /// Block-IC(0) in reverse Cuthill-McKee order.
-    Levels,
-    /// Block-IC(0) in natural order.
-    Natural,
-    /// Inverse of the diagonal blocks.
-    Diagonal,
-}
-
-nodegauge_measure::names!(
-    Method,
-    "preconditioner",
-    Domain = "domain",
-    Multicolour = "multicolour",
-    CyclicLevels = "cm-rcm",
-    Levels = "rcm",
-    Natural = "natural",
-    Diagonal = "diagonal"
-);
-
-impl Method {
-    /// Returns the order in which rows are eliminated.
-    pub(crate) fn order(self) -> EliminationOrder {
-        match self {
-            Self::Domain | Self::Diagonal => EliminationOrder::Domain,
-            Self::Multicolour => EliminationOrder::Multicolour,
-            Self::CyclicLevels => EliminationOrder::CyclicLevels,
-            Self::Levels => EliminationOrder::Levels,
-            Self::Natural => EliminationOrder::Natural,
-        }
-    }
-}
-
 /// Options of a run of `apps iccg`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct IccgOptions {
     /// Number of elements along x, y and z; with `None`, the size rule determines the mesh.
     pub elements: Option<[usize; 3]>,
@@ -73,6 +32,12 @@ pub struct IccgOptions {
 impl IccgOptions {
     /// Default time for the whole run.
     pub const BUDGET: Duration = Duration::from_secs(60);
+
+    /// Returns the solution on a mesh. With `loops` of `None`, the fastest are chosen by measurement.
+    pub(super) fn job(&self, mesh: Mesh, loops: Option<SolutionLoops>) -> SolutionJob {
+        let tolerance = Tolerance { residual: self.tolerance, iterations: self.iterations };
+        SolutionJob { mesh, storage: self.storage, tolerance, loops, method: self.method }
+    }
 }
 
 impl Default for IccgOptions {

@@ -2,14 +2,10 @@
 
 use super::TEST;
 use super::follow::SolverRequest;
-use super::options::{IccgOptions, Method};
+use super::options::IccgOptions;
 use super::prediction::PredictedSolutions;
 use super::result::{Found, IccgCell, IccgEvidence};
 use super::size::{self, MeshConstraints, MeshSize};
-use super::solution::{self, Job, Loops, Solution};
-use crate::bandwidth;
-use crate::cg::End;
-use crate::sparse::Storage;
 use crate::sweep::{self, Swept};
 use crate::{GAUGE, MpiRanks, WorkerPool, Workers, WorkersOptions, followers};
 use nodegauge_analysis::expect::Figures;
@@ -22,7 +18,10 @@ use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Budget, Limits, RepetitionPolicy, Turn, TurnFailure, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Seconds, Unit};
-use nodegauge_team::Interrupt;
+use nodegauge_solvers::bandwidth;
+use nodegauge_solvers::cg::End;
+use nodegauge_solvers::iccg::{self, Method, Solution, SolutionJob, SolutionLoops};
+use nodegauge_solvers::sparse::Storage;
 use std::time::Duration;
 
 /// Minimum number of elements of an array in the bandwidth measurement.
@@ -75,7 +74,7 @@ impl IccgPlan {
         let size = size::choose(options.elements, &constraints)?;
         let shared_out = |combination: Swept| match &combination.workers {
             Workers::Ranks(plan) | Workers::Mpi(plan, _) => {
-                size::grid(size.mesh, plan.ranks.len()).map(|_| combination)
+                iccg::rank_grid(size.mesh, plan.ranks.len()).map(|_| combination)
             }
             Workers::Threads(_) => Ok(combination),
         };
@@ -210,10 +209,9 @@ impl IccgRun<'_> {
         // Later solutions use the storage format and loops that the first solution chose.
         let loops = self.cells[at].solutions.first().map(|(solution, _)| solution.loops);
         let Self { pool, options, size, .. } = self;
-        let options = (*options).clone();
-        let job = Job { mesh: size.mesh, method: options.method, options, loops };
+        let job = options.job(size.mesh, loops);
         followers::tell(workers, || SolverRequest::Solve(job.clone()))?;
-        let Some((solution, samples)) = solution::solve(pool, at, workers, &job, observer)? else {
+        let Some((solution, samples)) = iccg::solve(pool, at, workers, &job, observer)? else {
             return Ok(Vec::new());
         };
         let seconds = samples.iter().map(|sample| sample.seconds[0]).sum();
@@ -226,14 +224,7 @@ impl IccgRun<'_> {
         let mut samples = Vec::new();
         for _ in 0..BANDWIDTH_SAMPLES {
             followers::tell(&self.cells[at].swept.workers, || SolverRequest::Bandwidth(elements))?;
-            // SAFETY: the job computes, maps memory and synchronises only at the barrier of the team.
-            let (sample, timed) = unsafe {
-                self.pool.sample(at, Interrupt::never(), |member, laps| {
-                    bandwidth::pass(member, laps, loops, elements)
-                })
-            }?;
-            timed.made.into_iter().collect::<Result<(), Failure>>()?;
-            samples.push(sample);
+            samples.push(bandwidth::sample(&mut self.pool, at, loops, elements)?);
         }
         Ok(samples)
     }
@@ -272,11 +263,10 @@ impl IccgRun<'_> {
             None => Workers::Threads(workers.together()),
         }];
         let mut pool = WorkerPool::start(&threads)?;
-        let loops = Some(Loops { storage: Storage::Bcsr, ..last.loops });
+        let loops = Some(SolutionLoops { storage: Storage::Bcsr, ..last.loops });
         let Self { size, options, .. } = *self;
-        let options = options.clone();
-        let job = Job { mesh: size.mesh, options, loops, method: Method::Natural };
-        let solved = solution::solve(&mut pool, 0, &threads[0], &job, observer)?;
+        let job = SolutionJob { method: Method::Natural, ..options.job(size.mesh, loops) };
+        let solved = iccg::solve(&mut pool, 0, &threads[0], &job, observer)?;
         Ok((solved.map(|(solution, _): (Solution, _)| solution.iterations), None))
     }
 }

@@ -7,13 +7,13 @@
 use super::follow::SolverRequest;
 use super::options::IccgOptions;
 use super::size::{self, MeshConstraints, MeshSize};
-use super::solution::{self, Job};
-use crate::elasticity::Mesh;
 use crate::sweep::Swept;
 use crate::{GAUGE, WorkerPool, followers, left_out_in_time, memory_rates};
 use nodegauge_arena::MemoryRates;
 use nodegauge_measure::schedule::{Predictable, PredictedTime};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer};
+use nodegauge_solvers::elasticity::Mesh;
+use nodegauge_solvers::iccg;
 use std::time::Duration;
 
 /// Maximum number of elements along an edge of the small mesh, whose solution takes some milliseconds.
@@ -57,15 +57,13 @@ impl<'a> PredictedSolutions<'a> {
         let rates = memory_rates(&swept[0].workers, size.matrix)?;
         let mut solved = Vec::new();
         for (at, Swept { workers, .. }) in swept.iter().enumerate() {
-            if size::grid(small, workers.count()).is_err() {
+            if iccg::rank_grid(small, workers.count()).is_err() {
                 solved.push(None);
                 continue;
             }
-            let job =
-                Job { mesh: small, method: options.method, options: options.clone(), loops: None };
+            let job = options.job(small, None);
             followers::tell(workers, || SolverRequest::Solve(job.clone()))?;
-            let Some((solution, samples)) = solution::solve(pool, at, workers, &job, observer)?
-            else {
+            let Some((solution, samples)) = iccg::solve(pool, at, workers, &job, observer)? else {
                 break;
             };
             // The fastest iteration was disturbed least.
@@ -96,7 +94,7 @@ impl<'a> PredictedSolutions<'a> {
     fn half(&self) -> Option<MeshSize> {
         let half = size::half(&self.size, self.constraints)?;
         let can_divide = self.swept.iter().all(|one| {
-            !one.workers.are_processes() || size::grid(half.mesh, one.workers.count()).is_ok()
+            !one.workers.are_processes() || iccg::rank_grid(half.mesh, one.workers.count()).is_ok()
         });
         can_divide.then_some(half)
     }

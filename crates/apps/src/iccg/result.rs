@@ -2,13 +2,9 @@
 
 use super::TEST;
 use super::config::IccgConfig;
-use super::options::{IccgOptions, Method};
+use super::options::IccgOptions;
 use super::size::MeshSize;
-use super::solution::{self, Solution};
 use crate::GAUGE;
-use crate::bandwidth;
-use crate::cg::{End, PARTS};
-use crate::code;
 use crate::config::WorkersConfig;
 use crate::paired;
 use crate::sweep::Swept;
@@ -18,6 +14,9 @@ use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::OneRegime;
 use nodegauge_measure::{Fraction, Unit, stats};
+use nodegauge_solvers::cg::{End, PARTS};
+use nodegauge_solvers::iccg::{self, Method, Solution};
+use nodegauge_solvers::{bandwidth, code};
 
 /// Factor by which the recomputed residual may exceed the residual of the recursion; the two differ by rounding.
 const RESIDUAL_SLACK: f64 = 10.0;
@@ -84,7 +83,7 @@ impl IccgEvidence<'_> {
         };
         let rates = [Kernel::Read, Kernel::Triad].map(|kernel| self.rate(kernel, cell, at));
         let rate_of = |name: &str| rates[usize::from(UPDATES.contains(&name))];
-        let parts: Vec<usize> = solution::parts(&solution.work).collect();
+        let parts: Vec<usize> = iccg::parts(&solution.work).collect();
         let predicted =
             |part: usize| Some(solution.work.bytes[part] as f64 / rate_of(PARTS[part])?.value);
         let all = parts.iter().map(|part| predicted(*part)).sum::<Option<f64>>();

@@ -1,10 +1,10 @@
 //! Size of the mesh: STREAM's rule applied to the matrix, limited by the available memory.
 
-use crate::elasticity::Mesh;
 use crate::{GAUGE, TIMES_LLC};
 use nodegauge_gauge::Site;
 use nodegauge_machine::CpuId;
 use nodegauge_measure::{Bytes, Failure, Fraction, Notice, NoticeId};
+use nodegauge_solvers::elasticity::Mesh;
 
 /// Size of a stored block including the column index, in bytes.
 const STORED_BLOCK: u64 = 76;
@@ -184,30 +184,6 @@ impl MeshSize {
     }
 }
 
-/// Returns the number of ranks along x, y and z. Every rank must have nodes; of the possible grids, the grid with the
-/// smallest surface is returned.
-///
-/// # Errors
-/// Fails if there is no such grid.
-pub fn grid(mesh: Mesh, ranks: usize) -> Result<[usize; 3], Failure> {
-    let nodes = mesh.nodes();
-    let divisors = |n: usize| (1..=n).filter(move |d| n.is_multiple_of(*d));
-    let grids = divisors(ranks)
-        .flat_map(|x| divisors(ranks / x).map(move |y| [x, y, ranks / x / y]))
-        .filter(|grid| grid.iter().zip(nodes).all(|(parts, nodes)| *parts <= nodes));
-    let surface = |grid: &[usize; 3]| -> usize {
-        (0..3).map(|axis| (grid[axis] - 1) * nodes[(axis + 1) % 3] * nodes[(axis + 2) % 3]).sum()
-    };
-    // If grids have equal surfaces, the last grid is used, which divides z, so that the nodes of a rank are contiguous.
-    grids
-        .reduce(|best, next| if surface(&next) <= surface(&best) { next } else { best })
-        .ok_or_else(|| {
-            let shown = nodes.map(|n| n.to_string()).join(" x ");
-            Failure::beyond(format!("{ranks} ranks cannot divide a mesh of {shown} nodes"))
-                .hint("use fewer ranks or more --elements")
-        })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -241,17 +217,5 @@ mod tests {
         for wrong in [[0, 4, 4], [usize::MAX, 2, 2], [1 << 20, 1 << 20, 1 << 20]] {
             assert!(choose(Some(wrong), &constraints(32, 200)).is_err());
         }
-    }
-
-    #[test]
-    fn ranks_divide_a_mesh_with_the_smallest_surface() {
-        let mesh = Mesh { elements: [9, 9, 39] };
-        assert_eq!(grid(mesh, 4).unwrap(), [1, 1, 4]);
-        assert_eq!(grid(Mesh { elements: [9; 3] }, 8).unwrap(), [2, 2, 2]);
-        let error = grid(mesh, 41).unwrap_err().to_string();
-        assert!(
-            error.starts_with("41 ranks cannot divide a mesh of 10 x 10 x 40 nodes"),
-            "{error}"
-        );
     }
 }

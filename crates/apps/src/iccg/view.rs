@@ -4,7 +4,6 @@
 use super::TEST;
 use super::config::IccgConfig;
 use crate::GAUGE;
-use crate::cg::PARTS;
 use crate::efficiency::{self, WorkersRate};
 use crate::sweep;
 use nodegauge_analysis::conclusion;
@@ -19,6 +18,7 @@ use nodegauge_gauge::view::{
 use nodegauge_measure::quantity::{counted, significant};
 use nodegauge_measure::record::{Measurement, Quoted, Record};
 use nodegauge_measure::{Bytes, Fraction, Seconds, Unit};
+use nodegauge_solvers::cg::PARTS;
 
 /// Figure and its configuration.
 type IccgFigure<'a> = (&'a Measurement, IccgConfig);
@@ -103,7 +103,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
         rows.push(SweptRow { name: workers(of), figure, rounds: Rounds::Unpaired });
     }
     if let Some(verdict) = SweptRows::new(rows, m.quoted).headline() {
-        return Some(capital(&format!("{verdict}; {}", takes("the shortest solution"))));
+        return Some(capital(&format!("{verdict}; the shortest solution {takes}")));
     }
     let text = superlative(
         "which workers are the fastest",

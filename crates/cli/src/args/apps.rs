@@ -6,9 +6,8 @@
 use super::values::{count, fraction};
 use super::{Common, PlacementArgs};
 use clap::{Args as ClapArgs, Subcommand};
-use nodegauge_apps::hpcg::problem::GridPoints;
-use nodegauge_apps::iccg::Method;
-use nodegauge_apps::sparse::Storage;
+use nodegauge_apps::hpcg::GridPoints;
+use nodegauge_apps::iccg::{Method, Storage};
 use nodegauge_apps::sweep::WorkersAxis;
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
@@ -107,9 +106,8 @@ pub(crate) struct HpcgArgs {
     /// Points of the domain of each thread or rank: N or NX,NY,NZ, multiples of 8 [default: 104]
     #[arg(long, value_name = "POINTS", value_parser = grid, help_heading = "What")]
     pub(crate) grid: Option<GridPoints>,
-    /// Store only matrices with a column index for each coefficient, as the rules of HPCG require; without this option,
-    /// --xhpcg is compared with both kinds
-    #[arg(long, help_heading = "What")]
+    /// No effect: every matrix has a column index for each coefficient, as the rules of HPCG require
+    #[arg(long, hide = true)]
     pub(crate) rules: bool,
     /// Maximum share of the available memory to use
     #[arg(long, value_name = "SHARE", default_value = "0.5", value_parser = fraction, help_heading = "What")]

@@ -4,7 +4,7 @@ use super::*;
 use crate::choose::{DefaultKernels, Tried};
 use crate::config::ResidualConfig;
 use crate::observed::{ComparisonRates, LoopBurst};
-use crate::peak::{Burst, loops};
+use nodegauge_lu::peak::{Burst, loops};
 use nodegauge_machine::{SysRoot, Topology, TopologySource};
 use nodegauge_measure::record::Machine;
 use nodegauge_measure::{FlopsPerSec, Seconds};

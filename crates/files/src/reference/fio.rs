@@ -1,12 +1,12 @@
 //! fio: a parser of its JSON output, and fio as a reference program with one job per operation that fio supports.
 
 use super::{ProgramProperties, ReferenceFigure};
-use crate::engine::{IoEngine, SyncWrites};
-use crate::latency::Quantiles;
-use crate::operation::{Direction, Operation, Way};
-use crate::pattern::AccessPattern;
-use crate::task::Task;
-use crate::workers::{FileWorkers, WorkerKind};
+use nodegauge_blocks::engine::{IoEngine, SyncWrites};
+use nodegauge_blocks::latency::Quantiles;
+use nodegauge_blocks::operation::{Direction, Operation, Way};
+use nodegauge_blocks::pattern::AccessPattern;
+use nodegauge_blocks::task::Task;
+use nodegauge_blocks::workers::{FileWorkers, WorkerKind};
 use nodegauge_measure::quantity::significant;
 use nodegauge_measure::{BytesPerSec, Seconds, printed};
 use serde::Deserialize;
@@ -281,10 +281,10 @@ fn figure(output: &FioOutput, command: &str) -> Result<Option<ReferenceFigure>, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::grid::CellSize;
-    use crate::operation::named;
-    use crate::task::CacheMode;
-    use crate::task::TaskSetup;
+    use nodegauge_blocks::operation::named;
+    use nodegauge_blocks::task::CacheMode;
+    use nodegauge_blocks::task::CellSize;
+    use nodegauge_blocks::task::TaskSetup;
     use nodegauge_measure::Bytes;
 
     fn recorded(name: &str) -> FioOutput {

@@ -3,11 +3,11 @@
 
 use super::output::IozoneOutput;
 use super::{Figures, ProgramProperties, ReferenceFigure};
-use crate::engine::{IoEngine, SyncWrites};
-use crate::operation::Operation;
-use crate::pattern::STRIDE;
-use crate::task::Task;
-use crate::workers::{FileWorkers, WorkerKind};
+use nodegauge_blocks::engine::{IoEngine, SyncWrites};
+use nodegauge_blocks::operation::Operation;
+use nodegauge_blocks::pattern::STRIDE;
+use nodegauge_blocks::task::Task;
+use nodegauge_blocks::workers::{FileWorkers, WorkerKind};
 use nodegauge_measure::Bytes;
 use std::collections::BTreeSet;
 
@@ -92,10 +92,10 @@ fn figures(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::grid::CellSize;
-    use crate::operation::named;
-    use crate::task::CacheMode;
-    use crate::task::TaskSetup;
+    use nodegauge_blocks::operation::named;
+    use nodegauge_blocks::task::CacheMode;
+    use nodegauge_blocks::task::CellSize;
+    use nodegauge_blocks::task::TaskSetup;
     use nodegauge_measure::Bytes;
 
     fn task(setup: TaskSetup, names: &[&str]) -> Task {

@@ -9,12 +9,12 @@ mod saved;
 pub(crate) use output::{COLUMNS, TESTS, USUAL, wide};
 pub(crate) use reader::{FioReader, IozoneReader};
 
-use crate::cell::Ending;
-use crate::latency::Quantiles;
-use crate::operation::Operation;
-use crate::scratch::ScratchDirectory;
-use crate::task::Task;
-use crate::workers::FileWorkers;
+use nodegauge_blocks::cell::Ending;
+use nodegauge_blocks::latency::Quantiles;
+use nodegauge_blocks::operation::Operation;
+use nodegauge_blocks::scratch::ScratchDirectory;
+use nodegauge_blocks::task::Task;
+use nodegauge_blocks::workers::FileWorkers;
 use nodegauge_measure::Failure;
 use nodegauge_toolchain::program::{self, Folder, ProgramJob};
 use nodegauge_toolchain::{CommandLine, ToolchainError, find_program, is_path, with_path_hint};

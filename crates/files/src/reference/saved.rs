@@ -3,8 +3,8 @@
 use super::fio::{self, FioJob, FioOutput};
 use super::output::IozoneOutput;
 use crate::config::{FilesConfig, Latencies, Percent};
-use crate::task::CacheMode;
 use crate::{GAUGE, TEST};
+use nodegauge_blocks::task::CacheMode;
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
 

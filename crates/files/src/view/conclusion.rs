@@ -1,7 +1,7 @@
 //! The sentence that a page of files begins with.
 
 use super::{Row, rows, size};
-use crate::task::CacheMode;
+use nodegauge_blocks::task::CacheMode;
 use nodegauge_gauge::view::sentence::{self, capital, joined, quotable};
 use nodegauge_gauge::view::{distinct, grouped};
 use nodegauge_measure::Unit;

@@ -2,8 +2,8 @@
 
 use super::{Row, cells, only, size};
 use crate::config::Latencies;
-use crate::latency::Quantiles;
-use crate::task::CacheMode;
+use nodegauge_blocks::latency::Quantiles;
+use nodegauge_blocks::task::CacheMode;
 use nodegauge_gauge::view::{ColumnUnit, Columns, Section, TableCell, distinct, grouped};
 use nodegauge_measure::stats::median;
 use nodegauge_measure::{Fraction, Seconds, Unit};

@@ -1,0 +1,223 @@
+//! All operations for one combination of file size and block size (a cell), one operation after another, as IOzone does
+//! for a line of its table. In throughput mode, several workers carry out the operations, each on its own file.
+
+use crate::cache;
+use crate::counters::{self, Counters};
+use crate::data::Data;
+use crate::engine::{self, IoEngine};
+use crate::error;
+use crate::operation::{self, Direction, Operation};
+use crate::pass::{self, Bench, Pass, PassResult};
+use crate::scratch::ScratchDirectory;
+use crate::task::{Task, TaskSetup};
+use crate::volume::Volume;
+use crate::workers::{FileWorkers, OperationSample, SharedFlags, WorkerReport, WorkerTask, summed};
+use nodegauge_machine::SysRoot;
+use nodegauge_measure::Failure;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Parameters that all cells share.
+pub struct CellContext<'a> {
+    /// Folder of the files.
+    pub scratch: &'a ScratchDirectory,
+    /// File system of the folder.
+    pub volume: &'a Volume,
+    /// Root of the kernel's files, for the counters.
+    pub root: &'a SysRoot,
+    /// Time limit of each operation.
+    pub limit: Option<Duration>,
+    /// Time at which the run must end, in ticks of the clock.
+    pub deadline: Option<u64>,
+    /// Returns true if the user has interrupted the run.
+    pub interrupted: &'a dyn Fn() -> bool,
+}
+
+/// Preparation of a worker's file between operations.
+impl Bench {
+    /// Prepares the file for an operation. An operation that creates the file requires that it does not exist; the
+    /// other operations require that it is written. The file is dropped from the page cache if requested. Returns the
+    /// share that could not be dropped.
+    fn prepare(&mut self, operation: &Operation, task: &Task) -> Result<Option<f64>, Failure> {
+        if operation.creates {
+            if self.holds > 0 {
+                std::fs::remove_file(&self.file)
+                    .map_err(|cause| error::of_file("cannot remove", &self.file, None, cause))?;
+            }
+            return Ok(None);
+        }
+        if self.holds == 0 {
+            self.lay_out(task, 0, 1)?;
+            self.holds = 1;
+        }
+        let reads = operation.direction != Direction::Write;
+        let drops = task.drop_before_reads && reads && !task.setup.direct;
+        drops.then(|| cache::drop_pages(&self.file)).transpose()
+    }
+
+    /// Records the content of the file after an operation, and writes the blocks that the operation did not write.
+    fn after(
+        &mut self,
+        operation: &Operation,
+        task: &Task,
+        done: &PassResult,
+    ) -> Result<(), Failure> {
+        let covers = pass::covers(operation);
+        self.holds += u64::from(covers);
+        let whole = done.operations == task.cell.blocks();
+        let completes = operation.creates || covers && task.setup.verify;
+        if whole || done.ended.is_cut() || !completes {
+            return Ok(());
+        }
+        // An operation that creates the file has written the first blocks. For other operations, the written blocks are
+        // unknown.
+        let first = if operation.creates { done.operations } else { 0 };
+        self.lay_out(task, first, self.holds)
+    }
+
+    /// Writes the blocks of a file from number `first` to the end through the page cache, with the data of pass
+    /// `number`. This is not timed.
+    fn lay_out(&mut self, task: &Task, first: u64, number: u64) -> Result<(), Failure> {
+        let path = self.file.clone();
+        let fail = |offset| {
+            let path = &path;
+            move |cause| error::of_file("cannot prepare", path, offset, cause)
+        };
+        let file = engine::open(&path, !path.exists(), false, None).map_err(fail(None))?;
+        let mut blocks = self.take_blocks(1, task.cell.block.0 as usize)?;
+        for offset in (first..task.cell.blocks()).map(|i| i * task.cell.block.0) {
+            self.data.stamp(&mut blocks[0], offset, number);
+            file.write_all_at(&blocks[0], offset).map_err(fail(Some(offset)))?;
+        }
+        if task.setup.direct {
+            cache::drop_pages(&path)?;
+        }
+        Ok(())
+    }
+}
+
+/// Reason why the cells ended early.
+#[derive(Debug)]
+pub enum Ending {
+    /// Interruption of an operation by the end of the budget or by the user.
+    Cut,
+    /// Failure of an operation.
+    Failed(Failure),
+}
+
+/// Result of a cell.
+#[derive(Default)]
+pub struct CellOutcome {
+    /// Operations that were carried out, in order, each with its sample.
+    pub samples: Vec<(&'static Operation, OperationSample)>,
+    /// Operation at which the cell ended early, with the reason.
+    pub ended: Option<(&'static Operation, Ending)>,
+}
+
+/// Runner of the operations of cells: this thread alone, or several workers.
+pub struct CellRunner {
+    workers: Option<FileWorkers>,
+    benches: Vec<Bench>,
+    shared: SharedFlags,
+}
+
+impl CellRunner {
+    /// Creates a runner that writes `data`.
+    ///
+    /// # Errors
+    /// Fails if memory for the flags of the workers cannot be mapped.
+    pub fn new(workers: Option<FileWorkers>, data: Data) -> Result<Self, Failure> {
+        let data = Arc::new(data);
+        let count = workers.map_or(1, |workers| workers.count);
+        let shared = SharedFlags::new().map_err(|cause| error::no_memory(4096, cause.into()))?;
+        let benches = (0..count).map(|_| Bench::new(Arc::clone(&data))).collect();
+        Ok(Self { workers, benches, shared })
+    }
+
+    /// Runs the operations of a task on a new file for each worker. The files are removed afterwards.
+    pub fn run(&mut self, task: &Task, context: &CellContext<'_>, seed: u64) -> CellOutcome {
+        let name =
+            |i: u64| if self.workers.is_some() { format!("worker{i}") } else { "file".into() };
+        let file = |i| context.scratch.file(&name(i));
+        for (i, bench) in (0..).zip(&mut self.benches) {
+            (bench.file, bench.holds, bench.seed) = (file(i), 0, seed.wrapping_add(i));
+        }
+        let mut outcome = CellOutcome::default();
+        for operation in &task.operations {
+            match self.one(operation, task, context) {
+                Ok(sample) => {
+                    let cut = sample.ended.is_cut().then_some(Ending::Cut);
+                    outcome.ended = cut.map(|cut| (*operation, cut));
+                    outcome.samples.push((operation, sample));
+                }
+                Err(error) => outcome.ended = Some((operation, Ending::Failed(error))),
+            }
+            if outcome.ended.is_some() {
+                break;
+            }
+        }
+        let writing = task.operations.iter().rev().find(|o| o.direction != Direction::Read);
+        if outcome.ended.is_none()
+            && task.setup.verify
+            && let Some(operation) = writing
+            && let Err(error) = self.read_back(task)
+        {
+            outcome.ended = Some((operation, Ending::Failed(error)));
+        }
+        for bench in &self.benches {
+            // A file that cannot be removed now is removed later together with its folder.
+            let _ = std::fs::remove_file(&bench.file);
+        }
+        outcome
+    }
+
+    fn one(
+        &mut self,
+        operation: &'static Operation,
+        task: &Task,
+        context: &CellContext<'_>,
+    ) -> Result<OperationSample, Failure> {
+        let mut not_dropped = None;
+        for bench in &mut self.benches {
+            let stayed = bench.prepare(operation, task)?;
+            // `None` is less than any share in this comparison.
+            not_dropped = if stayed > not_dropped { stayed } else { not_dropped };
+        }
+        let CellContext { limit, deadline, .. } = *context;
+        let work = WorkerTask { operation, task, workers: self.workers, limit, deadline };
+        let before = Counters::now(context.root, context.volume);
+        let (reports, released) = work.run(&mut self.benches, &self.shared, context.interrupted)?;
+        let mut rise = Counters::now(context.root, context.volume).since(&before);
+        reports.iter().for_each(|WorkerReport { rise: own, .. }| rise.join(own));
+        for (bench, report) in self.benches.iter_mut().zip(&reports) {
+            bench.after(operation, task, &report.done)?;
+        }
+        let bytes = reports.iter().map(|report| report.done.bytes).sum();
+        let direct = task.setup.direct;
+        let share = counters::share(operation.direction, direct, bytes, &rise, context.volume);
+        Ok(OperationSample { share, not_dropped, ..summed(&reports, released, task.cell) })
+    }
+
+    /// Reads the whole files again, from the device if possible, and compares their data with the written data.
+    fn read_back(&mut self, task: &Task) -> Result<(), Failure> {
+        let Some(operation) = operation::named("read") else { return Ok(()) };
+        let setup = TaskSetup { verify: true, engine: IoEngine::Sync, depth: 1, ..task.setup };
+        let task = Task { setup, ..task.clone() };
+        for bench in &mut self.benches {
+            if !setup.direct {
+                cache::drop_pages(&bench.file)?;
+            }
+            bench.run(&Pass {
+                operation,
+                task: &task,
+                limit: None,
+                deadline: None,
+                stop: &0.into(),
+                interrupted: &|| false,
+                start: &|| {},
+            })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,173 @@
+//! Share of an operation's data that was transferred from or to the device.
+//!
+//! For reads, the kernel counts per process the bytes that were fetched from storage, including read-ahead
+//! (`read_bytes` in `/proc/self/io`, proc_pid_io(5)). For writes, the same file counts pages when they become dirty,
+//! not when they are written. Therefore the block device's counter of written sectors (`stat`,
+//! Documentation/block/stat.rst) is used, which also counts writes by other processes. Direct writes are transferred
+//! immediately, so that the process's counter is exact for these.
+
+use crate::operation::Direction;
+use crate::volume::Volume;
+use nodegauge_machine::SysRoot;
+use serde::{Deserialize, Serialize};
+
+/// Bytes per sector in the block layer's counters, independent of the sector size of the device.
+const SECTOR: u64 = 512;
+
+/// Counters at one time; a counter is `None` if it is unavailable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct Counters {
+    /// Bytes that this process has caused the kernel to fetch from storage.
+    process_read: Option<u64>,
+    /// Bytes that this process has caused the kernel to write to storage, immediately or later.
+    process_written: Option<u64>,
+    /// Bytes written to the device by all processes.
+    device_written: Option<u64>,
+}
+
+impl Counters {
+    /// Reads the counters of this process and of a volume's device.
+    pub fn now(root: &SysRoot, volume: &Volume) -> Self {
+        let io = root.text("proc/self/io").unwrap_or_default();
+        let field = |name| io.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+        // Order of the numbers in `stat`: reads completed, reads merged, sectors read, time reading in ms, writes
+        // completed, writes merged, sectors written.
+        let sectors = |number: &String| -> Option<u64> {
+            let stat = root.text(&format!("sys/dev/block/{number}/stat"))?;
+            stat.split_whitespace().nth(6)?.parse().ok()
+        };
+        Self {
+            process_read: field("read_bytes:"),
+            process_written: field("write_bytes:"),
+            device_written: volume.number.as_ref().and_then(sectors).map(|n| n * SECTOR),
+        }
+    }
+
+    /// Returns the increase since `earlier`.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let less = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
+        Self {
+            process_read: less(self.process_read, earlier.process_read),
+            process_written: less(self.process_written, earlier.process_written),
+            device_written: less(self.device_written, earlier.device_written),
+        }
+    }
+
+    /// Adds the counters of another process. Unknown counters of that process are ignored.
+    pub fn join(&mut self, process: &Self) {
+        let add = |to: &mut Option<u64>, more: Option<u64>| {
+            *to = to.map(|count| count + more.unwrap_or(0))
+        };
+        add(&mut self.process_read, process.process_read);
+        add(&mut self.process_written, process.process_written);
+    }
+}
+
+/// Share of the transferred data that came from the device or was written to the device.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DeviceShare {
+    /// Share from 0 to 1.
+    pub share: f64,
+    /// Counter from which the share is derived.
+    pub basis: &'static str,
+}
+
+/// Returns the device's share of the `bytes` that an operation transferred; `rise` is the increase of the counters
+/// during the operation. Returns `None` if the kernel has no suitable counter.
+pub(crate) fn share(
+    direction: Direction,
+    direct: bool,
+    bytes: u64,
+    rise: &Counters,
+    volume: &Volume,
+) -> Option<DeviceShare> {
+    if bytes == 0 {
+        return None;
+    }
+    if volume.is_in_memory() {
+        return Some(DeviceShare { share: 0.0, basis: "file system in memory" });
+    }
+    // The process's own counter is preferred if it is exact, because it excludes other processes.
+    let written =
+        if direct { (rise.process_written, "process") } else { (rise.device_written, "device") };
+    let (counted, basis) = match direction {
+        Direction::Read => (rise.process_read, "process"),
+        Direction::Write => written,
+        Direction::Mixed => (Some(rise.process_read? + written.0?), written.1),
+    };
+    Some(DeviceShare { share: (counted? as f64 / bytes as f64).min(1.0), basis })
+}
+
+/// Maximum share that is labelled `cached`. From one minus this value on, a share is labelled `device`.
+const TRIFLE: f64 = 0.05;
+
+/// Returns the label for a device share.
+pub fn label(share: f64) -> &'static str {
+    match share {
+        s if s <= TRIFLE => "cached",
+        s if s >= 1.0 - TRIFLE => "device",
+        _ => "mixed",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn volume(kind: &str) -> Volume {
+        Volume { kind: Some(kind.into()), number: Some("8:1".into()), ..Volume::default() }
+    }
+
+    #[test]
+    fn the_kernels_files_are_read() {
+        let tree = tempfile::tempdir().unwrap();
+        for (file, text) in [
+            (
+                "proc/self/io",
+                "rchar: 1\nwchar: 2\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 0\n",
+            ),
+            ("sys/dev/block/8:1/stat", "  10 0 16 1 20 0 32 1 0 1 1 0 0 0 0 0 0\n"),
+        ] {
+            let path = tree.path().join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let counters = Counters::now(&SysRoot::recorded(tree.path()), &volume("ext4"));
+        let expected = Counters {
+            process_read: Some(4096),
+            process_written: Some(8192),
+            device_written: Some(32 * 512),
+        };
+        assert_eq!(counters, expected);
+        assert_eq!(counters.since(&counters).device_written, Some(0));
+        let mut joined = counters;
+        joined.join(&Counters { process_read: Some(4), ..Counters::default() });
+        assert_eq!(joined, Counters { process_read: Some(4100), ..counters });
+        let nothing = Counters::now(&SysRoot::recorded("/nowhere"), &volume("ext4"));
+        assert_eq!(nothing, Counters::default());
+    }
+
+    #[test]
+    fn each_direction_has_its_counter() {
+        let rise = Counters {
+            process_read: Some(50),
+            process_written: Some(100),
+            device_written: Some(3),
+        };
+        let of = |direction, direct| share(direction, direct, 100, &rise, &volume("ext4")).unwrap();
+        assert_eq!(of(Direction::Read, false).share, 0.5);
+        assert_eq!(of(Direction::Write, false).share, 0.03);
+        assert_eq!(of(Direction::Write, true).share, 1.0);
+        assert_eq!(of(Direction::Mixed, true).share, 1.0, "never more than all");
+        assert_eq!(["cached", "mixed", "device"], [0.03, 0.5, 1.0].map(label));
+    }
+
+    #[test]
+    fn unknown_is_not_zero_but_memory_is() {
+        let rise = Counters::default();
+        assert_eq!(share(Direction::Write, false, 100, &rise, &volume("nfs4")), None);
+        assert_eq!(share(Direction::Read, false, 0, &rise, &volume("ext4")), None);
+        let memory = share(Direction::Read, false, 100, &rise, &volume("tmpfs"));
+        assert_eq!(memory.map(|share| share.share), Some(0.0));
+    }
+}

@@ -1,0 +1,145 @@
+//! Histogram of the latencies of single operations, of constant size. It is an HDR histogram: the width of the buckets
+//! grows with the value, so that every value is exact to three digits.
+
+use crate::clock::Clock;
+use hdrhistogram::Histogram;
+use nodegauge_measure::Seconds;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Quantiles of the latencies in seconds.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Quantiles {
+    /// Median.
+    pub p50: Option<Seconds>,
+    /// 90 % quantile.
+    pub p90: Option<Seconds>,
+    /// 99 % quantile.
+    pub p99: Option<Seconds>,
+    /// 99.9 % quantile.
+    #[serde(rename = "p99.9")]
+    pub p99_9: Option<Seconds>,
+    /// Maximum.
+    pub max: Option<Seconds>,
+}
+
+/// Longest recorded latency in ticks: more than an hour at 4 GHz. Longer latencies are recorded with this value.
+const LONGEST: u64 = 1 << 44;
+/// Number of exact decimal digits of a value.
+const DIGITS: u8 = 3;
+
+/// Memory size of a histogram in bytes. A bucket has eight bytes. For three digits there are 2^11 buckets, and half as
+/// many for each further doubling of the value.
+pub const MEMORY: u64 = 8 * (2048 + (44 - 10) * 1024);
+
+/// Histogram of latencies in ticks of the [`Clock`].
+#[derive(Debug, Clone)]
+pub struct Latency(Histogram<u64>);
+
+impl Latency {
+    /// Creates an empty histogram of about 300 KiB; its size does not change.
+    pub fn new() -> Self {
+        let histogram = Histogram::new_with_bounds(1, LONGEST, DIGITS);
+        Self(histogram.unwrap_or_else(|_| unreachable!("the constant bounds are valid")))
+    }
+
+    /// Adds the latency of one operation.
+    #[inline]
+    pub fn record(&mut self, ticks: u64) {
+        self.0.saturating_record(ticks);
+    }
+
+    /// Removes all recorded latencies.
+    pub fn clear(&mut self) {
+        self.0.reset();
+    }
+
+    /// Returns the recorded values with their counts, e.g. to send them to another process.
+    pub fn pairs(&self) -> Vec<(u64, u64)> {
+        self.0
+            .iter_recorded()
+            .map(|step| (step.value_iterated_to(), step.count_at_value()))
+            .collect()
+    }
+
+    /// Creates a histogram from values with their counts.
+    pub fn of_pairs<'p>(pairs: impl IntoIterator<Item = &'p (u64, u64)>) -> Self {
+        let mut latency = Self::new();
+        pairs.into_iter().for_each(|(value, count)| latency.0.saturating_record_n(*value, *count));
+        latency
+    }
+
+    /// Returns the quantile `quantile` (0 to 1) of the latencies; `None` if no latency was recorded.
+    pub fn quantile(&self, quantile: f64, clock: Clock) -> Option<Seconds> {
+        (!self.0.is_empty()).then(|| clock.seconds(self.0.value_at_quantile(quantile)))
+    }
+
+    /// Returns the quantiles for the record.
+    pub fn quantiles(&self, clock: Clock) -> Quantiles {
+        let of = |quantile| self.quantile(quantile, clock);
+        Quantiles { p50: of(0.5), p90: of(0.9), p99: of(0.99), p99_9: of(0.999), max: of(1.0) }
+    }
+}
+
+/// Measures the time per operation that the clock reading and the recording take. The result is the mean over a hundred
+/// thousand values that vary as real latencies do.
+pub fn overhead(clock: Clock) -> Seconds {
+    const OPERATIONS: u64 = 100_000;
+    let mut latency = Latency::new();
+    let start = clock.now();
+    let mut last = start;
+    for i in 0..OPERATIONS {
+        let now = clock.now();
+        // Values that vary by three octaves use as many buckets as real latencies do.
+        latency.record(now - last + ((i * 2_654_435_761) & 0x1fff));
+        last = now;
+    }
+    std::hint::black_box(&latency);
+    Seconds(clock.seconds(last - start).0 / OPERATIONS as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn quantiles_are_those_of_the_values() {
+        let clock = Clock::get();
+        let mut latency = Latency::new();
+        let unit = clock.ticks(std::time::Duration::from_micros(1));
+        for i in 1..=1000 {
+            latency.record(i * unit);
+        }
+        let micros = |q| latency.quantile(q, clock).unwrap().0 * 1e6;
+        assert!((micros(0.5) - 500.0).abs() < 1.0 && (micros(0.99) - 990.0).abs() < 2.0);
+        assert!((micros(1.0) - 1000.0).abs() < 2.0);
+        assert_eq!(Latency::new().quantile(0.5, clock), None);
+    }
+
+    #[test]
+    fn memory_does_not_grow_with_the_operations() {
+        let mut latency = Latency::new();
+        let buckets = latency.0.distinct_values();
+        for i in 0..1_000_000 {
+            latency.record(i * 1_000_003);
+        }
+        latency.record(u64::MAX);
+        assert_eq!((latency.0.distinct_values(), latency.0.len()), (buckets, 1_000_001));
+        assert_eq!(buckets as u64 * 8, MEMORY);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_carried_to_another_process_is_the_same(
+            values in proptest::collection::vec(1u64..1 << 40, 1..200)
+        ) {
+            let mut latency = Latency::new();
+            values.iter().for_each(|value| latency.record(*value));
+            let pairs = latency.pairs();
+            prop_assert_eq!(&Latency::of_pairs(&pairs).pairs(), &pairs);
+            let twice = Latency::of_pairs(pairs.iter().chain(&pairs));
+            prop_assert_eq!(twice.0.len(), 2 * latency.0.len());
+        }
+    }
+}

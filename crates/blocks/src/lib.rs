@@ -1,0 +1,22 @@
+//! Timed operations on the blocks of files: engines, workers, latencies, the scratch folders that contain the files, and
+//! the counters that distinguish cache and device.
+//!
+//! A call ([`cell::CellRunner::run`]) encloses all operations on a file with their loops and the clock: nothing is inlined
+//! into another crate, and no loop calls one (`docs/benchmarks.md`, "Release file and local build"). The crate plans
+//! nothing, judges nothing and does not print.
+
+pub mod cache;
+pub mod cell;
+pub mod clock;
+pub mod counters;
+pub mod data;
+pub mod engine;
+pub mod error;
+pub mod latency;
+pub mod operation;
+pub mod pass;
+pub mod pattern;
+pub mod scratch;
+pub mod task;
+pub mod volume;
+pub mod workers;

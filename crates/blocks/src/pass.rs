@@ -1,0 +1,314 @@
+//! One operation on one file: the timed loop.
+//!
+//! With a single block in flight, the clock is read once per operation: the end of an operation is the start of the
+//! next operation. A latency therefore includes the choice of the offset and the stamp of the block, which take some
+//! nanoseconds each. The sum of all latencies is the time of the loop. With several blocks in flight, a latency is the
+//! time from submission to completion.
+
+use crate::clock::Clock;
+use crate::data::Data;
+use crate::engine::{
+    self, BlockRequest, Calls, Engine, IoEngine, Mapped, OneByOne, POSITIONAL, SEQUENTIAL, Stdio,
+    Uring, VECTORED,
+};
+use crate::error;
+use crate::latency::Latency;
+use crate::operation::{Direction, Operation, Way};
+use crate::pattern::{AccessPattern, Walk, mix};
+use crate::task::{Task, TaskSetup};
+use nodegauge_measure::Failure;
+use nodegauge_os::{Buffer, check};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io;
+use std::os::fd::IntoRawFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Parameters of one operation on one file.
+#[derive(Clone, Copy)]
+pub(crate) struct Pass<'a> {
+    pub(crate) operation: &'a Operation,
+    pub(crate) task: &'a Task,
+    /// Time limit of this operation.
+    pub(crate) limit: Option<Duration>,
+    /// Time at which the run must end, in ticks of the clock.
+    pub(crate) deadline: Option<u64>,
+    /// Flag that is not zero when another worker has finished.
+    pub(crate) stop: &'a AtomicU64,
+    /// Returns true if the user has interrupted the run.
+    pub(crate) interrupted: &'a dyn Fn() -> bool,
+    /// Function that waits for the other workers. It is called when the file is open, before the first block.
+    pub(crate) start: &'a dyn Fn(),
+}
+
+/// Reason why a pass ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PassEnd {
+    /// The last block was transferred.
+    Through,
+    /// The time limit of the operation was reached.
+    Limit,
+    /// The time budget was used up.
+    Budget,
+    /// Another worker finished first.
+    Stonewall,
+    /// The user interrupted the run.
+    Interrupted,
+}
+
+impl PassEnd {
+    /// True if the budget or the user ended the pass early, so that no further pass is started.
+    pub fn is_cut(self) -> bool {
+        matches!(self, Self::Budget | Self::Interrupted)
+    }
+}
+
+/// Result of a pass.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct PassResult {
+    pub(crate) operations: u64,
+    pub(crate) bytes: u64,
+    /// Time of the end in ticks of the clock.
+    pub(crate) end: u64,
+    /// Time of all operations in seconds. At depth 1, it excludes the verification of the data.
+    pub(crate) seconds: f64,
+    pub(crate) ended: PassEnd,
+}
+
+/// Resources of a worker for its passes: contents, memory, clock, histogram and file.
+pub(crate) struct Bench {
+    clock: Clock,
+    pub(crate) data: Arc<Data>,
+    /// Memory blocks of the last pass, which the next pass reuses if the block size is equal.
+    blocks: Vec<Buffer>,
+    pub(crate) latency: Latency,
+    pub(crate) file: PathBuf,
+    /// Number of the pass whose data the file contains; 0 if the file does not exist.
+    pub(crate) holds: u64,
+    /// Seed of the random block order.
+    pub(crate) seed: u64,
+}
+
+/// Interval at which the loop checks for interrupts and for the end of the budget.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+impl Bench {
+    pub(crate) fn new(data: Arc<Data>) -> Self {
+        let (clock, latency) = (Clock::get(), Latency::new());
+        let (blocks, file) = (Vec::new(), PathBuf::new());
+        Self { clock, data, blocks, latency, file, holds: 0, seed: 0 }
+    }
+
+    /// Returns memory blocks of `length` bytes with contents, ready to be stamped and written.
+    pub(crate) fn take_blocks(
+        &mut self,
+        count: usize,
+        length: usize,
+    ) -> Result<Vec<Buffer>, Failure> {
+        let mut blocks = std::mem::take(&mut self.blocks);
+        if blocks.len() != count || blocks.iter().any(|block| block.len() != length) {
+            let made: io::Result<_> = (0..count).map(|_| Buffer::new(length)).collect();
+            blocks = made.map_err(|cause| error::no_memory(count * length, cause))?;
+        }
+        blocks.iter_mut().for_each(|block| self.data.fill(block));
+        Ok(blocks)
+    }
+
+    /// Carries out one operation. Its latencies are in `self.latency` afterwards.
+    pub(crate) fn run(&mut self, pass: &Pass<'_>) -> Result<PassResult, Failure> {
+        let Pass { operation, task: Task { setup, cell, .. }, .. } = *pass;
+        let path = self.file.clone();
+        self.latency.clear();
+        let fail = |cause| pass.failed(&path, None, cause);
+        let file = engine::open(&path, operation.creates, setup.direct, setup.sync_writes)
+            .map_err(fail)?;
+        let calls = |kind| OneByOne::new(Calls(&file, kind));
+        // True if the kernel's file position always equals the offset of the next block.
+        let in_sequence =
+            operation.pattern == AccessPattern::Forward && operation.direction != Direction::Mixed;
+        let mut done = match (operation.way, setup.engine) {
+            (Way::Plain, IoEngine::Uring) => {
+                let ring = Uring::new(&file, pass.depth()).map_err(error::no_uring)?;
+                self.transfer(pass, ring)
+            }
+            (Way::Plain, IoEngine::Mmap) => {
+                let bytes = cell.blocks() * cell.block.0;
+                let mapped = Mapped::new(&file, bytes, setup.msync).map_err(fail)?;
+                self.transfer(pass, OneByOne::new(mapped))
+            }
+            (Way::Plain, IoEngine::Sync) if in_sequence => self.transfer(pass, calls(SEQUENTIAL)),
+            (Way::Plain | Way::Positional, _) => self.transfer(pass, calls(POSITIONAL)),
+            (Way::Vector, _) => self.transfer(pass, calls(VECTORED)),
+            (Way::Stdio, _) => {
+                let stream = Stdio::new(&file).map_err(fail)?;
+                self.transfer(pass, OneByOne::new(stream))
+            }
+        }?;
+        self.tail(&mut done, pass, file).map_err(fail)?;
+        if setup.engine == IoEngine::Mmap && operation.creates && done.ended != PassEnd::Through {
+            // The mapping extended the file to its full length, so that the file is truncated to the blocks that were
+            // written.
+            let cut = File::options().write(true).open(&path);
+            cut.and_then(|opened| opened.set_len(done.bytes)).map_err(fail)?;
+        }
+        Ok(done)
+    }
+
+    /// Runs the loop: submits requests while there are free blocks, and waits for the next completion.
+    fn transfer<E: Engine>(
+        &mut self,
+        pass: &Pass<'_>,
+        mut engine: E,
+    ) -> Result<PassResult, Failure> {
+        let Pass { operation, task: Task { setup, cell, .. }, .. } = *pass;
+        let path = self.file.clone();
+        let fail = |offset, cause| pass.failed(&path, offset, cause);
+        let (clock, depth) = (self.clock, if E::QUEUES { pass.depth() } else { 1 });
+        let (blocks, block_bytes, holds) = (cell.blocks(), cell.block.0, self.holds);
+        let seed = self.seed.wrapping_add(holds);
+        let mut free = self.take_blocks(depth, block_bytes as usize)?;
+        // Operations that do not write every block write the data that the file already contains, so that the whole
+        // file can be verified afterwards.
+        let stamp = holds + u64::from(covers(operation));
+        // With verification, blocks are filled again before writing, because a read may have changed them.
+        let refills = setup.verify && operation.direction == Direction::Mixed;
+        let mut walk = Walk::new(operation.pattern, blocks, seed).with_stride(setup.stride);
+        let (mut ended, mut operations, mut paused) = (PassEnd::Through, 0, 0);
+        (pass.start)();
+        let begun = clock.now();
+        let mut last = begun;
+        let limit = pass.limit.map_or(u64::MAX, |limit| clock.ticks(limit));
+        let (ends, look_every) = (begun.saturating_add(limit), clock.ticks(LOOK_EVERY));
+        let mut next_look = begun + look_every;
+        loop {
+            while ended == PassEnd::Through
+                && !free.is_empty()
+                && let Some(number) = walk.next()
+                && let Some(mut block) = free.pop()
+            {
+                let offset = number * block_bytes;
+                let write = writes(operation, setup, seed, number);
+                if write {
+                    if refills {
+                        self.data.fill(&mut block);
+                    }
+                    self.data.stamp(&mut block, offset, stamp);
+                }
+                let since = if E::QUEUES { clock.now() } else { last };
+                let request = BlockRequest { block, write, offset, since };
+                engine.submit(request).map_err(|cause| fail(Some(offset), cause))?;
+            }
+            if free.len() == depth {
+                break;
+            }
+            let (request, moved) = engine.wait().map_err(|cause| fail(None, cause))?;
+            let BlockRequest { block, write, offset, since } = request;
+            last = clock.now();
+            moved.map_err(|cause| fail(Some(offset), cause))?;
+            self.latency.record(last.saturating_sub(since));
+            operations += 1;
+            let now = last;
+            if setup.verify && !write {
+                self.data.check(&block, offset, holds).map_err(|wrong| wrong.of(&path))?;
+                if depth == 1 {
+                    last = clock.now();
+                    paused += last - now;
+                }
+            }
+            free.push(block);
+            if ended == PassEnd::Through && operations < blocks {
+                if pass.stop.load(Ordering::Relaxed) != 0 {
+                    ended = PassEnd::Stonewall;
+                } else if now >= next_look {
+                    next_look = now + look_every;
+                    ended = pass.end_at(now, ends);
+                }
+            }
+        }
+        engine.finish(operation.direction != Direction::Read).map_err(|cause| fail(None, cause))?;
+        let end = clock.now();
+        self.blocks = free;
+        Ok(PassResult {
+            operations,
+            bytes: operations * block_bytes,
+            end,
+            seconds: clock.seconds((end - begun).saturating_sub(paused)).0,
+            // The blocks that were in flight may have been the last blocks.
+            ended: if operations == blocks { PassEnd::Through } else { ended },
+        })
+    }
+
+    /// Carries out the calls after the last block (e.g. `fsync` and `close`), which are timed if the options request
+    /// this.
+    fn tail(&self, done: &mut PassResult, pass: &Pass<'_>, file: File) -> io::Result<()> {
+        let mut timed = |is_timed: bool, start: u64| {
+            if is_timed {
+                done.end = self.clock.now();
+                done.seconds += self.clock.seconds(done.end - start).0;
+            }
+        };
+        let start = self.clock.now();
+        if pass.task.setup.include_fsync && pass.operation.direction != Direction::Read {
+            file.sync_all()?;
+            timed(true, start);
+        }
+        let pass_start = self.clock.now();
+        // SAFETY: `file` owned the descriptor, which is closed only once. The error of `close` is reported, because
+        // network file systems report write errors in this call.
+        check("close", unsafe { libc::close(file.into_raw_fd()) })?;
+        timed(pass.task.setup.include_close, pass_start);
+        Ok(())
+    }
+}
+
+impl Pass<'_> {
+    /// Returns the maximum number of blocks in flight.
+    fn depth(&self) -> usize {
+        u64::from(self.task.setup.depth).min(self.task.cell.blocks()).max(1) as usize
+    }
+
+    /// Returns the reason why the pass must end now, if any. This function is called rarely.
+    #[cold]
+    fn end_at(&self, now: u64, limit: u64) -> PassEnd {
+        if (self.interrupted)() {
+            PassEnd::Interrupted
+        } else if self.deadline.is_some_and(|deadline| now >= deadline) {
+            PassEnd::Budget
+        } else if now >= limit {
+            PassEnd::Limit
+        } else {
+            PassEnd::Through
+        }
+    }
+
+    fn failed(&self, file: &Path, offset: Option<u64>, cause: io::Error) -> Failure {
+        let what = match self.operation.direction {
+            Direction::Read => "cannot read",
+            Direction::Write => "cannot write",
+            Direction::Mixed => "cannot read or write",
+        };
+        error::of_file(what, file, offset, cause)
+    }
+}
+
+/// True if an operation writes every block of the file.
+pub(crate) fn covers(operation: &Operation) -> bool {
+    operation.direction == Direction::Write && operation.pattern != AccessPattern::Same
+}
+
+/// True if the operation writes block `number`.
+#[inline]
+fn writes(operation: &Operation, setup: &TaskSetup, seed: u64, number: u64) -> bool {
+    match operation.direction {
+        Direction::Read => false,
+        Direction::Write => true,
+        Direction::Mixed => {
+            mix(seed ^ number.wrapping_mul(0x9E37)) % 100 >= u64::from(setup.read_percent)
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Scratch folder for the files of a run. It is created for the run, used only by this run, and removed at the end.
+//!
+//! The name of the folder begins with [`PREFIX`]. The folder contains a file `lock`, which the run keeps locked, and
+//! files whose names begin with `data-`. A killed run leaves its folder behind. The kernel releases the locks of ended
+//! processes, so that a later run can distinguish such a folder from a folder in use. Only such folders, and only files
+//! with these names, are ever removed.
+
+use crate::error;
+use nodegauge_measure::{Bytes, Failure, legible};
+use nodegauge_os::effective_user;
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat};
+use std::fs::{DirBuilder, File, Metadata};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// Prefix of the names of scratch folders.
+const PREFIX: &str = "nodegauge-io-";
+const LOCK: &str = "lock";
+const DATA: &str = "data-";
+/// Age below which a folder without a lock counts as in use, because a run may be creating it.
+const BEING_MADE: Duration = Duration::from_secs(60);
+
+/// Scratch folder of this run.
+#[derive(Debug)]
+pub struct ScratchDirectory {
+    folder: PathBuf,
+    /// Lock file; it stays open and locked until the end of the run.
+    _lock: File,
+    files: std::cell::Cell<u64>,
+}
+
+/// Scratch folder that a killed run left behind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leftover {
+    /// Path of the folder.
+    pub folder: PathBuf,
+    /// Total size of the files in the folder.
+    pub bytes: Bytes,
+}
+
+impl ScratchDirectory {
+    /// Creates a new folder under `path`, which must be an existing folder.
+    pub fn make(path: &Path) -> Result<Self, Failure> {
+        is_folder(path)?;
+        let unwritable = |cause| error::unwritable(path, cause);
+        let folder = path.join(format!("{PREFIX}{}", nodegauge_measure::record::new_id()));
+        DirBuilder::new().mode(0o700).create(&folder).map_err(unwritable)?;
+        let lock = locked(&folder.join(LOCK)).map_err(|cause| {
+            let _ = remove(&folder);
+            unwritable(cause)
+        })?;
+        Ok(Self { folder, _lock: lock, files: std::cell::Cell::new(0) })
+    }
+
+    /// Returns the path of the folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Returns the path for a new file whose name contains `what`.
+    pub fn file(&self, what: &str) -> PathBuf {
+        let number = self.files.replace(self.files.get() + 1);
+        self.folder.join(format!("{DATA}{what}-{number}"))
+    }
+}
+
+impl Drop for ScratchDirectory {
+    fn drop(&mut self) {
+        // A folder that cannot be removed now is found by the next run.
+        let _ = remove(&self.folder);
+    }
+}
+
+/// Checks, without creating a folder, that `path` is a suitable parent.
+pub fn check(path: &Path) -> Result<(), Failure> {
+    is_folder(path)?;
+    accessat(CWD, path, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)
+        .map_err(|cause| error::unwritable(path, cause.into()))
+}
+
+/// Removes the folders that killed runs left under `path`, and returns the removed folders.
+///
+/// # Errors
+/// Fails if such a folder or a file in it cannot be removed.
+pub fn remove_leftovers(path: &Path) -> Result<Vec<Leftover>, Failure> {
+    let left = leftovers(path);
+    for Leftover { folder, .. } in &left {
+        remove(folder).map_err(|cause| {
+            let folder = legible::path(folder);
+            Failure::missing(format!("cannot remove {folder}, which a killed run left"))
+                .cause(cause)
+                .hint("check the contents of the folder and remove it manually")
+        })?;
+    }
+    Ok(left)
+}
+
+/// Checks that a path is a folder. Devices and other files are never opened.
+fn is_folder(path: &Path) -> Result<(), Failure> {
+    let what = match std::fs::metadata(path) {
+        Ok(found) if found.is_dir() => return Ok(()),
+        Ok(found) if found.file_type().is_block_device() => "a block device, which is never opened",
+        Ok(found) if found.is_file() => "a file, and existing files are never changed",
+        Ok(_) => "not a folder",
+        Err(error) if error.kind() == io::ErrorKind::NotFound => "missing",
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            "below a path that is not a folder"
+        }
+        Err(cause) => return Err(error::unwritable(path, cause)),
+    };
+    Err(Failure::usage(format!("{path:?} is {what}"))
+        .hint("give a folder that exists, e.g. --path /scratch"))
+}
+
+/// Creates and locks the lock file, and writes the process ID into it.
+fn locked(path: &Path) -> io::Result<File> {
+    let mut lock = File::options().write(true).create_new(true).open(path)?;
+    // On a file system without locks, every folder counts as in use.
+    let _ = lock.try_lock();
+    // The text is only informative, so that write errors are ignored.
+    let _ = writeln!(lock, "process {} of nodegauge io", std::process::id());
+    Ok(lock)
+}
+
+/// Returns the folders under `path` that killed runs left behind, without those that are or may be in use.
+pub fn leftovers(path: &Path) -> Vec<Leftover> {
+    let Ok(entries) = std::fs::read_dir(path) else { return Vec::new() };
+    let mut found: Vec<Leftover> = entries
+        .flatten()
+        .filter(|entry| entry.file_name().as_bytes().starts_with(PREFIX.as_bytes()))
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+        .filter(|folder| is_left(folder))
+        .map(|folder| {
+            let files = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+            let sizes = files.filter_map(|file| file.metadata().ok()).map(|file| file.len());
+            Leftover { bytes: Bytes(sizes.sum()), folder }
+        })
+        .collect();
+    found.sort_by(|a, b| a.folder.cmp(&b.folder));
+    found
+}
+
+/// True if a folder belongs to this user and no run uses it. A folder of another user is never opened, because its lock
+/// file could be a pipe without a writer, a link or a device.
+fn is_left(folder: &Path) -> bool {
+    let is_own = |metadata: Metadata| metadata.uid() == effective_user();
+    if !std::fs::symlink_metadata(folder).is_ok_and(is_own) {
+        return false;
+    }
+    let lock = folder.join(LOCK);
+    if std::fs::symlink_metadata(&lock).is_ok() {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let Ok(opened) = rustix::fs::open(&lock, flags, Mode::empty()) else { return false };
+        let opened = File::from(opened);
+        let is_file = opened.metadata().is_ok_and(|metadata| metadata.is_file());
+        // Closing the file releases the lock.
+        return is_file && opened.try_lock().is_ok();
+    }
+    let made = std::fs::metadata(folder).and_then(|metadata| metadata.modified());
+    made.is_ok_and(|made| SystemTime::now().duration_since(made).is_ok_and(|age| age > BEING_MADE))
+}
+
+/// Removes the lock file and the data files of a folder. The folder itself is removed if it contains nothing else.
+fn remove(folder: &Path) -> io::Result<()> {
+    let mut lock = None;
+    for entry in std::fs::read_dir(folder)?.flatten() {
+        let name = entry.file_name();
+        let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+        if is_file && name.as_bytes().starts_with(DATA.as_bytes()) {
+            std::fs::remove_file(entry.path())?;
+        } else if is_file && name == LOCK {
+            lock = Some(entry.path());
+        }
+    }
+    // The lock file is removed last, because without it the folder would look abandoned to another run.
+    if let Some(lock) = lock {
+        std::fs::remove_file(lock)?;
+    }
+    std::fs::remove_dir(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_measure::FailureKind;
+    use std::os::unix::ffi::OsStringExt;
+
+    #[test]
+    fn it_is_fresh_and_goes_with_its_owner() {
+        let base = tempfile::tempdir().unwrap();
+        let (one, two) = (
+            ScratchDirectory::make(base.path()).unwrap(),
+            ScratchDirectory::make(base.path()).unwrap(),
+        );
+        assert_ne!(one.folder(), two.folder());
+        assert_ne!(one.file("a"), one.file("a"));
+        std::fs::write(one.file("a"), "x").unwrap();
+        assert_eq!(leftovers(base.path()), [], "both are in use");
+        let folder = two.folder().to_owned();
+        drop(one);
+        assert!(folder.exists());
+        drop(two);
+        assert_eq!(std::fs::read_dir(base.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_a_dead_run_left_is_found_and_only_that_is_removed() {
+        let base = tempfile::tempdir().unwrap();
+        let dead = base.path().join(format!("{PREFIX}DEAD"));
+        std::fs::create_dir(&dead).unwrap();
+        assert_eq!(leftovers(base.path()), [], "it may be being made");
+        std::fs::write(dead.join(LOCK), "").unwrap();
+        std::fs::write(dead.join("data-1"), vec![0; 100]).unwrap();
+        std::fs::create_dir(base.path().join("other")).unwrap();
+        std::fs::write(base.path().join(format!("{PREFIX}file")), "").unwrap();
+        let found = leftovers(base.path());
+        assert_eq!(found, [Leftover { folder: dead.clone(), bytes: Bytes(100) }]);
+        std::fs::write(dead.join("thesis.tex"), "mine").unwrap();
+        assert!(remove(&dead).is_err());
+        assert_eq!(std::fs::read(dead.join("thesis.tex")).unwrap(), b"mine");
+        std::fs::remove_file(dead.join("thesis.tex")).unwrap();
+        remove(&dead).unwrap();
+        assert!(!dead.exists());
+    }
+
+    #[test]
+    fn a_lock_that_is_no_file_of_this_user_is_not_opened() {
+        let base = tempfile::tempdir().unwrap();
+        let folder = |name: &str| {
+            let folder = base.path().join(format!("{PREFIX}{name}"));
+            std::fs::create_dir(&folder).unwrap();
+            folder
+        };
+        // Opening a pipe for reading blocks if the pipe has no writer.
+        let pipe = folder("pipe").join(LOCK);
+        rustix::fs::mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
+        std::os::unix::fs::symlink("/dev/null", folder("link").join(LOCK)).unwrap();
+        let other = folder("other");
+        std::fs::write(other.join(LOCK), "").unwrap();
+        assert_eq!(leftovers(base.path()).len(), 1, "only the regular file is a lock");
+        if nodegauge_os::is_root() {
+            std::os::unix::fs::chown(&other, Some(65_534), None).unwrap();
+            assert_eq!(leftovers(base.path()), [], "the folder is of another user");
+        }
+    }
+
+    #[test]
+    fn only_folders_will_do_and_any_name() {
+        let base = tempfile::tempdir().unwrap();
+        let file = base.path().join("file");
+        std::fs::write(&file, "mine").unwrap();
+        let refused = |path: &Path, why: &str| {
+            let failure = ScratchDirectory::make(path).unwrap_err();
+            assert_eq!(failure.kind, FailureKind::Usage);
+            assert!(failure.to_string().contains(why), "{failure}");
+        };
+        refused(&file, " is a file, and existing files are never changed\nhint: ");
+        refused(&base.path().join("absent"), " is missing\n");
+        refused(&file.join("below"), " is below a path that is not a folder\n");
+        refused(Path::new("/dev/null"), " is not a folder\n");
+        let odd = base.path().join(std::ffi::OsString::from_vec(b"a b\xff\n".to_vec()));
+        std::fs::create_dir(&odd).unwrap();
+        let scratch = ScratchDirectory::make(&odd).unwrap();
+        std::fs::write(scratch.file("x"), "x").unwrap();
+        assert!(scratch.folder().starts_with(&odd));
+        drop(scratch);
+        assert_eq!(std::fs::read_dir(&odd).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,216 @@
+//! File system and device of a folder, and the free space in it.
+
+use nodegauge_machine::SysRoot;
+use nodegauge_machine::mounts::Mount;
+use nodegauge_measure::Bytes;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::ffi::CString;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// File system of a folder, as in the record. Unknown values are `null`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Volume {
+    /// Folder in the form in which the user gave it.
+    pub path: String,
+    /// Type of the file system: `ext4`, `xfs`, `tmpfs`, `nfs4`, `lustre`, ...
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+    /// Mount point.
+    pub mount: Option<String>,
+    /// Source of the mount: a device, or a server's export.
+    pub source: Option<String>,
+    /// Options of the mount and of the file system.
+    pub options: Option<String>,
+    /// Name of the block device, e.g. `nvme0n1p2`; `null` if there is none or it is unknown.
+    pub device: Option<String>,
+    /// Name of the device's model.
+    pub model: Option<String>,
+    /// I/O scheduler of the device.
+    pub scheduler: Option<String>,
+    /// True if the device reports itself as rotational.
+    pub rotational: Option<bool>,
+    /// Block size in bytes that direct I/O requires.
+    pub logical_block: Option<u64>,
+    /// Device number in the kernel's files, `MAJOR:MINOR`.
+    #[serde(skip)]
+    pub number: Option<String>,
+    /// Path of the folder, which may contain bytes that are not UTF-8.
+    #[serde(skip)]
+    pub folder: PathBuf,
+}
+
+/// Types of file systems that keep all data in memory.
+const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
+
+impl Volume {
+    /// Returns a description of the file system of `folder`.
+    pub fn of(folder: &Path, root: &SysRoot) -> io::Result<Self> {
+        let number = std::fs::metadata(folder)?.dev();
+        let full = std::fs::canonicalize(folder)?;
+        let mounts = root.bytes("proc/self/mountinfo").unwrap_or_default();
+        Ok(Self::described(folder, &full, number, &String::from_utf8_lossy(&mounts), root))
+    }
+
+    fn described(folder: &Path, full: &Path, dev: u64, mounts: &str, root: &SysRoot) -> Self {
+        let number = |device| format!("{}:{}", libc::major(device), libc::minor(device));
+        let path = folder.display().to_string();
+        let mut volume = Self { path, folder: folder.to_owned(), ..Self::default() };
+        let mut candidates = vec![number(dev)];
+        // The last matching line is the topmost mount.
+        let fits = |mount: &Mount<'_>| mount.number == candidates[0] && full.starts_with(&mount.at);
+        let mounts = mounts.lines().filter_map(Mount::read).filter(fits);
+        let mount = mounts.max_by_key(|mount| mount.at.as_os_str().len());
+        if let Some(mount) = mount {
+            // A file system that spans several devices, such as btrfs, has its own device number.
+            let device = Path::new(mount.source).starts_with("/dev/");
+            let source = std::fs::metadata(mount.source).map_or(0, |source| source.rdev());
+            candidates.extend((device && source != 0).then(|| number(source)));
+            volume.kind = Some(mount.kind.to_owned());
+            volume.mount = Some(mount.at.display().to_string());
+            volume.source = Some(mount.source.to_owned());
+            volume.options = Some(mount.options.join(","));
+        }
+        let known = |candidate: &&String| root.exists(&format!("sys/dev/block/{candidate}/stat"));
+        if let Some(candidate) = candidates.iter().find(known) {
+            volume.device(candidate, root);
+        }
+        volume
+    }
+
+    fn device(&mut self, number: &str, root: &SysRoot) {
+        let at = format!("sys/dev/block/{number}");
+        let uevent = root.text(&format!("{at}/uevent")).unwrap_or_default();
+        let in_uevent = uevent.lines().find_map(|line| line.strip_prefix("DEVNAME="));
+        let folder = std::fs::canonicalize(root.path(&at)).unwrap_or_default();
+        let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
+        self.device = name.or(in_uevent.map(str::to_owned));
+        // A partition uses the request queue of its disk.
+        let disk = if root.exists(&format!("{at}/queue")) { at } else { format!("{at}/..") };
+        self.scheduler = root.text(&format!("{disk}/queue/scheduler")).map(|list| chosen(&list));
+        self.rotational = root.value::<u8>(&format!("{disk}/queue/rotational")).map(|n| n != 0);
+        self.logical_block = root.value(&format!("{disk}/queue/logical_block_size"));
+        self.model = root.text(&format!("{disk}/device/model")).filter(|model| !model.is_empty());
+        self.number = Some(number.to_owned());
+    }
+
+    /// True if the file system never writes to a device.
+    pub fn is_in_memory(&self) -> bool {
+        self.kind.as_deref().is_some_and(|kind| IN_MEMORY.contains(&kind))
+    }
+}
+
+/// Returns the selected scheduler, which is the name in brackets or the only name.
+fn chosen(list: &str) -> String {
+    list.split_once('[')
+        .and_then(|(_, rest)| rest.split_once(']'))
+        .map_or(list, |(name, _)| name)
+        .to_owned()
+}
+
+/// Returns the space that can still be written in a folder, and the reason for this limit: the free space, or the
+/// user's quota if there is one.
+pub fn room(volume: &Volume) -> io::Result<(Bytes, &'static str)> {
+    let stat = rustix::fs::statvfs(&volume.folder)?;
+    let free = (Bytes(stat.f_bavail * stat.f_frsize), "free space");
+    let quota = quota(volume).map(|left| (Bytes(left), "quota"));
+    Ok(quota.map_or(free, |quota| quota.min(free)))
+}
+
+/// Returns the unused part of the user's quota, if the kernel manages quotas for this device.
+fn quota(volume: &Volume) -> Option<u64> {
+    let source = volume.source.as_deref().filter(|source| source.starts_with("/dev/"))?;
+    let device = CString::new(source).ok()?;
+    const BLOCK: u64 = 1024;
+    // SAFETY: the kernel fills the structure, for which zeros are valid; the path ends with a zero byte.
+    let quota = unsafe {
+        let mut quota: libc::dqblk = std::mem::zeroed();
+        let command = libc::QCMD(libc::Q_GETQUOTA, libc::USRQUOTA);
+        let user = nodegauge_os::effective_user() as i32;
+        let done = libc::quotactl(command, device.as_ptr(), user, (&raw mut quota).cast());
+        (done == 0).then_some(quota)?
+    };
+    let hard = quota.dqb_bhardlimit * BLOCK;
+    (hard > 0).then(|| hard.saturating_sub(quota.dqb_curspace))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the kernel files of a machine with a disk partition, a tmpfs below the partition's mount point, and a
+    /// mount point with a space in its name.
+    fn recorded() -> (tempfile::TempDir, SysRoot) {
+        let tree = tempfile::tempdir().unwrap();
+        let disk = tree.path().join("sys/devices/pci/nvme0n1");
+        let partition = disk.join("nvme0n1p2");
+        std::fs::create_dir_all(disk.join("queue")).unwrap();
+        std::fs::create_dir_all(disk.join("device")).unwrap();
+        std::fs::create_dir_all(&partition).unwrap();
+        for (file, text) in [
+            ("queue/scheduler", "[none] mq-deadline\n"),
+            ("queue/rotational", "0\n"),
+            ("queue/logical_block_size", "4096\n"),
+            ("device/model", "FAST DISK 3000   \n"),
+            ("nvme0n1p2/stat", "1 2 3 4 5 6 7 8\n"),
+        ] {
+            std::fs::write(disk.join(file), text).unwrap();
+        }
+        let numbers = tree.path().join("sys/dev/block");
+        std::fs::create_dir_all(&numbers).unwrap();
+        std::os::unix::fs::symlink(&partition, numbers.join("259:2")).unwrap();
+        let root = SysRoot::recorded(tree.path());
+        (tree, root)
+    }
+
+    const MOUNTS: &str = "\
+22 1 259:2 / / rw,relatime shared:1 - ext4 /dev/nvme0n1p2 rw,errors=remount-ro
+30 22 0:40 / /tmp\\040dir rw,nosuid - tmpfs none rw,size=10k
+31 22 259:2 /home /home rw,noatime - ext4 /dev/nvme0n1p2 rw";
+
+    #[test]
+    fn a_partition_has_the_queue_of_its_disk() {
+        let (_tree, root) = recorded();
+        let dev = libc::makedev(259, 2);
+        let folder = Path::new("/home/me");
+        let volume = Volume::described(folder, folder, dev, MOUNTS, &root);
+        assert_eq!(volume.kind.as_deref(), Some("ext4"));
+        assert_eq!(volume.mount.as_deref(), Some("/home"));
+        assert_eq!(volume.options.as_deref(), Some("rw,noatime"));
+        assert_eq!(volume.device.as_deref(), Some("nvme0n1p2"));
+        assert_eq!(volume.scheduler.as_deref(), Some("none"));
+        assert_eq!((volume.rotational, volume.logical_block), (Some(false), Some(4096)));
+        assert_eq!(volume.model.as_deref(), Some("FAST DISK 3000"));
+        assert!(!volume.is_in_memory());
+    }
+
+    #[test]
+    fn memory_file_systems_have_no_device_and_blanks_are_read() {
+        let (_tree, root) = recorded();
+        let folder = Path::new("/tmp dir/x");
+        let volume = Volume::described(folder, folder, libc::makedev(0, 40), MOUNTS, &root);
+        assert!(volume.is_in_memory());
+        assert_eq!(volume.mount.as_deref(), Some("/tmp dir"));
+        assert_eq!(volume.device, None);
+        assert_eq!(volume.rotational, None);
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_show_is_unknown() {
+        let (_tree, root) = recorded();
+        let folder = Path::new("/");
+        let volume = Volume::described(folder, folder, libc::makedev(9, 9), "garbage\n", &root);
+        assert_eq!(volume, Volume { path: "/".into(), folder: "/".into(), ..Volume::default() });
+    }
+
+    #[test]
+    fn this_folder_has_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let volume = Volume::of(folder.path(), &SysRoot::live()).unwrap();
+        assert!(volume.kind.is_some());
+        let room = room(&volume).unwrap();
+        assert!(room.0.0 > 0, "{room:?}");
+    }
+}

@@ -1,0 +1,254 @@
+//! Workers (threads or processes), each with its own file. This corresponds to IOzone's throughput mode.
+//!
+//! All workers start together. With the stonewall option, the first worker that finishes stops the others, so that only
+//! the time in which all workers are active is measured. The rate of a worker is computed from the worker's own time.
+//! The rate of the parent is the total number of bytes divided by the time from the common start to the end of the last
+//! worker.
+
+mod shared;
+
+pub(crate) use shared::SharedFlags;
+
+use crate::clock::Clock;
+use crate::counters::{Counters, DeviceShare};
+use crate::latency::Latency;
+use crate::operation::Operation;
+use crate::pass::{Bench, Pass, PassEnd, PassResult};
+use crate::task::CellSize;
+use crate::task::Task;
+use crate::volume::Volume;
+use nodegauge_machine::SysRoot;
+use nodegauge_measure::Failure;
+use nodegauge_team::{Interrupt, Member, WorkerPool};
+use serde::{Deserialize, Serialize};
+use std::cell::Cell;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Kind of workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WorkerKind {
+    /// Threads of this process.
+    Threads,
+    /// Processes.
+    Processes,
+}
+
+/// Requested workers, each of which uses its own file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileWorkers {
+    /// Kind of the workers.
+    pub kind: WorkerKind,
+    /// Number of workers.
+    pub count: usize,
+    /// True if the first worker that finishes stops the others.
+    pub stonewall: bool,
+}
+
+/// Sample of one operation.
+#[derive(Debug, Clone)]
+pub struct OperationSample {
+    /// Rate in bytes per second.
+    pub rate: f64,
+    /// Time of all operations, seconds.
+    pub seconds: f64,
+    /// Number of transferred blocks and total number of blocks in the file.
+    pub operations: (u64, u64),
+    /// Reason why the operation ended.
+    pub ended: PassEnd,
+    /// Latencies in ticks of the clock, with their counts.
+    pub latencies: Vec<(u64, u64)>,
+    /// Share of the data that the device moved; `None` if it is unknown.
+    pub share: Option<DeviceShare>,
+    /// Share of the file's pages that could not be dropped from the page cache.
+    pub not_dropped: Option<f64>,
+    /// Rates of several workers; `None` for a single worker.
+    pub workers: Option<WorkerFigures>,
+}
+
+/// Rates of several workers, each of which used its own file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WorkerFigures {
+    /// Total bytes divided by the time from the common start to the end of the last worker, B/s.
+    pub parent: f64,
+    /// Rate of each worker, B/s.
+    pub rates: Vec<f64>,
+    /// Minimum number of bytes that a worker transferred.
+    pub least_bytes: u64,
+}
+
+/// Report of a worker on an operation.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct WorkerReport {
+    pub(crate) done: PassResult,
+    latencies: Vec<(u64, u64)>,
+    /// Increase of the kernel counters of the worker's process; zero if the parent's counters include this increase.
+    pub(crate) rise: Counters,
+}
+
+/// Interval at which the parent checks for interrupts and for workers that died.
+const CHECK_INTERRUPT: Duration = Duration::from_millis(5);
+
+/// Result of a worker, in the form in which a worker process sends it.
+type Message = Result<WorkerReport, Failure>;
+
+/// Guard that registers a worker as ready to start. If the worker fails or panics early, dropping the guard registers
+/// the worker nevertheless, so that the other workers do not wait for it.
+struct Arrival<'a> {
+    shared: &'a SharedFlags,
+    count: usize,
+    has_arrived: Cell<bool>,
+}
+
+impl Drop for Arrival<'_> {
+    fn drop(&mut self) {
+        if !self.has_arrived.get() {
+            self.shared.arrive(self.count);
+        }
+    }
+}
+
+/// Operation for one or several workers.
+pub(crate) struct WorkerTask<'a> {
+    pub(crate) operation: &'static Operation,
+    pub(crate) task: &'a Task,
+    pub(crate) workers: Option<FileWorkers>,
+    pub(crate) limit: Option<Duration>,
+    pub(crate) deadline: Option<u64>,
+}
+
+impl WorkerTask<'_> {
+    /// Runs all workers. Returns the reports in worker order. If there are several workers, also returns the time at
+    /// which they were released.
+    pub(crate) fn run(
+        &self,
+        benches: &mut [Bench],
+        shared: &SharedFlags,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<(Vec<WorkerReport>, Option<u64>), Failure> {
+        shared.reset();
+        let Some(workers) = self.workers else {
+            let report = self.pass(&mut benches[0], shared, interrupted, &|| {})?;
+            return Ok((vec![report], None));
+        };
+        let several = match workers.kind {
+            WorkerKind::Threads => nodegauge_team::Workers::unbound_threads(benches.len()),
+            WorkerKind::Processes => nodegauge_team::Workers::unbound_ranks(benches.len()),
+        };
+        let mut pool = WorkerPool::start([&several])?;
+        let benches: Vec<Mutex<&mut Bench>> = benches.iter_mut().map(Mutex::new).collect();
+        // Interrupted workers end by themselves and return the measurements that are complete.
+        let mut ask = || {
+            if interrupted() {
+                shared.end.store(1, Ordering::Relaxed);
+            }
+            false
+        };
+        let interrupt = Interrupt::when(&mut ask).every(CHECK_INTERRUPT);
+        // SAFETY: a worker uses only memory that was allocated before, the allocator and system calls. It waits only
+        // for flags, and locks only its own bench.
+        let messages: Vec<Message> = unsafe {
+            pool.run(0, interrupt, |member| {
+                let mut bench =
+                    benches[member.index].lock().unwrap_or_else(PoisonError::into_inner);
+                match workers.kind {
+                    WorkerKind::Threads => self.carry_out(&mut bench, member, shared),
+                    WorkerKind::Processes => self.carry_out_counted(&mut bench, member, shared),
+                }
+            })
+        }?;
+        let mut reports = Vec::with_capacity(messages.len());
+        for message in messages {
+            reports.push(message?);
+        }
+        Ok((reports, Some(shared.released())))
+    }
+
+    /// Carries out the operation in a worker process, and adds the increase of the process's kernel counters.
+    fn carry_out_counted(
+        &self,
+        bench: &mut Bench,
+        member: &Member<'_>,
+        shared: &SharedFlags,
+    ) -> Result<WorkerReport, Failure> {
+        let root = SysRoot::live();
+        let nowhere = Volume::default();
+        let before = Counters::now(&root, &nowhere);
+        let report = self.carry_out(bench, member, shared);
+        let rise = Counters::now(&root, &nowhere).since(&before);
+        report.map(|report| WorkerReport { rise, ..report })
+    }
+
+    /// Carries out the operation in one worker: opens its file, waits for the other workers, runs the pass, and stops
+    /// the other workers when it has finished.
+    fn carry_out(
+        &self,
+        bench: &mut Bench,
+        member: &Member<'_>,
+        shared: &SharedFlags,
+    ) -> Result<WorkerReport, Failure> {
+        let arrived = Arrival { shared, count: member.count, has_arrived: Cell::new(false) };
+        let start = || {
+            arrived.has_arrived.set(true);
+            shared.arrive_and_wait(member.count);
+        };
+        let interrupted = || shared.end.load(Ordering::Relaxed) != 0;
+        let report = self.pass(bench, shared, &interrupted, &start);
+        drop(arrived);
+        let stonewall = self.workers.is_some_and(|workers| workers.stonewall);
+        let through = |done: &WorkerReport| stonewall && done.done.ended == PassEnd::Through;
+        if report.as_ref().map_or(true, through) {
+            shared.stop.store(1, Ordering::Relaxed);
+        }
+        report
+    }
+
+    fn pass(
+        &self,
+        bench: &mut Bench,
+        shared: &SharedFlags,
+        interrupted: &dyn Fn() -> bool,
+        start: &dyn Fn(),
+    ) -> Result<WorkerReport, Failure> {
+        let Self { operation, task, limit, deadline, .. } = *self;
+        let stop = &shared.stop;
+        let pass = Pass { operation, task, limit, deadline, stop, interrupted, start };
+        let done = bench.run(&pass)?;
+        Ok(WorkerReport { done, latencies: bench.latency.pairs(), rise: Counters::default() })
+    }
+}
+
+/// Combines the reports of all workers into one sample. `released` is the time at which several workers were released,
+/// in ticks.
+pub(crate) fn summed(
+    reports: &[WorkerReport],
+    released: Option<u64>,
+    cell: CellSize,
+) -> OperationSample {
+    let all = || reports.iter().map(|report| &report.done);
+    let rates: Vec<f64> = all().map(|done| done.bytes as f64 / done.seconds).collect();
+    let alone = all().map(|done| done.seconds).sum();
+    let seconds = released.map_or(alone, |released| {
+        let end = all().map(|done| done.end).max().unwrap_or(released);
+        Clock::get().seconds(end.saturating_sub(released)).0
+    });
+    // The stonewall is the normal end, so that it has the lowest priority.
+    let ended = [PassEnd::Interrupted, PassEnd::Budget, PassEnd::Limit, PassEnd::Stonewall]
+        .into_iter()
+        .find(|why| all().any(|done| done.ended == *why));
+    OperationSample {
+        rate: rates.iter().sum(),
+        seconds,
+        operations: (all().map(|done| done.operations).sum(), cell.blocks() * reports.len() as u64),
+        ended: ended.unwrap_or(PassEnd::Through),
+        latencies: Latency::of_pairs(reports.iter().flat_map(|report| &report.latencies)).pairs(),
+        share: None,
+        not_dropped: None,
+        workers: released.map(|_| WorkerFigures {
+            parent: all().map(|done| done.bytes).sum::<u64>() as f64 / seconds,
+            rates,
+            least_bytes: all().map(|done| done.bytes).min().unwrap_or(0),
+        }),
+    }
+}

@@ -1,0 +1,152 @@
+//! DGEMM on all threads. Every thread multiplies separate matrices, so the rate does not include the overhead of
+//! sharing work among threads.
+
+use crate::engine::{GemmEngine, Multiplier};
+use crate::random::Sequence;
+use nodegauge_measure::FlopsPerSec;
+use nodegauge_team::{Member, Team, TeamError};
+use nodegauge_toolchain::blas::Product;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Number of rows and columns of C. The three matrices A, B and C of a thread are larger than any level-2 cache, as in
+/// the products of LU.
+const ORDER: usize = 1024;
+/// Number of columns of A in the call that touches the matrices for the first time.
+const TOUCH_DEPTH: usize = 8;
+/// Number of columns of A in the first estimate of the rate, and with slow libraries.
+const LEAST_DEPTH: usize = 64;
+/// Number of rows and columns of the matrices in the products that precede the estimate.
+const SMALL_ORDER: usize = 64;
+/// Share of the requested time for which every thread repeats the small product in a round, and its maximum. A round is
+/// longer than threads usually wait for a CPU that others use.
+const SMALL_SHARE: f64 = 0.25;
+const SMALL_MOST: Duration = Duration::from_millis(10);
+/// Maximum number of rounds; one that is fast enough is the last, because others may be interrupted.
+const SMALL_ROUNDS: usize = 4;
+/// Ratio of the time of the estimate to the requested time from which the estimate itself is the only round, e.g. on
+/// emulated CPUs.
+const SLOW: f64 = 4.0;
+/// Ratio of the time that the small products predict for the estimate to the requested time from which they are the only
+/// round. It is smaller than [`SLOW`] because filling the matrices takes as long as the estimate, and another product
+/// follows.
+const SLOW_FROM_SMALL: f64 = 2.0;
+/// Number of columns of A: several times the number of columns that libraries copy into a buffer.
+const DEPTH: usize = 1024;
+
+/// Measures DGEMM for about `time` and returns the rate of every round in FLOP/s. The first round is left out, because
+/// it touches the matrices for the first time.
+///
+/// # Errors
+/// Fails if a thread fails.
+pub fn measure(
+    team: &mut Team,
+    multiplier: &Multiplier,
+    time: Duration,
+) -> Result<Vec<f64>, TeamError> {
+    let engine = GemmEngine::new(multiplier);
+    let found = AtomicU64::new(0);
+    let parts = team.map(|member| {
+        engine.settle();
+        let numbers = |length: usize| {
+            let mut numbers = vec![0.0; length];
+            Sequence::new(member.index as u64).fill(0, &mut numbers);
+            numbers
+        };
+        // Filling the matrices of an emulated CPU takes seconds, as the estimate does.
+        let most = SLOW_FROM_SMALL * time.as_secs_f64();
+        let is_enough = |rate: f64| flops(LEAST_DEPTH) / rate <= most;
+        let each = time.mul_f64(SMALL_SHARE).min(SMALL_MOST);
+        let rate = small_rate(member, &engine, each, numbers, is_enough, &found);
+        if !is_enough(rate) {
+            member.barrier();
+            return vec![rate / flops(1)];
+        }
+        let a = numbers(ORDER * DEPTH);
+        let b = numbers(DEPTH * ORDER);
+        let mut c = numbers(ORDER * ORDER);
+        let mut multiply = |depth: usize| {
+            let a = (a.as_ptr(), ORDER);
+            let b = (b.as_ptr(), DEPTH);
+            let c = (c.as_mut_ptr(), ORDER);
+            let start = Instant::now();
+            // SAFETY: the vectors have the sizes given in the call, and only this thread uses C.
+            unsafe { engine.update(Product { size: (ORDER, ORDER, depth), a, b, c }) };
+            start.elapsed().as_secs_f64()
+        };
+        // The product is called twice, because the first call touches the memory and initialises the library. With a
+        // slow library, the products have fewer columns, so that a round stays within the time.
+        multiply(TOUCH_DEPTH);
+        let least = multiply(LEAST_DEPTH);
+        let whole = least * (DEPTH / LEAST_DEPTH) as f64;
+        let depth = (DEPTH as f64 * time.as_secs_f64() / whole) as usize;
+        let depth = depth.clamp(LEAST_DEPTH, DEPTH);
+        member.barrier();
+        if least > SLOW * time.as_secs_f64() {
+            return vec![LEAST_DEPTH as f64 / least];
+        }
+        let start = Instant::now();
+        let mut columns_per_second = Vec::new();
+        while start.elapsed() < time || columns_per_second.is_empty() {
+            columns_per_second.push(depth as f64 / multiply(depth));
+        }
+        columns_per_second
+    })?;
+    // Threads run independently; the rate of round i is the sum of the rates of round i over all threads.
+    let rounds = parts.iter().map(Vec::len).min().unwrap_or(0);
+    let rate_of_round = |i: usize| parts.iter().map(|columns| flops(1) * columns[i]).sum();
+    Ok((0..rounds).map(rate_of_round).collect())
+}
+
+/// Returns the number of operations of a product of which A has `depth` columns.
+fn flops(depth: usize) -> f64 {
+    2.0 * (ORDER * ORDER * depth) as f64
+}
+
+/// Returns the rate of a thread in small products on all threads, FLOP/s: the first rate that is enough, or else the best
+/// one. In a round, every thread multiplies for `each`. The time is that until all threads have multiplied, because
+/// threads may share CPUs. All threads return the same rate, through `found`.
+fn small_rate(
+    member: &Member<'_>,
+    engine: &GemmEngine<'_>,
+    each: Duration,
+    numbers: impl Fn(usize) -> Vec<f64>,
+    is_enough: impl Fn(f64) -> bool,
+    found: &AtomicU64,
+) -> f64 {
+    let a = numbers(SMALL_ORDER * SMALL_ORDER);
+    let b = numbers(SMALL_ORDER * SMALL_ORDER);
+    let mut c = numbers(SMALL_ORDER * SMALL_ORDER);
+    let mut best = 0.0_f64;
+    for _ in 0..SMALL_ROUNDS {
+        member.barrier();
+        let start = Instant::now();
+        let mut products = 0;
+        while products == 0 || start.elapsed() < each {
+            let size = (SMALL_ORDER, SMALL_ORDER, SMALL_ORDER);
+            let a = (a.as_ptr(), SMALL_ORDER);
+            let b = (b.as_ptr(), SMALL_ORDER);
+            let c = (c.as_mut_ptr(), SMALL_ORDER);
+            // SAFETY: the vectors have the sizes given in the call, and only this thread uses C.
+            unsafe { engine.update(Product { size, a, b, c }) };
+            products += 1;
+        }
+        member.barrier();
+        if member.index == 0 {
+            let flops = 2.0 * (products * SMALL_ORDER * SMALL_ORDER * SMALL_ORDER) as f64;
+            let rate = flops / start.elapsed().as_secs_f64();
+            found.store(best.max(rate).to_bits(), Ordering::Relaxed);
+        }
+        member.barrier();
+        best = f64::from_bits(found.load(Ordering::Relaxed));
+        if is_enough(best) {
+            break;
+        }
+    }
+    best
+}
+
+/// Returns the best of `rates`, FLOP/s.
+pub fn best(rates: &[f64]) -> FlopsPerSec {
+    FlopsPerSec(rates.iter().copied().fold(0.0, f64::max))
+}

@@ -1,0 +1,206 @@
+//! Simulation of the schedule on synthetic machines. Virtual threads execute the schedule in virtual time, and the
+//! bytes that are moved between NUMA nodes are counted. The results compare two distributions of columns by shares of
+//! bytes and ratios of times; they are not absolute times.
+
+use super::{LuSchedule, WIDEST, Work};
+use crate::distribution::{self, ColumnDistribution};
+use crate::factorisation::panel_group_size;
+use nodegauge_machine::{Topology, TopologySource};
+use nodegauge_placement::{Bind, PlacementRequest};
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+/// Rate of a core in FLOP/s, and memory bandwidth per core in B/s on the local node and on a remote node: 30 GFLOP/s, 5
+/// GB/s, and half of that bandwidth from another socket. Only the ratios matter.
+const CORE: f64 = 30e9;
+const LOCAL: f64 = 5e9;
+const REMOTE: f64 = 2.5e9;
+
+struct Machine {
+    n: usize,
+    nb: usize,
+    /// Node of each thread.
+    nodes: Vec<usize>,
+    /// Function that returns the node of a column.
+    lies: Box<dyn Fn(usize) -> usize>,
+    schedule: LuSchedule,
+    group: usize,
+}
+
+/// Activity of a thread until a point in time.
+enum Doing {
+    Nothing,
+    Waiting,
+    Panel(usize),
+    Work(Work),
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Ran {
+    seconds: f64,
+    bytes: f64,
+    remote: f64,
+}
+
+impl Machine {
+    fn columns(&self, blocks: &Range<usize>) -> Range<usize> {
+        blocks.start * self.nb..(blocks.end * self.nb).min(self.n)
+    }
+
+    /// Returns the time that `thread` needs to move bytes of these columns, and adds the bytes to the counters.
+    fn moves(&self, thread: usize, columns: Range<usize>, per_column: f64, ran: &mut Ran) -> f64 {
+        let own = self.nodes[thread];
+        let remote = columns.clone().filter(|column| (self.lies)(*column) != own).count() as f64;
+        let all = columns.len() as f64;
+        ran.bytes += all * per_column;
+        ran.remote += remote * per_column;
+        (all - remote) * per_column / LOCAL + remote * per_column / REMOTE
+    }
+
+    /// Returns the time of an item of work. Products read and write C, and read A and B. Exchanges read and write two
+    /// rows of every column, with one element per cache line. Arithmetic and memory accesses overlap.
+    fn takes(&self, thread: usize, Work { blocks, step, rows }: &Work, ran: &mut Ran) -> f64 {
+        let (columns, panel) = (self.columns(blocks), self.columns(&(*step..step + 1)));
+        let (width, depth) = (columns.len() as f64, panel.len() as f64);
+        let (rows, flops, of_c) = match rows {
+            None => (depth, depth * depth * width, 4.0 * 64.0 * depth),
+            Some(rows) => (
+                rows.len() as f64,
+                2.0 * rows.len() as f64 * width * depth,
+                16.0 * rows.len() as f64,
+            ),
+        };
+        let moved =
+            self.moves(thread, columns, of_c, ran) + self.moves(thread, panel, 8.0 * rows, ran);
+        (flops / CORE).max(moved)
+    }
+
+    /// Returns the time in which the panel group factors a panel, at a quarter of the rate of a product.
+    fn panel(&self, number: usize, step: usize, ran: &mut Ran) -> f64 {
+        let columns = self.columns(&(number..number + 1));
+        let (rows, width) = ((self.n - columns.start) as f64, columns.len() as f64);
+        let updates: f64 = (step..number)
+            .map(|step| 2.0 * (self.n - (step + 1) * self.nb) as f64 * width * self.nb as f64)
+            .sum();
+        let per_column = 16.0 * rows * (1 + number - step) as f64 / self.group as f64;
+        let moved: f64 =
+            (0..self.group).map(|of| self.moves(of, columns.clone(), per_column, ran)).sum();
+        let flops = updates + 4.0 * rows * width * width;
+        (flops / CORE / self.group as f64).max(moved / self.group as f64)
+    }
+
+    /// Simulates a whole factorisation.
+    fn run(&self) -> Ran {
+        let threads = self.nodes.len();
+        let mut ran = Ran::default();
+        let mut doing: Vec<(f64, Doing)> = (0..threads).map(|_| (0.0, Doing::Nothing)).collect();
+        let mut called: Option<(usize, usize, usize)> = None;
+        let (mut now, panels) = (0.0, self.n.div_ceil(self.nb));
+        // After a change of the schedule, all threads look for work; otherwise, only the thread that has finished looks
+        // for work.
+        let (mut version, mut done) = (u64::MAX, 0);
+        while self.schedule.factored.load(Ordering::Acquire) < panels {
+            let seen =
+                std::mem::replace(&mut version, self.schedule.version.load(Ordering::Acquire));
+            let awaited = called.is_some_and(|(.., here)| here < self.group);
+            let all = seen != version || awaited;
+            for thread in if all { 0..threads } else { done..done + 1 } {
+                if !matches!(doing[thread].1, Doing::Nothing) {
+                    continue;
+                }
+                let next = self.schedule.factored.load(Ordering::Acquire);
+                if thread == 0 && called.is_none() && next < panels {
+                    called = self.schedule.claim_panel().map(|step| (next, step, 0));
+                }
+                if let Some((number, step, here)) = called.filter(|_| thread < self.group) {
+                    doing[thread].1 = Doing::Waiting;
+                    called = Some((number, step, here + 1));
+                    if here + 1 == self.group {
+                        let end = now + self.panel(number, step, &mut ran);
+                        (0..self.group).for_each(|of| doing[of] = (end, Doing::Panel(number)));
+                    }
+                } else if let Some(work) = self.schedule.take(self.n, thread) {
+                    doing[thread] = (now + self.takes(thread, &work, &mut ran), Doing::Work(work));
+                }
+            }
+            let busy = |one: &(f64, Doing)| matches!(one.1, Doing::Panel(_) | Doing::Work(_));
+            let next = (0..threads).filter(|of| busy(&doing[*of]));
+            let thread =
+                next.min_by(|a, b| doing[*a].0.total_cmp(&doing[*b].0)).expect("no standstill");
+            (now, done) = (doing[thread].0, thread);
+            match std::mem::replace(&mut doing[thread].1, Doing::Nothing) {
+                Doing::Panel(number) if thread == 0 => {
+                    self.schedule.publish(number);
+                    (0..self.group).for_each(|of| doing[of] = (now, Doing::Nothing));
+                    called = None;
+                }
+                Doing::Work(Work { blocks, step, rows }) => {
+                    let follows = match rows {
+                        None => self.schedule.open(blocks.start, (step + 1) * self.nb..self.n),
+                        Some(_) => self.schedule.finish_piece(blocks.start),
+                    };
+                    if let Some(work) = follows {
+                        let takes = self.takes(thread, &work, &mut ran);
+                        doing[thread] = (now + takes, Doing::Work(work));
+                    }
+                }
+                other => doing[thread].1 = other,
+            }
+            ran.seconds = now;
+        }
+        ran
+    }
+}
+
+/// Simulates a factorisation with one thread per core on a machine described in the literature. In the first
+/// simulation, columns are on the nodes that update them; in the second, columns are spread over all threads and any
+/// thread updates them.
+fn both(topology: &str, n: usize, nb: usize) -> (usize, Ran, Ran) {
+    let topology = Topology::load(&TopologySource::Synthetic(topology.to_owned())).unwrap();
+    let request = PlacementRequest { bind: Some(Bind::Close), ..PlacementRequest::default() };
+    let placement = nodegauge_placement::plan(&topology, &request).unwrap();
+    let nodes = distribution::nodes_of_threads(&topology, &placement);
+    let threads = nodes.len();
+    let group = panel_group_size(n, nb, threads);
+    let machine = |distribution: ColumnDistribution, lies: Box<dyn Fn(usize) -> usize>| Machine {
+        n,
+        nb,
+        nodes: nodes.clone(),
+        lies,
+        schedule: LuSchedule::new(n.div_ceil(nb), nb, threads, distribution),
+        group,
+    };
+    let placing = ColumnDistribution::of(&nodes, n, nb, WIDEST);
+    let lies = placing.clone();
+    let placed = machine(placing, Box::new(move |column| lies.of_column(column))).run();
+    let of_thread = nodes.clone();
+    let spread = Box::new(move |column: usize| of_thread[column / 16 % of_thread.len()]);
+    (topology.nodes.len(), placed, machine(ColumnDistribution::one(), spread).run())
+}
+
+#[test]
+fn columns_are_updated_on_the_node_where_they_lie() {
+    let machines = [
+        ("Package:2 NUMANode:1 Core:8 PU:1", 16_000, 192),
+        ("Package:4 NUMANode:1 Core:4 PU:1", 16_000, 192),
+        ("Package:2 NUMANode:4 L3Cache:4 L2Cache:4 L1dCache:1 Core:1 PU:1", 24_000, 192),
+        ("Package:2 NUMANode:1 L3Cache:12 L2Cache:8 L1dCache:1 Core:1 PU:1", 30_000, 256),
+    ];
+    for (topology, n, nb) in machines {
+        let (nodes, placed, spread) = both(topology, n, nb);
+        let share = |ran: Ran| ran.remote / ran.bytes;
+        let faster = spread.seconds / placed.seconds;
+        let (before, after) = (share(spread), share(placed));
+        let text =
+            format!("{topology}: remote {before:.3} -> {after:.3}, {faster:.3} times as fast");
+        let by_chance = 1.0 - 1.0 / nodes as f64;
+        assert!((before - by_chance).abs() < 0.05, "{text}");
+        assert!(after < 0.6 * before && faster > 0.95, "{text}");
+    }
+}
+
+#[test]
+fn one_node_is_as_it_was() {
+    let (_, placed, spread) = both("Package:1 NUMANode:1 Core:8 PU:1", 8_000, 128);
+    assert_eq!((placed.seconds, placed.remote), (spread.seconds, 0.0));
+}

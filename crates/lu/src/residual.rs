@@ -1,0 +1,140 @@
+//! Check that x solves A x = b: HPL's scaled residual,
+//! `||A x - b||oo / (eps (||A||oo ||x||oo + ||b||oo) n)`, which must be below 16.
+//!
+//! The matrix is generated a second time, column by column, because the factorisation has overwritten it.
+
+use crate::matrix::Matrix;
+use crate::random::Sequence;
+use nodegauge_team::{Team, TeamError};
+use std::ops::Range;
+
+/// Threshold of the residual in HPL.dat.
+pub const THRESHOLD: f64 = 16.0;
+
+/// HPL's scaled residual, with the norms of which it is made.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ScaledResidual {
+    /// The residual; NaN if a number of x is.
+    pub value: f64,
+    /// ||A x - b||oo.
+    pub error: f64,
+    /// ||A||oo.
+    pub norm_a: f64,
+    /// ||x||oo.
+    pub norm_x: f64,
+    /// ||b||oo.
+    pub norm_b: f64,
+}
+
+impl ScaledResidual {
+    /// True if x is a solution; false if the residual is not a number.
+    pub fn passes(&self) -> bool {
+        self.value < THRESHOLD
+    }
+}
+
+/// Source of the matrix, column by column; column n is the right-hand side b.
+pub trait MatrixSource: Sync {
+    /// Writes the elements of column `j` to `out`.
+    fn column(&self, j: usize, out: &mut [f64]);
+}
+
+/// A sequence of random numbers is a source of a random matrix.
+impl MatrixSource for Sequence {
+    fn column(&self, j: usize, out: &mut [f64]) {
+        self.fill(j as u64 * out.len() as u64, out);
+    }
+}
+
+/// Number of neighbouring columns that one thread generates. One thread thus touches complete huge pages first, and the
+/// pages of a node are spread over the threads of the node.
+const COLUMNS: usize = 16;
+
+/// Number of elements that are written between two checks for an interruption. This takes about 0.1 s with one thread
+/// on the slowest node.
+const BETWEEN_LOOKS: usize = 32 << 20;
+
+/// Writes the matrix until `stop` returns true; every thread writes different columns. Returns true if the matrix is
+/// complete.
+///
+/// # Errors
+/// Fails if a thread fails.
+pub fn fill(
+    team: &mut Team,
+    matrix: &mut Matrix,
+    source: &dyn MatrixSource,
+    stop: &mut dyn FnMut() -> bool,
+) -> Result<bool, TeamError> {
+    let n = matrix.order();
+    let round = COLUMNS * team.len().max(1);
+    // The step is a multiple of a round, so that all threads have work.
+    let step = (BETWEEN_LOOKS / n.max(1)).next_multiple_of(round).max(round);
+    for first in (0..n + 1).step_by(step) {
+        if stop() {
+            return Ok(false);
+        }
+        fill_columns(team, matrix, source, first..(first + step).min(n + 1))?;
+    }
+    Ok(true)
+}
+
+fn fill_columns(
+    team: &mut Team,
+    matrix: &mut Matrix,
+    source: &dyn MatrixSource,
+    columns: Range<usize>,
+) -> Result<(), TeamError> {
+    let view = matrix.view();
+    let distribution = matrix.distribution();
+    team.run(|member| {
+        for j in distribution.made_by(member.index, member.count, columns.clone(), COLUMNS) {
+            // SAFETY: only this thread writes column j, which lies in the borrowed matrix.
+            let out = unsafe { std::slice::from_raw_parts_mut(view.at(0, j), view.n) };
+            source.column(j, out);
+        }
+    })
+}
+
+/// Returns the residual of `x` for the system that `source` generates.
+///
+/// # Errors
+/// Fails if a thread fails.
+pub fn check(
+    team: &mut Team,
+    source: &dyn MatrixSource,
+    x: &[f64],
+) -> Result<ScaledResidual, TeamError> {
+    let n = x.len();
+    let parts = team.map(|member| {
+        let mut product = vec![0.0; n];
+        let mut sums = vec![0.0; n];
+        let mut column = vec![0.0; n];
+        for j in (member.index..n).step_by(member.count) {
+            source.column(j, &mut column);
+            for ((entry, sum), a) in product.iter_mut().zip(&mut sums).zip(&column) {
+                *entry += a * x[j];
+                *sum += a.abs();
+            }
+        }
+        (product, sums)
+    })?;
+    let mut b = vec![0.0; n];
+    source.column(n, &mut b);
+    let largest = |values: &mut dyn Iterator<Item = f64>| {
+        // NaN counts as the largest value, so that a NaN is never lost in the maximum.
+        values.fold(
+            0.0f64,
+            |a, next| if next.is_nan() || a.is_nan() { f64::NAN } else { a.max(next.abs()) },
+        )
+    };
+    let product = |i: usize| parts.iter().map(|(product, _)| product[i]).sum::<f64>();
+    let row_sum = |i: usize| parts.iter().map(|(_, sums)| sums[i]).sum::<f64>();
+    let error = largest(&mut (0..n).map(|i| product(i) - b[i]));
+    let norm_a = largest(&mut (0..n).map(row_sum));
+    let norm_x = largest(&mut x.iter().copied());
+    let norm_b = largest(&mut b.iter().copied());
+    // HPL's eps is the relative machine precision with rounding: 2^-53.
+    let eps = f64::EPSILON / 2.0;
+    let value = error / (eps * (norm_a * norm_x + norm_b) * n as f64);
+    Ok(ScaledResidual { value, error, norm_a, norm_x, norm_b })
+}

@@ -1,0 +1,136 @@
+//! Read and Triad bandwidth on the CPUs of an application, measured alternately with the application. The memory
+//! traffic of the application is compared with these rates.
+
+use crate::array::Array;
+use nodegauge_kernels::{
+    Args, Element, Kernel, KernelShape, Prefetch, SCALAR, SideBySide, Stores, Variant,
+};
+use nodegauge_kernels::{available_isas, find};
+use nodegauge_measure::Failure;
+use nodegauge_measure::samples::Sample;
+use nodegauge_team::mpi::{self, World};
+use nodegauge_team::{Interrupt, Laps, Member, WorkerPool};
+use std::ptr::NonNull;
+
+/// Candidate loops for both kernels: kind of store, vectors per iteration, pages processed side by side.
+const TRIED: [(Stores, u8, u8); 5] = [
+    (Stores::Regular, 4, 1),
+    (Stores::Regular, 1, 4),
+    (Stores::NonTemporal, 4, 1),
+    (Stores::NonTemporal, 1, 2),
+    (Stores::NonTemporal, 1, 4),
+];
+
+/// Returns the candidate loops of the kernels read and Triad, with the widest vectors of this processor.
+pub fn loops() -> Vec<Variant> {
+    let isas = available_isas();
+    let shape = |(stores, unroll, pages)| {
+        let side_by_side = SideBySide::new(pages)?;
+        Some(KernelShape {
+            isa: *isas.first()?,
+            stores,
+            unroll,
+            side_by_side,
+            prefetch: Prefetch::Off,
+        })
+    };
+    let of = |kernel: Kernel| TRIED.into_iter().filter_map(shape).map(move |shape| (kernel, shape));
+    let all = of(Kernel::Read).chain(of(Kernel::Triad));
+    // For loops that only read, the kind of store has no meaning.
+    let all =
+        all.filter(|(kernel, candidate)| kernel.writes() || candidate.stores == Stores::Regular);
+    all.filter_map(|(kernel, candidate)| find(kernel, Element::F64, candidate)).collect()
+}
+
+/// Returns the bytes that a loop counts per element of its arrays.
+pub fn bytes_of(variant: &Variant) -> usize {
+    if variant.kernel() == Kernel::Read { 8 } else { 24 }
+}
+
+/// Measures the time of one pass of every loop with the workers number `at` of the pool, each with arrays of `elements`
+/// numbers.
+///
+/// # Errors
+/// Fails if memory cannot be mapped or a worker fails.
+pub fn sample(
+    pool: &mut WorkerPool<'_>,
+    at: usize,
+    loops: &[Variant],
+    elements: usize,
+) -> Result<Sample, Failure> {
+    // SAFETY: the job computes, maps memory and synchronises only at the barrier of the team.
+    let (sample, timed) = unsafe {
+        pool.sample(at, Interrupt::never(), |member, laps| pass(member, laps, loops, elements))
+    }?;
+    timed.made.into_iter().collect::<Result<(), Failure>>()?;
+    Ok(sample)
+}
+
+/// Runs the part of one rank in a sample that rank 0 of an MPI launcher has requested.
+///
+/// # Errors
+/// Fails if a rank fails.
+pub fn follow(world: &World, loops: &[Variant], elements: usize) -> Result<(), Failure> {
+    mpi::timed(world, |member, laps| pass(member, laps, loops, elements))?;
+    Ok(())
+}
+
+/// Measures the time of one pass of every loop in `loops` over arrays of `elements` numbers. This member maps the
+/// arrays and touches them first.
+///
+/// # Errors
+/// Fails if memory cannot be mapped; the passes are counted nevertheless, because all members must count the same
+/// number of passes.
+fn pass(
+    member: &Member<'_>,
+    laps: &mut Laps<'_>,
+    loops: &[Variant],
+    elements: usize,
+) -> Result<(), Failure> {
+    let arrays = [0, 1, 2].map(|_| Array::<f64>::map(elements));
+    let mut failed = Ok(());
+    let mut mapped = Vec::new();
+    for array in arrays {
+        match array {
+            Ok(mut array) => {
+                array.fill(1.0);
+                mapped.push(array);
+            }
+            Err(failure) => failed = Err(failure),
+        }
+    }
+    let mut at = |number: usize| -> NonNull<u8> {
+        mapped
+            .get_mut(number)
+            .and_then(|array| NonNull::new(array.at_mut(0).cast()))
+            .unwrap_or(NonNull::dangling())
+    };
+    let n = if failed.is_ok() { elements } else { 0 };
+    let args =
+        Args { at: [at(0), at(1), at(2), NonNull::dangling()], n, scalar: SCALAR, repeats: 1 };
+    member.barrier();
+    for variant in loops {
+        // SAFETY: the arrays belong to this thread, do not overlap and have this many elements.
+        laps.time(|| std::hint::black_box(unsafe { variant.run(&args) }));
+    }
+    failed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_team::Team;
+
+    #[test]
+    fn every_loop_is_timed_and_memory_that_cannot_be_had_is_said() {
+        let all = loops();
+        let of = |kernel: Kernel| all.iter().filter(|one| one.kernel() == kernel).count();
+        assert!(of(Kernel::Read) >= 1 && of(Kernel::Triad) >= of(Kernel::Read));
+        let mut team = Team::start(&vec![Vec::new(); 2]).unwrap();
+        for (elements, works) in [(1 << 16, true), (1 << 52, false)] {
+            let timed = team.timed(|member, laps| pass(member, laps, &all, elements).is_ok());
+            let timed = timed.unwrap();
+            assert_eq!((timed.spans.len(), timed.made), (all.len(), vec![works; 2]));
+        }
+    }
+}

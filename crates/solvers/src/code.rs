@@ -1,0 +1,75 @@
+//! Loops compiled for each instruction set.
+//!
+//! A loop is written once with arrays of lanes. The compiler translates these arrays to vectors of the instruction set
+//! of the function into which the loop is inlined.
+
+use nodegauge_kernels::{Isa, Prefetch};
+
+/// Variant of a loop: instruction set, and use of prefetching.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoopCode {
+    /// Instruction set of the loop; this processor supports it.
+    isa: Isa,
+    /// True if the loop prefetches cache lines at the distance [`AHEAD`].
+    pub ahead: bool,
+}
+
+impl LoopCode {
+    /// Returns the variant for the widest instruction set of this processor.
+    pub fn widest(ahead: bool) -> Self {
+        Self { isa: Isa::detected(), ahead }
+    }
+
+    /// Returns the instruction set, which this processor supports.
+    #[inline]
+    pub fn isa(self) -> Isa {
+        self.isa
+    }
+
+    /// Returns the variants for every instruction set of this processor, without and with prefetching.
+    #[cfg(test)]
+    pub fn available() -> impl Iterator<Item = Self> {
+        Isa::dispatched().flat_map(|isa| [false, true].map(|ahead| Self { isa, ahead }))
+    }
+}
+
+/// Prefetch distance in bytes: a page of 4 KiB, because hardware prefetchers stop at the end of a page (Intel 64 and
+/// IA-32 Architectures Optimization Reference Manual, "Data Prefetching").
+const AHEAD: u32 = 4096;
+
+/// Returns the prefetch setting of a loop in the type that `stream` uses.
+pub fn prefetch(ahead: bool) -> Prefetch {
+    if ahead { Prefetch::Near(AHEAD) } else { Prefetch::Off }
+}
+
+/// Prefetches the cache line at the distance [`AHEAD`] from an address, in the direction of the loop.
+#[inline(always)]
+pub(crate) fn ask<const ASK: bool, const BACKWARD: bool>(at: *const f64) {
+    if ASK {
+        let step = if BACKWARD { -(AHEAD as isize) } else { AHEAD as isize };
+        nodegauge_kernels::prefetch::<false>(at.wrapping_byte_offset(step).cast());
+    }
+}
+
+/// Creates a function that runs the variant of a [`LoopCode`], from a loop that is generic over instruction set and
+/// prefetching.
+macro_rules! compiled {
+    ($(#[$meta:meta])* $name:ident = $body:ident ($($arg:ident: $type:ty),*) $(-> $made:ty)?) => {
+        $(#[$meta])*
+        #[inline]
+        pub(crate) unsafe fn $name(code: $crate::code::LoopCode, $($arg: $type),*) $(-> $made)? {
+            nodegauge_kernels::dispatched! {
+                unsafe fn by_isa<const ASK: bool>($($arg: $type),*) $(-> $made)? = $body;
+            }
+            // SAFETY: guaranteed by the caller, including the instruction set.
+            unsafe {
+                if code.ahead {
+                    by_isa::<true>(code.isa(), $($arg),*)
+                } else {
+                    by_isa::<false>(code.isa(), $($arg),*)
+                }
+            }
+        }
+    };
+}
+pub(crate) use compiled;

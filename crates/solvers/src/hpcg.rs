@@ -1,0 +1,27 @@
+//! The 27-point problem of HPCG with a multigrid preconditioner, one domain per worker.
+//!
+//! Every coefficient and its column index are stored and read. Memory traffic is saved by reading only half of a matrix
+//! after a forward sweep, and by computing residuals only at points of the coarser grid; see `loops` and `domain`.
+
+mod domain;
+mod exchange;
+mod loops;
+mod matrix;
+pub mod problem;
+mod set;
+
+pub use exchange::DomainExchange;
+pub use set::{DomainPlan, Set, Tests};
+
+use domain::Domain;
+use problem::DomainLayout;
+
+/// Returns the size of a domain in bytes, without the shared buffers.
+pub fn domain_bytes(layout: &DomainLayout) -> u64 {
+    Domain::bytes(layout)
+}
+
+/// Returns the number of bytes that an iteration moves in a domain, computed from the storage format.
+pub fn moved_bytes(layout: &DomainLayout) -> u64 {
+    Domain::moved(layout)
+}

@@ -1,0 +1,206 @@
+use super::super::exchange::DomainExchange;
+use super::super::problem::{GridPoints, ITERATIONS};
+use super::*;
+use nodegauge_team::Team;
+
+/// Runs a job on all domains together and returns the results.
+fn each<T: Send>(
+    local: GridPoints,
+    count: usize,
+    code: LoopCode,
+    job: impl Fn(&mut Domain, &DomainExchangePoint<'_>, &DomainLayout, usize) -> T + Sync,
+) -> Vec<T> {
+    let layout = DomainLayout::new(local, count);
+    let exchange = DomainExchange::new(layout).unwrap();
+    let mut team = Team::start(&vec![Vec::new(); count]).unwrap();
+    team.map(|member| {
+        let mut domain = Domain::new(&layout, member.index, code).unwrap();
+        job(&mut domain, &DomainExchangePoint::new(&exchange, member), &layout, member.index)
+    })
+    .unwrap()
+}
+
+fn set(domain: &mut Domain, place: &DomainExchangePoint<'_>) -> Solved {
+    let stop = AtomicBool::new(false);
+    let until = Until { iterations: ITERATIONS, tolerance: 0.0, preconditioned: true, stop: &stop };
+    domain.solve(place, until).unwrap()
+}
+
+/// Compares with the residual that the reference code of HPCG 3.1 printed after 50 iterations on each of `count` domains.
+fn residual_is(printed: f64, local: [usize; 3], count: usize) {
+    let solved = each(local, count, LoopCode::widest(true), |domain, place, _, _| {
+        let solved = set(domain, place);
+        (solved, domain.distance())
+    });
+    for (solution, distance) in solved {
+        assert_eq!(solution.iterations, ITERATIONS);
+        let ratio = solution.residual / printed;
+        assert!((ratio - 1.0).abs() < 1e-3, "{local:?} {count}: {:e}", solution.residual);
+        assert!(distance < 1e-9, "{distance}");
+    }
+}
+
+#[test]
+fn residuals_are_those_of_xhpcg() {
+    residual_is(1.26595e-16, [32; 3], 2);
+}
+
+/// Eight times as many points, so that emulated processors omit it.
+#[test]
+fn the_residual_of_a_larger_domain_is_that_of_xhpcg() {
+    residual_is(1.13589e-11, [64; 3], 1);
+}
+
+#[test]
+fn the_same_domains_give_the_same_bits() {
+    let run =
+        || each([16, 24, 32], 2, LoopCode::widest(true), |domain, place, _, _| set(domain, place));
+    let residuals = |all: Vec<Solved>| all.iter().map(|s| s.residual.to_bits()).collect::<Vec<_>>();
+    let first = residuals(run());
+    assert_eq!(first, residuals(run()));
+    assert_eq!(first[0], first[1]);
+}
+
+/// xhpcg printed 11 and 1 iterations on one domain of 32 x 32 x 32 points, and 11 and 2 on two.
+#[test]
+fn tests_of_hpcg_are_passed_and_leave_no_trace() {
+    for (count, expected) in [(1, [11, 1]), (2, [11, 2])] {
+        each([32; 3], count, LoopCode::widest(true), |domain, place, layout, number| {
+            let before = set(domain, place).residual;
+            assert_eq!(
+                domain.spectral_test(place, layout, number, &AtomicBool::new(false)),
+                expected
+            );
+            let departures = domain.symmetry_test(place, number);
+            assert!(departures.iter().all(|departure| *departure < 1.0), "{departures:?}");
+            assert!((set(domain, place).residual / before - 1.0).abs() < 1e-6);
+        });
+    }
+}
+
+#[test]
+fn a_matrix_that_is_not_symmetric_is_seen() {
+    let departures = each([16; 3], 1, LoopCode::widest(true), |domain, place, _, number| {
+        let slices = domain.levels[0].matrix.shape.all_slices();
+        // This is the coefficient of the neighbour before the second point of a line.
+        domain.levels[0].matrix.lower[(slices / 2 * 13 + 12) * 8 + 1] = -1.5;
+        domain.symmetry_test(place, number)
+    });
+    assert!(departures[0].iter().all(|departure| *departure > 1.0), "{departures:?}");
+}
+
+#[test]
+fn an_end_is_seen_by_all() {
+    let ended = each([16; 3], 3, LoopCode::widest(true), |domain, place, _, number| {
+        let stop = AtomicBool::new(number == 0);
+        let until = Until { iterations: 50, tolerance: 0.0, preconditioned: true, stop: &stop };
+        domain.solve(place, until)
+    });
+    assert_eq!(ended, [None; 3]);
+}
+
+/// Returns the rows as a general sparse matrix, with pairs of column (as index into vectors) and coefficient.
+fn rows(matrix: &Matrix) -> Vec<(usize, Vec<(usize, f64)>)> {
+    let shape = matrix.shape;
+    let mut rows = Vec::new();
+    for (line, first) in shape.lines().enumerate() {
+        for point in 0..shape.grid[0] {
+            let (slice, lane) = (line * shape.slices() + point / 8, point % 8);
+            let at = first + point;
+            let mut row = vec![(at, matrix.diagonal[slice * 8 + lane])];
+            for slot in 0..13 {
+                let of = (slice * 13 + slot) * 8 + lane;
+                row.push((matrix.below[of] as usize, matrix.lower[of]));
+                row.push((matrix.above[of] as usize, matrix.upper[of]));
+            }
+            rows.push((at, row));
+        }
+    }
+    rows
+}
+
+/// Runs a Gauss-Seidel sweep according to the definition, row by row in natural order.
+fn plain_sweep<'a>(
+    rows: impl Iterator<Item = &'a (usize, Vec<(usize, f64)>)>,
+    r: &[f64],
+    x: &mut [f64],
+) {
+    for (at, row) in rows {
+        let others: f64 = row[1..].iter().map(|(column, a)| a * x[*column]).sum();
+        x[*at] = (r[*at] - others) / row[0].1;
+    }
+}
+
+#[test]
+fn every_set_of_loops_does_what_is_defined_for_any_coefficients() {
+    let grids = [[16, 16, 16], [24, 16, 8], [2, 2, 2], [13, 6, 4]];
+    for code in LoopCode::available() {
+        for grid in grids {
+            let layout = DomainLayout { local: grid, domains: [1; 3] };
+            let mut matrix = Matrix::new(&layout, 0).unwrap();
+            let mut state = 7;
+            for side in [&mut matrix.lower, &mut matrix.upper] {
+                side.iter_mut().filter(|a| **a != 0.0).for_each(|a| *a *= random(&mut state));
+            }
+            matrix.scale_diagonal(|[x, y, z]| 1.0 + (x + 2 * y + 3 * z) as f64 / 100.0);
+            let rows = rows(&matrix);
+            let vector = |seed: u64| {
+                let mut walk = seed;
+                let mut vector = Array::<f64>::map(matrix.shape.length()).unwrap();
+                rows.iter().for_each(|(at, _)| vector[*at] = random(&mut walk));
+                vector
+            };
+            let r = vector(3);
+            let mut x = vector(5);
+            let mut t = vector(9);
+            let close = |got: &[f64], expected: &[f64], what: &str| {
+                for (at, _) in &rows {
+                    let difference = (got[*at] - expected[*at]).abs();
+                    assert!(difference < 1e-13, "{code:?} {grid:?} {what}: {difference:e}");
+                }
+            };
+            // SAFETY: three vectors of this shape; this processor supports the loops.
+            unsafe {
+                let mut expected = x.to_vec();
+                loops::product(code, &matrix, x.at(0), t.at_mut(0));
+                for (at, row) in &rows {
+                    expected[*at] = row.iter().map(|(column, a)| a * x[*column]).sum();
+                }
+                close(&t, &expected, "product");
+                for from_zero in [false, true] {
+                    x = if from_zero { Array::map(x.len()).unwrap() } else { vector(5) };
+                    let mut expected_here = x.to_vec();
+                    let right = r.at(0);
+                    let t_mut = t.at_mut(0);
+                    if from_zero {
+                        loops::forward_from_zero(code, &matrix, right, x.at_mut(0), t_mut);
+                    } else {
+                        loops::forward(code, &matrix, right, x.at_mut(0), t_mut);
+                    }
+                    plain_sweep(rows.iter(), &r, &mut expected_here);
+                    close(&x, &expected_here, "forward");
+                    loops::backward(code, &matrix, r.at(0), x.at_mut(0), t.at(0));
+                    plain_sweep(rows.iter().rev(), &r, &mut expected_here);
+                    close(&x, &expected_here, "backward");
+                }
+                if grid.iter().all(|points| points % 2 == 0) {
+                    let coarse = VectorShape::new(grid.map(|points| points / 2));
+                    let mut got = Array::<f64>::map(coarse.length()).unwrap();
+                    loops::restrict(code, &matrix, r.at(0), x.at(0), got.at_mut(0));
+                    let row = |point: [usize; 3]| {
+                        let at = matrix.shape.at(point.map(|at| at as isize));
+                        rows.iter().find(|(row, _)| *row == at).unwrap()
+                    };
+                    let [nx, ny, nz] = coarse.grid;
+                    for point in 0..nx * ny * nz {
+                        let point = [point % nx, point / nx % ny, point / (nx * ny)];
+                        let (at, row) = row(point.map(|at| 2 * at));
+                        let product: f64 = row.iter().map(|(column, a)| a * x[*column]).sum();
+                        let at_coarse = coarse.at(point.map(|coordinate| coordinate as isize));
+                        assert!((got[at_coarse] - (r[*at] - product)).abs() < 1e-13);
+                    }
+                }
+            }
+        }
+    }
+}

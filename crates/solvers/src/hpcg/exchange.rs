@@ -1,0 +1,155 @@
+//! Communication of domains: exchange of the points at boundaries, and sums over all domains in a fixed order.
+//!
+//! There are two sets of buffers, used alternately, as for the partial sums in `sums`.
+
+use super::matrix::VectorShape;
+use super::problem::DomainLayout;
+use crate::sums::{SharedSums, Sums};
+use nodegauge_measure::Failure;
+use nodegauge_os::Mapping;
+use nodegauge_team::Member;
+use std::cell::Cell;
+use std::ops::Range;
+
+/// Returns the 26 directions to neighbouring domains.
+fn directions() -> impl Iterator<Item = [isize; 3]> {
+    let of = |n: isize| [n % 3 - 1, n / 3 % 3 - 1, n / 9 - 1];
+    (0..27).map(of).filter(|steps| *steps != [0; 3])
+}
+
+/// Returns the points at one face, edge or corner of a domain: the points of the domain next to the neighbour, or, with
+/// `others`, the points of the neighbour next to the domain.
+fn side(shape: &VectorShape, steps: [isize; 3], others: bool) -> [Range<isize>; 3] {
+    std::array::from_fn(|axis| {
+        let points = shape.grid[axis] as isize;
+        let beyond = isize::from(others);
+        match steps[axis] {
+            0 => 0..points,
+            1 => points - 1 + beyond..points + beyond,
+            _ => -beyond..1 - beyond,
+        }
+    })
+}
+
+/// Memory that the domains share.
+#[derive(Debug)]
+pub struct DomainExchange {
+    layout: DomainLayout,
+    sums: SharedSums,
+    memory: Mapping,
+    /// Number of values that a domain sends per exchange at most, summed over all directions.
+    sent: usize,
+}
+
+impl DomainExchange {
+    /// Maps the memory of these domains.
+    ///
+    /// # Errors
+    /// Fails if memory cannot be mapped.
+    pub fn new(layout: DomainLayout) -> Result<Self, Failure> {
+        let [x, y, z] = layout.local.map(|points| points + 2);
+        let sent = x * y * z - layout.local.iter().product::<usize>();
+        let count = layout.count();
+        let memory = Mapping::shared(2 * count * sent * size_of::<f64>());
+        let memory = memory.map_err(|cause| {
+            Failure::missing(format!("cannot map memory that the domains share: {cause}"))
+        })?;
+        Ok(Self { layout, sums: SharedSums::map(count)?, memory, sent })
+    }
+
+    /// Returns the buffer for the points that a domain sends in one direction.
+    fn buffer(
+        &self,
+        half: usize,
+        domain: usize,
+        shape: &VectorShape,
+        steps: [isize; 3],
+    ) -> *mut f64 {
+        let count = self.layout.count();
+        let size = |exchange_steps: [isize; 3]| -> usize {
+            side(shape, exchange_steps, false).iter().map(|range| range.len()).product()
+        };
+        let before: usize = directions().take_while(|other| *other != steps).map(size).sum();
+        let at = ((half * count + domain) * self.sent + before) * size_of::<f64>();
+        self.memory.at(at, size(steps) * size_of::<f64>()).as_ptr().cast()
+    }
+}
+
+/// Access of one domain to the exchange.
+pub(crate) struct DomainExchangePoint<'a> {
+    exchange: &'a DomainExchange,
+    member: &'a Member<'a>,
+    sums: Sums<'a>,
+    /// Number of exchanges so far.
+    exchanges: Cell<usize>,
+}
+
+impl<'a> DomainExchangePoint<'a> {
+    /// Creates the communication of the domain of a member. All members must call this function together, and must then
+    /// make the same sequence of calls.
+    pub fn new(exchange: &'a DomainExchange, member: &'a Member<'a>) -> Self {
+        member.barrier();
+        let sums = exchange.sums.of_worker(member.index);
+        Self { exchange, member, sums, exchanges: Cell::new(0) }
+    }
+
+    /// Copies the boundary points of neighbouring domains into `vector`.
+    ///
+    /// # Safety
+    /// `vector` has this shape and is used only by this thread.
+    pub unsafe fn exchange(&self, shape: &VectorShape, vector: *mut f64) {
+        let (exchange, domain) = (self.exchange, self.member.index);
+        let neighbours = || {
+            directions().filter_map(|steps| {
+                exchange.layout.beside(domain, steps).map(|other| (steps, other))
+            })
+        };
+        if neighbours().next().is_none() {
+            return;
+        }
+        let half = self.exchanges.replace(self.exchanges.get() + 1) % 2;
+        for (steps, _) in neighbours() {
+            let buffer = exchange.buffer(half, domain, shape, steps);
+            // SAFETY: this part of the buffer belongs to this domain and is read only after the barrier.
+            unsafe {
+                copy(shape, &side(shape, steps, false), |at, n| {
+                    buffer.add(n).write(*vector.add(at))
+                })
+            };
+        }
+        self.member.barrier();
+        for (steps, other) in neighbours() {
+            let buffer = exchange.buffer(half, other, shape, steps.map(|step| -step));
+            // SAFETY: the neighbour has written the buffer before the barrier; the boundaries of neighbours have the
+            // same shape.
+            unsafe {
+                copy(shape, &side(shape, steps, true), |at, n| vector.add(at).write(*buffer.add(n)))
+            };
+        }
+    }
+
+    /// Returns the sum of `x` over all domains, and true if any domain requests an `end`. All domains get the same
+    /// result.
+    pub fn sum(&self, x: f64, end: bool) -> (f64, bool) {
+        self.sums.add_up(x, end, || self.member.barrier())
+    }
+}
+
+/// Calls `each` for all points in the given ranges, with the index of the point in a vector and a consecutive number.
+#[inline]
+unsafe fn copy(
+    shape: &VectorShape,
+    [x, y, z]: &[Range<isize>; 3],
+    mut each: impl FnMut(usize, usize),
+) {
+    let mut number = 0;
+    for plane in z.clone() {
+        for line in y.clone() {
+            let first = shape.at([x.start, line, plane]);
+            for at in first..first + x.len() {
+                each(at, number);
+                number += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Loops over slices, compiled for each instruction set: products, and the two halves of a symmetric Gauss-Seidel sweep
+//! in natural order.
+//!
+//! A forward sweep stores in `t` the product of the matrix part below the diagonal and x. The backward sweep needs
+//! exactly this value in every row, because the neighbours below the diagonal change later. Therefore, the backward
+//! sweep reads only half of the matrix. In a forward sweep from x = 0, the part above the diagonal contributes nothing.
+
+use super::matrix::{LANES, Matrix, OUTER, SIDE, VectorShape};
+use crate::code::{ask, compiled};
+use nodegauge_kernels::isa::{InstructionSet, multiply_add};
+
+/// Values of the eight rows of a slice.
+type Lanes = [f64; LANES];
+
+compiled! {
+    /// Runs a forward sweep from x = 0 with right-hand side r; computes x and t.
+    ///
+    /// # Safety
+    /// The processor must support the instruction set. The vectors must have the shape of the matrix and must not
+    /// overlap. No other code may use the vectors during the call.
+    forward_from_zero = forward_from_zero_body(a: &Matrix, r: *const f64, x: *mut f64, t: *mut f64)
+}
+
+compiled! {
+    /// Runs a forward sweep with right-hand side r; computes x and t.
+    ///
+    /// # Safety
+    /// The requirements are those of [`forward_from_zero`].
+    forward = forward_full_body(a: &Matrix, r: *const f64, x: *mut f64, t: *mut f64)
+}
+
+compiled! {
+    /// Runs a backward sweep, which uses the vector t of the preceding forward sweep.
+    ///
+    /// # Safety
+    /// The requirements are those of [`forward_from_zero`].
+    backward = backward_body(a: &Matrix, r: *const f64, x: *mut f64, t: *const f64)
+}
+
+compiled! {
+    /// Computes `y = A x`.
+    ///
+    /// # Safety
+    /// The requirements are those of [`forward_from_zero`].
+    product = product_body(a: &Matrix, x: *const f64, y: *mut f64)
+}
+
+compiled! {
+    /// Computes `r - A x` at every other point in each direction, as a vector of the coarser grid.
+    ///
+    /// # Safety
+    /// The requirements are those of [`forward_from_zero`]; `coarse` must have half the number of points in every
+    /// direction.
+    restrict = restrict_body(a: &Matrix, r: *const f64, x: *const f64, coarse: *mut f64)
+}
+
+/// Returns eight numbers from an unaligned address.
+#[inline(always)]
+unsafe fn load(from: *const f64) -> Lanes {
+    // SAFETY: the caller meets the requirements of this function.
+    unsafe { from.cast::<Lanes>().read_unaligned() }
+}
+
+/// Returns the numbers of x in the eight columns of slot number `slot`; slot number [`OUTER`] has the neighbours in the
+/// same line.
+#[inline(always)]
+unsafe fn gather(columns: *const u32, slot: usize, x: *const f64) -> Lanes {
+    // SAFETY: the caller guarantees that the columns exist and are within x.
+    unsafe {
+        let indices = columns.add(slot * LANES).cast::<[u32; LANES]>().read_unaligned();
+        indices.map(|index| *x.add(index as usize))
+    }
+}
+
+/// Returns the sum of the products of x with the slots whose columns are outside the slice. Two partial sums are used,
+/// so that additions do not wait for each other.
+#[inline(always)]
+unsafe fn outer<S: InstructionSet, const ASK: bool, const BACKWARD: bool>(
+    values: *const f64,
+    columns: *const u32,
+    x: *const f64,
+) -> Lanes {
+    let mut sums = [[0.0; LANES]; 2];
+    for slot in 0..OUTER {
+        ask::<ASK, BACKWARD>(values.wrapping_add(slot * LANES));
+        if slot % 2 == 0 {
+            ask::<ASK, BACKWARD>(columns.wrapping_add(slot * LANES).cast());
+        }
+        // SAFETY: a slice has this many slots and columns, and a vector has the numbers of all columns.
+        let (a, x) = unsafe { (load(values.add(slot * LANES)), gather(columns, slot, x)) };
+        sums[slot % 2] = inner::<S>(a, x, sums[slot % 2]);
+    }
+    std::array::from_fn(|lane| sums[0][lane] + sums[1][lane])
+}
+
+/// Adds the products of eight coefficients and eight numbers to a sum.
+#[inline(always)]
+fn inner<S: InstructionSet>(a: Lanes, x: Lanes, sum: Lanes) -> Lanes {
+    std::array::from_fn(|lane| multiply_add::<S>(a[lane], x[lane], sum[lane]))
+}
+
+#[inline(always)]
+unsafe fn forward_from_zero_body<S: InstructionSet, const ASK: bool>(
+    a: &Matrix,
+    r: *const f64,
+    x: *mut f64,
+    t: *mut f64,
+) {
+    // SAFETY: the caller meets the requirements of this function.
+    unsafe { forward_body::<S, ASK, true>(a, r, x, t) }
+}
+
+#[inline(always)]
+unsafe fn forward_full_body<S: InstructionSet, const ASK: bool>(
+    a: &Matrix,
+    r: *const f64,
+    x: *mut f64,
+    t: *mut f64,
+) {
+    // SAFETY: the caller meets the requirements of this function.
+    unsafe { forward_body::<S, ASK, false>(a, r, x, t) }
+}
+
+#[inline(always)]
+unsafe fn forward_body<S: InstructionSet, const ASK: bool, const FROM_ZERO: bool>(
+    a: &Matrix,
+    r: *const f64,
+    x: *mut f64,
+    t: *mut f64,
+) {
+    let (points, slices) = (a.shape.grid[0], a.shape.slices());
+    let (mut lower, mut upper) = (a.lower.at(0), a.upper.at(0));
+    let (mut below, mut above) = (a.below.at(0), a.above.at(0));
+    let mut inverse = a.inverse.at(0);
+    // SAFETY: slices are in the order of lines. The lines are within the vectors, with at least one slice before and
+    // after them. The columns are computed for this shape.
+    unsafe {
+        for first in a.shape.lines() {
+            for slice in 0..slices {
+                let at = first + slice * LANES;
+                ask::<ASK, false>(lower.add(OUTER * LANES));
+                ask::<ASK, false>(inverse);
+                let below_x = outer::<S, ASK, false>(lower, below, x);
+                let (west, scale, right) =
+                    (load(lower.add(OUTER * LANES)), load(inverse), load(r.add(at)));
+                let mut rest: Lanes = std::array::from_fn(|lane| right[lane] - below_x[lane]);
+                if !FROM_ZERO {
+                    ask::<ASK, false>(upper.add(OUTER * LANES));
+                    let east = load(upper.add(OUTER * LANES));
+                    let above_x = inner::<S>(
+                        east,
+                        gather(above, OUTER, x),
+                        outer::<S, ASK, false>(upper, above, x),
+                    );
+                    rest = std::array::from_fn(|lane| rest[lane] - above_x[lane]);
+                }
+                let rest: Lanes = std::array::from_fn(|lane| rest[lane] * scale[lane]);
+                let step: Lanes = std::array::from_fn(|lane| -west[lane] * scale[lane]);
+                for lane in 0..LANES.min(points - slice * LANES) {
+                    let before = *x.add(*below.add(OUTER * LANES + lane) as usize);
+                    *x.add(at + lane) = multiply_add::<S>(step[lane], before, rest[lane]);
+                }
+                let below_x = inner::<S>(west, gather(below, OUTER, x), below_x);
+                t.add(at).cast::<Lanes>().write_unaligned(below_x);
+                (lower, below) = (lower.add(SIDE * LANES), below.add(SIDE * LANES));
+                (upper, above) = (upper.add(SIDE * LANES), above.add(SIDE * LANES));
+                inverse = inverse.add(LANES);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn backward_body<S: InstructionSet, const ASK: bool>(
+    a: &Matrix,
+    r: *const f64,
+    x: *mut f64,
+    t: *const f64,
+) {
+    let (points, slices) = (a.shape.grid[0], a.shape.slices());
+    let all = a.shape.all_slices();
+    let (mut upper, mut above) = (a.upper.at(all * SIDE * LANES), a.above.at(all * SIDE * LANES));
+    let mut inverse = a.inverse.at(all * LANES);
+    // SAFETY: the reasons of the forward sweep apply; this sweep starts at the end.
+    unsafe {
+        for first in a.shape.lines().rev() {
+            for slice in (0..slices).rev() {
+                (upper, above) = (upper.sub(SIDE * LANES), above.sub(SIDE * LANES));
+                inverse = inverse.sub(LANES);
+                let at = first + slice * LANES;
+                ask::<ASK, true>(upper.add(OUTER * LANES));
+                ask::<ASK, true>(inverse);
+                let above_x = outer::<S, ASK, true>(upper, above, x);
+                let (east, scale) = (load(upper.add(OUTER * LANES)), load(inverse));
+                let (right, below_x) = (load(r.add(at)), load(t.add(at)));
+                let rest: Lanes = std::array::from_fn(|lane| {
+                    (right[lane] - below_x[lane] - above_x[lane]) * scale[lane]
+                });
+                let step: Lanes = std::array::from_fn(|lane| -east[lane] * scale[lane]);
+                for lane in (0..LANES.min(points - slice * LANES)).rev() {
+                    let behind = *x.add(*above.add(OUTER * LANES + lane) as usize);
+                    *x.add(at + lane) = multiply_add::<S>(step[lane], behind, rest[lane]);
+                }
+            }
+        }
+    }
+}
+
+/// Returns the product of one slice and x.
+#[inline(always)]
+unsafe fn slice_product<S: InstructionSet, const ASK: bool>(
+    a: &Matrix,
+    slice: usize,
+    at: usize,
+    x: *const f64,
+) -> Lanes {
+    // SAFETY: the caller guarantees that the slice exists and that `at` is its position in vectors.
+    unsafe {
+        let (lower, upper) = (a.lower.at(slice * SIDE * LANES), a.upper.at(slice * SIDE * LANES));
+        let below = a.below.at(slice * SIDE * LANES);
+        let above = a.above.at(slice * SIDE * LANES);
+        let below_x = outer::<S, ASK, false>(lower, below, x);
+        let above_x = outer::<S, ASK, false>(upper, above, x);
+        let sum = std::array::from_fn(|lane| below_x[lane] + above_x[lane]);
+        let west = gather(below, OUTER, x);
+        let east = gather(above, OUTER, x);
+        let sum = inner::<S>(load(lower.add(OUTER * LANES)), west, sum);
+        let sum = inner::<S>(load(upper.add(OUTER * LANES)), east, sum);
+        inner::<S>(load(a.diagonal.at(slice * LANES)), load(x.add(at)), sum)
+    }
+}
+
+#[inline(always)]
+unsafe fn product_body<S: InstructionSet, const ASK: bool>(a: &Matrix, x: *const f64, y: *mut f64) {
+    let slices = a.shape.slices();
+    for (line, first) in a.shape.lines().enumerate() {
+        for slice in 0..slices {
+            let at = first + slice * LANES;
+            // SAFETY: as in the forward sweep.
+            unsafe {
+                let row = slice_product::<S, ASK>(a, line * slices + slice, at, x);
+                y.add(at).cast::<Lanes>().write_unaligned(row);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn restrict_body<S: InstructionSet, const ASK: bool>(
+    a: &Matrix,
+    r: *const f64,
+    x: *const f64,
+    coarse: *mut f64,
+) {
+    let (slices, [_, y, _]) = (a.shape.slices(), a.shape.grid);
+    let [points, of_plane, _] = a.shape.grid.map(|points| points / 2);
+    let coarse_shape = VectorShape::new(a.shape.grid.map(|extent| extent / 2));
+    for (line, to) in coarse_shape.lines().enumerate() {
+        let [fine_y, fine_z] = [2 * (line % of_plane), 2 * (line / of_plane)];
+        let first = a.shape.at([0, fine_y as isize, fine_z as isize]);
+        for slice in 0..slices {
+            let at = first + slice * LANES;
+            let number = (fine_z * y + fine_y) * slices + slice;
+            // SAFETY: as in the forward sweep; the coarse vector has this line.
+            unsafe {
+                let row = slice_product::<S, ASK>(a, number, at, x);
+                let from = slice * LANES / 2;
+                for lane in 0..(LANES / 2).min(points - from) {
+                    *coarse.add(to + from + lane) = *r.add(at + 2 * lane) - row[2 * lane];
+                }
+            }
+        }
+    }
+}

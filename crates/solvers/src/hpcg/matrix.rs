@@ -1,0 +1,193 @@
+//! Part of the matrix in one domain, stored as slices of eight rows (sliced ELL). All coefficients of a row are stored.
+//! A slot contains one coefficient for each of the eight rows of a slice, and each coefficient has its column index.
+//!
+//! The rows of a slice are neighbours in a line of the grid. Only the columns of the preceding and the following point
+//! may be within the slice. These coefficients have separate slots, so that the remaining work of a sweep uses vectors.
+//! The parts below and above the diagonal are stored separately, for sweeps that need only one of them.
+
+use super::problem::{DomainLayout, GridPoints};
+use crate::array::Array;
+use crate::system::check_end_request;
+use nodegauge_measure::Failure;
+use nodegauge_os::is_end_requested;
+
+/// Number of rows of a slice.
+pub(crate) const LANES: usize = 8;
+/// Number of slots below (or above) the diagonal whose columns are outside the slice.
+pub(crate) const OUTER: usize = 12;
+/// Number of slots below (or above) the diagonal; the last slot is for the neighbour in the same line.
+pub(crate) const SIDE: usize = OUTER + 1;
+
+/// Steps from a point to the neighbours below the diagonal; the neighbour in the same line is last. The steps to the
+/// neighbours above the diagonal have the opposite signs.
+const BELOW: [[isize; 3]; SIDE] = {
+    let mut steps = [[0; 3]; SIDE];
+    let mut slot = 0;
+    while slot < OUTER {
+        let (row, x) = (slot / 3, slot as isize % 3 - 1);
+        // The rows are the three lines of the previous plane, then the previous line in the same plane.
+        let [y, z] = if row < 3 { [row as isize - 1, -1] } else { [-1, 0] };
+        steps[slot] = [x, y, z];
+        slot += 1;
+    }
+    steps[OUTER] = [-1, 0, 0];
+    steps
+};
+
+/// Layout of the points of a domain in vectors. The lines are surrounded by points of other domains; every line starts
+/// at a multiple of [`LANES`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct VectorShape {
+    /// Number of points in each direction.
+    pub grid: GridPoints,
+    /// Distance from a line to the next one.
+    line: usize,
+}
+
+impl VectorShape {
+    pub fn new(grid: GridPoints) -> Self {
+        // Eight numbers are added to every line: the first is the point after a full line, the last is the point before
+        // the next line.
+        Self { grid, line: grid[0].next_multiple_of(LANES) + LANES }
+    }
+
+    /// Returns the length of a vector.
+    pub fn length(&self) -> usize {
+        LANES + self.line * (self.grid[1] + 2) * (self.grid[2] + 2)
+    }
+
+    /// Returns the index of a point. Points of neighbouring domains have the coordinate -1 or the number of points.
+    #[inline]
+    pub fn at(&self, [x, y, z]: [isize; 3]) -> usize {
+        let lines = (z + 1) as usize * (self.grid[1] + 2) + (y + 1) as usize;
+        (LANES + lines * self.line).wrapping_add_signed(x)
+    }
+
+    /// Returns the first index of each line, in the order of rows.
+    #[inline]
+    pub fn lines(&self) -> impl DoubleEndedIterator<Item = usize> + Clone + use<> {
+        let Self { grid: [_, y, z], .. } = *self;
+        let shape = *self;
+        (0..y * z).map(move |line| shape.at([0, (line % y) as isize, (line / y) as isize]))
+    }
+
+    /// Returns the number of slices of a line.
+    #[inline]
+    pub fn slices(&self) -> usize {
+        self.grid[0].div_ceil(LANES)
+    }
+
+    /// Returns the number of slices of all lines.
+    pub fn all_slices(&self) -> usize {
+        self.slices() * self.grid[1] * self.grid[2]
+    }
+}
+
+/// Number of slices between two checks if the user ends the run; they take milliseconds.
+const SLICES_UNCHECKED: usize = 1024;
+
+/// Matrix rows of a domain on one grid.
+#[derive(Debug)]
+pub(crate) struct Matrix {
+    pub shape: VectorShape,
+    /// Coefficients below the diagonal: [`SIDE`] slots of [`LANES`] coefficients per slice.
+    pub lower: Array<f64>,
+    pub upper: Array<f64>,
+    /// Diagonal coefficients and their inverses, [`LANES`] per slice.
+    pub diagonal: Array<f64>,
+    pub inverse: Array<f64>,
+    /// Columns of the coefficients, as indices into vectors, in the order of the coefficients.
+    pub below: Array<u32>,
+    pub above: Array<u32>,
+}
+
+impl Matrix {
+    /// Creates the rows of a domain; must be called by the thread that uses the rows, which then touches them first.
+    ///
+    /// # Errors
+    /// Fails if memory cannot be mapped, or if the user ends the run.
+    pub fn new(layout: &DomainLayout, domain: usize) -> Result<Self, Failure> {
+        let shape = VectorShape::new(layout.local);
+        let slices = shape.all_slices();
+        let mut matrix = Self {
+            shape,
+            lower: Array::map(slices * SIDE * LANES)?,
+            upper: Array::map(slices * SIDE * LANES)?,
+            diagonal: Array::map(slices * LANES)?,
+            inverse: Array::map(slices * LANES)?,
+            below: Array::map(slices * SIDE * LANES)?,
+            above: Array::map(slices * SIDE * LANES)?,
+        };
+        matrix.fill(layout, domain);
+        check_end_request()?;
+        Ok(matrix)
+    }
+
+    fn fill(&mut self, layout: &DomainLayout, domain: usize) {
+        let (shape, global, place) = (self.shape, layout.global(), layout.place(domain));
+        let [points, lines, _] = shape.grid;
+        let exists = |point: [isize; 3], steps: [isize; 3]| {
+            (0..3).all(|axis| {
+                let first = (place[axis] * shape.grid[axis]) as isize;
+                (0..global[axis] as isize).contains(&(first + point[axis] + steps[axis]))
+            })
+        };
+        for slice in 0..shape.all_slices() {
+            if slice.is_multiple_of(SLICES_UNCHECKED) && is_end_requested() {
+                return;
+            }
+            let (line, first) = (slice / shape.slices(), slice % shape.slices() * LANES);
+            let [y, z] = [line % lines, line / lines].map(|at| at as isize);
+            for (side, sign) in [(&mut self.lower, 1), (&mut self.upper, -1)] {
+                for (slot, steps) in BELOW.iter().enumerate() {
+                    let steps = steps.map(|step| sign * step);
+                    for lane in (0..LANES).filter(|lane| first + lane < points) {
+                        let coupled = exists([(first + lane) as isize, y, z], steps);
+                        side[(slice * SIDE + slot) * LANES + lane] =
+                            if coupled { -1.0 } else { 0.0 };
+                    }
+                }
+            }
+            for (side, sign) in [(&mut self.below, 1), (&mut self.above, -1)] {
+                for (slot, steps) in BELOW.iter().enumerate() {
+                    let [dx, dy, dz] = steps.map(|step| sign * step);
+                    let neighbour = shape.at([first as isize + dx, y + dy, z + dz]) as u32;
+                    let indices = &mut side[(slice * SIDE + slot) * LANES..][..LANES];
+                    for (index, column) in indices.iter_mut().zip(neighbour..) {
+                        *index = column;
+                    }
+                }
+            }
+            for lane in (0..LANES).filter(|lane| first + lane < points) {
+                self.diagonal[slice * LANES + lane] = 26.0;
+                self.inverse[slice * LANES + lane] = 1.0 / 26.0;
+            }
+        }
+    }
+
+    /// Multiplies the diagonal by `factor` of each point, in the order of rows.
+    pub fn scale_diagonal(&mut self, mut factor: impl FnMut([usize; 3]) -> f64) {
+        let [points, lines, _] = self.shape.grid;
+        for slice in 0..self.shape.all_slices() {
+            let (line, first) = (slice / self.shape.slices(), slice % self.shape.slices() * LANES);
+            for lane in (0..LANES).filter(|lane| first + lane < points) {
+                let at = slice * LANES + lane;
+                self.diagonal[at] *= factor([first + lane, line % lines, line / lines]);
+                self.inverse[at] = 1.0 / self.diagonal[at];
+            }
+        }
+    }
+
+    /// Replaces the diagonal; padding rows have 0.
+    pub fn set_diagonal(&mut self, diagonal: &[f64]) {
+        self.diagonal.copy_from_slice(diagonal);
+        for (inverse, x) in self.inverse.iter_mut().zip(diagonal) {
+            *inverse = if *x == 0.0 { 0.0 } else { 1.0 / x };
+        }
+    }
+
+    /// Returns the size of the rows in bytes.
+    pub fn bytes(shape: &VectorShape) -> usize {
+        shape.all_slices() * LANES * ((2 * SIDE + 2) * 8 + 2 * SIDE * 4)
+    }
+}

@@ -1,0 +1,151 @@
+//! One set of iterations as defined by HPCG: creation of the domains, tests, and solution.
+
+use super::domain::{Domain, Until};
+use super::exchange::{DomainExchange, DomainExchangePoint};
+use super::problem::{DomainLayout, ITERATIONS, PARTS};
+use crate::code::LoopCode;
+use nodegauge_measure::samples::Sample;
+use nodegauge_measure::{Failure, Seconds};
+use nodegauge_os::monotonic_nanos;
+use nodegauge_team::{Interrupt, Laps, Member, TeamError, WorkerPool, stopping};
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Interval at which interrupts are checked during a set.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Results of HPCG's tests; a value that is not finite is `None`.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Tests {
+    /// Scaled asymmetry of the product and of the multigrid cycle; HPCG allows at most 1.
+    pub departures: [Option<f64>; 2],
+    /// Number of iterations with a large diagonal, without and with the preconditioner.
+    pub iterations: [usize; 2],
+}
+
+/// Result of a set in one domain or in all domains.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Set {
+    /// Time until all domains were created, seconds.
+    pub setup_s: Seconds,
+    /// True if the loops prefetched coefficients.
+    pub ahead: bool,
+    /// Results of HPCG's tests, if they were run.
+    pub tests: Option<Tests>,
+    /// Number of iterations; `None` if the set was stopped early.
+    pub iterations: Option<usize>,
+    /// Relative residual `|r| / |r0|`.
+    pub residual: Option<f64>,
+    /// Largest difference between the solution and 1, the exact solution.
+    pub distance: Option<f64>,
+    /// Seconds per part; for all domains together, the seconds of the slowest domain.
+    pub seconds: [f64; PARTS.len()],
+}
+
+/// Data from which a member creates a domain.
+#[derive(Clone, Copy)]
+pub struct DomainPlan<'a> {
+    /// Layout of the domains.
+    pub layout: &'a DomainLayout,
+    /// Exchange of halos between the domains.
+    pub exchange: &'a DomainExchange,
+    /// Candidate loops; the first candidate is used until the fastest is chosen.
+    pub codes: &'a [LoopCode],
+}
+
+/// Request for one set.
+#[derive(Clone, Copy)]
+struct SetRequest<'a> {
+    /// True if HPCG's tests have already been run.
+    pub tested: bool,
+    /// Criteria for the end of the iterations.
+    pub until: Until<'a>,
+}
+
+impl DomainPlan<'_> {
+    /// Runs one set on newly created domains, by the workers number `at` of the pool. HPCG's tests are run as well, unless
+    /// `is_tested`. Returns `None` if interrupted.
+    ///
+    /// # Errors
+    /// Fails if memory cannot be mapped or a worker fails.
+    pub fn run_set(
+        self,
+        pool: &mut WorkerPool<'_>,
+        at: usize,
+        is_tested: bool,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Option<(Sample, Set)>, Failure> {
+        let stop = AtomicBool::new(false);
+        let until =
+            Until { iterations: ITERATIONS, tolerance: 0.0, preconditioned: true, stop: &stop };
+        let request = SetRequest { tested: is_tested, until };
+        let mut ask = stopping(interrupted, &stop);
+        // SAFETY: the job computes, maps memory and synchronises only at the barrier of the team.
+        let made = unsafe {
+            pool.sample(at, Interrupt::when(&mut ask).every(LOOK_EVERY), |member, laps| {
+                Set::of_member(member, laps, self, request)
+            })
+        };
+        let (sample, timed) = match made {
+            Err(TeamError::Interrupted) => return Ok(None),
+            made => made?,
+        };
+        let sets = timed.made.into_iter().collect::<Result<Vec<Set>, Failure>>();
+        let set = Set::together(sets?).filter(|set| set.iterations.is_some());
+        Ok(set.map(|set| (sample, set)))
+    }
+}
+
+impl Set {
+    /// Creates the domain of a member and runs a set in it.
+    fn of_member(
+        member: &Member<'_>,
+        laps: &mut Laps<'_>,
+        plan: DomainPlan<'_>,
+        request: SetRequest<'_>,
+    ) -> Result<Self, Failure> {
+        let DomainPlan { layout, exchange, codes } = plan;
+        let finite = |x: f64| Some(x).filter(|x| x.is_finite());
+        let place = DomainExchangePoint::new(exchange, member);
+        let begun = monotonic_nanos();
+        let domain = Domain::new(layout, member.index, codes[0]);
+        // A domain that cannot be created must not leave the other domains waiting.
+        let (_, ended) = place.sum(0.0, domain.is_err());
+        let setup_s = (monotonic_nanos() - begun) as f64 * 1e-9;
+        let mut domain = domain?;
+        if ended {
+            return Err(Failure::missing("another domain could not map memory"));
+        }
+        if codes.len() > 1 {
+            domain.choose(&place, codes);
+        }
+        let tests = (!request.tested).then(|| Tests {
+            departures: domain.symmetry_test(&place, member.index).map(finite),
+            iterations: domain.spectral_test(&place, layout, member.index, request.until.stop),
+        });
+        let solved = laps.time(|| domain.solve(&place, request.until));
+        Ok(Self {
+            setup_s: Seconds(setup_s),
+            ahead: domain.asks_ahead(),
+            tests,
+            iterations: solved.map(|solved| solved.iterations),
+            residual: solved.and_then(|solved| finite(solved.residual)),
+            distance: finite(domain.distance()),
+            seconds: solved.unwrap_or_default().seconds,
+        })
+    }
+
+    /// Combines the results of all domains to the result of a set.
+    fn together(all: Vec<Self>) -> Option<Self> {
+        all.into_iter().reduce(|mut of_all, next| {
+            of_all.setup_s = of_all.setup_s.max(next.setup_s);
+            of_all.iterations = of_all.iterations.and(next.iterations);
+            of_all.distance = of_all.distance.zip(next.distance).map(|(x, y)| x.max(y));
+            for (most, seconds) in of_all.seconds.iter_mut().zip(next.seconds) {
+                *most = most.max(seconds);
+            }
+            of_all
+        })
+    }
+}

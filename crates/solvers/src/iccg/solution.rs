@@ -1,0 +1,664 @@
+//! One complete solution, from the numbering of the nodes to the check, computed by threads or by ranks.
+
+use super::method::Method;
+use crate::array::SharedArray;
+use crate::cg::{Codes, End, IterationWork, PARTS, Solver, State, Times, Tolerance};
+use crate::code::LoopCode;
+use crate::context::{ThreadContext, Threads};
+use crate::elasticity::{Mesh, Stretch, Subdomain};
+use crate::halo::{Alone, Halo, MpiRanks, Ranks, SharedHalo};
+use crate::order::Numbering;
+use crate::precondition::Preconditioner;
+use crate::setup_clock::SetupClock;
+use crate::sparse::Storage;
+use crate::system::{Assembled, Matrix, System, check_end_request};
+use nodegauge_measure::samples::Sample;
+use nodegauge_measure::{Failure, Observer, Seconds};
+use nodegauge_os::{is_end_requested, monotonic_nanos};
+use nodegauge_team::mpi::{self, World};
+use nodegauge_team::{Interrupt, Laps, Member, TeamError, Timed, WorkerPool, Workers};
+use serde::{Deserialize, Serialize};
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Approximate time between two checks for an interruption, and between two measurements of the core-to-core round
+/// trip.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Number of products measured with every candidate; the shortest time counts.
+const TURNS: usize = 5;
+/// Number of products over which the time of creating a storage format is distributed when formats are compared.
+const WORTH: f64 = 100.0;
+
+/// Storage format of the matrix, and prefetching of the loops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SolutionLoops {
+    /// Storage format of the matrix.
+    pub storage: Storage,
+    /// True if the loops of products prefetch.
+    pub ahead: bool,
+    /// True if the loops of the preconditioner prefetch.
+    pub preconditioner_ahead: bool,
+}
+
+impl SolutionLoops {
+    /// Returns the variants of the loops for this processor.
+    pub fn codes(self) -> Codes {
+        Codes {
+            products: LoopCode::widest(self.ahead),
+            preconditioner: LoopCode::widest(self.preconditioner_ahead),
+        }
+    }
+}
+
+/// Description of a solution to compute: problem, size and method.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SolutionJob {
+    /// Mesh of the problem.
+    pub mesh: Mesh,
+    /// Storage format of the matrix; with `None`, the faster format is used.
+    pub storage: Option<Storage>,
+    /// Criteria for the end of the solution.
+    pub tolerance: Tolerance,
+    /// Storage format and loops; with `None`, the fastest are chosen by measurement.
+    pub loops: Option<SolutionLoops>,
+    /// Preconditioner and order of elimination.
+    pub method: Method,
+}
+
+/// Result of a solution; numbers that are not finite are `None`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Solution {
+    /// Number of iterations.
+    pub iterations: usize,
+    /// Reason why the solution ended.
+    pub end: End,
+    /// Relative residual `|b - A x| / |b|`, recomputed after the solution.
+    pub residual: Option<f64>,
+    /// Largest difference from the exact displacements, divided by the largest displacement.
+    pub error: Option<f64>,
+    /// Time in seconds for numbering, assembly, factorisation and creation of the storage format, without `memory_s`.
+    pub setup_s: Seconds,
+    /// Time in seconds in which the kernel provided memory during the setup.
+    pub memory_s: Seconds,
+    /// Storage format and loops that were used.
+    pub loops: SolutionLoops,
+    /// Time in seconds of a product in BCSR and in sliced ELL, if the format was chosen by measurement.
+    pub product_s: [Option<Seconds>; 2],
+    /// Number of colours of the order of elimination.
+    pub colours: usize,
+    /// Shift of the diagonal with which the factorisation succeeded.
+    pub shift: f64,
+    /// Bytes and operations of an iteration.
+    pub work: IterationWork,
+}
+
+/// Returns the parts of an iteration that move any data.
+pub fn parts(work: &IterationWork) -> impl Iterator<Item = usize> {
+    (0..PARTS.len()).filter(|part| work.bytes[*part] > 0)
+}
+
+/// Solves with the workers number `at` of the pool; returns one sample per iteration, with the time of the iteration
+/// and the times of its [`parts`]. `None` if the user interrupted the solution.
+///
+/// # Errors
+/// Fails if memory cannot be mapped or a worker fails.
+pub fn solve(
+    pool: &mut WorkerPool<'_>,
+    at: usize,
+    workers: &Workers,
+    job: &SolutionJob,
+    observer: &mut dyn Observer,
+) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
+    match workers {
+        Workers::Threads(_) => by_threads(pool, at, job, observer),
+        Workers::Ranks(plan) => by_ranks(pool, at, plan.ranks.len(), job, observer),
+        Workers::Mpi(_, world) => by_mpi(world, job, observer),
+    }
+}
+
+fn by_threads(
+    pool: &mut WorkerPool<'_>,
+    at: usize,
+    job: &SolutionJob,
+    observer: &mut dyn Observer,
+) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
+    let Some(team) = pool.team(at) else { unreachable!("workers that are threads have a team") };
+    let (unstored, halo) = Unstored::assemble(team, Subdomain::whole(job.mesh), job, |_, _| Alone)?;
+    let prepared = unstored.choose(team, &halo)?;
+    let mut solver = prepared.solver(team, &halo)?;
+    let (mut state, mut samples, mut count) = (solver.start(), Vec::new(), 1);
+    while state.end.is_none() {
+        if observer.interrupted() {
+            return Ok(None);
+        }
+        // SAFETY: the job computes and synchronises only at the barrier of the team. All threads of the team have
+        // different contexts, and no other code uses the solver.
+        let (sample, timed) = unsafe {
+            pool.sample(at, Interrupt::never(), |member, laps| {
+                let context = ThreadContext::of_thread(member);
+                solver.advance(&context, laps, state, count, job.tolerance)
+            })
+        }?;
+        let (reached, times) = &timed.made[0];
+        state = *reached;
+        samples.extend(samples_of(&sample, times, &solver.work()));
+        count = until_next_look(sample.seconds.last().copied().unwrap_or(1.0));
+        let share = state.residual.ln() / job.tolerance.residual.ln();
+        let text = format!("iteration {}, residual {:.1e}", state.iterations, state.residual);
+        observer.progress(share.clamp(0.0, 1.0), &text);
+    }
+    let Some(thread_team) = pool.team(at) else {
+        unreachable!("workers that are threads have a team")
+    };
+    let residual = solver.true_residual(thread_team)?;
+    Ok(Some((prepared.solution(&mut solver, state, residual), samples)))
+}
+
+fn by_ranks(
+    pool: &mut WorkerPool<'_>,
+    at: usize,
+    ranks: usize,
+    job: &SolutionJob,
+    observer: &mut dyn Observer,
+) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
+    let grid = rank_grid(job.mesh, ranks)?;
+    let shared = SharedHalo::map(job.mesh, ranks)?;
+    // SAFETY: the job computes, allocates, makes system calls, and synchronises only at the barrier of the ranks.
+    let solved = unsafe {
+        pool.sample(at, Interrupt::when(&mut || observer.interrupted()), |member, laps| {
+            let own_range = shared.of_rank(member.index);
+            // The parent process, which waits for the ranks, handles interrupts.
+            part_of_rank(member, laps, job, &own_range, grid, &mut || false)
+        })
+    };
+    match solved {
+        Err(TeamError::Interrupted) => Ok(None),
+        solved => {
+            let (sample, timed) = solved?;
+            joined(&sample, timed)
+        }
+    }
+}
+
+/// Solves with the ranks of an MPI launcher; the ranks have already received the job.
+fn by_mpi(
+    world: &World,
+    job: &SolutionJob,
+    observer: &mut dyn Observer,
+) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
+    let timed = mpi_rank(world, job, &mut || observer.interrupted())?;
+    let Some(timed) = timed else { unreachable!("the rank that sends the job is rank 0") };
+    let sample = timed.sample((f64::NAN, f64::NAN));
+    joined(&sample, timed)
+}
+
+/// Result of a rank: the solution and the times of the iterations, or `None` if the solution was interrupted.
+type OfRank = Result<Option<(Solution, Vec<Times>)>, Failure>;
+
+/// Runs the part of one rank under an MPI launcher. Rank 0 gets the results of all ranks.
+fn mpi_rank(
+    world: &World,
+    job: &SolutionJob,
+    interrupted: &mut dyn FnMut() -> bool,
+) -> Result<Option<Timed<OfRank>>, Failure> {
+    let grid = rank_grid(job.mesh, world.count)?;
+    let ranks = MpiRanks::new(world, job.mesh, grid)?;
+    mpi::timed(world, |member, laps| part_of_rank(member, laps, job, &ranks, grid, interrupted))
+}
+
+/// Runs the part of one rank that rank 0 of an MPI launcher has requested.
+///
+/// # Errors
+/// Fails if memory cannot be mapped or a rank fails.
+pub fn follow(world: &World, job: &SolutionJob) -> Result<(), Failure> {
+    mpi_rank(world, job, &mut || false)?;
+    Ok(())
+}
+
+/// Combines the results of all ranks into one solution.
+fn joined(
+    sample: &Sample,
+    timed: Timed<OfRank>,
+) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
+    let made = timed.made.into_iter().collect::<Result<Vec<_>, Failure>>();
+    let made = made?.into_iter().collect::<Option<Vec<_>>>();
+    let Some(made) = made else { return Ok(None) };
+    let times = made[0].1.clone();
+    let solutions: Vec<Solution> = made.into_iter().map(|(solution, _)| solution).collect();
+    let together = together(&solutions);
+    let samples = samples_of(sample, &times, &together.work);
+    Ok(Some((together, samples)))
+}
+
+/// Runs the part of one rank in a solution.
+fn part_of_rank(
+    member: &Member<'_>,
+    laps: &mut Laps<'_>,
+    job: &SolutionJob,
+    ranks: &impl Ranks,
+    grid: [usize; 3],
+    interrupted: &mut dyn FnMut() -> bool,
+) -> OfRank {
+    let subdomain = Subdomain::of_rank(job.mesh, member.index, grid);
+    let subdomain = subdomain.ok_or_else(|| Failure::missing("a rank has no nodes"))?;
+    let context = &mut ThreadContext::of_rank(member);
+    as_rank(context, laps, subdomain, job, ranks, interrupted)
+}
+
+fn as_rank(
+    context: &mut ThreadContext<'_>,
+    laps: &mut Laps<'_>,
+    subdomain: Subdomain,
+    job: &SolutionJob,
+    ranks: &impl Ranks,
+    interrupted: &mut dyn FnMut() -> bool,
+) -> Result<Option<(Solution, Vec<Times>)>, Failure> {
+    let assembled =
+        Unstored::assemble(context, subdomain, job, |part, rows| ranks.halo(part, rows));
+    // A rank that cannot continue must not leave the other ranks waiting.
+    let ended = ranks.any(context, assembled.is_err());
+    let (unstored, halo) = assembled?;
+    if ended {
+        return Err(Failure::missing("another rank could not map memory"));
+    }
+    // All ranks have compared the loops; one that the user interrupts ends the others as well.
+    let chosen = unstored.choose(context, &halo);
+    let is_over = ranks.any(context, chosen.is_err());
+    let prepared = chosen?;
+    if is_over {
+        return Ok(None);
+    }
+    // After this point, all ranks wait for each other, so a rank that fails must end the whole run.
+    let mut solver = prepared.solver(context, &halo).unwrap_or_else(lost);
+    let (mut state, mut times, mut count) = (solver.start(), Vec::new(), 1);
+    while state.end.is_none() {
+        // SAFETY: the rank has one thread, and all ranks make the same calls.
+        let (reached, more) = unsafe { solver.advance(context, laps, state, count, job.tolerance) };
+        state = reached;
+        let last = more.last().map_or(1.0, |iteration| iteration[0]);
+        times.extend(more);
+        // All ranks check after the same number of iterations.
+        count = until_next_look(halo.sum(context, last) / halo.sum(context, 1.0));
+        if ranks.any(context, interrupted()) {
+            return Ok(None);
+        }
+    }
+    let residual = solver.true_residual(context).unwrap_or_else(lost);
+    Ok(Some((prepared.solution(&mut solver, state, residual), times)))
+}
+
+/// Returns the number of iterations until the next check for an interruption, given the seconds of one iteration.
+fn until_next_look(seconds: f64) -> usize {
+    ((LOOK_EVERY.as_secs_f64() / seconds.max(1e-6)) as usize).clamp(1, 10_000)
+}
+
+/// Ends the process of a rank that cannot continue while the other ranks wait for it.
+fn lost<T>(failure: Failure) -> T {
+    resume_unwind(Box::new(failure))
+}
+
+/// Combines the solutions of all ranks.
+fn together(solutions: &[Solution]) -> Solution {
+    let greatest = |of: &dyn Fn(&Solution) -> Option<f64>| {
+        let all = solutions.iter().map(of);
+        // If the value of any rank is not finite, the combined value is unknown.
+        all.reduce(|greatest, next| Some(greatest?.max(next?))).flatten()
+    };
+    let mut work = IterationWork::default();
+    for each in solutions {
+        for part in 0..PARTS.len() {
+            work.bytes[part] += each.work.bytes[part];
+            work.flops[part] += each.work.flops[part];
+        }
+    }
+    Solution {
+        error: greatest(&|each| each.error),
+        setup_s: Seconds(greatest(&|each| Some(each.setup_s.0)).unwrap_or(f64::NAN)),
+        memory_s: Seconds(greatest(&|each| Some(each.memory_s.0)).unwrap_or(f64::NAN)),
+        shift: greatest(&|each| Some(each.shift)).unwrap_or(f64::NAN),
+        colours: solutions.iter().map(|each| each.colours).max().unwrap_or(0),
+        work,
+        ..solutions[0].clone()
+    }
+}
+
+/// Returns one sample per iteration. All samples contain the core-to-core round trips of the complete solution.
+fn samples_of(all: &Sample, times: &[Times], work: &IterationWork) -> Vec<Sample> {
+    let parts: Vec<usize> = parts(work).collect();
+    let of = |(number, iteration): (usize, &Times)| {
+        // The times before and after the iteration are used to detect interference.
+        let seconds: Vec<f64> = std::iter::once(all.seconds[number])
+            .chain(parts.iter().map(|part| iteration[1 + part]))
+            .collect();
+        let causes = all.part_causes.get(number).cloned().unwrap_or_default();
+        Sample {
+            part_causes: vec![causes; seconds.len()],
+            seconds,
+            at: all.at,
+            round_trips: all.round_trips,
+            causes: all.causes.clone(),
+            each: Vec::new(),
+        }
+    };
+    times.iter().enumerate().map(of).collect()
+}
+
+/// Times of a setup, seconds.
+#[derive(Debug, Clone, Copy, Default)]
+struct SetupSeconds {
+    /// Time without that in which the kernel provided memory.
+    computed: f64,
+    /// Time in which the kernel provided memory.
+    provided: f64,
+}
+
+impl SetupSeconds {
+    fn of(clock: &SetupClock) -> Self {
+        Self { computed: clock.seconds(), provided: clock.provided_seconds() }
+    }
+}
+
+/// Assembled system for which storage format and loops are not yet chosen.
+struct Unstored {
+    system: System,
+    preconditioner: Preconditioner,
+    /// Matrix in every candidate storage format, with the time for creating the format in addition to `setup`.
+    matrices: Vec<(Matrix, SetupSeconds)>,
+    /// Storage format and loops of an earlier solution.
+    chosen: Option<SolutionLoops>,
+    setup: SetupSeconds,
+    /// Vectors for measuring products; `None` if nothing must be chosen.
+    vectors: Option<[SharedArray<f64>; 2]>,
+}
+
+/// System that is ready to be solved.
+struct Prepared {
+    system: System,
+    preconditioner: Preconditioner,
+    matrix: Matrix,
+    loops: SolutionLoops,
+    setup: SetupSeconds,
+    product_s: [Option<f64>; 2],
+}
+
+impl Prepared {
+    fn solver<'a>(
+        &'a self,
+        threads: &mut impl Threads,
+        halo: &'a dyn Halo,
+    ) -> Result<Solver<'a>, Failure> {
+        let codes = self.loops.codes();
+        Solver::new(threads, &self.system, &self.matrix, &self.preconditioner, halo, codes)
+    }
+
+    fn solution(&self, solver: &mut Solver<'_>, state: State, residual: f64) -> Solution {
+        let finite = |x: f64| Some(x).filter(|x| x.is_finite());
+        Solution {
+            iterations: state.iterations,
+            // The solution has ended, so the default is never used.
+            end: state.end.unwrap_or(End::Limit),
+            residual: finite(residual),
+            error: finite(self.system.error(solver.solution(), &Stretch)),
+            setup_s: Seconds(self.setup.computed),
+            memory_s: Seconds(self.setup.provided),
+            loops: self.loops,
+            product_s: self.product_s.map(|time| time.map(Seconds)),
+            colours: self.system.rows.colour_count(),
+            shift: self.preconditioner.shift,
+            work: solver.work(),
+        }
+    }
+}
+
+impl Unstored {
+    /// Numbers, assembles and factorises the rows of a rank.
+    fn assemble<H>(
+        threads: &mut impl Threads,
+        subdomain: Subdomain,
+        job: &SolutionJob,
+        halo: impl FnOnce(&Subdomain, &Numbering) -> H,
+    ) -> Result<(Self, H), Failure> {
+        let mut clock = SetupClock::start();
+        let rows = Numbering::new(&subdomain, job.method.order(), threads.count());
+        let halo = halo(&subdomain, &rows);
+        let wanted = job.loops.map(|chosen| chosen.storage).or(job.storage);
+        let is_sliced = wanted == Some(Storage::Sell);
+        let Assembled { system, blocks, sliced } =
+            System::assemble(threads, subdomain, rows, &Stretch, is_sliced, &mut clock)?;
+        check_end_request()?;
+        let preconditioner = match job.method {
+            Method::Diagonal => {
+                Preconditioner::diagonal(threads, &blocks, &system.rows, &mut clock)?
+            }
+            _ => Preconditioner::incomplete(threads, &blocks, &system.rows, &mut clock)?,
+        };
+        let setup = SetupSeconds::of(&clock);
+        check_end_request()?;
+        let mut matrices = Vec::new();
+        if let Some(sliced) = sliced {
+            matrices.push((sliced, SetupSeconds::default()));
+        } else if wanted.is_none() {
+            let mut of_slices = SetupClock::start();
+            let copied = Matrix::sliced(threads, &blocks, &system.rows, &mut of_slices)?;
+            matrices.push((copied, SetupSeconds::of(&of_slices)));
+        }
+        if !is_sliced {
+            matrices.push((Matrix::Bcsr(blocks), SetupSeconds::default()));
+        }
+        let vectors = match job.loops {
+            Some(_) => None,
+            None => Some([
+                SharedArray::map(3 * system.rows.nodes.len())?,
+                SharedArray::map(3 * system.rows.owned())?,
+            ]),
+        };
+        let chosen = job.loops;
+        Ok((Self { system, preconditioner, matrices, chosen, setup, vectors }, halo))
+    }
+
+    /// Uses storage format and loops of an earlier solution, or else chooses the fastest by measurement. All ranks
+    /// choose the same.
+    fn choose(mut self, threads: &mut impl Threads, halo: &dyn Halo) -> Result<Prepared, Failure> {
+        let mut product_s = [None; 2];
+        let loops = match (self.chosen, &self.vectors) {
+            (Some(chosen), _) => chosen,
+            (None, Some(vectors)) => self.fastest(threads, halo, vectors, &mut product_s)?,
+            (None, None) => unreachable!("vectors are mapped if loops must be chosen"),
+        };
+        let at = self.matrices.iter().position(|(each, _)| each.storage() == loops.storage);
+        let Some(at) = at else { unreachable!("the matrix in the chosen storage format exists") };
+        let (matrix, more) = self.matrices.swap_remove(at);
+        let Self { system, preconditioner, mut setup, .. } = self;
+        setup.computed += more.computed;
+        setup.provided += more.provided;
+        Ok(Prepared { system, preconditioner, matrix, loops, setup, product_s })
+    }
+
+    /// Measures storage formats and loops, and returns the fastest. `product_s` gets the best time of a product in each
+    /// storage format.
+    fn fastest(
+        &self,
+        threads: &mut impl Threads,
+        halo: &dyn Halo,
+        vectors: &[SharedArray<f64>; 2],
+        product_s: &mut [Option<f64>; 2],
+    ) -> Result<SolutionLoops, Failure> {
+        let ways: Vec<(&Matrix, bool, f64)> = self
+            .matrices
+            .iter()
+            .flat_map(|(matrix, more)| [false, true].map(|ahead| (matrix, ahead, more.computed)))
+            .collect();
+        let rows = &self.system.rows;
+        let end = EndCheck::default();
+        let trial = |context: &ThreadContext<'_>| {
+            // SAFETY: all threads have different contexts, and no other code uses the vectors.
+            unsafe {
+                TrialTimes {
+                    products: products(context, rows, halo, &ways, vectors, &end),
+                    preconditioners: preconditioners(
+                        context,
+                        rows,
+                        halo,
+                        &self.preconditioner,
+                        vectors,
+                        &end,
+                    ),
+                }
+            }
+        };
+        let times = threads.map(trial)?.swap_remove(0);
+        check_end_request()?;
+        let mut best = None;
+        for ((matrix, ahead, _), [seconds, cost]) in ways.iter().zip(times.products) {
+            let of_storage = &mut product_s[matrix.storage() as usize];
+            *of_storage = Some(of_storage.map_or(seconds, |least: f64| least.min(seconds)));
+            if best.is_none_or(|(_, _, least)| cost < least) {
+                best = Some((matrix.storage(), *ahead, cost));
+            }
+        }
+        let Some((storage, ahead, _)) = best else {
+            unreachable!("there is at least one storage format")
+        };
+        let [plain_s, ahead_s] = times.preconditioners;
+        Ok(SolutionLoops { storage, ahead, preconditioner_ahead: ahead_s < plain_s })
+    }
+}
+
+/// Times of the loops that are compared, in seconds; equal on all threads and ranks.
+struct TrialTimes {
+    /// Results of [`products`].
+    products: Vec<[f64; 2]>,
+    /// Results of [`preconditioners`].
+    preconditioners: [f64; 2],
+}
+
+/// Check of a trial if the user ends the run.
+#[derive(Debug, Default)]
+struct EndCheck(AtomicBool);
+
+impl EndCheck {
+    /// True if the user ends the run. All threads of all ranks must call this function, and get the same answer.
+    fn is_ended(&self, context: &ThreadContext<'_>, halo: &dyn Halo) -> bool {
+        if context.thread == 0 {
+            self.0.store(is_end_requested(), Ordering::Relaxed);
+        }
+        // The measurement between two calls contains a barrier as well, so that no thread reads the next answer.
+        context.barrier_of_all();
+        let of_rank = self.0.load(Ordering::Relaxed);
+        halo.sum(context, f64::from(of_rank)) > 0.0
+    }
+}
+
+/// Measures the preconditioner with loops that do not prefetch and with loops that do, alternately. Returns the best time
+/// of each, as the mean over the ranks; infinity if the user ends the run.
+///
+/// # Safety
+/// All threads of all ranks must call this function, with different contexts. No other code may use the vectors during
+/// the call.
+unsafe fn preconditioners(
+    context: &ThreadContext<'_>,
+    rows: &Numbering,
+    halo: &dyn Halo,
+    preconditioner: &Preconditioner,
+    [z, r]: &[SharedArray<f64>; 2],
+    end: &EndCheck,
+) -> [f64; 2] {
+    let mut best = [f64::INFINITY; 2];
+    for _ in 0..TURNS {
+        if end.is_ended(context, halo) {
+            return best;
+        }
+        for (ahead, least) in [false, true].into_iter().zip(&mut best) {
+            let code = LoopCode::widest(ahead);
+            context.barrier_of_all();
+            let begun = monotonic_nanos();
+            // SAFETY: both vectors have the rows of the rank, and every thread writes its own rows.
+            unsafe { preconditioner.apply(context, code, rows, r.at(0), z.at(0)) };
+            context.barrier_of_all();
+            *least = least.min((monotonic_nanos() - begun) as f64 * 1e-9);
+        }
+    }
+    let ranks = halo.sum(context, 1.0);
+    best.map(|seconds| halo.sum(context, seconds) / ranks)
+}
+
+/// Measures the methods of products alternately. Returns two times per method: the best time, and the best time plus a
+/// share of the time for creating the storage format. The times are means over the ranks; infinity if the user ends the
+/// run.
+///
+/// # Safety
+/// All threads of all ranks must call this function, with different contexts. No other code may use the vectors during
+/// the call.
+unsafe fn products(
+    context: &ThreadContext<'_>,
+    rows: &Numbering,
+    halo: &dyn Halo,
+    ways: &[(&Matrix, bool, f64)],
+    [x, y]: &[SharedArray<f64>; 2],
+    end: &EndCheck,
+) -> Vec<[f64; 2]> {
+    let own = rows.of_thread(context.thread);
+    // SAFETY: the rows belong to this thread; x is read after the first barrier.
+    unsafe { x.part_mut(3 * own.start..3 * own.end) }.fill(1.0);
+    let mut best = vec![f64::INFINITY; ways.len()];
+    for _ in 0..TURNS {
+        if end.is_ended(context, halo) {
+            break;
+        }
+        for ((matrix, ahead, _), least) in ways.iter().zip(&mut best) {
+            let code = LoopCode::widest(*ahead);
+            context.barrier_of_all();
+            let begun = monotonic_nanos();
+            // SAFETY: x has all columns and y the rows; each thread writes its own rows.
+            unsafe { matrix.multiply(rows, context.thread, code, x.at(0), y.at(0)) };
+            context.barrier_of_all();
+            *least = least.min((monotonic_nanos() - begun) as f64 * 1e-9);
+        }
+    }
+    let ranks = halo.sum(context, 1.0);
+    let mean = |seconds| halo.sum(context, seconds) / ranks;
+    let costs = best.into_iter().zip(ways);
+    costs.map(|(fastest, (.., more_s))| [fastest, fastest + more_s / WORTH].map(mean)).collect()
+}
+
+/// Returns the number of ranks along x, y and z. Every rank must have nodes; of the possible grids, the grid with the
+/// smallest surface is returned.
+///
+/// # Errors
+/// Fails if there is no such grid.
+pub fn rank_grid(mesh: Mesh, ranks: usize) -> Result<[usize; 3], Failure> {
+    let nodes = mesh.nodes();
+    let divisors = |n: usize| (1..=n).filter(move |d| n.is_multiple_of(*d));
+    let grids = divisors(ranks)
+        .flat_map(|x| divisors(ranks / x).map(move |y| [x, y, ranks / x / y]))
+        .filter(|grid| grid.iter().zip(nodes).all(|(parts, nodes)| *parts <= nodes));
+    let surface = |grid: &[usize; 3]| -> usize {
+        (0..3).map(|axis| (grid[axis] - 1) * nodes[(axis + 1) % 3] * nodes[(axis + 2) % 3]).sum()
+    };
+    // If grids have equal surfaces, the last grid is used, which divides z, so that the nodes of a rank are contiguous.
+    grids
+        .reduce(|best, next| if surface(&next) <= surface(&best) { next } else { best })
+        .ok_or_else(|| {
+            let shown = nodes.map(|n| n.to_string()).join(" x ");
+            Failure::beyond(format!("{ranks} ranks cannot divide a mesh of {shown} nodes"))
+                .hint("use fewer ranks or more --elements")
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_divide_a_mesh_with_the_smallest_surface() {
+        let mesh = Mesh { elements: [9, 9, 39] };
+        assert_eq!(rank_grid(mesh, 4).unwrap(), [1, 1, 4]);
+        assert_eq!(rank_grid(Mesh { elements: [9; 3] }, 8).unwrap(), [2, 2, 2]);
+        let error = rank_grid(mesh, 41).unwrap_err().to_string();
+        assert!(
+            error.starts_with("41 ranks cannot divide a mesh of 10 x 10 x 40 nodes"),
+            "{error}"
+        );
+    }
+}
