@@ -66,12 +66,8 @@ impl Gauge for Curves {
     }
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {
-        let largest_set = |m: &Measurement| {
-            let idle = m.test == LATENCY && m.unit == Unit::Seconds;
-            idle.then(|| m.read_config::<CurveConfig>().set_bytes.unwrap_or(0) as f64)
-        };
         let what = "idle memory, largest working set";
-        vec![Headline::of("latency", what, record, GAUGE, largest_set)]
+        vec![Headline::of("latency", what, record, GAUGE, set_of_latency)]
     }
 
     fn conclusion(&self, record: &Record) -> Option<String> {
@@ -81,4 +77,10 @@ impl Gauge for Curves {
     fn view(&self, record: &Record, _: Detail) -> Vec<Section> {
         view::sections(record)
     }
+}
+
+/// Returns the working set of an idle latency, bytes; `None` for another figure.
+fn set_of_latency(m: &Measurement) -> Option<f64> {
+    let idle = m.test == LATENCY && m.unit == Unit::Seconds;
+    idle.then(|| m.read_config::<CurveConfig>().set_bytes.unwrap_or(0) as f64)
 }

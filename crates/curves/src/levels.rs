@@ -91,6 +91,13 @@ fn alike(x: &Level, y: &Level) -> bool {
     apart.sum::<f64>() < SAME.ln() * x.heights.len() as f64
 }
 
+/// Returns the noise of the dots of a curve. Most neighbouring dots belong to the same level, so that the median difference
+/// between neighbours is the noise of two dots.
+fn scatter_of(logs: &[f64]) -> f64 {
+    let steps: Vec<f64> = logs.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
+    (stats::median(&steps) / 2f64.sqrt()).max(LEAST_SCATTER)
+}
+
 /// Curves over the same sizes.
 struct Curves {
     /// Logarithms of the values, one list per curve.
@@ -104,16 +111,11 @@ struct Curves {
 impl Curves {
     fn new(dots: &[Dot]) -> Self {
         let curves = dots.first().map_or(0, |dot| dot.values.len());
-        let log = |curve: usize| dots.iter().map(|dot| dot.values[curve].ln()).collect();
-        let logs: Vec<Vec<f64>> = (0..curves).map(log).collect();
-        // Most neighbouring dots belong to the same level, so that the median difference between neighbours is the
-        // noise of two dots.
-        let scatter = |curve_logs: &Vec<f64>| {
-            let steps: Vec<f64> =
-                curve_logs.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
-            (stats::median(&steps) / 2f64.sqrt()).max(LEAST_SCATTER)
-        };
-        Self { scatter: logs.iter().map(scatter).collect(), logs, dots: dots.len() }
+        let logs: Vec<Vec<f64>> = (0..curves)
+            .map(|curve| dots.iter().map(|dot| dot.values[curve].ln()).collect())
+            .collect();
+        let scatter = logs.iter().map(|curve| scatter_of(curve)).collect();
+        Self { scatter, logs, dots: dots.len() }
     }
 
     /// Returns the best segmentation, as first and last index of each segment.
@@ -123,8 +125,8 @@ impl Curves {
         // best[i] contains the lowest cost of the first i dots, and the first index of the last segment.
         let mut best: Vec<(f64, usize)> = vec![(0.0, 0)];
         for end in 1..=self.dots {
-            let cost = |begin: usize| best[begin].0 + self.cost(begin, end, price) + price;
-            let choices = (0..end).map(|begin| (cost(begin), begin));
+            let choices =
+                (0..end).map(|begin| (best[begin].0 + self.cost(begin, end, price) + price, begin));
             let choice = choices.min_by(|x, y| x.0.total_cmp(&y.0));
             best.push(choice.unwrap_or((0.0, 0)));
         }
@@ -144,12 +146,14 @@ impl Curves {
     /// segment, whereas several adjacent ones do.
     fn cost(&self, begin: usize, end: usize, price: f64) -> f64 {
         let heights = self.heights(begin, end - 1);
-        let of_dot = |i: usize| {
-            let curves = self.logs.iter().zip(&heights).zip(&self.scatter);
-            let sum: f64 = curves.map(|((logs, height), b)| (logs[i] - height).abs() / b).sum();
-            sum.min(self.logs.len() as f64 + price / 2.0)
-        };
-        (begin..end).map(of_dot).sum()
+        (begin..end).map(|dot| self.cost_of_dot(dot, &heights, price)).sum()
+    }
+
+    /// Returns the cost of a dot in a segment with these heights; an outlier costs no more than a segment of its own.
+    fn cost_of_dot(&self, dot: usize, heights: &[f64], price: f64) -> f64 {
+        let curves = self.logs.iter().zip(heights).zip(&self.scatter);
+        let sum: f64 = curves.map(|((logs, height), b)| (logs[dot] - height).abs() / b).sum();
+        sum.min(self.logs.len() as f64 + price / 2.0)
     }
 
     /// Returns the median logarithm of a segment on each curve.
@@ -227,13 +231,13 @@ pub(crate) fn name(
         let edge = (end as f64 * next as f64).sqrt();
         let to_the_end = end == next;
         let past = end as f64 > beyond as f64 * EDGE_SLACK;
-        let fits = |cache: &&Reported| edge <= cache.bytes as f64 * EDGE_SLACK;
+        let fitting = reported.iter().find(|cache| edge <= cache.bytes as f64 * EDGE_SLACK);
         let tried = cached(&dots[level.first..=level.last]);
         let cache = match tried {
-            Some(true) => reported.iter().find(fits).or(reported.last()),
+            Some(true) => fitting.or(reported.last()),
             Some(false) => None,
             None if to_the_end && past => None,
-            None => reported.iter().find(fits),
+            None => fitting,
         };
         let name = match cache {
             Some(cache) if guest && tried.is_none() && to_the_end && cache.bytes == beyond => {
@@ -244,8 +248,7 @@ pub(crate) fn name(
             None => continue,
         };
         let this = Named { name, level, reported: cache.copied() };
-        let same = |other: &&mut Named| cache.is_some() && other.name == this.name;
-        match named.iter_mut().find(same) {
+        match named.iter_mut().find(|other| cache.is_some() && other.name == this.name) {
             Some(other) if length(&this.level) > length(&other.level) => *other = this,
             Some(_) => {}
             None => named.push(this),
@@ -291,8 +294,9 @@ pub(crate) fn disagreements(dots: &[Dot], named: &[Named], reported: &[Reported]
         };
         let what =
             format!("L{} of {}{share}, as reported by the system", cache.level, Bytes(cache.whole));
-        let of_cache = |label: &&Named| label.reported.is_some_and(|of| of.level == cache.level);
-        if let Some(found) = named.iter().find(of_cache) {
+        let found =
+            named.iter().find(|label| label.reported.is_some_and(|of| of.level == cache.level));
+        if let Some(found) = found {
             let (end, next) = leaves(dots, &found.level);
             let low = end as f64 / EDGE_SLACK;
             let high = next as f64 * EDGE_SLACK;
@@ -304,8 +308,9 @@ pub(crate) fn disagreements(dots: &[Dot], named: &[Named], reported: &[Reported]
             }
             continue;
         }
-        let within = |i: &usize| dots[*i].bytes > from && dots[*i].bytes <= cache.bytes;
-        let instead = (0..dots.len()).filter(within).find_map(|i| {
+        let mut within =
+            (0..dots.len()).filter(|i| (from + 1..=cache.bytes).contains(&dots[*i].bytes));
+        let instead = within.find_map(|i| {
             let other = at(named, i)?;
             let [first, last] =
                 [other.level.first, other.level.last].map(|dot| Bytes(dots[dot].bytes));

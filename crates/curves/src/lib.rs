@@ -206,14 +206,15 @@ impl Planned for CurvePlan {
     }
 
     fn figures(&self, site: &Site) -> Vec<Figures> {
-        let size = |name: &str| name.parse::<u64>().is_ok();
         let rate = &[Unit::BytesPerSecond];
         let of = |test, names: &[&str], units| Figures::new(GAUGE, test, names.to_vec(), units);
         let limited = nodegauge_machine::bandwidth_of(&site.machine, &[]).is_some();
         let test = self.curve.test();
         vec![match self.curve {
-            Curve::Ladder => of(test, &["65536"], rate).or_like(size),
-            Curve::Latency => of(test, &["65536"], &[Unit::Seconds]).or_like(size),
+            Curve::Ladder => of(test, &["65536"], rate).or_like(|name| name.parse::<u64>().is_ok()),
+            Curve::Latency => {
+                of(test, &["65536"], &[Unit::Seconds]).or_like(|name| name.parse::<u64>().is_ok())
+            }
             Curve::Matrix => {
                 of(test, &["n0->n0", "cpu0->cpu1"], &[Unit::BytesPerSecond, Unit::Seconds])
                     .or_like(|name| name.contains("->"))
@@ -318,8 +319,9 @@ impl CurveSetup<'_> {
     fn usable(&self) -> Bytes {
         let options = self.options;
         let available = available(&self.site.machine, options.pages, &options.policy);
-        let usable = |bytes: Bytes| Bytes((bytes.as_f64() * options.memory_fraction.0) as u64);
-        available.map_or(LARGEST_MAPPING, usable)
+        available.map_or(LARGEST_MAPPING, |bytes| {
+            Bytes((bytes.as_f64() * options.memory_fraction.0) as u64)
+        })
     }
 
     /// Returns the kind of pages to use.

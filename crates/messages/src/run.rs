@@ -137,10 +137,8 @@ fn run(
         let all: Vec<Starter<'_>> = mpis.iter().copied().chain(own).collect();
         outcome.extend(run_starts(&all, &plan.launches, limits, observer)?);
     }
-    if outcome.is_complete() {
-        if let Some(limits) = limits {
-            outcome.within(&limits, setting_up);
-        }
+    if let Some(limits) = limits.filter(|_| outcome.is_complete()) {
+        outcome.within(&limits, setting_up);
     }
     Ok(outcome)
 }

@@ -418,13 +418,13 @@ fn keeps_the_rule(case: &Case) {
     for (cell, turns) in [(0, 2), (cells / 2, 0), (cells - 1, 2)] {
         // A cell of few turns fails at its last one.
         let of_cell = whole.turns.iter().filter(|turn| turn.cell == cell).count();
-        let kept = turns.min(of_cell.saturating_sub(1));
-        let what = format!("{}: cell {cell} of {cells} after {kept} turns", case.name);
+        let before = turns.min(of_cell.saturating_sub(1));
+        let what = format!("{}: cell {cell} of {cells} after {before} turns", case.name);
         let mut taken = 0;
         let met = Rc::new(Cell::new(false));
         let meets = met.clone();
         let fails = move |_, turn: Turn, measure: &mut dyn FnMut() -> TurnResult| {
-            let is_due = turn.cell == cell && taken >= kept;
+            let is_due = turn.cell == cell && taken >= before;
             taken += usize::from(turn.cell == cell);
             meets.set(meets.get() || is_due);
             if is_due { Err(TurnFailure::Cell(failure())) } else { measure() }
