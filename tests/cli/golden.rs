@@ -146,6 +146,25 @@ fn plain(text: &str) -> String {
     parts.fold(first, |out, part| out + part.split_once('m').map_or("", |(_, rest)| rest))
 }
 
+/// Returns the lines of a page that end with a number whose unit begins the next line, or with an option whose value does.
+fn torn(page: &str) -> Vec<&str> {
+    let lines: Vec<&str> = page.lines().collect();
+    let torn = lines.windows(2).filter(|pair| {
+        let last = pair[0].rsplit(' ').next().unwrap_or_default();
+        let next = pair[1].split_whitespace().next().unwrap_or_default();
+        let unit = next.trim_end_matches([',', ';', '.', ':', ')']);
+        let is_number = last.parse::<f64>().is_ok();
+        let is_option =
+            last.starts_with("--") && last.chars().all(|c| c == '-' || c.is_ascii_lowercase());
+        // A paragraph goes on in an indented line; a row of a table begins with another word.
+        let goes_on = pair[1].starts_with("  ");
+        let is_unit =
+            ["GB/s", "ns", "us", "ms", "s", "KiB", "MiB", "GiB", "B", "%", "x"].contains(&unit);
+        goes_on && ((is_number && is_unit) || (is_option && !next.starts_with("--")))
+    });
+    torn.map(|pair| pair[0]).collect()
+}
+
 /// Records without a result: nothing can be concluded from them.
 const WITHOUT_RESULT: [&str; 4] =
     ["import-hpl-failed", "import-stream-c-invalid", "stream-invalid", "stream-nothing"];
@@ -167,7 +186,7 @@ fn pages_fit_narrow_and_wide_terminals_without_a_broken_word() {
     for folder in recorded() {
         let harness = Harness::new();
         harness.write(RECORD, std::fs::read(folder.join(RECORD)).unwrap());
-        let [narrow, wide] = [80, 200].map(|columns: usize| {
+        let [_, narrow, _, wide] = [60, 80, 100, 200].map(|columns: usize| {
             let width = columns.to_string();
             let show = |more: &[(&str, &str)], colour: &str| {
                 let variables = [&[("COLUMNS", width.as_str())], more].concat();
@@ -181,6 +200,8 @@ fn pages_fit_narrow_and_wide_terminals_without_a_broken_word() {
             assert_eq!(plain(&show(&[], "always")), page, "{}", name(&folder));
             let longest = page.lines().max_by_key(|line| line.chars().count()).unwrap();
             assert!(longest.chars().count() <= columns, "{}: {longest}", name(&folder));
+            let torn = torn(&page);
+            assert!(torn.is_empty(), "{} at {columns}: {torn:?}", name(&folder));
             page
         });
         let whole: HashSet<&str> = words(&wide).collect();

@@ -6,7 +6,7 @@
 use crate::intake::Intake;
 use crate::names::Names;
 use crate::node::NodeRun;
-use nodegauge_gauge::view::{Page, Section, Table, grouped};
+use nodegauge_gauge::view::{Columns, Page, Section, grouped};
 use nodegauge_measure::quantity::counted;
 use nodegauge_toolchain::mpi::HostList;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -184,11 +184,12 @@ fn section(id: &'static str, differences: &[FactDifference], usual: &str) -> Sec
         section.note(id, "no difference");
         return section;
     }
-    let mut table = Table::new(&["nodes", "property", usual, "here"]);
-    for one in differences.iter().take(MOST_ROWS) {
-        table.row([&one.nodes, &one.what, &one.usual, &one.value].map(|cell| cell.as_str().into()));
-    }
-    section.push(table);
+    let columns = Columns::<FactDifference>::new()
+        .left("nodes", |one| one.nodes.clone())
+        .left("property", |one| one.what.clone())
+        .left(usual, |one| one.usual.clone())
+        .left("here", |one| one.value.clone());
+    section.push(columns.table(differences.iter().take(MOST_ROWS)));
     let more = differences.len().saturating_sub(MOST_ROWS);
     if more > 0 {
         section.note("", counted(more, "more difference"));

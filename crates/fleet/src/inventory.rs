@@ -4,8 +4,9 @@
 //! Alike nodes have the same [`NodeKind`]. Within a kind, nodes that differ in [`Inventory`] are variants: a site may
 //! have many nodes with more memory, but a single node with less of it has lost a module.
 
+use nodegauge_measure::Bytes;
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{DeviceKind, Machine, PciLink, product_name};
-use nodegauge_measure::{Bytes, TransfersPerSec};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -98,6 +99,23 @@ pub struct InventoryDifference {
 }
 
 impl InventoryDifference {
+    /// Returns the difference of two counts, the expected one first; `None` if they are equal or one is unknown.
+    fn of_counts(
+        word: &'static str,
+        what: &str,
+        [expected, found]: [Option<u32>; 2],
+    ) -> Option<Self> {
+        let (expected, found) =
+            expected.zip(found).filter(|(expected, found)| expected != found)?;
+        Some(Self {
+            word,
+            what: what.to_owned(),
+            expected: expected.to_string(),
+            found: found.to_string(),
+            is_less: found < expected,
+        })
+    }
+
     /// Describes the difference: `memory modules 23, expected 24`.
     pub fn in_words(&self) -> String {
         format!("{} {}, expected {}", self.what, self.found, self.expected)
@@ -107,9 +125,7 @@ impl InventoryDifference {
 impl Inventory {
     /// Returns the inventory of a machine.
     pub fn of(machine: &Machine) -> Self {
-        let known = |count: u32| (count > 0).then_some(count);
         let memory = &machine.memory;
-        let mega = |rate: TransfersPerSec| (rate.0 / 1e6).round() as u32;
         let mut devices: BTreeMap<String, DeviceCount> = BTreeMap::new();
         for device in &machine.devices {
             let width = device.link.as_ref().and_then(|link: &PciLink| link.width);
@@ -129,7 +145,7 @@ impl Inventory {
             memory_bytes: memory.bytes.map(rounded),
             dimms: known(memory.dimms.len() as u32),
             channels: memory.channels,
-            memory_mt_per_s: memory.transfers_per_s.map(mega),
+            memory_mt_per_s: memory.transfers_per_s.map(|rate| (rate.0 / 1e6).round() as u32),
             devices,
         }
     }
@@ -137,32 +153,26 @@ impl Inventory {
     /// Returns the properties in which `self`, which is expected, and `found` differ, the most likely cause of a slow
     /// node first. A property that is unknown on one side is not a difference.
     pub fn differences(&self, found: &Self) -> Vec<InventoryDifference> {
-        let mut all = Vec::new();
-        let mut count = |word, what: &str, expected: Option<u32>, here: Option<u32>| {
-            let (Some(expected), Some(here)) = (expected, here) else { return };
-            if expected != here {
-                all.push(InventoryDifference {
-                    word,
-                    what: what.to_owned(),
-                    expected: expected.to_string(),
-                    found: here.to_string(),
-                    is_less: here < expected,
-                });
-            }
-        };
-        count("DIMM", "memory modules", self.dimms, found.dimms);
-        count("channel", "memory channels", self.channels, found.channels);
-        count("MT/s", "memory speed in MT/s", self.memory_mt_per_s, found.memory_mt_per_s);
-        count("NUMA", "NUMA nodes", self.numa_nodes, found.numa_nodes);
-        count("cores", "cores", self.cores, found.cores);
-        count("SMT", "hardware threads", self.threads, found.threads);
+        let counts = [
+            ("DIMM", "memory modules", [self.dimms, found.dimms]),
+            ("channel", "memory channels", [self.channels, found.channels]),
+            ("MT/s", "memory speed in MT/s", [self.memory_mt_per_s, found.memory_mt_per_s]),
+            ("NUMA", "NUMA nodes", [self.numa_nodes, found.numa_nodes]),
+            ("cores", "cores", [self.cores, found.cores]),
+            ("SMT", "hardware threads", [self.threads, found.threads]),
+        ];
+        let mut all: Vec<InventoryDifference> = counts
+            .into_iter()
+            .filter_map(|(word, what, both)| InventoryDifference::of_counts(word, what, both))
+            .collect();
         for (name, expected) in &self.devices {
             let present = found.devices.get(name);
             let n = present.map_or(0, |device| device.count);
             let word = if expected.computes { "GPU" } else { "NIC" };
-            count(word, name, Some(expected.count), Some(n));
-            let width = present.and_then(|device| device.link_width);
-            count("link", &format!("{name}: PCIe lanes"), expected.link_width, width);
+            all.extend(InventoryDifference::of_counts(word, name, [expected.count, n].map(Some)));
+            let lanes = format!("{name}: PCIe lanes");
+            let widths = [expected.link_width, present.and_then(|device| device.link_width)];
+            all.extend(InventoryDifference::of_counts("link", &lanes, widths));
         }
         let memory = self.memory_bytes.zip(found.memory_bytes).filter(|(a, b)| a != b);
         all.extend(memory.map(|(expected, here)| InventoryDifference {
@@ -178,21 +188,25 @@ impl Inventory {
     /// Describes the parts that distinguish variants: `192 cores, 2 NUMA nodes, 768 GiB in 24 DIMMs at 4800 MT/s`.
     pub fn in_words(&self) -> String {
         let mut parts = Vec::new();
-        let mut add = |text: Option<String>| parts.extend(text);
-        add(self.cores.map(|n| format!("{n} cores")));
+        parts.extend(self.cores.map(|n| format!("{n} cores")));
         let smt = self.threads.filter(|n| Some(*n) != self.cores);
-        add(smt.map(|n| format!("{n} threads")));
-        add(self.numa_nodes.map(|n| format!("{n} NUMA node{}", if n == 1 { "" } else { "s" })));
-        add(self.memory_bytes.map(|bytes| {
+        parts.extend(smt.map(|n| format!("{n} threads")));
+        parts.extend(self.numa_nodes.map(|n| counted(n as usize, "NUMA node")));
+        parts.extend(self.memory_bytes.map(|bytes| {
             let modules = self.dimms.map(|n| format!(" in {n} DIMMs")).unwrap_or_default();
             let speed = self.memory_mt_per_s.map(|n| format!(" at {n} MT/s")).unwrap_or_default();
             format!("{}{modules}{speed}", Bytes(bytes))
         }));
         for (name, device) in &self.devices {
-            add(Some(format!("{} x {name}", device.count)));
+            parts.push(format!("{} x {name}", device.count));
         }
         if parts.is_empty() { "unknown parts".to_owned() } else { parts.join(", ") }
     }
+}
+
+/// Returns a count; `None` for zero, which means that it is unknown.
+fn known(count: u32) -> Option<u32> {
+    (count > 0).then_some(count)
 }
 
 /// Rounds a size to two digits of GiB.

@@ -5,8 +5,8 @@ use crate::figures::LIMIT_SOURCE;
 use crate::formats;
 use crate::rank::{FigureStatistics, RankVerdict, RankedFigure, RankedGroup, RankedNode, Ranking};
 use nodegauge_gauge::view::{
-    Bar, BarValues, Block, Card, Drawing, Head, Note, Page, Picture, Reach, Section, Table,
-    TableCell, Tone, grouped, sentence, summary,
+    Bar, BarValues, Block, Card, Columns, Drawing, Head, Note, Page, Picture, Reach, Section,
+    Table, TableCell, Tone, grouped, sentence, summary,
 };
 use nodegauge_measure::Fraction;
 use nodegauge_measure::quantity::counted;
@@ -42,9 +42,9 @@ pub fn head(ranking: &Ranking, command: &str) -> Head {
     let mut kinds: Vec<String> = ranking.groups.iter().take(KINDS).map(kind_in_words).collect();
     let more = ranking.groups.len() - kinds.len();
     kinds.extend((more > 0).then(|| counted(more, "more group")));
-    let periods = || ranking.groups.iter().filter_map(|group| group.measured.as_ref());
-    let first = periods().map(|[first, _]| first).min();
-    let last = periods().map(|[_, last]| last).max();
+    let periods = ranking.groups.iter().filter_map(|group| group.measured.as_ref());
+    let first = periods.clone().map(|[first, _]| first).min();
+    let last = periods.map(|[_, last]| last).max();
     let period = first.zip(last).map(|(first, last)| sentence::period(first, last));
     let facts: Vec<String> = std::iter::once(command.to_owned()).chain(period).collect();
     let (tone, trust) = trust(ranking);
@@ -136,28 +136,10 @@ fn of_group(group: &RankedGroup, all: bool) -> Section {
     if let Some(picture) = picture(group) {
         section.push(picture);
     }
-    let has_reference = group.figures.iter().any(|figure| figure.reference.is_some());
-    let mut titles = vec!["host".to_owned(), "reason".to_owned(), "verdict".to_owned()];
-    titles.extend(group.figures.iter().map(|figure| format!(">{}", figure.key.title())));
-    titles.push(">of median".to_owned());
-    titles.push(">z".to_owned());
-    if has_reference {
-        titles.push(">of ref".to_owned());
-    }
-    titles.push(">runs".to_owned());
-    let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
-    let mut table = Table::new(&titles);
+    let shown = &group.nodes[..listed(group, all)];
+    let mut table = columns(group).table(shown);
     table.optional = optional_columns(group);
-    let good = if all { usize::MAX } else { GOOD_ROWS };
-    let mut shown_good = 0;
-    for node in &group.nodes {
-        shown_good += usize::from(node.verdict == RankVerdict::Good);
-        if shown_good > good || table.rows.len() == MOST_ROWS {
-            break;
-        }
-        table.row(row(node, group, has_reference));
-    }
-    let more = group.nodes.len() - table.rows.len();
+    let more = group.nodes.len() - shown.len();
     section.push(table);
     if more > 0 {
         let text = format!("{} are not listed; --format csv has all", counted(more, "more node"));
@@ -177,6 +159,42 @@ fn of_group(group: &RankedGroup, all: bool) -> Section {
         section.note("differs", format!("{}: {}", HostList::folded(&hosts), words.join("; ")));
     }
     section
+}
+
+/// Returns the number of nodes that the table of a group lists: up to some good ones, unless `all` are.
+fn listed(group: &RankedGroup, all: bool) -> usize {
+    let good = group.nodes.iter().enumerate().filter(|(_, one)| one.verdict == RankVerdict::Good);
+    let end = good.map(|(at, _)| at).nth(GOOD_ROWS).filter(|_| !all);
+    end.unwrap_or(group.nodes.len()).min(MOST_ROWS)
+}
+
+/// Returns the columns of the table of a group.
+fn columns(group: &RankedGroup) -> Columns<'_, RankedNode> {
+    let has_reference = group.figures.iter().any(|figure| figure.reference.is_some());
+    Columns::<RankedNode>::new()
+        .left("host", |node| node.host.clone())
+        .left("reason", |node| TableCell::text(&node.reason).tone(tone(node.verdict)))
+        .left("verdict", |node| TableCell::text(node.verdict.name()).tone(tone(node.verdict)))
+        .each(
+            group.figures.iter().enumerate(),
+            |(_, of)| of.key.title(),
+            |node, (at, of)| match &node.figures[*at] {
+                Some(figure) => TableCell::in_words(figure.value, of.key.unit),
+                None => "-".into(),
+            },
+        )
+        .known("of median", |node| Some(tenths(deciding(node)?.share)))
+        // Groups without a spread have huge deviations.
+        .known("z", |node| Some(format!("{:.1}", deciding(node)?.z?.clamp(-99.9, 99.9))))
+        .add_if(has_reference, |columns| {
+            columns.known("of ref", |node| Some(tenths(deciding(node)?.of_reference?)))
+        })
+        .right("runs", |node| node.runs.to_string())
+}
+
+/// Returns the figure that decides the verdict on a node.
+fn deciding(node: &RankedNode) -> Option<&RankedFigure> {
+    node.figures[node.deciding?].as_ref()
 }
 
 /// Returns the titles of the columns without which the table is understood, the least important first: the share of the
@@ -206,9 +224,6 @@ fn bar(group: &RankedGroup, at: usize, of: &FigureStatistics) -> Bar {
     let unit = of.key.unit;
     let all = group.nodes.iter().filter_map(|node| Some((node, node.figures[at].as_ref()?)));
     let (beyond, within): (Vec<_>, Vec<_>) = all.partition(|(_, figure)| figure.is_beyond);
-    let values = |nodes: &[(&RankedNode, &RankedFigure)]| {
-        nodes.iter().map(|(_, figure)| figure.value).collect()
-    };
     // The loss is one of performance.
     let loss = of.loss_limit();
     let rest = 1.0 - loss;
@@ -221,8 +236,8 @@ fn bar(group: &RankedGroup, at: usize, of: &FigureStatistics) -> Bar {
         words: unit.in_words(of.median),
         value: of.median,
         unit,
-        samples: values(&within),
-        disturbed: values(&beyond),
+        samples: within.iter().map(|(_, figure)| figure.value).collect(),
+        disturbed: beyond.iter().map(|(_, figure)| figure.value).collect(),
         names: beyond.iter().map(|(node, _)| node.host.clone()).collect(),
         other_regimes: 0,
         limit: of.limit.map(|_| Reach { value: limit, basis }),
@@ -237,37 +252,6 @@ fn bar(group: &RankedGroup, at: usize, of: &FigureStatistics) -> Bar {
 /// shown as the bound.
 fn tenths(share: f64) -> String {
     Fraction(share).floored_to_tenths().in_tenths()
-}
-
-fn row(node: &RankedNode, group: &RankedGroup, has_reference: bool) -> Vec<TableCell> {
-    let tone = tone(node.verdict);
-    let mut cells = vec![
-        TableCell::text(&node.host),
-        TableCell::text(&node.reason).tone(tone),
-        TableCell::text(node.verdict.name()).tone(tone),
-    ];
-    for (figure, of) in node.figures.iter().zip(&group.figures) {
-        cells.push(match figure {
-            Some(figure) => {
-                let unit = of.key.unit;
-                TableCell::figure(figure.value, unit, unit.in_words(figure.value))
-            }
-            None => "-".into(),
-        });
-    }
-    let deciding = node.deciding.and_then(|at| node.figures[at].as_ref());
-    let percent = |share: Option<f64>| {
-        share.map_or_else(|| "-".into(), |share| TableCell::text(tenths(share)))
-    };
-    let z = deciding.and_then(|figure| figure.z);
-    cells.push(percent(deciding.map(|figure| figure.share)));
-    // Groups without a spread have huge deviations.
-    cells.push(z.map_or("-".into(), |z| format!("{:.1}", z.clamp(-99.9, 99.9)).into()));
-    if has_reference {
-        cells.push(percent(deciding.and_then(|figure| figure.of_reference)));
-    }
-    cells.push(node.runs.to_string().into());
-    cells
 }
 
 /// Returns the folded lists of nodes by verdict, the missing nodes and the texts that gave no record.
@@ -311,29 +295,15 @@ fn lists(ranking: &Ranking) -> Section {
 /// Returns the statistics and the histograms of a group.
 fn statistics(group: &RankedGroup) -> Section {
     let mut section = Section::new("figures");
-    let mut table = Table::new(&[
-        "figure",
-        ">median",
-        ">spread",
-        ">of nodes",
-        ">of runs",
-        ">limit",
-        "judged by",
-    ]);
-    let share = |spread: Option<f64>| spread.map_or("-".into(), |x| Fraction(x).to_string().into());
-    for of in &group.figures {
-        let unit = of.key.unit;
-        table.row([
-            of.key.title().into(),
-            TableCell::figure(of.median, unit, unit.in_words(of.median)),
-            share((of.nodes > 1).then_some(of.spread)),
-            share(of.components.nodes),
-            share(of.components.runs),
-            share(Some(of.loss_limit())),
-            judge(of).into(),
-        ]);
-    }
-    section.push(table);
+    let columns = Columns::<FigureStatistics>::new()
+        .left("figure", |of| of.key.title())
+        .right("median", |of| TableCell::in_words(of.median, of.key.unit))
+        .known("spread", |of| (of.nodes > 1).then(|| Fraction(of.spread).to_string()))
+        .known("of nodes", |of| Some(Fraction(of.components.nodes?).to_string()))
+        .known("of runs", |of| Some(Fraction(of.components.runs?).to_string()))
+        .right("limit", |of| Fraction(of.loss_limit()).to_string())
+        .left("judged by", judge);
+    section.push(columns.table(&group.figures));
     for (at, of) in group.figures.iter().enumerate() {
         let shares: Vec<f64> =
             group.nodes.iter().filter_map(|node| Some(node.figures[at].as_ref()?.share)).collect();
@@ -353,7 +323,6 @@ fn judge(of: &FigureStatistics) -> String {
 fn histogram(of: &FigureStatistics, shares: &[f64]) -> Table {
     let least = shares.iter().copied().fold(1.0, f64::min);
     let most = shares.iter().copied().fold(1.0, f64::max);
-    let mut table = Table::new(&[&format!("{}, % of median", of.key.title()), ">nodes", ""]);
     let width = ((most - least) / BINS as f64).max(0.005);
     let bins = (((most - least) / width).ceil() as usize).max(1);
     let mut counts = vec![0usize; bins];
@@ -362,33 +331,27 @@ fn histogram(of: &FigureStatistics, shares: &[f64]) -> Table {
         counts[bin.min(bins - 1)] += 1;
     }
     let highest = counts.iter().copied().max().unwrap_or(1).max(1);
-    for (bin, count) in counts.iter().enumerate() {
-        let edge = |number: usize| {
-            let text = tenths(least + width * number as f64);
-            text.trim_end_matches(" %").to_owned()
-        };
-        table.row([
-            format!("{} - {}", edge(bin), edge(bin + 1)).into(),
-            count.to_string().into(),
-            TableCell::bar(Fraction(*count as f64 / highest as f64)),
-        ]);
-    }
-    table
+    let columns = Columns::<(usize, usize)>::new()
+        .left(format!("{}, % of median", of.key.title()), |(bin, _)| {
+            let [from, to] = [*bin, bin + 1].map(|edge| tenths(least + width * edge as f64));
+            format!("{} - {}", from.trim_end_matches(" %"), to.trim_end_matches(" %"))
+        })
+        .right("nodes", |(_, count)| count.to_string())
+        .left("", |(_, count)| TableCell::bar(Fraction(*count as f64 / highest as f64)));
+    columns.table(counts.into_iter().enumerate())
 }
 
 /// Returns the last line of the page.
 fn verdict(ranking: &Ranking) -> Section {
-    let count = |verdict| ranking.hosts(verdict).len();
+    let [slow, suspect, unknown, good] =
+        [RankVerdict::Slow, RankVerdict::Suspect, RankVerdict::Unknown, RankVerdict::Good]
+            .map(|verdict| ranking.hosts(verdict).len());
     let rejected = match ranking.rejected.len() {
         0 => String::new(),
         n => format!(", {} not read", counted(n, "text")),
     };
     summary(format!(
-        "{} slow, {} to measure again, {} unknown, {} missing, {} good{rejected}; limits: {LIMIT_SOURCE}",
-        count(RankVerdict::Slow),
-        count(RankVerdict::Suspect),
-        count(RankVerdict::Unknown),
+        "{slow} slow, {suspect} to measure again, {unknown} unknown, {} missing, {good} good{rejected}; limits: {LIMIT_SOURCE}",
         ranking.missing.len(),
-        count(RankVerdict::Good),
     ))
 }

@@ -12,6 +12,7 @@ mod picture;
 pub mod sentence;
 pub mod sweep;
 pub mod words;
+mod wrap;
 
 pub use chart::{
     Chart, ChartAxis, ChartSeries, DotConnection, Guide, GuideAxis, HeatMap, HeatMaps, Scale,
@@ -24,6 +25,8 @@ pub use picture::{
     Picture, PlottedSample, SampleSeries, Samples, Step, Steps, Trend, TrendBand, TrendDot,
     TrendSeries,
 };
+
+pub use wrap::wrap;
 
 use nodegauge_measure::legible;
 use nodegauge_measure::quantity::significant;
@@ -111,7 +114,7 @@ impl Section {
         let mut seen: Vec<&str> = Vec::new();
         for m in measurements {
             for (i, reason) in m.validity.reasons.iter().enumerate() {
-                let kind = reason.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+                let kind = words::without_number(reason);
                 if seen.contains(&kind) {
                     continue;
                 }
@@ -342,13 +345,17 @@ impl Table {
     }
 }
 
+impl Table {
+    /// True if a column is the first or has a cell with content.
+    fn shows(&self, column: usize) -> bool {
+        let mut cells = self.rows.iter().filter_map(|row| row.get(column));
+        column == 0 || self.rows.is_empty() || cells.any(|cell| !cell.is_nothing())
+    }
+}
+
 impl From<Table> for Block {
     fn from(mut table: Table) -> Self {
-        let holds = |column: usize| {
-            let mut cells = table.rows.iter().filter_map(|row| row.get(column));
-            column == 0 || table.rows.is_empty() || cells.any(|cell| !cell.is_nothing())
-        };
-        let kept: Vec<bool> = (0..table.columns.len()).map(holds).collect();
+        let kept: Vec<bool> = (0..table.columns.len()).map(|at| table.shows(at)).collect();
         let mut of_columns = kept.iter();
         table.columns.retain(|_| *of_columns.next().unwrap_or(&true));
         for row in &mut table.rows {
@@ -461,24 +468,6 @@ pub fn plain_table(measurements: &[&Measurement]) -> Table {
         .left("unit", |m| m.unit.symbol())
         .left("status", |m| m.validity.status.name());
     columns.table(measurements.iter().copied())
-}
-
-/// Wraps a line at spaces so that no resulting line is longer than `width`; a longer word is not broken.
-pub fn wrap(line: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in line.split(' ') {
-        let last = lines.len() - 1;
-        let current = &mut lines[last];
-        if !current.is_empty() && current.chars().count() + 1 + word.chars().count() > width {
-            lines.push(word.to_owned());
-        } else {
-            if !current.is_empty() {
-                current.push(' ');
-            }
-            current.push_str(word);
-        }
-    }
-    lines
 }
 
 impl From<Picture> for Block {

@@ -3,12 +3,12 @@
 
 use crate::conclusion::sentence;
 use crate::head::{self, Node};
-use nodegauge_analysis::compare::{Comparison, Difference, Pair, Runners, SideFigures, Verdict};
+use nodegauge_analysis::compare::{Comparison, Difference, Pair, Runners, Verdict};
 use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle, would_have_been_found};
 use nodegauge_analysis::ratio::Basis;
 use nodegauge_analysis::ratio::closing::{interval_in_words, times_as_fast};
 use nodegauge_gauge::view::{
-    Note, Page, Section, Table, TableCell, Tone, distinct, grouped, sentence,
+    Columns, Note, Page, Section, TableCell, Tone, distinct, grouped, sentence,
 };
 use nodegauge_measure::Fraction;
 use nodegauge_measure::legible::in_lines;
@@ -210,23 +210,14 @@ pub(crate) fn differences(differences: &[Difference], names: &[&str]) -> Section
     if differences.is_empty() {
         section.note("differs", "nothing in the records");
     }
-    let fits = |difference: &&Difference| {
-        let last = difference.sides.len().saturating_sub(1);
-        let mut texts = difference.sides[..last].iter().chain([&difference.what]);
-        texts.all(|text| text.chars().count() <= IN_TABLE)
-    };
-    let (short, long): (Vec<_>, Vec<_>) = differences.iter().partition(fits);
+    let (short, long): (Vec<&Difference>, Vec<&Difference>) =
+        differences.iter().partition(|one| fits_table(one));
     if !short.is_empty() {
-        let titles: Vec<&str> = ["differs"].iter().chain(names).copied().collect();
-        let mut table = Table::new(&titles);
-        for Difference { what, sides } in short {
-            table.row(
-                [what.as_str().into()]
-                    .into_iter()
-                    .chain(sides.iter().map(|x| cut(x, SHOWN).into())),
-            );
+        let mut columns = Columns::<&Difference>::new().left("differs", |one| one.what.clone());
+        for (at, name) in names.iter().enumerate() {
+            columns = columns.left(*name, move |one| cut(&one.sides[at], SHOWN));
         }
-        section.push(table);
+        section.push(columns.table(short));
     }
     for Difference { what, sides } in long {
         let sides =
@@ -236,6 +227,13 @@ pub(crate) fn differences(differences: &[Difference], names: &[&str]) -> Section
     section
 }
 
+/// True if the values of a difference are short enough for the table; the last column wraps.
+fn fits_table(difference: &Difference) -> bool {
+    let last = difference.sides.len().saturating_sub(1);
+    let mut texts = difference.sides[..last].iter().chain([&difference.what]);
+    texts.all(|text| text.chars().count() <= IN_TABLE)
+}
+
 /// Returns a text with its middle left out if it is longer than `shown`.
 pub(crate) fn cut(text: &str, shown: usize) -> String {
     let letters: Vec<char> = text.chars().collect();
@@ -243,44 +241,41 @@ pub(crate) fn cut(text: &str, shown: usize) -> String {
         return text.to_owned();
     }
     let half = shown / 2 - 2;
-    let end = |range: &[char]| range.iter().collect::<String>();
-    format!("{} ... {}", end(&letters[..half]), end(&letters[letters.len() - half..]))
+    let [start, end] = [&letters[..half], &letters[letters.len() - half..]]
+        .map(|range| range.iter().collect::<String>());
+    format!("{start} ... {end}")
 }
 
 /// Returns the table of a test. If all pairs have a single distinguishing key, such as the size, the headings are the
 /// names and the row titles are the keys. Otherwise the headings are the keys and the row titles are the names.
 fn figures(test: &str, pairs: &[&Pair]) -> Section {
     let by_name = pairs.iter().all(|pair| pair.at.len() == 1);
-    let heading_and_title = |pair: &Pair| {
-        let name = pair.name_in_words.clone();
-        let place = pair.place().to_owned();
-        if by_name { (name, place) } else { (place, name) }
-    };
-    let mut table = Table::new(&[test, ">A", ">B", ">B to A", ">95 %", "verdict"]);
-    for (head, group) in grouped(pairs.iter().copied(), |pair| heading_and_title(pair).0) {
-        table.heading(head);
-        for pair in group {
-            let figure = |side: &SideFigures| match side.value {
-                Some(value) => TableCell::figure(value, pair.unit, pair.unit.in_words(value)),
-                None => "-".into(),
-            };
-            let tone = match pair.verdict {
-                Verdict::Faster => Tone::Better,
-                Verdict::Slower => Tone::Worse,
-                Verdict::Higher | Verdict::Lower => Tone::Strong,
-                _ => Tone::Plain,
-            };
-            table.row([
-                heading_and_title(pair).1.into(),
-                figure(&pair.a),
-                figure(&pair.b),
-                pair.ratio.map_or_else(|| "-".to_owned(), change_in_words).into(),
-                pair.ci95.map_or_else(|| "-".to_owned(), changes_in_words).into(),
-                TableCell::text(pair.verdict.name()).tone(tone),
-            ]);
-        }
+    let columns = Columns::<&Pair>::new()
+        .left(test, |pair| heading_and_title(pair, by_name)[1].to_owned())
+        .known("A", |pair| Some(TableCell::in_words(pair.a.value?, pair.unit)))
+        .known("B", |pair| Some(TableCell::in_words(pair.b.value?, pair.unit)))
+        .known("B to A", |pair| pair.ratio.map(change_in_words))
+        .known("95 %", |pair| pair.ci95.map(changes_in_words))
+        .left("verdict", |pair| TableCell::text(pair.verdict.name()).tone(tone(pair.verdict)));
+    let groups =
+        grouped(pairs.iter().copied(), |pair| heading_and_title(pair, by_name)[0].to_owned());
+    Section { id: "figures", blocks: vec![columns.grouped(groups).into()] }
+}
+
+/// Returns the heading of the rows of a pair, and the title of its row.
+fn heading_and_title(pair: &Pair, by_name: bool) -> [&str; 2] {
+    let [name, place] = [pair.name_in_words.as_str(), pair.place()];
+    if by_name { [name, place] } else { [place, name] }
+}
+
+/// Returns the emphasis of a verdict.
+fn tone(verdict: Verdict) -> Tone {
+    match verdict {
+        Verdict::Faster => Tone::Better,
+        Verdict::Slower => Tone::Worse,
+        Verdict::Higher | Verdict::Lower => Tone::Strong,
+        _ => Tone::Plain,
     }
-    Section { id: "figures", blocks: vec![table.into()] }
 }
 
 /// Returns the number of figures per verdict, the reasons, and the basis of the figures.

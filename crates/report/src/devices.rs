@@ -1,7 +1,7 @@
 //! Devices of a node on the page of `machine`: one paragraph per group of identical devices, and a table of
 //! their locations.
 
-use nodegauge_gauge::view::{Section, Table, TableCell};
+use nodegauge_gauge::view::{Columns, Section, Table};
 use nodegauge_machine::number_ranges;
 use nodegauge_measure::legible::in_lines;
 use nodegauge_measure::record::{Device, DeviceKind, DeviceState, Machine};
@@ -85,12 +85,14 @@ fn memory(device: &Device) -> String {
     format!("{size}{technology}, {rate}")
 }
 
+/// Describes a clock and its maximum; `None` if the clock is unknown.
+fn clock(what: &str, now: Option<Hertz>, most: Option<Hertz>) -> Option<String> {
+    let most = most.map(|most| format!(" of {most}")).unwrap_or_default();
+    now.map(|now| format!("{what} {now}{most}"))
+}
+
 /// Describes clocks, power limit, throttling reasons and partition of a device.
 fn state(state: &DeviceState) -> String {
-    let clock = |what: &str, now: Option<Hertz>, most: Option<Hertz>| {
-        let most = most.map(|most| format!(" of {most}")).unwrap_or_default();
-        now.map(|now| format!("{what} {now}{most}"))
-    };
     let parts = [
         clock("clock", state.hz, state.most_hz),
         clock("memory clock", state.memory_hz, state.most_memory_hz),
@@ -115,31 +117,24 @@ pub(crate) fn table(machine: &Machine) -> Option<Table> {
     if machine.devices.is_empty() {
         return None;
     }
-    let mut table = Table::new(&["device", "address", ">node", "cpus", "network", "not usable"]);
     let computing = machine.devices.iter().filter(|device| device.computes());
     let networks = machine.devices.iter().filter(|device| !device.computes());
-    for (name, device) in (0..)
-        .map(|number: usize| number.to_string())
-        .zip(computing)
-        .chain(networks.map(|device| (device.names.first().cloned().unwrap_or_default(), device)))
-    {
-        let near: Vec<String> = device
-            .networks
-            .iter()
-            .map(|near| {
-                if near.same_switch { format!("{} (switch)", near.name) } else { near.name.clone() }
-            })
-            .collect();
-        let hidden = device.hidden.join(", ");
-        table.row([
-            TableCell::text(name),
-            device.address.clone().into(),
-            device.numa_node.map_or("-".to_owned(), |node| node.to_string()).into(),
-            if device.cpus.is_empty() { "-".to_owned() } else { number_ranges(&device.cpus) }
-                .into(),
-            near.join(", ").into(),
-            hidden.into(),
-        ]);
-    }
-    Some(table)
+    let numbered = computing.enumerate().map(|(number, device)| (number.to_string(), device));
+    let named = networks.map(|device| (device.names.first().cloned().unwrap_or_default(), device));
+    let columns = Columns::<(String, &Device)>::new()
+        .left("device", |(name, _)| name.clone())
+        .left("address", |(_, device)| device.address.clone())
+        .known("node", |(_, device)| Some(device.numa_node?.to_string()))
+        .left("cpus", |(_, device)| match device.cpus.as_slice() {
+            [] => "-".to_owned(),
+            cpus => number_ranges(cpus),
+        })
+        .left("network", |(_, device)| {
+            let near = device.networks.iter().map(|near| {
+                format!("{}{}", near.name, if near.same_switch { " (switch)" } else { "" })
+            });
+            near.collect::<Vec<_>>().join(", ")
+        })
+        .left("not usable", |(_, device)| device.hidden.join(", "));
+    Some(columns.table(numbered.chain(named)))
 }

@@ -1,6 +1,6 @@
 //! The page of `history list`.
 
-use nodegauge_gauge::view::{Block, Section, Table, sentence};
+use nodegauge_gauge::view::{Block, Columns, Section, Table, sentence};
 
 /// Number of blanks between two columns.
 const GAP: usize = 2;
@@ -38,35 +38,15 @@ pub fn list(lines: &[ListLine], older: usize, width: usize) -> Section {
     };
     let one_host = lines.iter().all(|line| line.host == first.host);
     let labelled = lines.iter().any(|line| !line.labels.is_empty());
-    // The list shows times to the minute; the record contains the exact time.
-    let minute = |line: &ListLine| sentence::minute(&line.started);
-    let column = |title: &'static str, cell: &dyn Fn(&ListLine) -> String| -> (&str, Vec<String>) {
-        (title, lines.iter().map(cell).collect())
-    };
-    let mut columns = vec![
-        column("id", &|line| line.id.clone()),
-        column("started (UTC)", &minute),
-        column("best", &figure),
-    ];
-    let fixed = columns.len();
-    columns.extend((!one_host).then(|| column("host", &|line| line.host.clone())));
-    columns.extend(labelled.then(|| column("labels", &|line| line.labels.clone())));
-    columns.push(column("run", &|line| line.command.clone()));
-    let wide = |(title, cells): &(&str, Vec<String>)| {
-        cells.iter().map(|cell| cell.chars().count()).chain([title.len()]).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = columns.iter().map(wide).collect();
-    let used: usize = widths[..fixed].iter().sum::<usize>() + GAP * (columns.len() - 1);
-    let shared = shares(&widths[fixed..], width.saturating_sub(used));
-    let room = |i: usize| i.checked_sub(fixed).map_or(widths[i], |i| shared[i]);
-    let titles: Vec<&str> = columns.iter().map(|(title, _)| *title).collect();
-    let mut table = Table::new(&titles);
-    for row in 0..lines.len() {
-        table.row(
-            columns.iter().enumerate().map(|(i, (_, cells))| cut(&cells[row], room(i)).into()),
-        );
-    }
-    section.push(table);
+    let columns = Columns::<ListLine>::new()
+        .left("id", |line| line.id.clone())
+        // The list shows times to the minute; the record contains the exact time.
+        .left("started (UTC)", |line| sentence::minute(&line.started))
+        .left("best", figure)
+        .add_if(!one_host, |columns| columns.left("host", |line| line.host.clone()))
+        .add_if(labelled, |columns| columns.left("labels", |line| line.labels.clone()))
+        .left("run", |line| line.command.clone());
+    section.push(cut_to(columns.table(lines), width));
     let host = (one_host && first.host != "-").then(|| format!("all on {}", first.host));
     let older = (older > 0).then(|| format!("{older} older: --all"));
     let is_marked = lines.iter().any(|line| line.is_suspect);
@@ -76,6 +56,26 @@ pub fn list(lines: &[ListLine], older: usize, width: usize) -> Section {
         section.push(Block::Text(below.join("; ")));
     }
     section
+}
+
+/// Number of columns that are never cut: the identifier, the time and the figure.
+const FIXED: usize = 3;
+
+/// Returns the table with the cells of all but the first columns cut to the width of the terminal.
+fn cut_to(mut table: Table, width: usize) -> Table {
+    let columns = table.columns.iter().enumerate().map(|(at, column)| {
+        let cells = table.rows.iter().map(|row| row[at].text.chars().count());
+        cells.chain([column.title.len()]).max().unwrap_or(0)
+    });
+    let widths: Vec<usize> = columns.collect();
+    let used: usize = widths[..FIXED].iter().sum::<usize>() + GAP * (widths.len() - 1);
+    let shared = shares(&widths[FIXED..], width.saturating_sub(used));
+    for row in &mut table.rows {
+        for (cell, room) in row[FIXED..].iter_mut().zip(&shared) {
+            cell.text = cut(&cell.text, *room);
+        }
+    }
+    table
 }
 
 /// Returns the headline figure, with a mark if it is suspect.

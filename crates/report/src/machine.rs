@@ -1,7 +1,7 @@
 //! Pages of `machine` and `doctor`.
 
 use crate::devices;
-use nodegauge_gauge::view::{Block, Column, Note, Page, Section, Table, TableCell, Tone};
+use nodegauge_gauge::view::{Block, Columns, Note, Page, Section, Table, Tone};
 use nodegauge_machine::{number_ranges, uptime_in_words};
 use nodegauge_measure::legible::in_lines;
 use nodegauge_measure::quantity::counted;
@@ -417,11 +417,11 @@ fn distances_of(machine: &Machine) -> Option<Table> {
     let nodes = &machine.numa_nodes;
     let rows = nodes.iter().map(|node| Some((node.id, node.distances.as_ref()?)));
     let rows: Vec<_> = rows.collect::<Option<_>>().filter(|_| nodes.len() > 1)?;
-    let mut table = Table::new(&["distance"]);
-    table.columns.extend(nodes.iter().map(|node| Column::of(&format!(">{}", node.id))));
-    for (id, distances) in rows {
-        let head = TableCell::text(format!("node {id}"));
-        table.row(std::iter::once(head).chain(distances.iter().map(|d| d.to_string().into())));
-    }
-    Some(table)
+    let columns = Columns::new().left("distance", |(id, _): &(u32, &Vec<_>)| format!("node {id}"));
+    let columns = columns.each(
+        nodes.iter().enumerate(),
+        |(_, node)| node.id.to_string(),
+        |(_, distances), (to, _)| distances.get(*to).map(ToString::to_string).unwrap_or_default(),
+    );
+    Some(columns.table(rows))
 }

@@ -2,25 +2,12 @@
 //! (rank, socket, memory, core), and cache and CPU.
 
 use crate::machine;
-use nodegauge_gauge::view::{Block, Column, Section, Table, TableCell};
+use nodegauge_gauge::view::{Block, Columns, Section};
 use nodegauge_machine::number_ranges as ranges;
 use nodegauge_placement::RankDevice;
 use nodegauge_placement::json::{PlacesDocument, ThreadEntry};
 use nodegauge_placement::pairs::PairRow;
-
-/// Column of the table of places.
-struct PlacesColumn {
-    /// True if the column has information on this machine.
-    shown: bool,
-    title: &'static str,
-    cell: fn(&ThreadEntry) -> String,
-}
-
-impl PlacesColumn {
-    fn new(shown: bool, title: &'static str, cell: fn(&ThreadEntry) -> String) -> Self {
-        Self { shown, title, cell }
-    }
-}
+use std::fmt::Display;
 
 /// Returns a table with one line per thread. Columns without information on this machine are left out.
 ///
@@ -33,27 +20,20 @@ pub fn view(document: &PlacesDocument) -> Section {
     let several_threads = threads.iter().any(|t| t.thread > 0);
     let cpus_differ = threads.iter().any(|t| t.cpus != t.cores);
     let has_devices = threads.iter().any(|t| !t.devices.is_empty());
-    let mut columns = vec![
-        PlacesColumn::new(ranks, "rank", rank),
-        PlacesColumn::new(!ranks || several_threads, "thread", |t| t.thread.to_string()),
-        PlacesColumn::new(true, "socket", |t| ranges(&t.sockets)),
-        PlacesColumn::new(true, "memory", if ranks { nodes } else { memory }),
-        PlacesColumn::new(true, "core", |t| ranges(&t.cores)),
-        PlacesColumn::new(document.topology.llcs > 0, "LLC", |t| ranges(&t.llcs)),
-        PlacesColumn::new(!ranks || cpus_differ, "cpu", |t| ranges(&t.cpus)),
-        PlacesColumn::new(has_devices, "device", devices),
-    ];
-    columns.retain(|column| column.shown);
-    let mut table = Table::default();
-    for PlacesColumn { title, .. } in &columns {
-        // Numbers are right-aligned, addresses left-aligned.
-        table.columns.push(Column { title: (*title).into(), right: *title != "device" });
-    }
-    for thread in threads {
-        table.row(columns.iter().map(|column| TableCell::text((column.cell)(thread))));
-    }
+    // Numbers are right-aligned, addresses left-aligned.
+    let columns = Columns::<ThreadEntry>::new()
+        .add_if(ranks, |columns| columns.known("rank", |t| Some(t.rank?.to_string())))
+        .add_if(!ranks || several_threads, |columns| {
+            columns.right("thread", |t| t.thread.to_string())
+        })
+        .right("socket", |t| ranges(&t.sockets))
+        .right("memory", if ranks { nodes } else { memory })
+        .right("core", |t| ranges(&t.cores))
+        .add_if(document.topology.llcs > 0, |columns| columns.right("LLC", |t| ranges(&t.llcs)))
+        .add_if(!ranks || cpus_differ, |columns| columns.right("cpu", |t| ranges(&t.cpus)))
+        .add_if(has_devices, |columns| columns.left("device", devices));
     let mut section = Section::new("places");
-    section.push(table);
+    section.push(columns.table(threads));
     if let Some(first) = threads.first().filter(|_| ranks) {
         section.push(Block::Text(format!("memory: {}", in_words(first.memory.policy))));
     }
@@ -61,11 +41,6 @@ pub fn view(document: &PlacesDocument) -> Section {
         section.push(Block::Text(format!("inherited: {}", machine::inherited(known))));
     }
     section
-}
-
-/// Returns the rank of a thread.
-fn rank(thread: &ThreadEntry) -> String {
-    thread.rank.map_or("-".to_owned(), |rank| rank.to_string())
 }
 
 /// Returns the location of the memory: the NUMA node of first touch, or the policy with its nodes.
@@ -83,11 +58,10 @@ fn nodes(thread: &ThreadEntry) -> String {
 
 /// Returns the devices of a thread's rank, with number and bus address.
 fn devices(thread: &ThreadEntry) -> String {
-    let device = |device: &RankDevice| {
-        let far = if device.near == Some(false) { " (far)" } else { "" };
-        format!("{} {}{far}", device.number, device.address)
-    };
-    thread.devices.iter().map(device).collect::<Vec<_>>().join(", ")
+    let each = thread.devices.iter().map(|RankDevice { number, address, near, .. }| {
+        format!("{number} {address}{}", if *near == Some(false) { " (far)" } else { "" })
+    });
+    each.collect::<Vec<_>>().join(", ")
 }
 
 /// Describes how a memory policy uses the nodes in the table.
@@ -103,18 +77,26 @@ fn in_words(policy: &str) -> &str {
 
 /// Returns the table of pairs of hardware threads between which messages are measured.
 pub fn pairs(rows: &[PairRow]) -> Section {
-    let two = |ends: [u32; 2]| TableCell::text(format!("{} - {}", ends[0], ends[1]));
-    let node = |node: Option<u32>| node.map_or_else(|| "-".to_owned(), |node| node.to_string());
-    let mut table = Table::new(&["distance", "cpus", "cores", "NUMA nodes", "sockets"]);
-    for row in rows {
-        let nodes = row.numa_nodes.map(node).join(" - ");
-        let distance = row.distance.name().into();
-        table.row([distance, two(row.cpus), two(row.cores), nodes.into(), two(row.sockets)]);
-    }
+    let columns = Columns::<PairRow>::new()
+        .left("distance", |row| row.distance.name())
+        .left("cpus", |row| in_pair(row.cpus))
+        .left("cores", |row| in_pair(row.cores))
+        .left("NUMA nodes", |row| {
+            in_pair(row.numa_nodes.map(|node| match node {
+                Some(node) => node.to_string(),
+                None => "-".to_owned(),
+            }))
+        })
+        .left("sockets", |row| in_pair(row.sockets));
     let mut section = Section::new("pairs");
-    section.push(table);
+    section.push(columns.table(rows));
     if rows.is_empty() {
         section.push(Block::Text("no pairs: there is only one hardware thread".to_owned()));
     }
     section
+}
+
+/// Formats two ends: `0 - 4`.
+fn in_pair(ends: [impl Display; 2]) -> String {
+    format!("{} - {}", ends[0], ends[1])
 }

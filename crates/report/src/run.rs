@@ -5,11 +5,11 @@ use crate::head::INCOMPLETE;
 pub use crate::head::{command, command_of};
 use crate::{Conditions, card, conclusion, head, machine, terms, topology};
 use nodegauge_analysis::compare::{COMPARED, TURNS};
-use nodegauge_gauge::view::{Bar, Block, Note, Page, Section, Table, TableCell, Tone};
+use nodegauge_gauge::view::{Bar, Block, Columns, Note, Page, Section, TableCell, Tone};
 use nodegauge_gauge::{Detail, Gauge, hosts};
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::quantity::counted;
-use nodegauge_measure::record::{Finding, Record, Severity};
+use nodegauge_measure::record::{Finding, Measurement, Record, RegimeSamples, Severity};
 use nodegauge_measure::{Fraction, Notice, NoticeId, Seconds};
 use std::collections::BTreeSet;
 
@@ -81,29 +81,34 @@ pub fn ticket(
     registry: &Registry,
 ) -> Page {
     let mut page = begun(record, gauges, Detail::Brief);
-    let mut table = Table::new(&["figure", ">value", ">of limit", "limit", "validity"]);
+    let mut rows = Vec::new();
     for gauge in gauges {
         for headline in gauge.headlines(record) {
             let Some(m) = headline.figure else { continue };
-            let status = m.validity.status.name();
             let title = format!("{}: {}", headline.title, headline.what);
             let bar = Bar::of("", "", m, gauge.reach(record, m), &record.machine);
-            let bar = bar.as_ref();
-            let share = bar.and_then(Bar::share);
-            let limits = bar.and_then(Bar::limits_in_words);
-            table.row([
-                title.into(),
-                TableCell::from(m.in_words()).tone(Tone::Strong),
-                share.map_or("?".to_owned(), Fraction::in_tenths).into(),
-                limits.unwrap_or_else(|| "no limit is known".to_owned()).into(),
-                m.validity
-                    .reasons
-                    .first()
-                    .map_or(status.to_owned(), |why| format!("{status}: {why}"))
-                    .into(),
-            ]);
+            rows.push(TicketRow { title, m, bar });
         }
     }
+    let columns = Columns::<TicketRow<'_>>::new()
+        .left("figure", |row| row.title.clone())
+        .right("value", |row| TableCell::text(row.m.in_words()).tone(Tone::Strong))
+        .right("of limit", |row| {
+            let share = row.bar.as_ref().and_then(Bar::share);
+            share.map_or_else(|| "?".to_owned(), Fraction::in_tenths)
+        })
+        .left("limit", |row| {
+            let limits = row.bar.as_ref().and_then(Bar::limits_in_words);
+            limits.unwrap_or_else(|| "no limit is known".to_owned())
+        })
+        .left("validity", |row| {
+            let status = row.m.validity.status.name();
+            match row.m.validity.reasons.first() {
+                Some(why) => format!("{status}: {why}"),
+                None => status.to_owned(),
+            }
+        });
+    let table = columns.table(rows);
     let mut figures = Section::new("figures");
     if !table.rows.is_empty() {
         figures.push(table);
@@ -128,30 +133,36 @@ pub fn ticket(
     page
 }
 
+/// Row of a page for a ticket: a headline figure with its limits.
+struct TicketRow<'a> {
+    title: String,
+    m: &'a Measurement,
+    bar: Option<Bar>,
+}
+
 /// Adds a table of the regimes (groups of samples with similar core-to-core round trips) of one figure per test, with the
 /// regime that the figure is from. The figure is the headline figure, or else the first figure with several regimes.
 fn regimes(record: &Record, gauges: &[&dyn Gauge], section: &mut Section) {
-    let mut table = Table::new(&["regimes", ">core round trip", ">of samples", ">best", ">median"]);
     let headlines = gauges.iter().flat_map(|gauge| gauge.headlines(record));
     let heads = headlines.filter_map(|headline| headline.figure);
     let mut tests: BTreeSet<&str> = BTreeSet::new();
+    let mut rows = Vec::new();
     for m in heads.chain(&record.measurements) {
         if m.regimes.len() < 2 || !tests.insert(&m.test) {
             continue;
         }
-        for regime in &m.regimes {
-            let value = |value: f64| TableCell::figure(value, m.unit, m.unit.in_words(value));
-            let is_quoted = m.summary.as_ref() == Some(&regime.summary);
-            let quoted = if is_quoted { ", quoted" } else { "" };
-            table.row([
-                format!("{} {}{quoted}", m.test, m.name).into(),
-                Seconds(regime.round_trip_s).to_string().into(),
-                regime.share.in_whole_percent().into(),
-                value(regime.summary.best),
-                value(regime.summary.median),
-            ]);
-        }
+        rows.extend(m.regimes.iter().map(|regime| (m, regime)));
     }
+    let columns = Columns::<(&Measurement, &RegimeSamples)>::new()
+        .left("regimes", |(m, regime)| {
+            let is_quoted = m.summary.as_ref() == Some(&regime.summary);
+            format!("{} {}{}", m.test, m.name, if is_quoted { ", quoted" } else { "" })
+        })
+        .right("core round trip", |(_, regime)| Seconds(regime.round_trip_s).to_string())
+        .right("of samples", |(_, regime)| regime.share.in_whole_percent())
+        .right("best", |(m, regime)| TableCell::in_words(regime.summary.best, m.unit))
+        .right("median", |(m, regime)| TableCell::in_words(regime.summary.median, m.unit));
+    let table = columns.table(rows);
     let watched = record.measurements.iter().any(|m| !m.samples_round_trip_s.is_empty());
     if !table.rows.is_empty() {
         section.push(table);
@@ -185,41 +196,55 @@ fn about(record: &Record) -> Section {
 /// Returns a name for each of several runs: the labels in which the runs differ, with the host if other runs
 /// have the same labels; else the identifier and the host.
 pub fn names(runs: &[Record]) -> Vec<String> {
-    let differs =
-        |key: &String| runs.iter().any(|run| run.labels.get(key) != runs[0].labels.get(key));
-    let short = |run: &Record, n: usize| run.id.chars().take(n).collect::<String>();
-    let all_short = |n: usize| runs.iter().map(move |run| short(run, n));
-    let is_unique = |n: &usize| all_short(*n).collect::<BTreeSet<_>>().len() == runs.len();
-    let n = (ID..NAME).find(is_unique).unwrap_or(NAME);
-    let of_run = |run: &Record| {
-        let own: Vec<_> = run.labels.iter().filter(|(key, _)| differs(key)).collect();
-        let is_named = own.iter().any(|(key, _)| *key == COMPARED);
-        let mut labels = Vec::new();
-        for (key, value) in own {
-            match key.as_str() {
-                // Runs of `compare --run` are named by what differs between the commands.
-                COMPARED => labels.push(value.clone()),
-                TURNS if is_named => {}
-                _ => labels.push(format!("{key}={value}")),
-            }
+    let is_unique = |n: &usize| {
+        let short = runs.iter().map(|run| short_id(run, *n));
+        short.collect::<BTreeSet<_>>().len() == runs.len()
+    };
+    let characters = (ID..NAME).find(is_unique).unwrap_or(NAME);
+    let all: Vec<[String; 5]> =
+        runs.iter().map(|run| possible_names(run, runs, characters)).collect();
+    all.iter().map(|own| chosen_name(own, &all)).collect()
+}
+
+/// Returns the first characters of the identifier of a run.
+fn short_id(run: &Record, characters: usize) -> String {
+    run.id.chars().take(characters).collect()
+}
+
+/// Returns the names that a run of several can have: three with the labels in which the runs differ, which begin with an
+/// empty text without such labels, the host, and the identifier.
+fn possible_names(run: &Record, runs: &[Record], characters: usize) -> [String; 5] {
+    let own = run.labels.iter().filter(|(key, _)| {
+        runs.iter().any(|other| other.labels.get(*key) != runs[0].labels.get(*key))
+    });
+    let own: Vec<(&String, &String)> = own.collect();
+    let is_named = own.iter().any(|(key, _)| *key == COMPARED);
+    let mut labels = Vec::new();
+    for (key, value) in own {
+        match key.as_str() {
+            // Runs of `compare --run` are named by what differs between the commands.
+            COMPARED => labels.push(value.clone()),
+            TURNS if is_named => {}
+            _ => labels.push(format!("{key}={value}")),
         }
-        let host = run.machine.host.as_deref().unwrap_or_default();
-        let on_host = if host.is_empty() { String::new() } else { format!(" on {host}") };
-        let labels = cut(&labels.join(" "), NAME);
-        let id = short(run, n);
-        let [by_host, by_id] = [&labels, &id].map(|first| cut(&format!("{first}{on_host}"), NAME));
-        vec![labels.clone(), by_host, format!("{labels}, {id}"), cut(host, NAME), by_id]
-    };
-    let candidates: Vec<Vec<String>> = runs.iter().map(of_run).collect();
-    let name = |own: &Vec<String>| {
-        let is_own =
-            |kind: usize| candidates.iter().filter(|all| all[kind] == own[kind]).count() == 1;
-        let host_alone = if own[3].is_empty() { 4 } else { 3 };
-        let kinds = if own[0].is_empty() { host_alone..5 } else { 0..3 };
-        let kind = kinds.clone().find(|kind| is_own(*kind)).unwrap_or(kinds.end - 1);
-        own[kind].clone()
-    };
-    candidates.iter().map(name).collect()
+    }
+    let host = run.machine.host.as_deref().unwrap_or_default();
+    let on_host = if host.is_empty() { String::new() } else { format!(" on {host}") };
+    let labels = cut(&labels.join(" "), NAME);
+    let id = short_id(run, characters);
+    let [by_host, by_id] = [&labels, &id].map(|first| cut(&format!("{first}{on_host}"), NAME));
+    [labels.clone(), by_host, format!("{labels}, {id}"), cut(host, NAME), by_id]
+}
+
+/// Returns the first of the possible names of a run that no other run has, or else the last.
+fn chosen_name(own: &[String; 5], all: &[[String; 5]]) -> String {
+    let host_alone = if own[3].is_empty() { 4 } else { 3 };
+    let kinds = if own[0].is_empty() { host_alone..5 } else { 0..3 };
+    let last = kinds.end - 1;
+    let unique = kinds
+        .into_iter()
+        .find(|kind| all.iter().filter(|other| other[*kind] == own[*kind]).count() == 1);
+    own[unique.unwrap_or(last)].clone()
 }
 
 /// Returns the labels of a run as `key=value`.

@@ -10,10 +10,9 @@ use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle};
 use nodegauge_analysis::ratio::closing::{interval_in_words, times_as_fast};
 use nodegauge_gauge::Gauge;
 use nodegauge_gauge::view::{
-    self, BarSeries, Bars, Chart, ChartSeries, Drawing, Forest, ForestRow, Head, Note, Page,
-    Picture, Scale, Section, Table, TableCell, Tone, distinct, grouped, sentence,
+    self, BarSeries, Bars, Chart, ChartSeries, Columns, Drawing, Forest, ForestRow, Head, Note,
+    Page, Picture, Scale, Section, TableCell, Tone, distinct, grouped, sentence,
 };
-use nodegauge_measure::Unit;
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Measurement, Record, Status};
@@ -47,16 +46,14 @@ pub fn page(
     let headlines =
         gauges.iter().flat_map(|gauge| runs.iter().map(move |run| gauge.headlines(run)));
     let heads: Vec<&Measurement> = headlines.flatten().filter_map(|head| head.figure).collect();
-    let of_heads = |shared: &&Shared<'_>| {
-        let of_run = |m: &Measurement| heads.iter().any(|head| std::ptr::eq(*head, m));
-        shared.is_of_all() && shared.runs.iter().flatten().any(|m| of_run(m))
-    };
     let side = |run: usize| Side {
         asked: names[run].clone(),
         runs: vec![runs[run].clone()],
         others: others(&runs[run]),
     };
-    let mut compared: Vec<&Shared<'_>> = known.figures.iter().filter(of_heads).collect();
+    let of_all = known.figures.iter().filter(|shared| shared.is_of_all());
+    let mut compared: Vec<&Shared<'_>> =
+        of_all.filter(|shared| is_headline(shared, &heads)).collect();
     if compared.is_empty() {
         compared.extend(known.figures.iter().find(|shared| shared.is_of_all()));
     }
@@ -81,15 +78,22 @@ pub fn page(
     page
 }
 
+/// True if a run states the figure as one of its headline figures.
+fn is_headline(shared: &Shared<'_>, heads: &[&Measurement]) -> bool {
+    let mut of_runs = shared.runs.iter().flatten();
+    of_runs.any(|m| heads.iter().any(|head| std::ptr::eq(*head, *m)))
+}
+
 /// Returns the head of the page: the machines of the runs, how many figures can be compared, and whether their ratios
 /// have intervals.
 fn head(runs: &[Record], figures: &[Shared<'_>], ratios: &Ratios) -> Head {
-    let all = figures.iter().filter(|shared| shared.is_of_all());
-    let valid = |shared: &&Shared<'_>| {
+    let all: Vec<&Shared<'_>> = figures.iter().filter(|shared| shared.is_of_all()).collect();
+    let count = all.len();
+    let valid = all.into_iter().filter(|shared| {
         shared.obstacles.is_empty()
             && shared.runs.iter().flatten().all(|m| m.validity.status == Status::Valid)
-    };
-    let (count, usable) = (all.clone().count(), all.filter(valid).count());
+    });
+    let usable = valid.count();
     let unsure = ratios.unsure();
     let is_sure = usable == count && unsure.is_none();
     let tone = if is_sure { Tone::Plain } else { Tone::Warning };
@@ -117,8 +121,8 @@ fn head(runs: &[Record], figures: &[Shared<'_>], ratios: &Ratios) -> Head {
 /// Returns the number of the runs, their command if it is the same, and their dates.
 fn facts(runs: &[Record]) -> String {
     let command = head::of_commands(&distinct(runs.iter().map(head::command)));
-    let started = || runs.iter().map(|run| run.started.as_str());
-    let [first, last] = [started().min(), started().max()].map(Option::unwrap_or_default);
+    let started = runs.iter().map(|run| run.started.as_str());
+    let [first, last] = [started.clone().min(), started.max()].map(Option::unwrap_or_default);
     let dates = sentence::period(first, last);
     format!("{} runs side by side \u{b7} {command} \u{b7} {dates}", runs.len())
 }
@@ -164,12 +168,8 @@ fn ratios(
     registry: &Registry,
 ) -> Ratios {
     let runs = names.len();
-    let is_head = |shared: &Shared<'_>| {
-        let mut of_runs = shared.runs.iter().flatten();
-        of_runs.any(|m| heads.iter().any(|head| std::ptr::eq(*head, *m)))
-    };
     let mut shown: Vec<&Shared<'_>> = figures.iter().filter(|shared| shared.is_of_all()).collect();
-    shown.sort_by_key(|shared| !is_head(shared));
+    shown.sort_by_key(|shared| !is_headline(shared, heads));
     shown.truncate((RATIOS / (runs - 1)).max(1));
     let mut rows = Vec::new();
     let mut without_interval = None;
@@ -178,17 +178,17 @@ fn ratios(
         let other = &comparison.b.asked;
         for shared in &shown {
             let of = shared.first();
-            let is_it = |pair: &&Pair| pair.title() == shared.title && pair.test == of.test;
-            let Some(pair) = comparison.pairs.iter().find(is_it) else { continue };
+            let Some(pair) = comparison.pairs.iter().find(|pair| is_of(pair, shared)) else {
+                continue;
+            };
             let is_time = of.unit.direction() == Some(Better::Lower);
-            let speed = |ratio: f64| if is_time { ratio.recip() } else { ratio };
-            let interval = pair.ci95.map(|ends| ends.map(speed));
+            let interval = pair.ci95.map(|ends| ends.map(|ratio| speed_of(ratio, is_time)));
             let interval = interval.map(|[a, b]| [a.min(b), a.max(b)]);
             let name =
                 if runs > 2 { format!("{}, {other}", shared.title) } else { shared.title.clone() };
             let why = pair.reasons.first();
             let why = why.map(|why| format!(": {}", why.text)).unwrap_or_default();
-            let Some(ratio) = pair.ratio.map(speed) else { continue };
+            let Some(ratio) = pair.ratio.map(|ratio| speed_of(ratio, is_time)) else { continue };
             if interval.is_none() {
                 let mut remediable = pair.reasons.iter().filter(|one| one.remedy.is_some());
                 without_interval = without_interval.or_else(|| remediable.next().cloned());
@@ -206,21 +206,24 @@ fn ratios(
     Ratios { reference: side(0).asked, rows, without_interval }
 }
 
+/// Returns a ratio of figures as a ratio of speeds: that of times is inverted.
+fn speed_of(ratio: f64, is_time: bool) -> f64 {
+    if is_time { ratio.recip() } else { ratio }
+}
+
 /// Returns the table that lists the runs with their names.
 fn legend(runs: &[Record], names: &[String]) -> Section {
     let mut section = Section::new("runs");
-    let mut table = Table::new(&["run", "started", "host", "id", "command"]);
-    for (run, name) in runs.iter().zip(names) {
-        let ended = if run.complete { "" } else { "(incomplete) " };
-        table.row([
-            TableCell::text(name).tone(Tone::Strong),
-            sentence::minute(&run.started).into(),
-            run.machine.host.as_deref().unwrap_or("-").into(),
-            run.id.as_str().into(),
-            format!("{ended}{}", run.command.join(" ")).into(),
-        ]);
-    }
-    section.push(table);
+    let columns = Columns::<(&Record, &String)>::new()
+        .left("run", |(_, name)| TableCell::text(*name).tone(Tone::Strong))
+        .left("started", |(run, _)| sentence::minute(&run.started))
+        .left("host", |(run, _)| run.machine.host.clone().unwrap_or_else(|| "-".to_owned()))
+        .left("id", |(run, _)| run.id.clone())
+        .left("command", |(run, _)| {
+            let ended = if run.complete { "" } else { "(incomplete) " };
+            format!("{ended}{}", run.command.join(" "))
+        });
+    section.push(columns.table(runs.iter().zip(names)));
     section
 }
 
@@ -228,22 +231,15 @@ fn legend(runs: &[Record], names: &[String]) -> Section {
 /// pictures.
 fn section(id: &'static str, test: &str, figures: &[&Shared<'_>], names: &[String]) -> Section {
     let mut section = Section::new(id);
-    let right = names.iter().map(|name| format!(">{name}"));
-    let titles: Vec<String> = [test.to_owned()].into_iter().chain(right).collect();
-    let mut table = Table::new(&titles.iter().map(String::as_str).collect::<Vec<_>>());
+    let columns = Columns::<&Shared<'_>>::new().left(test, |shared| shared.title.clone()).each(
+        names.iter().enumerate(),
+        |(_, name)| (*name).clone(),
+        |shared, (run, _)| cell(shared.runs[*run], *run, shared.best_and_worst()),
+    );
     let (all, some): (Vec<&Shared<'_>>, Vec<&Shared<'_>>) =
         figures.iter().copied().partition(|shared| shared.is_of_all());
-    for (heading, part) in [("", &all), ("only in some of the runs", &some)] {
-        if !part.is_empty() {
-            table.heading(heading);
-        }
-        for shared in part {
-            let marked = shared.best_and_worst();
-            let cells = shared.runs.iter().enumerate().map(|(run, m)| cell(*m, run, marked));
-            table.row([shared.title.as_str().into()].into_iter().chain(cells));
-        }
-    }
-    section.push(table);
+    let groups = [("", &all), ("only in some of the runs", &some)].into_iter();
+    section.push(columns.grouped(groups.filter(|(_, part)| !part.is_empty())));
     let obstacles = figures.iter().flat_map(|of| of.obstacles.iter().map(move |why| (why, of)));
     for (why, of) in grouped(obstacles, |(why, _)| *why) {
         let affected: Vec<String> = of.iter().map(|(_, shared)| shared.title.clone()).collect();
@@ -271,12 +267,13 @@ fn doubts(figures: &[&Shared<'_>], names: &[String]) -> Vec<Note> {
             found.push(((of[0].1.validity.status, text), name));
         }
     }
-    let note = |((status, text), of): ((Status, String), Vec<Doubt<'_>>)| {
+    let mut notes = Vec::new();
+    for ((status, text), of) in grouped(found, |(doubt, _)| doubt.clone()) {
         let runs: Vec<String> = of.into_iter().map(|(_, name)| name.clone()).collect();
         let runs = if runs.len() == names.len() { "all".to_owned() } else { listed(&runs) };
-        Note::doubt(status, format!("{runs}: {text}"))
-    };
-    grouped(found, |(doubt, _)| doubt.clone()).into_iter().map(note).collect()
+        notes.push(Note::doubt(status, format!("{runs}: {text}")));
+    }
+    notes
 }
 
 /// Returns the cell of a figure. The text contains the same information as the colour.
@@ -302,57 +299,50 @@ fn result(m: Option<&Measurement>) -> Option<f64> {
 fn curves(figures: &[&Shared<'_>], names: &[String]) -> Vec<Picture> {
     let sized = figures.iter().filter(|shared| shared.size.is_some());
     let same = grouped(sized, |shared| (shared.curve.as_str(), shared.first().unit));
-    let curve = |((title, unit), of): ((&str, Unit), Vec<&&Shared<'_>>)| {
-        let dots = |run: usize| -> Vec<(f64, f64)> {
-            let dot =
-                |shared: &&&Shared<'_>| Some((shared.size?.0 as f64, result(shared.runs[run])?));
-            let mut dots: Vec<(f64, f64)> = of.iter().filter_map(dot).collect();
-            dots.sort_by(|x, y| x.0.total_cmp(&y.0));
-            dots
-        };
-        let series = names.iter().enumerate().map(|(run, name)| {
-            let name = name.clone();
-            let dots = dots(run);
-            let colour = Some(run);
-            let mut series =
-                ChartSeries { mark: '*', name, dots, colour, ..ChartSeries::default() };
-            for shared in &of {
-                let value = result(shared.runs[run]);
-                if let (Some(size), Some(m), Some(value)) = (shared.size, shared.runs[run], value) {
-                    series.doubt((size.0 as f64, value), m);
-                }
-            }
-            series
-        });
+    let pictures = same.into_iter().filter_map(|((title, unit), of)| {
+        let series = names.iter().enumerate().map(|(run, name)| curve(run, name, &of));
         let series: Vec<ChartSeries> = series.filter(|one| !one.dots.is_empty()).collect();
-        let (x, y) = (Scale::Bytes, Scale::Rate(unit));
-        let chart = Chart { x, y, series, ..Chart::default() };
+        let y = Scale::Rate(unit);
+        let chart = Chart { x: Scale::Bytes, y, series, ..Chart::default() };
         (of.len() > 1 && chart.series.len() > 1).then(|| Picture {
             title: format!("{title} over size"),
             drawing: Drawing::Chart(chart),
         })
+    });
+    pictures.collect()
+}
+
+/// Returns the curve of a run over the sizes of figures.
+fn curve(run: usize, name: &str, of: &[&&Shared<'_>]) -> ChartSeries {
+    let mut series = ChartSeries {
+        mark: '*',
+        name: name.to_owned(),
+        colour: Some(run),
+        ..ChartSeries::default()
     };
-    same.into_iter().filter_map(curve).collect()
+    for shared in of {
+        let m = shared.runs[run];
+        if let (Some(size), Some(m), Some(value)) = (shared.size, m, result(m)) {
+            series.push((size.0 as f64, value), m);
+        }
+    }
+    series.dots.sort_by(|x, y| x.0.total_cmp(&y.0));
+    series
 }
 
 /// Returns bars of the figures that all runs have and that are not on a curve, one picture per unit.
 fn bars(test: &str, figures: &[&Shared<'_>], names: &[String]) -> Vec<Picture> {
-    let alone = |shared: &&&Shared<'_>| {
+    let alone = figures.iter().filter(|shared| {
         let curve = figures.iter().filter(|other| {
             other.curve == shared.curve && other.first().unit == shared.first().unit
         });
         shared.size.is_none() || curve.count() == 1
-    };
-    let alone = figures.iter().filter(alone);
-    let picture = |(unit, of): (Unit, Vec<&&Shared<'_>>)| {
+    });
+    let pictures = grouped(alone, |shared| shared.first().unit).into_iter().map(|(unit, of)| {
         let shown = &of[..of.len().min(GROUPS)];
-        let value = |m: Option<&Measurement>| {
-            let doubt = m?.validity.reasons.first().cloned();
-            Some((result(m)?, doubt))
-        };
         let series = names.iter().enumerate().map(|(run, name)| BarSeries {
             name: name.clone(),
-            values: shown.iter().map(|shared| value(shared.runs[run])).collect(),
+            values: shown.iter().map(|shared| bar_value(shared.runs[run])).collect(),
         });
         let groups = shown.iter().map(|shared| shared.title.clone()).collect();
         let more = of.len() - shown.len();
@@ -362,8 +352,13 @@ fn bars(test: &str, figures: &[&Shared<'_>], names: &[String]) -> Vec<Picture> {
         };
         let drawing = Drawing::Bars(Bars { unit, groups, series: series.collect() });
         Picture { title, drawing }
-    };
-    grouped(alone, |shared| shared.first().unit).into_iter().map(picture).collect()
+    });
+    pictures.collect()
+}
+
+/// Returns the length of a bar, and the reason why it is suspect.
+fn bar_value(m: Option<&Measurement>) -> Option<(f64, Option<String>)> {
+    Some((result(m)?, m?.validity.reasons.first().cloned()))
 }
 
 /// Returns the reason why the figure of a run is suspect or invalid: `n02 is suspect: 5 of 9 passes were disturbed`.
@@ -371,6 +366,11 @@ fn doubt_of(shared: &Shared<'_>, run: usize, names: &[String]) -> Option<String>
     let validity = &shared.runs[run]?.validity;
     let why = validity.reasons.first()?;
     Some(format!("{} is {}: {why}", names[run], validity.status.name()))
+}
+
+/// True if a pair is of a figure.
+fn is_of(pair: &Pair, shared: &Shared<'_>) -> bool {
+    pair.title() == shared.title && pair.test == shared.first().test
 }
 
 /// Returns the sentence on a figure of which no run is the best: the runs are not comparable, fewer than two have a valid
@@ -397,9 +397,7 @@ fn verdict(
     let best_side = side(best_run);
     let worst_side = side(worst_run);
     let mut comparison = compare(&worst_side, &best_side, Design::default(), registry);
-    let of = shared.first();
-    let is_it = |pair: &Pair| pair.title() == shared.title && pair.test == of.test;
-    let at = comparison.pairs.iter().position(is_it)?;
+    let at = comparison.pairs.iter().position(|pair| is_of(pair, shared))?;
     let pair = comparison.pairs.swap_remove(at);
     let best = &best_side.asked;
     let worst = &worst_side.asked;

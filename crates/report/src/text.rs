@@ -20,6 +20,10 @@ const MAX_BAR: usize = 24;
 const BAR_PART: usize = 4;
 /// Minimum width of bars in characters.
 const MIN_BAR: usize = 4;
+/// Number of blanks between two columns of a table.
+const GAP: usize = 2;
+/// Indentation of the rows below a heading.
+const INDENT: usize = 2;
 /// Maximum length of a word that the last column of a table does not split.
 const WORD: usize = 12;
 /// Placeholder of a heading among the rows: a private-use character that no text contains.
@@ -108,6 +112,12 @@ fn heading(text: &str, width: usize) -> Vec<String> {
     lines.filter(|line| !line.is_empty()).flat_map(|line| wrap(&line, width)).collect()
 }
 
+/// Renders a heading of a block, wrapped at the width of the terminal.
+fn heading_lines(text: &str, tone: Tone, style: Style) -> String {
+    let lines = wrap(&escaped(text), usize::from(style.width));
+    lines.iter().map(|line| format!("{}\n", style.toned(tone, line))).collect()
+}
+
 /// Separates the next part of a page by an empty line.
 fn begin_part(out: &mut String) {
     if !out.is_empty() {
@@ -122,7 +132,7 @@ pub fn section(section: &Section, style: Style) -> String {
 
 fn block(block: &Block, style: Style) -> String {
     match block {
-        Block::Heading(text) => format!("{}\n", style.toned(Tone::Strong, &escaped(text))),
+        Block::Heading(text) => heading_lines(text, Tone::Strong, style),
         Block::Text(text) => self::text(&escaped(text), style),
         Block::Note(note) => self::note(note, style),
         Block::Table(table) => self::table(&legible(table), style),
@@ -142,14 +152,15 @@ fn note(note: &Note, style: Style) -> String {
     let width = (usize::from(style.width).min(PROSE) - indent).max(40) - LABEL;
     let text = if note.has_lines { escaped_lines(&note.text) } else { escaped(&note.text) };
     let own_label = escaped(&note.label);
-    let text = if note.faint { style.toned(Tone::Faint, &text) } else { text.into_owned() };
     let tone = if note.tone == Tone::Plain { Tone::Strong } else { note.tone };
     let mut out = String::new();
     let mut lines: Vec<String> = text.lines().flat_map(|line| wrap(line, width)).collect();
     if own_label.chars().count() >= LABEL {
         lines.insert(0, String::new());
     }
+    let text_tone = if note.faint { Tone::Faint } else { Tone::Plain };
     for (i, line) in lines.into_iter().enumerate() {
+        let line = style.toned(text_tone, &line);
         let label = if i == 0 { &*own_label } else { "" };
         let head = if label.is_empty() { String::new() } else { style.toned(tone, label) };
         let blanks = LABEL - label.chars().count().min(LABEL);
@@ -209,16 +220,77 @@ fn text(text: &str, style: Style) -> String {
     out
 }
 
+/// Returns the width of a column in characters if no cell is wrapped and bars are short.
+fn column_width(table: &Table, at: usize) -> usize {
+    let cells = table.rows.iter().filter_map(|row| row.get(at));
+    let cells = cells.map(|cell| match cell.bar {
+        Some(_) => MIN_BAR,
+        None => cell.text.lines().map(length).max().unwrap_or(0),
+    });
+    let title = table.columns.get(at).map_or(0, |column| length(&column.title));
+    cells.chain([title]).max().unwrap_or(0)
+}
+
+/// Returns the length of a text in characters.
+fn length(text: &str) -> usize {
+    text.chars().count()
+}
+
 /// Returns the width of a table in characters if no cell is wrapped and bars are short.
 fn natural_width(table: &Table) -> usize {
-    let width = |at: usize| {
-        let cells = table.rows.iter().filter_map(|row| row.get(at));
-        let cells =
-            cells.map(|cell| if cell.bar.is_some() { MIN_BAR } else { cell.text.chars().count() });
-        let title = table.columns.get(at).map_or(0, |column| column.title.chars().count());
-        cells.chain([title]).max().unwrap_or(0)
-    };
-    (0..table.columns.len()).map(|at| width(at) + 2).sum::<usize>().saturating_sub(2)
+    let columns = (0..table.columns.len()).map(|at| column_width(table, at) + GAP);
+    columns.sum::<usize>().saturating_sub(GAP)
+}
+
+/// Returns the indentation of the rows of a table: rows below a heading are indented.
+fn indentation(table: &Table) -> usize {
+    if table.headings.iter().any(|(_, heading)| !heading.is_nothing()) { INDENT } else { 0 }
+}
+
+/// Returns the least width of the last column, which is wrapped: that of its longest word, and of no more than a short
+/// word. A title is never broken within a word.
+fn least_last_width(table: &Table) -> usize {
+    let last = table.columns.len().saturating_sub(1);
+    let cells = table.rows.iter().filter_map(|row| row.get(last));
+    let words = cells.flat_map(|cell| cell.text.split([' ', '\n'])).map(length);
+    let title = table.columns.get(last).map_or("", |column| &column.title);
+    let title = title.split(' ').map(length).max().unwrap_or(0);
+    words.max().unwrap_or(0).min(WORD).max(title)
+}
+
+/// Returns the parts of a table that fit the terminal; each begins with the first column.
+fn parts(table: &Table, style: Style) -> Vec<Table> {
+    let width = usize::from(style.width);
+    let last = table.columns.len().saturating_sub(1);
+    let indent = indentation(table);
+    let needed: Vec<usize> = (0..table.columns.len())
+        .map(|at| if at == last { least_last_width(table) } else { column_width(table, at) + GAP })
+        .collect();
+    if last < 2 || needed.iter().sum::<usize>() + indent <= width {
+        return vec![table.clone()];
+    }
+    let mut parts: Vec<Vec<usize>> = vec![vec![0]];
+    let mut used = indent + needed[0];
+    for (at, needed_width) in needed.iter().enumerate().skip(1) {
+        if used + needed_width > width && parts.last().is_some_and(|part| part.len() > 1) {
+            parts.push(vec![0]);
+            used = indent + needed[0];
+        }
+        parts.last_mut().expect("there is a first part").push(at);
+        used += needed_width;
+    }
+    parts.iter().map(|columns| with_columns(table, columns)).collect()
+}
+
+/// Returns a table with some of its columns.
+fn with_columns(table: &Table, columns: &[usize]) -> Table {
+    let rows = table.rows.iter();
+    let rows = rows.map(|row| columns.iter().filter_map(|at| row.get(*at).cloned()).collect());
+    Table {
+        columns: columns.iter().map(|at| table.columns[*at].clone()).collect(),
+        rows: rows.collect(),
+        ..table.clone()
+    }
 }
 
 /// Returns the table without the optional columns for which the terminal is too narrow, and the titles of these columns.
@@ -226,9 +298,9 @@ fn natural_width(table: &Table) -> usize {
 fn fitted(table: &Table, style: Style) -> (Table, Vec<String>) {
     let mut fitted = table.clone();
     let mut left_out = Vec::new();
-    let is_too_wide = |shown: &Table| natural_width(shown) > usize::from(style.width);
+    let width = usize::from(style.width);
     for title in &table.optional {
-        if !is_too_wide(&fitted) {
+        if natural_width(&fitted) <= width {
             break;
         }
         let Some(at) = fitted.columns.iter().position(|column| column.title == *title) else {
@@ -238,7 +310,7 @@ fn fitted(table: &Table, style: Style) -> (Table, Vec<String>) {
         left_out.push(title.clone());
     }
     let bars = (0..fitted.columns.len()).rev().find(|at| consists_of_bars(&fitted, *at));
-    if let Some(at) = bars.filter(|_| is_too_wide(&fitted)) {
+    if let Some(at) = bars.filter(|_| natural_width(&fitted) > width) {
         remove_column(&mut fitted, at);
     }
     (fitted, left_out)
@@ -258,10 +330,13 @@ fn consists_of_bars(table: &Table, at: usize) -> bool {
         && cells.all(|cell| cell.bar.is_some() || cell.text.is_empty())
 }
 
-/// Renders a table without frames, without the optional columns that do not fit.
+/// Renders a table without frames, without the optional columns that do not fit. A table that is too wide without them
+/// is shown in parts, one below the other.
 fn table(table: &Table, style: Style) -> String {
     let (fitted, left_out) = fitted(table, style);
-    let mut out = whole_table(&fitted, style);
+    let parts: Vec<String> =
+        parts(&fitted, style).iter().map(|part| whole_table(part, style)).collect();
+    let mut out = parts.join("\n");
     if !left_out.is_empty() {
         let text = format!("not shown at this width: {}", left_out.join(", "));
         for line in wrap(&text, usize::from(style.width)) {
@@ -273,13 +348,18 @@ fn table(table: &Table, style: Style) -> String {
 
 /// Renders all columns of a table. Only the last column wraps, at the width of the terminal.
 fn whole_table(table: &Table, style: Style) -> String {
-    let room = bar_room(table, style);
-    let words = |cell: &TableCell| match cell.bar {
-        Some(share) => "#".repeat((share.0.clamp(0.0, 1.0) * room as f64).round() as usize),
-        None => marked(cell, style),
-    };
-    let mut rows: Vec<Vec<String>> =
-        table.rows.iter().map(|row| row.iter().map(words).collect()).collect();
+    let bars = bar_room(table, style);
+    let last = table.columns.len().saturating_sub(1);
+    let last_room = last_room(table, style);
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for row in &table.rows {
+        let cells = row.iter().enumerate().map(|(at, cell)| match cell.bar {
+            Some(share) => "#".repeat((share.0.clamp(0.0, 1.0) * bars as f64).round() as usize),
+            None if at == last => marked(&wrapped(cell, last_room), style),
+            None => marked(cell, style),
+        });
+        rows.push(cells.collect());
+    }
     // Headings become separate lines, so that they do not widen a column; a placeholder marks their position.
     for (i, (from, heading)) in table.headings.iter().enumerate().rev() {
         if !heading.text.is_empty() {
@@ -289,15 +369,14 @@ fn whole_table(table: &Table, style: Style) -> String {
         }
     }
     let shown = table.headings.iter().filter(|(_, heading)| !heading.text.is_empty());
-    let mut headings = shown.map(|(_, heading)| style.toned(heading.tone, &heading.text));
+    let mut headings = shown.map(|(_, heading)| heading_lines(&heading.text, heading.tone, style));
     let mut text = String::new();
     for line in laid_out(table, &rows, style).lines() {
         if line.trim_start().starts_with(HEADING) {
             text.push_str(&headings.next().unwrap_or_default());
         } else {
-            text.push_str(line.trim_end());
+            text.push_str(&format!("{}\n", line.trim_end()));
         }
-        text.push('\n');
     }
     if style.colour {
         for (tone, mark) in TONES {
@@ -308,15 +387,30 @@ fn whole_table(table: &Table, style: Style) -> String {
     text
 }
 
+/// Returns the width of the last column: that which the other columns leave.
+fn last_room(table: &Table, style: Style) -> usize {
+    let last = table.columns.len().saturating_sub(1);
+    let others: usize = (0..last).map(|at| column_width(table, at) + GAP).sum();
+    let used = others + if last > 0 { indentation(table) } else { 0 };
+    usize::from(style.width).saturating_sub(used).max(least_last_width(table))
+}
+
+/// Returns a cell with the lines of its text wrapped.
+fn wrapped(cell: &TableCell, width: usize) -> TableCell {
+    let lines: Vec<String> = cell.text.lines().flat_map(|line| wrap(line, width)).collect();
+    TableCell { text: lines.join("\n"), ..cell.clone() }
+}
+
 /// Returns the text of a cell with each word between the marks of its tone.
 fn marked(cell: &TableCell, style: Style) -> String {
-    match TONES.iter().find(|(tone, _)| *tone == cell.tone && style.colour) {
-        Some((_, mark)) => {
-            let words = cell.text.split(' ').map(|word| format!("{mark}{word}{END}"));
-            words.collect::<Vec<_>>().join(" ")
-        }
-        None => cell.text.clone(),
-    }
+    let Some((_, mark)) = TONES.iter().find(|(tone, _)| *tone == cell.tone && style.colour) else {
+        return cell.text.clone();
+    };
+    let words = cell.text.split_inclusive([' ', '\n']).map(|word| {
+        let text = word.trim_end_matches([' ', '\n']);
+        format!("{mark}{text}{END}{}", &word[text.len()..])
+    });
+    words.collect()
 }
 
 fn laid_out(table: &Table, rows: &[Vec<String>], style: Style) -> String {
@@ -329,17 +423,12 @@ fn laid_out(table: &Table, rows: &[Vec<String>], style: Style) -> String {
     }
     grid.add_rows(rows);
     let last = grid.column_count().saturating_sub(1);
-    let of_last = table.rows.iter().filter_map(|row| row.get(last));
-    let words = of_last.flat_map(|cell| cell.text.split(' ')).map(|word| word.chars().count());
-    // A heading is never broken within a word.
-    let title = table.columns.get(last).map_or("", |column| &column.title);
-    let title = title.split(' ').map(|word| word.chars().count()).max().unwrap_or(0);
-    let word = words.max().unwrap_or(0).min(WORD).max(title) as u16;
+    let word = least_last_width(table) as u16;
     for (i, column) in grid.column_iter_mut().enumerate() {
         if table.columns.get(i).is_some_and(|described| described.right) {
             column.set_cell_alignment(CellAlignment::Right);
         }
-        column.set_padding((0, if i == last { 0 } else { 2 }));
+        column.set_padding((0, if i == last { 0 } else { GAP as u16 }));
         column.set_constraint(if i == last {
             ColumnConstraint::LowerBoundary(Width::Fixed(word))
         } else {
@@ -351,8 +440,7 @@ fn laid_out(table: &Table, rows: &[Vec<String>], style: Style) -> String {
 
 /// Returns the width of the bars of a table in characters, which is the width not used by the other columns.
 fn bar_room(table: &Table, style: Style) -> usize {
-    // Rows below a heading are indented.
-    let indent = 2 * usize::from(table.headings.iter().any(|(_, heading)| !heading.is_nothing()));
+    let indent = indentation(table);
     let used: usize = (0..table.columns.len())
         .filter(|i| table.rows.iter().all(|row| row.get(*i).is_none_or(|cell| cell.bar.is_none())))
         .map(|i| {
@@ -415,7 +503,7 @@ mod tests {
         one.row(["peak".into(), "3".into(), "faster".into()]);
         let text = super::table(&one, Style { width: 26, colour: false });
         let rows = "  rating  1.5  no\n               confidence\n  dgemm     2  faster\npeak        3  faster\n";
-        let heading = "a heading that is longer than all its columns";
+        let heading = "a heading that is longer\nthan all its columns";
         assert_eq!(text, format!("hpl         A  verdict\n{heading}\n{rows}"));
     }
 
@@ -459,6 +547,32 @@ mod tests {
         assert_eq!(narrow, "what          GB/s\nrandom_write     7\n");
         let wide = super::table(&one, Style { width: 200, colour: false });
         assert!(wide.ends_with(&format!("7  {}\n", "#".repeat(50))), "{wide}");
+    }
+
+    #[test]
+    fn wide_table_is_shown_in_parts_that_fit() {
+        let names: Vec<String> = (0..30).map(|i| format!("n{i:02}")).collect();
+        let columns = nodegauge_gauge::view::Columns::<String>::new()
+            .left("ns", String::clone)
+            .each(&names, |to| (*to).clone(), |from, to| format!("{from}{to}"));
+        let matrix = columns.table(&names);
+        for width in 40..=200 {
+            let text = super::table(&matrix, Style { width, colour: false });
+            let longest = text.lines().map(super::length).max().unwrap();
+            assert!(longest <= usize::from(width), "{width}: {text}");
+            let words: std::collections::HashSet<&str> = text.split_whitespace().collect();
+            assert_eq!(words.len(), 1 + 30 + 900, "{text}");
+        }
+    }
+
+    #[test]
+    fn last_column_keeps_a_number_and_its_unit_in_a_line() {
+        let mut one = Table::new(&["figure", "remark"]);
+        one.row(["triad".into(), "too slow: 12 GB/s, use --budget 10".into()]);
+        for width in 20..=60 {
+            let text = super::table(&one, Style { width, colour: true });
+            assert!(text.contains("12 GB/s") && text.contains("--budget 10"), "{width}: {text}");
+        }
     }
 
     #[test]

@@ -7,8 +7,8 @@ use nodegauge_analysis::compare::{RegimeFigures, machine_changes, parts};
 use nodegauge_analysis::series::{self, SeriesConfig};
 use nodegauge_gauge::Gauge;
 use nodegauge_gauge::view::{
-    self, Drawing, Head, Note, Page, Picture, Section, Table, TableCell, Tone, Trend, TrendBand,
-    TrendDot, TrendSeries, grouped, sentence,
+    self, Columns, Drawing, Head, Note, Page, Picture, Section, Table, TableCell, Tone, Trend,
+    TrendBand, TrendDot, TrendSeries, grouped, sentence,
 };
 use nodegauge_measure::Unit;
 use nodegauge_measure::keys::Registry;
@@ -311,6 +311,13 @@ impl TrendRun {
     }
 }
 
+/// Row of the table of a figure: its values in some runs, the best first.
+struct TrendRow {
+    name: String,
+    runs: usize,
+    values: Vec<f64>,
+}
+
 impl TrendFigure {
     /// True if both are the same figure of the same host, of any configuration.
     fn is_same_kind(&self, other: &Self) -> bool {
@@ -344,37 +351,41 @@ impl TrendFigure {
     /// Returns the table of the values of the figure: those that the runs report, as in the sentence, and those of each
     /// regime, in which a run may have samples without reporting them.
     fn table(&self, name: &str, regimes: &[Regime]) -> Table {
-        let mut table = Table::new(&[name, ">runs", ">best", ">median", ">worst"]);
+        let columns = Columns::<TrendRow>::new()
+            .left(name, |row| row.name.clone())
+            .right("runs", |row| row.runs.to_string())
+            .right("best", |row| TableCell::in_words(row.values[0], self.unit))
+            .right("median", |row| TableCell::in_words(stats::median(&row.values), self.unit))
+            .right("worst", |row| TableCell::in_words(row.values[row.values.len() - 1], self.unit));
         let reported: Vec<f64> = self.runs.iter().filter_map(TrendRun::value).collect();
         let count = reported.len();
-        self.row(&mut table, "as reported", count, reported);
+        let mut table = columns.table(self.row("as reported".to_owned(), count, reported));
         if regimes.is_empty() {
             return table;
         }
         table.heading("of the samples in a regime; a run counts in each regime of its samples");
         let kinds = regimes.iter().enumerate().map(|(i, regime)| (Some(i), named(regime)));
         for (kind, regime) in kinds.chain([(None, "unknown".to_owned())]) {
-            let of_kind = |part: &&RegimeFigures| of_part(part, regimes) == kind;
-            let parts = self.runs.iter().flat_map(|run| run.parts.iter().filter(of_kind));
-            let values: Vec<f64> = parts.map(|part| part.value).collect();
-            let runs = self.runs.iter().filter(|run| run.parts.iter().any(|part| of_kind(&part)));
-            self.row(&mut table, &regime, runs.count(), values);
+            let mut runs = 0;
+            let mut values = Vec::new();
+            for run in &self.runs {
+                let parts = run.parts.iter().filter(|part| of_part(part, regimes) == kind);
+                let own: Vec<f64> = parts.map(|part| part.value).collect();
+                runs += usize::from(!own.is_empty());
+                values.extend(own);
+            }
+            columns.add(&mut table, self.row(regime, runs, values));
         }
         table
     }
 
-    /// Adds a row with the best, the median and the worst of values of a number of runs, unless there are none.
-    fn row(&self, table: &mut Table, name: &str, runs: usize, mut values: Vec<f64>) {
-        if values.is_empty() {
-            return;
-        }
+    /// Returns the row of values of a number of runs; `None` without values.
+    fn row(&self, name: String, runs: usize, mut values: Vec<f64>) -> Option<TrendRow> {
         values.sort_by(f64::total_cmp);
         if self.unit.better() == Better::Higher {
             values.reverse();
         }
-        let cell = |value: f64| TableCell::figure(value, self.unit, self.unit.in_words(value));
-        let ends = [values[0], stats::median(&values), values[values.len() - 1]].map(cell);
-        table.row([name.into(), runs.to_string().into()].into_iter().chain(ends));
+        (!values.is_empty()).then_some(TrendRow { name, runs, values })
     }
 
     /// Adds the reasons why runs are in doubt, with the number of affected runs per reason.

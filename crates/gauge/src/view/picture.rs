@@ -1,7 +1,7 @@
 //! Pictures for renderers with graphics. Text output omits pictures; the tables on the page contain the same values.
 
-use super::Chart;
 use super::limits::{FigureLimits, Reach};
+use super::{Chart, Columns};
 use nodegauge_measure::record::{Machine, Measurement};
 use nodegauge_measure::stats::Better;
 use nodegauge_measure::{Fraction, Unit};
@@ -418,18 +418,15 @@ pub struct Beside {
 impl Card {
     /// Returns the contents of the card as a table.
     pub fn table(&self) -> super::Table {
-        let mut table = super::Table::new(&["", ">value", ">of limit", "limit", ">earlier", "run"]);
-        for bar in &self.bars {
-            let earlier = bar.beside.as_ref();
-            table.row([
-                bar.title.as_str().into(),
-                bar.words.as_str().into(),
-                bar.share().map_or("?".to_owned(), Fraction::in_whole_percent).into(),
-                bar.limits_in_words().unwrap_or_default().into(),
-                earlier.map_or("", |beside| &beside.value).into(),
-                earlier.map_or("", |beside| &beside.name).into(),
-            ]);
-        }
-        table
+        let columns = Columns::<Bar>::new()
+            .left("", |bar| bar.title.clone())
+            .right("value", |bar| bar.words.clone())
+            .right("of limit", |bar| {
+                bar.share().map_or_else(|| "?".to_owned(), Fraction::in_whole_percent)
+            })
+            .left("limit", |bar| bar.limits_in_words().unwrap_or_default())
+            .optional("earlier", |bar| Some(bar.beside.as_ref()?.value.clone()))
+            .left("run", |bar| bar.beside.as_ref().map_or_else(String::new, |of| of.name.clone()));
+        columns.table(&self.bars)
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{ColumnUnit, TableCell};
 use nodegauge_measure::BytesPerSec;
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::quantity::significant;
 pub use nodegauge_measure::quantity::trimmed;
 use nodegauge_measure::record::Measurement;
@@ -40,7 +41,12 @@ pub fn limit(m: &Measurement) -> String {
 
 /// Formats a count and a noun: `1 thread`, `2 threads`.
 pub fn several(count: u64, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+    counted(count as usize, noun)
+}
+
+/// Returns a reason without the number that it begins with. Reasons that differ only in this number are listed once.
+pub fn without_number(reason: &str) -> &str {
+    reason.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.')
 }
 
 /// Formats counts as one number, or as the range from the least to the most: `20`, `18 to 20`; `None` without a count.

@@ -2,7 +2,7 @@
 
 use super::{RESET, Style};
 use nodegauge_gauge::view::{
-    Chart, ChartAxis, ChartSeries, DotConnection, HeatMap, HeatMaps, Scale, Tone,
+    Chart, ChartAxis, ChartSeries, DotConnection, HeatMap, HeatMaps, Scale, Tone, wrap,
 };
 use nodegauge_measure::quantity::significant;
 use nodegauge_measure::{Bytes, Unit};
@@ -54,9 +54,6 @@ pub(super) fn chart(chart: &Chart, style: Style) -> String {
         return String::new();
     };
     let width = usize::from(style.width) - LABELS - 1;
-    let cell = |share: f64, cells: usize| {
-        (share * (cells - 1) as f64).round().clamp(0.0, (cells - 1) as f64) as usize
-    };
     let has_lines = chart.series.iter().any(|one| one.joined == DotConnection::Straight);
     let height = if has_lines { LINES_HEIGHT } else { HEIGHT };
     let mut grid = vec![vec![None; width]; height];
@@ -73,12 +70,6 @@ pub(super) fn chart(chart: &Chart, style: Style) -> String {
             line[width - 1] = Some((number, ARROW));
         }
     }
-    let coloured = |(number, mark): (usize, char)| {
-        if !style.colour {
-            return mark.to_string();
-        }
-        format!("{}{mark}{RESET}", COLOURS[number % COLOURS.len()])
-    };
     let logarithmic =
         if matches!(y_axis, ChartAxis::Logarithmic(..)) { ", logarithmic" } else { "" };
     let over = if chart.x == Scale::Intensity { " over FLOP/B" } else { "" };
@@ -99,7 +90,7 @@ pub(super) fn chart(chart: &Chart, style: Style) -> String {
         let last = line.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
         let marks: String = line[..last]
             .iter()
-            .map(|mark_at| mark_at.map_or_else(|| " ".to_owned(), coloured))
+            .map(|mark_at| mark_at.map_or_else(|| " ".to_owned(), |at| coloured(at, style)))
             .collect();
         out.push_str(&format!("{text:>7} |{marks}\n"));
     }
@@ -127,22 +118,46 @@ pub(super) fn chart(chart: &Chart, style: Style) -> String {
     let axis: String = axis.iter().collect();
     out.push_str(axis.trim_end());
     out.push('\n');
+    out.push_str(&legend(chart, width, style));
+    out
+}
+
+/// Returns the cell of a position on an axis, 0 to 1.
+fn cell(share: f64, cells: usize) -> usize {
+    let last = (cells - 1) as f64;
+    (share * last).round().clamp(0.0, last) as usize
+}
+
+/// Returns the colour of a mark in a series of this number.
+fn coloured((number, mark): (usize, char), style: Style) -> String {
+    if !style.colour {
+        return mark.to_string();
+    }
+    format!("{}{mark}{RESET}", COLOURS[number % COLOURS.len()])
+}
+
+/// Returns the names of the curves with their marks, in lines of this width behind the labels of the axis.
+fn legend(chart: &Chart, width: usize, style: Style) -> String {
+    let mut out = String::new();
     let mut free = 0;
     for (number, series) in chart.series.iter().enumerate() {
+        let mark = coloured((number, series.mark), style);
+        let name =
+            wrap(&series.name, width.saturating_sub(3)).join(&format!("\n{:1$}", "", LABELS + 2));
         let length = series.name.chars().count() + 2;
-        let before = match (number, free >= length + 2) {
-            (0, _) => format!("{:LABELS$}", ""),
-            (_, true) => ", ".to_owned(),
-            (_, false) => format!(",\n{:LABELS$}", ""),
-        };
-        let used = if before == ", " {
-            length + 2
+        let has_room = number > 0 && free >= length + 2;
+        if number > 0 {
+            out.push(',');
+        }
+        if has_room {
+            out.push(' ');
+            free -= length + 2;
         } else {
-            free = width;
-            length
-        };
-        free = free.saturating_sub(used);
-        out.push_str(&format!("{before}{} {}", coloured((number, series.mark)), series.name));
+            let end = if number > 0 { "\n" } else { "" };
+            out.push_str(&format!("{end}{:LABELS$}", ""));
+            free = width.saturating_sub(length);
+        }
+        out.push_str(&format!("{mark} {name}"));
     }
     out.push('\n');
     out
