@@ -450,7 +450,7 @@ mod thorough {
         let before = format!(
             "FILE *f = fopen({pid:?}, \"w\"); fprintf(f, \"%d\\n\", getpid()); fclose(f); for (;;) pause();"
         );
-        let source = STAND_IN.replace("BEFORE", &before).replace("CHECK", "\"\"");
+        let source = program(&before, "");
         let source = harness.write("stream.c", source);
         let args = ["stream", "--threads", "1", "--size", "1000000", "--compiler", "gcc"];
         let running = harness.start(&[&args[..], &["--standard", &source]].concat());
