@@ -107,7 +107,8 @@ impl HpcgPlan {
                 "{points} is not a multiple of {MULTIPLE}, which the four multigrid levels require"
             ));
         }
-        let (least, most) = (x.min(y).min(z), x.max(y).max(z));
+        let least = x.min(y).min(z);
+        let most = x.max(y).max(z);
         if least < LEAST || 8 * least < most {
             return wrong(format!(
                 "expected at least {LEAST} points in every direction, and at most 8 times as many points as in any other direction"
@@ -409,7 +410,8 @@ impl HpcgEvidence<'_> {
     }
 
     fn config(&self, cell: &HpcgCell<'_>) -> HpcgConfig {
-        let (layout, sets) = (cell.layout, &cell.sets);
+        let layout = cell.layout;
+        let sets = &cell.sets;
         let last = sets.last();
         let seconds: f64 = sets.iter().map(|set| set.seconds.iter().sum::<f64>()).sum();
         let moved = moved_bytes(&layout) * layout.count() as u64;

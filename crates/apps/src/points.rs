@@ -49,14 +49,16 @@ fn of_iccg(record: &Record) -> Vec<Point> {
         return vec![Err(NoPoint(reason))];
     }
     let point = |(m, config): &(&Measurement, IccgConfig)| {
-        let (flops, bytes) = (config.flops? as f64, config.moved_bytes? as f64);
+        let flops = config.flops? as f64;
+        let bytes = config.moved_bytes? as f64;
         // The figure of a part is a bandwidth in bytes per second.
         let (name, rate) = match m.name.as_str() {
             "rate" => ("iccg".to_owned(), m.value?),
             part if config.share.is_some() => (format!("iccg_{part}"), m.value? * flops / bytes),
             _ => return None,
         };
-        let (n, threads) = (config.n?, config.on.threads?);
+        let n = config.n?;
+        let threads = config.on.threads?;
         let storage = config.storage.as_deref()?;
         let basis = format!(
             "apps iccg of {}, {n} unknowns, threads {threads}, bytes from the storage format, {storage}",
@@ -76,12 +78,14 @@ fn of_hpcg(record: &Record) -> Vec<Point> {
         let local = config.grid.clone()?.try_into().ok()?;
         let domains = config.domains.clone()?.try_into().ok()?;
         let flops = Operations::of(&DomainLayout { local, domains }).total() / ITERATIONS as f64;
-        let (n, threads) = (config.n?, config.on.threads?);
+        let n = config.n?;
+        let threads = config.on.threads?;
         let basis = format!(
             "apps hpcg of {}, {n} equations, threads {threads}, operations as counted by HPCG, bytes from the storage format",
             record.started
         );
-        let (value, intensity) = (m.value?, flops / config.moved_bytes? as f64);
+        let value = m.value?;
+        let intensity = flops / config.moved_bytes? as f64;
         let point = RooflinePoint::in_memory("hpcg", value, intensity, basis).judged_as(m);
         let set = config.matrix_bytes.map(Bytes);
         Some((value, point.beyond_caches(&record.machine, set, TIMES_LLC)))
@@ -97,7 +101,8 @@ fn of_trapezoid(record: &Record) -> Vec<Point> {
     let rates = rates.map(|m| (m, m.read_config::<TrapezoidConfig>()));
     let best = rates.max_by(|(a, of_a), (b, of_b)| of_a.n.cmp(&of_b.n).then_with(|| a.by_value(b)));
     let point = |(m, config): (&Measurement, TrapezoidConfig)| {
-        let (n, threads) = (config.n?, config.on.threads?);
+        let n = config.n?;
+        let threads = config.on.threads?;
         let basis = format!(
             "apps trapezoid of {}, {n} intervals, threads {threads}, bytes: one partial sum per thread",
             record.started

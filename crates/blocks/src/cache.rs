@@ -18,7 +18,8 @@ const WINDOW: u64 = 1 << 30;
 /// Returns the share (0 to 1) of a file's pages that are in the page cache, according to `mincore`.
 fn resident(file: &File) -> io::Result<f64> {
     let bytes = file.metadata()?.len();
-    let (mut inside, mut pages) = (0, 0);
+    let mut inside = 0;
+    let mut pages = 0;
     for at in (0..bytes).step_by(WINDOW as usize) {
         let length = (bytes - at).min(WINDOW) as usize;
         let (resident, all) = Mapping::of_file(file, at, length, false)?.resident_pages()?;
@@ -68,7 +69,8 @@ pub fn prove_direct(folder: &Path, volume: &Volume) -> Result<Option<Failure>, F
             }
         },
     };
-    let (kind, volume_path) = (volume.kind.as_deref().unwrap_or("the file system"), &volume.path);
+    let kind = volume.kind.as_deref().unwrap_or("the file system");
+    let volume_path = &volume.path;
     Ok(Some(
         Failure::missing(format!("{kind} at {volume_path:?} does not support direct I/O"))
             .cause(why)

@@ -99,8 +99,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 impl Bench {
     pub(crate) fn new(data: Arc<Data>) -> Self {
-        let (clock, latency) = (Clock::get(), Latency::new());
-        let (blocks, file) = (Vec::new(), PathBuf::new());
+        let clock = Clock::get();
+        let latency = Latency::new();
+        let blocks = Vec::new();
+        let file = PathBuf::new();
         Self { clock, data, blocks, latency, file, holds: 0, seed: 0 }
     }
 
@@ -168,8 +170,11 @@ impl Bench {
         let Pass { operation, task: Task { setup, cell, .. }, .. } = *pass;
         let path = self.file.clone();
         let fail = |offset, cause| pass.failed(&path, offset, cause);
-        let (clock, depth) = (self.clock, if E::QUEUES { pass.depth() } else { 1 });
-        let (blocks, block_bytes, holds) = (cell.blocks(), cell.block.0, self.holds);
+        let clock = self.clock;
+        let depth = if E::QUEUES { pass.depth() } else { 1 };
+        let blocks = cell.blocks();
+        let block_bytes = cell.block.0;
+        let holds = self.holds;
         let seed = self.seed.wrapping_add(holds);
         let mut free = self.take_blocks(depth, block_bytes as usize)?;
         // Operations that do not write every block write the data that the file already contains, so that the whole
@@ -178,12 +183,15 @@ impl Bench {
         // With verification, blocks are filled again before writing, because a read may have changed them.
         let refills = setup.verify && operation.direction == Direction::Mixed;
         let mut walk = Walk::new(operation.pattern, blocks, seed).with_stride(setup.stride);
-        let (mut ended, mut operations, mut paused) = (PassEnd::Through, 0, 0);
+        let mut ended = PassEnd::Through;
+        let mut operations = 0;
+        let mut paused = 0;
         (pass.start)();
         let begun = clock.now();
         let mut last = begun;
         let limit = pass.limit.map_or(u64::MAX, |limit| clock.ticks(limit));
-        let (ends, look_every) = (begun.saturating_add(limit), clock.ticks(LOOK_EVERY));
+        let ends = begun.saturating_add(limit);
+        let look_every = clock.ticks(LOOK_EVERY);
         let mut next_look = begun + look_every;
         loop {
             while ended == PassEnd::Through

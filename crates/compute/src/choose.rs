@@ -91,7 +91,8 @@ pub(crate) fn advice(
 
 impl Tried {
     fn library(probed: ProbedBlas) -> Self {
-        let (name, rate) = (probed.about().to_string(), probed.rate);
+        let name = probed.about().to_string();
+        let rate = probed.rate;
         Self { name, rate, probed: Some(probed), default: DefaultKernels::default() }
     }
 

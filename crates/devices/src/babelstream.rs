@@ -282,9 +282,12 @@ impl fmt::Display for BabelStreamOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{CSV}max_MB_per_sec,min_runtime,max_runtime,avg_runtime")?;
         for BabelstreamLine { kernel, rate, times } in &self.lines {
-            let (name, repeats, elements) = (name_of(*kernel), self.repeats, self.elements);
+            let name = name_of(*kernel);
+            let repeats = self.repeats;
+            let elements = self.elements;
             let [least, most, average] = times.map(|time| time.0);
-            let (bytes, rate) = (self.element.bytes(), rate.0 / 1e6);
+            let bytes = self.element.bytes();
+            let rate = rate.0 / 1e6;
             writeln!(f, "{name},{repeats},{elements},{bytes},{rate},{least},{most},{average}")?;
         }
         Ok(())

@@ -368,7 +368,8 @@ impl Stage<'_> {
         {
             let driver = |at: usize| &self.devices[at].info().driver;
             if from != target && driver(from) == driver(target) {
-                let (from_memory, to_memory) = (hosts[from].0[0], hosts[target].0[1]);
+                let from_memory = hosts[from].0[0];
+                let to_memory = hosts[target].0[1];
                 let leg = Leg {
                     device: from,
                     from: End::Device(from_memory),

@@ -106,7 +106,8 @@ pub fn surface(record: &Record) -> String {
             last = Some(file);
             let share = row.config.device_share.flatten();
             let share = share.map_or("?".to_owned(), |share| format!("{share:.4}"));
-            let (file, block) = (file as f64 / KIB, block as f64 / KIB);
+            let file = file as f64 / KIB;
+            let block = block as f64 / KIB;
             out.push_str(&format!("{file} {block} {value:.0} {share}\n"));
         }
     }

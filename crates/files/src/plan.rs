@@ -388,7 +388,8 @@ fn that_fit(
         ))
         .hint("use a smaller --max-size or --file-sizes, or another --path"));
     }
-    let (path, left_out) = (&volume.path, too_large.len());
+    let path = &volume.path;
+    let left_out = too_large.len();
     let text = format!("{path}: {left_out} cells left out: only {free} left ({basis})");
     notice::add_new(notices, [Notice::new(NoticeId::LeftOut, GAUGE, text)]);
     Ok(fit)

@@ -59,12 +59,14 @@ pub(crate) fn measurements(
     measured: &Measured,
     clock: Clock,
 ) -> Vec<Measurement> {
-    let (overhead, reading) = (latency::overhead(clock), precision::reading(clock));
+    let overhead = latency::overhead(clock);
+    let reading = precision::reading(clock);
     let mut order: Vec<(usize, &(usize, Task))> = plan.tasks.iter().enumerate().collect();
     order.sort_by_key(|(_, (path, task))| (*path, task.cache, task.cell));
     let mut out = Vec::new();
     for (number, (path, task)) in order {
-        let (options, volume) = (&plan.options, &plan.volumes[*path]);
+        let options = &plan.options;
+        let volume = &plan.volumes[*path];
         let cell = CellFigures { options, volume, task, clock, overhead, reading };
         for operation in &task.operations {
             let samples = measured.own.get(&(number, operation.name));

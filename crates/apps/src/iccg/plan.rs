@@ -220,7 +220,8 @@ impl IccgRun<'_> {
     }
 
     fn bandwidth(&mut self, at: usize) -> Result<Vec<Sample>, Failure> {
-        let (loops, elements) = (&self.loops, self.cells[at].array_elements);
+        let loops = &self.loops;
+        let elements = self.cells[at].array_elements;
         let mut samples = Vec::new();
         for _ in 0..BANDWIDTH_SAMPLES {
             followers::tell(&self.cells[at].swept.workers, || SolverRequest::Bandwidth(elements))?;

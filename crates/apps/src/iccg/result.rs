@@ -125,7 +125,8 @@ impl IccgEvidence<'_> {
         ];
         let iteration_s = stats::median(&self.judged.seconds(2 * at, 0));
         for (number, part) in parts.into_iter().enumerate() {
-            let (bytes, part_flops) = (solution.work.bytes[part], solution.work.flops[part]);
+            let bytes = solution.work.bytes[part];
+            let part_flops = solution.work.flops[part];
             let rate_at = |duration: f64| bytes as f64 / duration;
             let mut m = figure(PARTS[part], Unit::BytesPerSecond).timed(
                 Quoted::Median,

@@ -39,7 +39,8 @@ impl Stdio {
 
 impl Mover for Stdio {
     fn transfer(&mut self, write: bool, _: u64, block: &mut [u8]) -> io::Result<()> {
-        let (start, length) = (block.as_mut_ptr().cast(), block.len());
+        let start = block.as_mut_ptr().cast();
+        let length = block.len();
         // SAFETY: at most the bytes of `block` are read or written; the stream is open.
         let moved = unsafe {
             if write {

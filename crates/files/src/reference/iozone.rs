@@ -30,7 +30,8 @@ fn arguments(task: &Task, workers: Option<FileWorkers>) -> Option<Vec<String>> {
         return None;
     }
     let kib = |size: Bytes| size.0.is_multiple_of(1024).then(|| format!("{}k", size.0 / 1024));
-    let (file, block) = (kib(task.cell.file)?, kib(task.cell.block)?);
+    let file = kib(task.cell.file)?;
+    let block = kib(task.cell.block)?;
     let mut words: Vec<String> = ["-s", &file, "-r", &block].map(str::to_owned).into();
     let flags = [
         ("-B", setup.engine == IoEngine::Mmap),

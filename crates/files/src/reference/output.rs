@@ -232,7 +232,8 @@ impl IozoneOutput {
             let (head, _) = line.strip_prefix("Children see throughput for")?.split_once('=')?;
             let (workers, label) = head.trim().split_once(' ')?;
             let (name, ..) = TESTS.iter().find(|(.., theirs)| *theirs == Some(label.trim()))?;
-            let (workers, children) = (workers.parse().ok()?, figure(line)?);
+            let workers = workers.parse().ok()?;
+            let children = figure(line)?;
             Some(IozoneThroughput { name, workers, children, ..IozoneThroughput::default() })
         };
         for line in text.lines().map(str::trim) {
@@ -292,7 +293,8 @@ impl IozoneOutput {
 fn row(line: &str, unit: ToRate) -> Option<IozoneLine> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [file, block, figures @ ..] = &words[..] else { return None };
-    let (file, block) = (kib(file)?, kib(block)?);
+    let file = kib(file)?;
+    let block = kib(block)?;
     let by_place = by_place(behind_sizes(line).trim_end());
     let figures = match by_place {
         Some(by_place) if by_place.len() >= figures.len() => by_place,
