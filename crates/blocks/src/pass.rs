@@ -80,6 +80,14 @@ pub(crate) struct PassResult {
     pub(crate) ended: PassEnd,
 }
 
+impl PassResult {
+    /// Adds the time since `start`, in ticks of the clock.
+    fn extend(&mut self, clock: Clock, start: u64) {
+        self.end = clock.now();
+        self.seconds += clock.seconds(self.end - start).0;
+    }
+}
+
 /// Resources of a worker for its passes: contents, memory, clock, histogram and file.
 pub(crate) struct Bench {
     clock: Clock,
@@ -129,7 +137,6 @@ impl Bench {
         let fail = |cause| pass.failed(&path, None, cause);
         let file = engine::open(&path, operation.creates, setup.direct, setup.sync_writes)
             .map_err(fail)?;
-        let calls = |kind| OneByOne::new(Calls(&file, kind));
         // True if the kernel's file position always equals the offset of the next block.
         let in_sequence =
             operation.pattern == AccessPattern::Forward && operation.direction != Direction::Mixed;
@@ -143,9 +150,13 @@ impl Bench {
                 let mapped = Mapped::new(&file, bytes, setup.msync).map_err(fail)?;
                 self.transfer(pass, OneByOne::new(mapped))
             }
-            (Way::Plain, IoEngine::Sync) if in_sequence => self.transfer(pass, calls(SEQUENTIAL)),
-            (Way::Plain | Way::Positional, _) => self.transfer(pass, calls(POSITIONAL)),
-            (Way::Vector, _) => self.transfer(pass, calls(VECTORED)),
+            (Way::Plain, IoEngine::Sync) if in_sequence => {
+                self.transfer(pass, OneByOne::new(Calls(&file, SEQUENTIAL)))
+            }
+            (Way::Plain | Way::Positional, _) => {
+                self.transfer(pass, OneByOne::new(Calls(&file, POSITIONAL)))
+            }
+            (Way::Vector, _) => self.transfer(pass, OneByOne::new(Calls(&file, VECTORED))),
             (Way::Stdio, _) => {
                 let stream = Stdio::new(&file).map_err(fail)?;
                 self.transfer(pass, OneByOne::new(stream))
@@ -254,22 +265,18 @@ impl Bench {
     /// Carries out the calls after the last block (e.g. `fsync` and `close`), which are timed if the options request
     /// this.
     fn tail(&self, done: &mut PassResult, pass: &Pass<'_>, file: File) -> io::Result<()> {
-        let mut timed = |is_timed: bool, start: u64| {
-            if is_timed {
-                done.end = self.clock.now();
-                done.seconds += self.clock.seconds(done.end - start).0;
-            }
-        };
         let start = self.clock.now();
         if pass.task.setup.include_fsync && pass.operation.direction != Direction::Read {
             file.sync_all()?;
-            timed(true, start);
+            done.extend(self.clock, start);
         }
-        let pass_start = self.clock.now();
+        let before_close = self.clock.now();
         // SAFETY: `file` owned the descriptor, which is closed only once. The error of `close` is reported, because
         // network file systems report write errors in this call.
         check("close", unsafe { libc::close(file.into_raw_fd()) })?;
-        timed(pass.task.setup.include_close, pass_start);
+        if pass.task.setup.include_close {
+            done.extend(self.clock, before_close);
+        }
         Ok(())
     }
 }

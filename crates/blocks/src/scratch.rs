@@ -9,7 +9,7 @@ use crate::error;
 use nodegauge_measure::{Bytes, Failure, legible};
 use nodegauge_os::effective_user;
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat};
-use std::fs::{DirBuilder, File, Metadata};
+use std::fs::{DirBuilder, File};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
@@ -147,8 +147,8 @@ pub fn leftovers(path: &Path) -> Vec<Leftover> {
 /// True if a folder belongs to this user and no run uses it. A folder of another user is never opened, because its lock
 /// file could be a pipe without a writer, a link or a device.
 fn is_left(folder: &Path) -> bool {
-    let is_own = |metadata: Metadata| metadata.uid() == effective_user();
-    if !std::fs::symlink_metadata(folder).is_ok_and(is_own) {
+    let metadata = std::fs::symlink_metadata(folder);
+    if !metadata.is_ok_and(|metadata| metadata.uid() == effective_user()) {
         return false;
     }
     let lock = folder.join(LOCK);

@@ -128,8 +128,8 @@ impl Machine {
                     doing[thread] = (now + self.takes(thread, &work, &mut ran), Doing::Work(work));
                 }
             }
-            let busy = |one: &(f64, Doing)| matches!(one.1, Doing::Panel(_) | Doing::Work(_));
-            let next = (0..threads).filter(|of| busy(&doing[*of]));
+            let next =
+                (0..threads).filter(|of| matches!(doing[*of].1, Doing::Panel(_) | Doing::Work(_)));
             let thread =
                 next.min_by(|a, b| doing[*a].0.total_cmp(&doing[*b].0)).expect("no standstill");
             (now, done) = (doing[thread].0, thread);
@@ -193,10 +193,9 @@ fn columns_are_updated_on_the_node_where_they_lie() {
     ];
     for (topology, n, nb) in machines {
         let (nodes, placed, spread) = both(topology, n, nb);
-        let share = |ran: Ran| ran.remote / ran.bytes;
         let faster = spread.seconds / placed.seconds;
-        let before = share(spread);
-        let after = share(placed);
+        let before = spread.remote / spread.bytes;
+        let after = placed.remote / placed.bytes;
         let text =
             format!("{topology}: remote {before:.3} -> {after:.3}, {faster:.3} times as fast");
         let by_chance = 1.0 - 1.0 / nodes as f64;
