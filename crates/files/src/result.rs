@@ -45,10 +45,10 @@ impl Measured {
 
     /// Returns the number of cells with at least one sample of each operation.
     pub(crate) fn whole_cells(&self, tasks: &[(usize, Task)]) -> usize {
-        let is_whole = |(number, (_, task)): &(usize, &(usize, Task))| {
+        let whole = tasks.iter().enumerate().filter(|(number, (_, task))| {
             task.operations.iter().all(|o| self.own.contains_key(&(*number, o.name)))
-        };
-        tasks.iter().enumerate().filter(is_whole).count()
+        });
+        whole.count()
     }
 }
 
@@ -172,9 +172,9 @@ impl CellFigures<'_> {
     fn config(&self, operation: &Operation) -> FilesConfig {
         let Task { cell, cache, setup, drop_before_reads, .. } = self.task;
         let workers = self.options.workers;
-        let of_kind = |kind| {
+        let [threads, processes] = [WorkerKind::Threads, WorkerKind::Processes].map(|kind| {
             workers.filter(|workers| workers.kind == kind).map(|workers| workers.count as u64)
-        };
+        });
         FilesConfig {
             file_bytes: Some(cell.file.0),
             block_bytes: Some(cell.block.0),
@@ -191,8 +191,8 @@ impl CellFigures<'_> {
                 .then_some(Percent(setup.read_percent)),
             stride_blocks: (operation.pattern == AccessPattern::Stride && setup.stride != STRIDE)
                 .then_some(setup.stride),
-            threads: of_kind(WorkerKind::Threads),
-            processes: of_kind(WorkerKind::Processes),
+            threads,
+            processes,
             stonewall: workers.map(|workers| workers.stonewall),
             ..FilesConfig::default()
         }
