@@ -42,9 +42,8 @@ impl Product {
         let fits = (free / 24.0).sqrt() as usize;
         let n = (fits.min(LARGEST) / STEP).max(1) * STEP;
         let bytes = n * n * 8;
-        let matrix = || device.allocate(bytes);
         let mut product = Self {
-            matrices: [matrix()?, matrix()?, matrix()?],
+            matrices: [device.allocate(bytes)?, device.allocate(bytes)?, device.allocate(bytes)?],
             here: device.host(bytes, false)?,
             queue: device.queue()?,
             _device: device.clone(),
