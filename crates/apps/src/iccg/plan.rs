@@ -152,9 +152,8 @@ impl Planned for IccgPlan {
         };
         let mut series = Series::new(rule, time, 2 * kept.len());
         let rounds = options.samples.unwrap_or(usize::MAX);
-        let mut turn = |turn: Turn| match turn.round < rounds {
-            true => run.turn(turn.cell, &mut &shared),
-            false => Ok(Vec::new()),
+        let mut turn = |turn: Turn| {
+            if turn.round >= rounds { Ok(Vec::new()) } else { run.turn(turn.cell, &mut &shared) }
         };
         series.run(&mut turn, &mut &shared, None)?;
         if options.samples.is_some() {
