@@ -258,9 +258,9 @@ impl Planned for HpcgPlan {
 /// Returns the rate of the latest set of the last cell that has one, for the progress display; `flops` are the operations
 /// of a set of each cell.
 fn latest_rate(flops: &[f64], samples: &[Vec<Sample>]) -> String {
-    for (cell, flops) in samples.iter().zip(flops).rev() {
+    for (cell, of_set) in samples.iter().zip(flops).rev() {
         if let Some(last) = cell.last() {
-            return FlopsPerSec(flops / last.seconds[0]).to_string();
+            return FlopsPerSec(of_set / last.seconds[0]).to_string();
         }
     }
     String::new()

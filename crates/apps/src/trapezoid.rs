@@ -297,7 +297,7 @@ impl TrapezoidRun<'_> {
             // The first kind of workers is the reference; ranks under a policy are also compared with the first policy.
             let row = number - cell.at;
             let of_row = &self.cells[row..row + self.first];
-            let reference = of_row.iter().position(|cell| cell.workers.policy().is_some());
+            let reference = of_row.iter().position(|other| other.workers.policy().is_some());
             let relative = cell.workers.policy().and(reference).map(|at| row + at);
             for (name, of) in [("efficiency", Some(row)), ("relative", relative)] {
                 let Some(of) = of.filter(|of| *of != number) else { continue };

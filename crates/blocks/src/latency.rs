@@ -38,7 +38,7 @@ pub struct Latency(Histogram<u64>);
 
 impl Latency {
     /// Creates an empty histogram of about 300 KiB; its size does not change.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let histogram = Histogram::new_with_bounds(1, LONGEST, DIGITS);
         Self(histogram.unwrap_or_else(|_| unreachable!("the constant bounds are valid")))
     }

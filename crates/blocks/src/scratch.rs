@@ -147,8 +147,7 @@ pub fn leftovers(path: &Path) -> Vec<Leftover> {
 /// True if a folder belongs to this user and no run uses it. A folder of another user is never opened, because its lock
 /// file could be a pipe without a writer, a link or a device.
 fn is_left(folder: &Path) -> bool {
-    let metadata = std::fs::symlink_metadata(folder);
-    if !metadata.is_ok_and(|metadata| metadata.uid() == effective_user()) {
+    if !std::fs::symlink_metadata(folder).is_ok_and(|folder| folder.uid() == effective_user()) {
         return false;
     }
     let lock = folder.join(LOCK);

@@ -320,8 +320,8 @@ impl Planned for DeviceStreamPlan {
 /// cell and the bytes of its last kernel.
 fn latest_rates(last: &[(String, f64)], samples: &[Vec<Sample>], last_kernel: usize) -> String {
     let mut words = Vec::new();
-    for ((what, bytes), samples) in last.iter().zip(samples) {
-        let seconds = samples.last().and_then(|sample| sample.seconds.get(last_kernel));
+    for ((what, bytes), of_cell) in last.iter().zip(samples) {
+        let seconds = of_cell.last().and_then(|sample| sample.seconds.get(last_kernel));
         words.extend(seconds.map(|seconds| format!("{what} {}", BytesPerSec(bytes / seconds))));
     }
     words.join(", ")

@@ -51,13 +51,13 @@ impl DomainLayout {
     /// Returns the adjacent domain in the given direction; `None` at the boundary of the grid.
     pub fn beside(&self, domain: usize, steps: [isize; 3]) -> Option<usize> {
         let place = self.place(domain);
-        let mut domain = 0;
+        let mut number = 0;
         for axis in [2, 1, 0] {
             let at = place[axis].checked_add_signed(steps[axis])?;
             let at = Some(at).filter(|at| *at < self.domains[axis])?;
-            domain = domain * self.domains[axis] + at;
+            number = number * self.domains[axis] + at;
         }
-        Some(domain)
+        Some(number)
     }
 
     /// Returns the number of points of the whole grid in each direction.
