@@ -1,6 +1,6 @@
 //! Scratch folder for the files of a run. It is created for the run, used only by this run, and removed at the end.
 //!
-//! The name of the folder begins with [`PREFIX`]. The folder contains a file `lock`, which the run keeps locked, and
+//! The name of the folder begins with `PREFIX`. The folder contains a file `lock`, which the run keeps locked, and
 //! files whose names begin with `data-`. A killed run leaves its folder behind. The kernel releases the locks of ended
 //! processes, so that a later run can distinguish such a folder from a folder in use. Only such folders, and only files
 //! with these names, are ever removed.
