@@ -32,6 +32,11 @@ impl<'a> WorkersRate<'a> {
         }
         Some(Self { kind: kind.join(", "), count, rate, efficiency: None })
     }
+
+    /// Returns the rate per worker.
+    fn per_worker(&self) -> Option<f64> {
+        Some(self.rate.value? / self.count.max(1) as f64)
+    }
 }
 
 /// Axes of a sweep that are the number of workers, and the axis that is their kind.
@@ -40,24 +45,25 @@ const COUNTS: [&str; 3] = ["ranks", "threads", "workers"];
 /// Returns the chart: the rate per worker in percent of that of the fewest workers, with one curve for each kind of
 /// workers. Returns `None` if there are fewer than two numbers of workers.
 pub(crate) fn picture(rates: &[WorkersRate<'_>]) -> Option<Picture> {
-    let each = |one: &WorkersRate<'_>| Some(one.rate.value? / one.count.max(1) as f64);
-    let usable = || rates.iter().filter(|one| each(one).is_some_and(|rate| rate > 0.0));
-    let fewest = usable().map(|one| one.count).min()?;
-    let most = usable().map(|one| one.count).max()?;
+    let usable: Vec<&WorkersRate<'_>> =
+        rates.iter().filter(|one| one.per_worker().is_some_and(|rate| rate > 0.0)).collect();
+    let fewest = usable.iter().map(|one| one.count).min()?;
+    let most = usable.iter().map(|one| one.count).max()?;
     if most == fewest {
         return None;
     }
-    let base = usable().filter(|one| one.count == fewest).filter_map(each).reduce(f64::max)?;
+    let of_fewest = usable.iter().filter(|one| one.count == fewest);
+    let base = of_fewest.filter_map(|one| one.per_worker()).reduce(f64::max)?;
     let mut series: Vec<ChartSeries> = Vec::new();
-    for one in usable() {
-        let efficiency = one.efficiency.unwrap_or(each(one)? / base);
+    for one in &usable {
+        let efficiency = one.efficiency.unwrap_or(one.per_worker()? / base);
         let dot = (one.count as f64, 100.0 * efficiency);
         ChartSeries::of_name(&mut series, one.kind.clone()).push(dot, one.rate);
     }
     for one in &mut series {
         one.dots.sort_by(|a, b| a.0.total_cmp(&b.0));
     }
-    let mut ticks: Vec<f64> = usable().map(|one| one.count as f64).collect();
+    let mut ticks: Vec<f64> = usable.iter().map(|one| one.count as f64).collect();
     ticks.sort_by(f64::total_cmp);
     ticks.dedup();
     let names = ["workers", ""];

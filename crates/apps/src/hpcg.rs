@@ -14,7 +14,7 @@ pub(crate) use reader::HpcgReader;
 
 use crate::config::{HpcgConfig, WorkersConfig};
 use crate::sweep::Swept;
-use crate::{GAUGE, TIMES_LLC, WorkerPool, WorkersOptions, left_out_in_time, paired};
+use crate::{GAUGE, TIMES_LLC, WorkerPool, WorkersOptions, in_digits, left_out_in_time, paired};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::series::Series;
 use nodegauge_gauge::{Foreseen, Planned, Site};
@@ -98,19 +98,22 @@ impl HpcgPlan {
         let swept = requested.swept(&site.topology, None, &mut notices)?;
         let grid = options.grid;
         let [x, y, z] = grid;
-        let wrong = |problem: String| {
-            Err(Failure::usage(format!("invalid grid of {x} x {y} x {z} points: {problem}"))
-                .hint("e.g. --grid 104"))
-        };
         if let Some(points) = grid.iter().find(|points| !points.is_multiple_of(MULTIPLE)) {
-            return wrong(format!(
-                "{points} is not a multiple of {MULTIPLE}, which the four multigrid levels require"
+            return Err(invalid_grid(
+                grid,
+                format!(
+                    "{points} is not a multiple of {MULTIPLE}, which the four multigrid levels require"
+                ),
             ));
         }
-        let (least, most) = (x.min(y).min(z), x.max(y).max(z));
+        let least = x.min(y).min(z);
+        let most = x.max(y).max(z);
         if least < LEAST || 8 * least < most {
-            return wrong(format!(
-                "expected at least {LEAST} points in every direction, and at most 8 times as many points as in any other direction"
+            return Err(invalid_grid(
+                grid,
+                format!(
+                    "expected at least {LEAST} points in every direction, and at most 8 times as many points as in any other direction"
+                ),
             ));
         }
         // Domains of only one kind of workers are in memory at any time, so the largest size counts.
@@ -140,10 +143,18 @@ impl HpcgPlan {
             .hint(format!("{remedy}, or give a larger --memory-fraction")));
         }
         // The reference program is compared with the first kind of workers.
-        let find = |asked| PlacedXhpcg::find(site, swept[0].layout(grid), asked);
-        let xhpcg = options.xhpcg.as_ref().map(find).transpose()?;
+        let xhpcg = match &options.xhpcg {
+            Some(asked) => Some(PlacedXhpcg::find(site, swept[0].layout(grid), asked)?),
+            None => None,
+        };
         Ok(Self { swept, options, notices, xhpcg })
     }
+}
+
+/// Returns the refusal of a grid.
+fn invalid_grid([x, y, z]: GridPoints, problem: String) -> Failure {
+    Failure::usage(format!("invalid grid of {x} x {y} x {z} points: {problem}"))
+        .hint("e.g. --grid 104")
 }
 
 impl Swept {
@@ -187,11 +198,6 @@ impl Planned for HpcgPlan {
         let mut run = HpcgRun { codes: [false, true].map(LoopCode::widest), cells };
         observer.phase(&format!("tests, then sets of {ITERATIONS} iterations"));
         let flops: Vec<f64> = run.cells.iter().map(HpcgCell::operations).collect();
-        let latest = |samples: &[Vec<Sample>]| {
-            let last =
-                samples.iter().zip(&flops).rev().find_map(|(cell, n)| Some((cell.last()?, n)));
-            last.map_or_else(String::new, |(last, n)| FlopsPerSec(n / last.seconds[0]).to_string())
-        };
         let shared = SharedObserver::new(observer);
         let interrupted = || (&shared).interrupted();
         if limits.samples.is_none() {
@@ -208,8 +214,11 @@ impl Planned for HpcgPlan {
             run = run.shortened(kept, shorter)?;
         }
         let mut series = Series::new(policy::APPS, limits, run.cells.len());
-        let mut turn = |turn: Turn| run.set(&mut pool, turn.cell, &interrupted);
-        series.run(&mut turn, &mut &shared, Some(&latest))?;
+        series.run(
+            &mut |turn: Turn| run.set(&mut pool, turn.cell, &interrupted),
+            &mut &shared,
+            Some(&|samples: &[Vec<Sample>]| latest_rate(&flops, samples)),
+        )?;
         // Native sets run before and after the reference program, so that a drift affects native and reference runs
         // equally.
         let mut reference = Ok(None);
@@ -217,8 +226,12 @@ impl Planned for HpcgPlan {
             (&mut &shared).phase("xhpcg");
             reference = xhpcg.run(site, &interrupted);
             let all: Vec<usize> = (0..run.cells.len()).collect();
-            let mut behind = |again: Turn| run.set(&mut pool, again.cell, &interrupted);
-            series.again(&all, BEHIND, &mut behind, &&shared);
+            series.again(
+                &all,
+                BEHIND,
+                &mut |again: Turn| run.set(&mut pool, again.cell, &interrupted),
+                &&shared,
+            );
         }
         let known = site.round_trips.between(&pool.places());
         let judged = series.one_regime(&known);
@@ -241,6 +254,17 @@ impl Planned for HpcgPlan {
         }
         Ok(outcome)
     }
+}
+
+/// Returns the rate of the latest set of the last cell that has one, for the progress display; `flops` are the operations
+/// of a set of each cell.
+fn latest_rate(flops: &[f64], samples: &[Vec<Sample>]) -> String {
+    for (cell, of_set) in samples.iter().zip(flops).rev() {
+        if let Some(last) = cell.last() {
+            return FlopsPerSec(of_set / last.seconds[0]).to_string();
+        }
+    }
+    String::new()
 }
 
 /// Returns the points of a domain in each direction: `16 x 16 x 32`.
@@ -305,9 +329,11 @@ struct HpcgRun<'a> {
 
 impl<'a> HpcgRun<'a> {
     /// Returns the run with the first `kept` cells on domains of `grid`.
-    fn shortened(self, kept: usize, grid: GridPoints) -> Result<Self, Failure> {
-        let shorter = |cell: &HpcgCell<'a>| HpcgCell::new(cell.swept, cell.workers, grid);
-        let cells = self.cells[..kept].iter().map(shorter).collect::<Result<_, _>>()?;
+    fn shortened(&self, kept: usize, grid: GridPoints) -> Result<Self, Failure> {
+        let mut cells = Vec::with_capacity(kept);
+        for cell in &self.cells[..kept] {
+            cells.push(HpcgCell::new(cell.swept, cell.workers, grid)?);
+        }
         Ok(Self { codes: self.codes, cells })
     }
 
@@ -354,22 +380,23 @@ impl HpcgEvidence<'_> {
         for doubt in judged.doubts(at, 0, site.machine.virtualisation.is_some()) {
             validity.suspect(doubt);
         }
-        let figure = |name: &str| Measurement::new(GAUGE, TEST, name, Unit::FlopsPerSecond);
         // HPCG adds one tenth of the setup time to each set.
         let overhead = config.setup_s.unwrap_or(0.0) / 10.0;
-        let rating = |seconds: f64| operations.total() / (seconds + overhead);
-        let rating = figure("rating").timed(Quoted::HarmonicMean, timed, 0, &rating);
-        let counted: Vec<usize> = timed.group.counted(0).to_vec();
-        let part = |(part, name): (usize, &&str)| {
-            let rate = |set: &usize| operations.0[part] / cell.sets[*set].seconds[part];
-            let rates = counted.iter().map(rate).collect();
-            figure(name).sampled(Quoted::HarmonicMean, rates)
-        };
-        let parts = PARTS.iter().enumerate().map(part);
-        let all = std::iter::once(rating).chain(parts);
-        let mut all: Vec<Measurement> =
-            all.map(|m| m.config(&config).judged(validity.clone())).collect();
-        all = all.into_iter().map(|m| self.series.judged(at, m)).collect();
+        let rating = Measurement::new(GAUGE, TEST, "rating", Unit::FlopsPerSecond);
+        let rating = rating.timed(Quoted::HarmonicMean, timed, 0, &|seconds| {
+            operations.total() / (seconds + overhead)
+        });
+        let mut all = vec![rating];
+        for (part, name) in PARTS.into_iter().enumerate() {
+            let sets = timed.group.counted(0).iter().map(|set| &cell.sets[*set]);
+            let rates = sets.map(|set| operations.0[part] / set.seconds[part]).collect();
+            let m = Measurement::new(GAUGE, TEST, name, Unit::FlopsPerSecond);
+            all.push(m.sampled(Quoted::HarmonicMean, rates));
+        }
+        let mut all: Vec<Measurement> = all
+            .into_iter()
+            .map(|m| self.series.judged(at, m.config(&config).judged(validity.clone())))
+            .collect();
         all.extend(self.relative(at, config));
         all
     }
@@ -392,8 +419,10 @@ impl HpcgEvidence<'_> {
     fn relative(&self, at: usize, config: HpcgConfig) -> Option<Measurement> {
         let cells = &self.run.cells;
         let of = self.reference_of(at)?;
-        let is_lost = |cell: usize| self.series.lost(cell).is_some();
-        let base = cells.get(of).filter(|_| of != at && !is_lost(of) && !is_lost(at))?;
+        if of == at || [of, at].iter().any(|cell| self.series.lost(*cell).is_some()) {
+            return None;
+        }
+        let base = &cells[of];
         let (mut ratios, enough) = paired::ratios(&self.series.schedule.samples, of, at);
         let work = cells[at].operations() / base.operations();
         ratios.iter_mut().for_each(|ratio| *ratio *= work);
@@ -410,7 +439,8 @@ impl HpcgEvidence<'_> {
     }
 
     fn config(&self, cell: &HpcgCell<'_>) -> HpcgConfig {
-        let (layout, sets) = (cell.layout, &cell.sets);
+        let layout = cell.layout;
+        let sets = &cell.sets;
         let last = sets.last();
         let seconds: f64 = sets.iter().map(|set| set.seconds.iter().sum::<f64>()).sum();
         let moved = moved_bytes(&layout) * layout.count() as u64;
@@ -444,7 +474,6 @@ impl HpcgEvidence<'_> {
     /// Returns the validity according to the tests of HPCG. The result is suspect if caches hold part of the problem.
     fn validity(&self, cell: &HpcgCell<'_>) -> Validity {
         let mut validity = Validity::valid();
-        let in_digits = |x: Option<f64>| x.map_or_else(|| "NaN".to_owned(), |x| format!("{x:.1e}"));
         if let Some(tests) = &cell.tests {
             for (what, departure) in ["product", "multigrid cycle"].iter().zip(tests.departures) {
                 if departure.is_none_or(|departure| departure > 1.0) {
@@ -463,10 +492,9 @@ impl HpcgEvidence<'_> {
             }
         }
         // The error of x is about as large as the residual, so a larger error indicates wrong results.
-        let is_off = |set: &&Set| set.distance.is_none_or(|distance| distance > 1e-3);
-        if let Some(set) = cell.sets.iter().find(is_off) {
-            validity
-                .invalid(format!("the solution deviates from 1 by {}", in_digits(set.distance)));
+        let mut distances = cell.sets.iter().map(|set| set.distance);
+        if let Some(off) = distances.find(|distance| distance.is_none_or(|x| x > 1e-3)) {
+            validity.invalid(format!("the solution deviates from 1 by {}", in_digits(off)));
         }
         if cell.sets.windows(2).any(|two| two[0].residual != two[1].residual) {
             validity.invalid(

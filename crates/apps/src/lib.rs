@@ -43,6 +43,11 @@ fn memory_rates(workers: &Workers, most: Bytes) -> Result<MemoryRates, Failure> 
     Ok(MemoryRates::probe(&places, RequestedPages::Transparent, &policy, most)?)
 }
 
+/// Returns a number in two digits for the reason of an invalid figure.
+fn in_digits(x: Option<f64>) -> String {
+    x.map_or_else(|| "NaN".to_owned(), |x| format!("{x:.1e}"))
+}
+
 /// Returns the notice on workers that were left out for lack of time; `None` if there are none.
 fn left_out_in_time<'a>(left_out: impl IntoIterator<Item = &'a Swept>) -> Option<Notice> {
     let names: Vec<String> = left_out.into_iter().map(|one| one.workers.in_words()).collect();

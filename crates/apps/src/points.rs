@@ -17,19 +17,24 @@ const SUM: f64 = 8.0;
 
 /// Returns the points of the newest run of each application.
 pub(crate) fn points(newest: &dyn Fn(&str, &str) -> Option<Record>) -> Vec<Point> {
-    let of = |test: &str, name: &str, points: fn(&Record) -> Vec<Point>| {
-        newest(test, name).map(|record| points(&record)).unwrap_or_default()
-    };
-    let solver = of(iccg::TEST, "rate", of_iccg);
-    let multigrid = of(hpcg::TEST, "rating", of_hpcg);
-    [solver, multigrid, of(trapezoid::TEST, "rate", of_trapezoid)].concat()
+    let mut all = Vec::new();
+    if let Some(record) = newest(iccg::TEST, "rate") {
+        all.extend(of_iccg(&record));
+    }
+    if let Some(record) = newest(hpcg::TEST, "rating") {
+        all.extend(of_hpcg(&record));
+    }
+    if let Some(record) = newest(trapezoid::TEST, "rate") {
+        all.extend(of_trapezoid(&record));
+    }
+    all
 }
 
 /// Returns the valid figures of a test.
 fn own<'r>(record: &'r Record, test: &'static str) -> impl Iterator<Item = &'r Measurement> {
-    let own = move |m: &&Measurement| m.gauge == GAUGE && m.test == test && !m.is_published();
-    let all = record.measurements.iter().filter(own);
-    all.filter(|m| m.value.is_some() && m.validity.status != Status::Invalid)
+    let own = record.measurements.iter().filter(move |m| m.gauge == GAUGE && m.test == test);
+    let usable = own.filter(|m| m.value.is_some() && m.validity.status != Status::Invalid);
+    usable.filter(|m| !m.is_published())
 }
 
 /// Returns points for the solver and its parts, for the workers with the fastest iterations. Returns the reason why there
@@ -48,47 +53,58 @@ fn of_iccg(record: &Record) -> Vec<Point> {
         );
         return vec![Err(NoPoint(reason))];
     }
-    let point = |(m, config): &(&Measurement, IccgConfig)| {
-        let (flops, bytes) = (config.flops? as f64, config.moved_bytes? as f64);
-        // The figure of a part is a bandwidth in bytes per second.
-        let (name, rate) = match m.name.as_str() {
-            "rate" => ("iccg".to_owned(), m.value?),
-            part if config.share.is_some() => (format!("iccg_{part}"), m.value? * flops / bytes),
-            _ => return None,
-        };
-        let (n, threads) = (config.n?, config.on.threads?);
-        let storage = config.storage.as_deref()?;
-        let basis = format!(
-            "apps iccg of {}, {n} unknowns, threads {threads}, bytes from the storage format, {storage}",
-            record.started
-        );
-        let point = || RooflinePoint::in_memory(&name, rate, flops / bytes, basis).judged_as(m);
-        (flops > 0.0).then(|| Ok(point()))
-    };
     let same = all.iter().filter(|(_, config)| config.on == best.on && config.sweep == best.sweep);
-    same.filter_map(point).collect()
+    same.filter_map(|(m, config)| iccg_point(record, m, config)).map(Ok).collect()
+}
+
+/// Returns the point of the solver or of one of its parts; `None` if it has no operations.
+fn iccg_point(record: &Record, m: &Measurement, config: &IccgConfig) -> Option<RooflinePoint> {
+    let flops = config.flops? as f64;
+    let bytes = config.moved_bytes? as f64;
+    // The figure of a part is a bandwidth in bytes per second.
+    let (name, rate) = match m.name.as_str() {
+        "rate" => ("iccg".to_owned(), m.value?),
+        part if config.share.is_some() => (format!("iccg_{part}"), m.value? * flops / bytes),
+        _ => return None,
+    };
+    let n = config.n?;
+    let threads = config.on.threads?;
+    let storage = config.storage.as_deref()?;
+    if flops <= 0.0 {
+        return None;
+    }
+    let basis = format!(
+        "apps iccg of {}, {n} unknowns, threads {threads}, bytes from the storage format, {storage}",
+        record.started
+    );
+    Some(RooflinePoint::in_memory(&name, rate, flops / bytes, basis).judged_as(m))
 }
 
 /// Returns a point for the HPCG rating, with operations as counted by HPCG.
 fn of_hpcg(record: &Record) -> Vec<Point> {
-    let point = |m: &Measurement| {
-        let config: HpcgConfig = m.read_config();
-        let local = config.grid.clone()?.try_into().ok()?;
-        let domains = config.domains.clone()?.try_into().ok()?;
-        let flops = Operations::of(&DomainLayout { local, domains }).total() / ITERATIONS as f64;
-        let (n, threads) = (config.n?, config.on.threads?);
-        let basis = format!(
-            "apps hpcg of {}, {n} equations, threads {threads}, operations as counted by HPCG, bytes from the storage format",
-            record.started
-        );
-        let (value, intensity) = (m.value?, flops / config.moved_bytes? as f64);
-        let point = RooflinePoint::in_memory("hpcg", value, intensity, basis).judged_as(m);
-        let set = config.matrix_bytes.map(Bytes);
-        Some((value, point.beyond_caches(&record.machine, set, TIMES_LLC)))
-    };
     let ratings = own(record, hpcg::TEST).filter(|m| m.name == "rating");
-    let best = ratings.filter_map(point).max_by(|(a, _), (b, _)| a.total_cmp(b));
+    let points = ratings.filter_map(|m| hpcg_point(record, m));
+    let best = points.max_by(|(a, _), (b, _)| a.total_cmp(b));
     best.into_iter().map(|(_, highest)| highest).collect()
+}
+
+/// Returns a rating with its point.
+fn hpcg_point(record: &Record, m: &Measurement) -> Option<(f64, Point)> {
+    let config: HpcgConfig = m.read_config();
+    let local = config.grid.clone()?.try_into().ok()?;
+    let domains = config.domains.clone()?.try_into().ok()?;
+    let flops = Operations::of(&DomainLayout { local, domains }).total() / ITERATIONS as f64;
+    let n = config.n?;
+    let threads = config.on.threads?;
+    let basis = format!(
+        "apps hpcg of {}, {n} equations, threads {threads}, operations as counted by HPCG, bytes from the storage format",
+        record.started
+    );
+    let value = m.value?;
+    let intensity = flops / config.moved_bytes? as f64;
+    let point = RooflinePoint::in_memory("hpcg", value, intensity, basis).judged_as(m);
+    let set = config.matrix_bytes.map(Bytes);
+    Some((value, point.beyond_caches(&record.machine, set, TIMES_LLC)))
 }
 
 /// Returns a point for the longest sum, computed by the fastest workers.
@@ -96,16 +112,24 @@ fn of_trapezoid(record: &Record) -> Vec<Point> {
     let rates = own(record, trapezoid::TEST).filter(|m| m.name == "rate");
     let rates = rates.map(|m| (m, m.read_config::<TrapezoidConfig>()));
     let best = rates.max_by(|(a, of_a), (b, of_b)| of_a.n.cmp(&of_b.n).then_with(|| a.by_value(b)));
-    let point = |(m, config): (&Measurement, TrapezoidConfig)| {
-        let (n, threads) = (config.n?, config.on.threads?);
-        let basis = format!(
-            "apps trapezoid of {}, {n} intervals, threads {threads}, bytes: one partial sum per thread",
-            record.started
-        );
-        let intensity = n as f64 * trapezoid::FLOPS / (SUM * threads as f64);
-        Some(Ok(RooflinePoint::in_memory("trapezoid", m.value?, intensity, basis).judged_as(m)))
-    };
-    best.and_then(point).into_iter().collect()
+    let point = best.and_then(|(m, config)| trapezoid_point(record, m, &config));
+    point.map(Ok).into_iter().collect()
+}
+
+/// Returns the point of a sum.
+fn trapezoid_point(
+    record: &Record,
+    m: &Measurement,
+    config: &TrapezoidConfig,
+) -> Option<RooflinePoint> {
+    let n = config.n?;
+    let threads = config.on.threads?;
+    let basis = format!(
+        "apps trapezoid of {}, {n} intervals, threads {threads}, bytes: one partial sum per thread",
+        record.started
+    );
+    let intensity = n as f64 * trapezoid::FLOPS / (SUM * threads as f64);
+    Some(RooflinePoint::in_memory("trapezoid", m.value?, intensity, basis).judged_as(m))
 }
 
 #[cfg(test)]

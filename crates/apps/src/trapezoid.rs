@@ -129,13 +129,11 @@ impl Planned for TrapezoidPlan {
         let mut series = Series::new(policy::APPS, limits, run.cells.len());
         (&mut &shared).phase("measuring sums interleaved");
         let longest = options.points.last().copied();
-        let rate = |sample: &Sample| run_rate(longest.as_ref(), sample);
-        let latest = |samples: &[Vec<Sample>]| {
-            let last = samples.iter().rev().find_map(|cell| cell.last());
-            last.and_then(rate).map_or_else(String::new, |rate| rate.to_string())
-        };
-        let mut turn = |turn: Turn| run.turn(&mut pool, turn.cell, &interrupted);
-        series.run(&mut turn, &mut &shared, Some(&latest))?;
+        series.run(
+            &mut |turn: Turn| run.turn(&mut pool, turn.cell, &interrupted),
+            &mut &shared,
+            Some(&|samples: &[Vec<Sample>]| latest_rate(longest, samples)),
+        )?;
         let mut measurements = run.figures(site, &series, &pool);
         measurements.retain(|m| m.value.is_some() || !m.validity.reasons.is_empty());
         let mut outcome = Outcome { measurements, notices, ..Outcome::default() };
@@ -146,8 +144,13 @@ impl Planned for TrapezoidPlan {
 }
 
 /// Returns the rate of the longest sum, for the progress display.
-fn run_rate(points: Option<&u64>, sample: &Sample) -> Option<FlopsPerSec> {
-    Some(FlopsPerSec(*points? as f64 * FLOPS / sample.seconds.first()?))
+fn latest_rate(points: Option<u64>, samples: &[Vec<Sample>]) -> String {
+    let last = samples.iter().rev().find_map(|cell| cell.last());
+    let seconds = last.and_then(|sample| sample.seconds.first());
+    match (points, seconds) {
+        (Some(points), Some(seconds)) => FlopsPerSec(points as f64 * FLOPS / seconds).to_string(),
+        _ => String::new(),
+    }
 }
 
 /// Measurement of sums over one number of intervals with one kind of workers.
@@ -282,10 +285,9 @@ impl TrapezoidRun<'_> {
             for doubt in judged.doubts(number, 0, guest) {
                 validity.suspect(doubt);
             }
-            let figure = |name: &str, unit| Measurement::new(GAUGE, TEST, name, unit);
-            let rate = figure("rate", Unit::FlopsPerSecond);
-            let value = |seconds: f64| flops / seconds;
-            let rate = series.timed(&judged, (number, 0), rate, Quoted::Median, &value);
+            let rate = Measurement::new(GAUGE, TEST, "rate", Unit::FlopsPerSecond);
+            let rate = series
+                .timed(&judged, (number, 0), rate, Quoted::Median, &|seconds| flops / seconds);
             let Some(rate) = rate else { continue };
             config.seconds = rate.summary.as_ref().map(|summary| Seconds(flops / summary.median));
             let rate = series.judged(number, rate.config(&config).judged(validity));
@@ -293,13 +295,12 @@ impl TrapezoidRun<'_> {
             all.push(rate);
             // The first kind of workers is the reference; ranks under a policy are also compared with the first policy.
             let row = number - cell.at;
-            let under_policy = |at: &usize| self.cells[*at].workers.policy().is_some();
-            let reference = (row..row + self.first).find(under_policy);
-            let relative = under_policy(&number).then_some(reference).flatten();
+            let of_row = &self.cells[row..row + self.first];
+            let reference = of_row.iter().position(|other| other.workers.policy().is_some());
+            let relative = cell.workers.policy().and(reference).map(|at| row + at);
             for (name, of) in [("efficiency", Some(row)), ("relative", relative)] {
-                let is_lost = |at: usize| series.lost(at).is_some();
                 let Some(of) = of.filter(|of| *of != number) else { continue };
-                if is_lost(of) || is_lost(number) {
+                if series.lost(of).is_some() || series.lost(number).is_some() {
                     continue;
                 }
                 let base = &self.cells[of];
@@ -317,7 +318,8 @@ impl TrapezoidRun<'_> {
                         .suspect("too few undisturbed rounds, so disturbed rounds count too");
                 }
                 config.against = Some(base.workers.in_words());
-                let ratio = figure(name, Unit::Factor).sampled(Quoted::Median, ratios);
+                let ratio = Measurement::new(GAUGE, TEST, name, Unit::Factor);
+                let ratio = ratio.sampled(Quoted::Median, ratios);
                 let mut ratio = ratio.config(&config).judged(cell_validity);
                 ratio.doubt_as(&validities[of], "baseline");
                 ratio.doubt_as(&validities[number], "rate");

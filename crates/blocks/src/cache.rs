@@ -18,7 +18,8 @@ const WINDOW: u64 = 1 << 30;
 /// Returns the share (0 to 1) of a file's pages that are in the page cache, according to `mincore`.
 fn resident(file: &File) -> io::Result<f64> {
     let bytes = file.metadata()?.len();
-    let (mut inside, mut pages) = (0, 0);
+    let mut inside = 0;
+    let mut pages = 0;
     for at in (0..bytes).step_by(WINDOW as usize) {
         let length = (bytes - at).min(WINDOW) as usize;
         let (resident, all) = Mapping::of_file(file, at, length, false)?.resident_pages()?;
@@ -30,13 +31,15 @@ fn resident(file: &File) -> io::Result<f64> {
 /// Writes the data of a file to the device and asks the kernel to drop the file's pages from the page cache. Returns
 /// the share of the file that is still in the page cache afterwards.
 pub fn drop_pages(path: &Path) -> Result<f64, Failure> {
-    let drop = || {
-        let file = engine::open(path, false, false, None)?;
-        file.sync_all()?;
-        fadvise(&file, 0, None, Advice::DontNeed)?;
-        resident(&file)
-    };
-    drop().map_err(|cause| error::of_file("cannot drop from the page cache", path, None, cause))
+    try_drop(path)
+        .map_err(|cause| error::of_file("cannot drop from the page cache", path, None, cause))
+}
+
+fn try_drop(path: &Path) -> io::Result<f64> {
+    let file = engine::open(path, false, false, None)?;
+    file.sync_all()?;
+    fadvise(&file, 0, None, Advice::DontNeed)?;
+    resident(&file)
 }
 
 /// Size in bytes of the test file for direct I/O; larger than the data that a file system may keep in its inode.
@@ -68,7 +71,8 @@ pub fn prove_direct(folder: &Path, volume: &Volume) -> Result<Option<Failure>, F
             }
         },
     };
-    let (kind, volume_path) = (volume.kind.as_deref().unwrap_or("the file system"), &volume.path);
+    let kind = volume.kind.as_deref().unwrap_or("the file system");
+    let volume_path = &volume.path;
     Ok(Some(
         Failure::missing(format!("{kind} at {volume_path:?} does not support direct I/O"))
             .cause(why)
@@ -77,15 +81,19 @@ pub fn prove_direct(folder: &Path, volume: &Volume) -> Result<Option<Failure>, F
 }
 
 fn try_direct(path: &Path) -> Result<f64, (&'static str, io::Error)> {
-    let at = |stage| move |cause| (stage, cause);
-    let mut memory = Buffer::new(PROOF).map_err(at("for lack of memory"))?;
+    let mut memory = Buffer::new(PROOF).map_err(during("for lack of memory"))?;
     memory.fill(0x5a);
-    let file = engine::open(path, true, true, None).map_err(at("when a file is opened"))?;
+    let file = engine::open(path, true, true, None).map_err(during("when a file is opened"))?;
     for (i, block) in memory.chunks(BLOCK).enumerate() {
-        file.write_all_at(block, (i * BLOCK) as u64).map_err(at("at the first transfer"))?;
+        file.write_all_at(block, (i * BLOCK) as u64).map_err(during("at the first transfer"))?;
     }
-    file.read_exact_at(&mut memory, 0).map_err(at("at the first transfer"))?;
-    resident(&file).map_err(at("when the page cache is checked"))
+    file.read_exact_at(&mut memory, 0).map_err(during("at the first transfer"))?;
+    resident(&file).map_err(during("when the page cache is checked"))
+}
+
+/// Returns a function that adds the stage of the test to an error.
+fn during(stage: &'static str) -> impl Fn(io::Error) -> (&'static str, io::Error) {
+    move |cause| (stage, cause)
 }
 
 #[cfg(test)]

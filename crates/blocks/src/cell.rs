@@ -137,11 +137,14 @@ impl CellRunner {
 
     /// Runs the operations of a task on a new file for each worker. The files are removed afterwards.
     pub fn run(&mut self, task: &Task, context: &CellContext<'_>, seed: u64) -> CellOutcome {
-        let name =
-            |i: u64| if self.workers.is_some() { format!("worker{i}") } else { "file".into() };
-        let file = |i| context.scratch.file(&name(i));
         for (i, bench) in (0..).zip(&mut self.benches) {
-            (bench.file, bench.holds, bench.seed) = (file(i), 0, seed.wrapping_add(i));
+            let name = match self.workers {
+                Some(_) => format!("worker{i}"),
+                None => "file".to_owned(),
+            };
+            bench.file = context.scratch.file(&name);
+            bench.holds = 0;
+            bench.seed = seed.wrapping_add(i);
         }
         let mut outcome = CellOutcome::default();
         for operation in &task.operations {

@@ -29,38 +29,51 @@ impl Counters {
     /// Reads the counters of this process and of a volume's device.
     pub fn now(root: &SysRoot, volume: &Volume) -> Self {
         let io = root.text("proc/self/io").unwrap_or_default();
-        let field = |name| io.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
-        // Order of the numbers in `stat`: reads completed, reads merged, sectors read, time reading in ms, writes
-        // completed, writes merged, sectors written.
-        let sectors = |number: &String| -> Option<u64> {
-            let stat = root.text(&format!("sys/dev/block/{number}/stat"))?;
-            stat.split_whitespace().nth(6)?.parse().ok()
-        };
         Self {
-            process_read: field("read_bytes:"),
-            process_written: field("write_bytes:"),
-            device_written: volume.number.as_ref().and_then(sectors).map(|n| n * SECTOR),
+            process_read: counter(&io, "read_bytes:"),
+            process_written: counter(&io, "write_bytes:"),
+            device_written: bytes_written(root, volume),
         }
     }
 
     /// Returns the increase since `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
-        let less = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
         Self {
-            process_read: less(self.process_read, earlier.process_read),
-            process_written: less(self.process_written, earlier.process_written),
-            device_written: less(self.device_written, earlier.device_written),
+            process_read: increase(self.process_read, earlier.process_read),
+            process_written: increase(self.process_written, earlier.process_written),
+            device_written: increase(self.device_written, earlier.device_written),
         }
     }
 
     /// Adds the counters of another process. Unknown counters of that process are ignored.
     pub fn join(&mut self, process: &Self) {
-        let add = |to: &mut Option<u64>, more: Option<u64>| {
-            *to = to.map(|count| count + more.unwrap_or(0))
-        };
-        add(&mut self.process_read, process.process_read);
-        add(&mut self.process_written, process.process_written);
+        for (count, more) in [
+            (&mut self.process_read, process.process_read),
+            (&mut self.process_written, process.process_written),
+        ] {
+            *count = count.map(|count| count + more.unwrap_or(0));
+        }
     }
+}
+
+/// Returns a counter of `/proc/self/io`, which is in the line that begins with `name`.
+fn counter(io: &str, name: &str) -> Option<u64> {
+    io.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+}
+
+/// Returns the bytes that were written to a volume's device.
+fn bytes_written(root: &SysRoot, volume: &Volume) -> Option<u64> {
+    let number = volume.number.as_ref()?;
+    let stat = root.text(&format!("sys/dev/block/{number}/stat"))?;
+    // Order of the numbers in `stat`: reads completed, reads merged, sectors read, time reading in ms, writes
+    // completed, writes merged, sectors written.
+    let sectors: u64 = stat.split_whitespace().nth(6)?.parse().ok()?;
+    Some(sectors * SECTOR)
+}
+
+/// Returns the increase of a counter, if both readings are known.
+fn increase(now: Option<u64>, then: Option<u64>) -> Option<u64> {
+    Some(now?.saturating_sub(then?))
 }
 
 /// Share of the transferred data that came from the device or was written to the device.

@@ -38,7 +38,7 @@ pub struct Latency(Histogram<u64>);
 
 impl Latency {
     /// Creates an empty histogram of about 300 KiB; its size does not change.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let histogram = Histogram::new_with_bounds(1, LONGEST, DIGITS);
         Self(histogram.unwrap_or_else(|_| unreachable!("the constant bounds are valid")))
     }
@@ -76,8 +76,9 @@ impl Latency {
 
     /// Returns the quantiles for the record.
     pub fn quantiles(&self, clock: Clock) -> Quantiles {
-        let of = |quantile| self.quantile(quantile, clock);
-        Quantiles { p50: of(0.5), p90: of(0.9), p99: of(0.99), p99_9: of(0.999), max: of(1.0) }
+        let [p50, p90, p99, p99_9, max] =
+            [0.5, 0.9, 0.99, 0.999, 1.0].map(|quantile| self.quantile(quantile, clock));
+        Quantiles { p50, p90, p99, p99_9, max }
     }
 }
 

@@ -80,6 +80,14 @@ pub(crate) struct PassResult {
     pub(crate) ended: PassEnd,
 }
 
+impl PassResult {
+    /// Adds the time since `start`, in ticks of the clock.
+    fn extend(&mut self, clock: Clock, start: u64) {
+        self.end = clock.now();
+        self.seconds += clock.seconds(self.end - start).0;
+    }
+}
+
 /// Resources of a worker for its passes: contents, memory, clock, histogram and file.
 pub(crate) struct Bench {
     clock: Clock,
@@ -99,8 +107,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 impl Bench {
     pub(crate) fn new(data: Arc<Data>) -> Self {
-        let (clock, latency) = (Clock::get(), Latency::new());
-        let (blocks, file) = (Vec::new(), PathBuf::new());
+        let clock = Clock::get();
+        let latency = Latency::new();
+        let blocks = Vec::new();
+        let file = PathBuf::new();
         Self { clock, data, blocks, latency, file, holds: 0, seed: 0 }
     }
 
@@ -127,7 +137,6 @@ impl Bench {
         let fail = |cause| pass.failed(&path, None, cause);
         let file = engine::open(&path, operation.creates, setup.direct, setup.sync_writes)
             .map_err(fail)?;
-        let calls = |kind| OneByOne::new(Calls(&file, kind));
         // True if the kernel's file position always equals the offset of the next block.
         let in_sequence =
             operation.pattern == AccessPattern::Forward && operation.direction != Direction::Mixed;
@@ -141,9 +150,13 @@ impl Bench {
                 let mapped = Mapped::new(&file, bytes, setup.msync).map_err(fail)?;
                 self.transfer(pass, OneByOne::new(mapped))
             }
-            (Way::Plain, IoEngine::Sync) if in_sequence => self.transfer(pass, calls(SEQUENTIAL)),
-            (Way::Plain | Way::Positional, _) => self.transfer(pass, calls(POSITIONAL)),
-            (Way::Vector, _) => self.transfer(pass, calls(VECTORED)),
+            (Way::Plain, IoEngine::Sync) if in_sequence => {
+                self.transfer(pass, OneByOne::new(Calls(&file, SEQUENTIAL)))
+            }
+            (Way::Plain | Way::Positional, _) => {
+                self.transfer(pass, OneByOne::new(Calls(&file, POSITIONAL)))
+            }
+            (Way::Vector, _) => self.transfer(pass, OneByOne::new(Calls(&file, VECTORED))),
             (Way::Stdio, _) => {
                 let stream = Stdio::new(&file).map_err(fail)?;
                 self.transfer(pass, OneByOne::new(stream))
@@ -168,8 +181,11 @@ impl Bench {
         let Pass { operation, task: Task { setup, cell, .. }, .. } = *pass;
         let path = self.file.clone();
         let fail = |offset, cause| pass.failed(&path, offset, cause);
-        let (clock, depth) = (self.clock, if E::QUEUES { pass.depth() } else { 1 });
-        let (blocks, block_bytes, holds) = (cell.blocks(), cell.block.0, self.holds);
+        let clock = self.clock;
+        let depth = if E::QUEUES { pass.depth() } else { 1 };
+        let blocks = cell.blocks();
+        let block_bytes = cell.block.0;
+        let holds = self.holds;
         let seed = self.seed.wrapping_add(holds);
         let mut free = self.take_blocks(depth, block_bytes as usize)?;
         // Operations that do not write every block write the data that the file already contains, so that the whole
@@ -178,12 +194,15 @@ impl Bench {
         // With verification, blocks are filled again before writing, because a read may have changed them.
         let refills = setup.verify && operation.direction == Direction::Mixed;
         let mut walk = Walk::new(operation.pattern, blocks, seed).with_stride(setup.stride);
-        let (mut ended, mut operations, mut paused) = (PassEnd::Through, 0, 0);
+        let mut ended = PassEnd::Through;
+        let mut operations = 0;
+        let mut paused = 0;
         (pass.start)();
         let begun = clock.now();
         let mut last = begun;
         let limit = pass.limit.map_or(u64::MAX, |limit| clock.ticks(limit));
-        let (ends, look_every) = (begun.saturating_add(limit), clock.ticks(LOOK_EVERY));
+        let ends = begun.saturating_add(limit);
+        let look_every = clock.ticks(LOOK_EVERY);
         let mut next_look = begun + look_every;
         loop {
             while ended == PassEnd::Through
@@ -246,22 +265,18 @@ impl Bench {
     /// Carries out the calls after the last block (e.g. `fsync` and `close`), which are timed if the options request
     /// this.
     fn tail(&self, done: &mut PassResult, pass: &Pass<'_>, file: File) -> io::Result<()> {
-        let mut timed = |is_timed: bool, start: u64| {
-            if is_timed {
-                done.end = self.clock.now();
-                done.seconds += self.clock.seconds(done.end - start).0;
-            }
-        };
         let start = self.clock.now();
         if pass.task.setup.include_fsync && pass.operation.direction != Direction::Read {
             file.sync_all()?;
-            timed(true, start);
+            done.extend(self.clock, start);
         }
-        let pass_start = self.clock.now();
+        let before_close = self.clock.now();
         // SAFETY: `file` owned the descriptor, which is closed only once. The error of `close` is reported, because
         // network file systems report write errors in this call.
         check("close", unsafe { libc::close(file.into_raw_fd()) })?;
-        timed(pass.task.setup.include_close, pass_start);
+        if pass.task.setup.include_close {
+            done.extend(self.clock, before_close);
+        }
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! Scratch folder for the files of a run. It is created for the run, used only by this run, and removed at the end.
 //!
-//! The name of the folder begins with [`PREFIX`]. The folder contains a file `lock`, which the run keeps locked, and
+//! The name of the folder begins with `PREFIX`. The folder contains a file `lock`, which the run keeps locked, and
 //! files whose names begin with `data-`. A killed run leaves its folder behind. The kernel releases the locks of ended
 //! processes, so that a later run can distinguish such a folder from a folder in use. Only such folders, and only files
 //! with these names, are ever removed.
@@ -9,7 +9,7 @@ use crate::error;
 use nodegauge_measure::{Bytes, Failure, legible};
 use nodegauge_os::effective_user;
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat};
-use std::fs::{DirBuilder, File, Metadata};
+use std::fs::{DirBuilder, File};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
@@ -147,8 +147,7 @@ pub fn leftovers(path: &Path) -> Vec<Leftover> {
 /// True if a folder belongs to this user and no run uses it. A folder of another user is never opened, because its lock
 /// file could be a pipe without a writer, a link or a device.
 fn is_left(folder: &Path) -> bool {
-    let is_own = |metadata: Metadata| metadata.uid() == effective_user();
-    if !std::fs::symlink_metadata(folder).is_ok_and(is_own) {
+    if !std::fs::symlink_metadata(folder).is_ok_and(|folder| folder.uid() == effective_user()) {
         return false;
     }
     let lock = folder.join(LOCK);

@@ -55,13 +55,13 @@ impl Volume {
     }
 
     fn described(folder: &Path, full: &Path, dev: u64, mounts: &str, root: &SysRoot) -> Self {
-        let number = |device| format!("{}:{}", libc::major(device), libc::minor(device));
         let path = folder.display().to_string();
         let mut volume = Self { path, folder: folder.to_owned(), ..Self::default() };
         let mut candidates = vec![number(dev)];
         // The last matching line is the topmost mount.
-        let fits = |mount: &Mount<'_>| mount.number == candidates[0] && full.starts_with(&mount.at);
-        let mounts = mounts.lines().filter_map(Mount::read).filter(fits);
+        let mounts = mounts.lines().filter_map(Mount::read);
+        let mounts =
+            mounts.filter(|mount| mount.number == candidates[0] && full.starts_with(&mount.at));
         let mount = mounts.max_by_key(|mount| mount.at.as_os_str().len());
         if let Some(mount) = mount {
             // A file system that spans several devices, such as btrfs, has its own device number.
@@ -73,9 +73,11 @@ impl Volume {
             volume.source = Some(mount.source.to_owned());
             volume.options = Some(mount.options.join(","));
         }
-        let known = |candidate: &&String| root.exists(&format!("sys/dev/block/{candidate}/stat"));
-        if let Some(candidate) = candidates.iter().find(known) {
-            volume.device(candidate, root);
+        for candidate in &candidates {
+            if root.exists(&format!("sys/dev/block/{candidate}/stat")) {
+                volume.device(candidate, root);
+                break;
+            }
         }
         volume
     }
@@ -100,6 +102,11 @@ impl Volume {
     pub fn is_in_memory(&self) -> bool {
         self.kind.as_deref().is_some_and(|kind| IN_MEMORY.contains(&kind))
     }
+}
+
+/// Returns the number of a device as in the kernel's files: `MAJOR:MINOR`.
+fn number(device: u64) -> String {
+    format!("{}:{}", libc::major(device), libc::minor(device))
 }
 
 /// Returns the selected scheduler, which is the name in brackets or the only name.

@@ -44,14 +44,15 @@ struct PlannedPart {
     share: f64,
 }
 
+impl PlannedPart {
+    fn of(part: &CeilingsPart<'_>) -> Self {
+        Self { placement: part.placement.clone(), suffix: part.suffix, share: part.share }
+    }
+}
+
 impl CeilingsPlan {
     pub(crate) fn new(ask: &CeilingsAsk<'_>) -> Self {
-        let part = |part: &CeilingsPart<'_>| PlannedPart {
-            placement: part.placement.clone(),
-            suffix: part.suffix,
-            share: part.share,
-        };
-        let parts = ask.parts.iter().map(part).collect();
+        let parts = ask.parts.iter().map(PlannedPart::of).collect();
         Self { parts, budget: ask.budget, whole: ask.whole, samples: ask.samples }
     }
 }
@@ -148,8 +149,8 @@ impl PeakGroup<'_> {
     /// Measures loops and DGEMM alternately.
     fn measure(&self, limits: Limits, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let Self { placement, suffix, library: (library, multiplier) } = self;
-        let of_double = |kernel: &PeakLoop| kernel.element == "f64";
-        let loops = peak::loops().into_iter().filter(of_double).chain(peak::without_fma());
+        let of_double = peak::loops().into_iter().filter(|kernel| kernel.element == "f64");
+        let loops = of_double.chain(peak::without_fma());
         let mut peaks: Vec<Peak> =
             loops.map(|kernel| Peak { kernel, bursts: Vec::new() }).collect();
         let mut team = Team::start(&places(placement))?;
@@ -181,10 +182,11 @@ impl PeakGroup<'_> {
         let mut measurements = Vec::new();
         let [fma, simd, scalar, dgemm] = roofline::PEAKS;
         for name in [fma, simd, scalar] {
-            let of_name = || peaks.iter().enumerate().filter(|(_, of)| peak_of(&of.kernel) == name);
-            let best = of_name().max_by(|(_, a), (_, b)| a.best().0.total_cmp(&b.best().0));
-            let Some((cell, fastest)) = best else { continue };
-            let rates = of_name().map(|(_, of)| LoopRate::of(of)).collect();
+            let of_name: Vec<(usize, &Peak)> =
+                peaks.iter().enumerate().filter(|(_, of)| peak_of(&of.kernel) == name).collect();
+            let best = of_name.iter().max_by(|(_, a), (_, b)| a.best().0.total_cmp(&b.best().0));
+            let Some((cell, fastest)) = best.copied() else { continue };
+            let rates = of_name.iter().map(|(_, of)| LoopRate::of(of)).collect();
             let config = peak_config(fastest, &on, rates);
             measurements.extend(figure(name, cell).map(|m| m.config(&config)));
         }

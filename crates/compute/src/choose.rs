@@ -53,12 +53,12 @@ impl DefaultKernels {
     /// Returns the rank of the default kernels of the first library. The first `alike` candidates cannot be
     /// distinguished.
     fn of(all: &[Tried], alike: usize) -> Self {
-        let path = |tried: &Tried| tried.probed.as_ref().map(|probed| probed.about().path.clone());
-        let is_default = |tried: &Tried| {
+        let path = all.first().and_then(Tried::path);
+        let default = all.iter().position(|tried| {
             let own = tried.probed.as_ref().is_some_and(|probed| probed.environment.is_none());
-            own && all.first().is_some_and(|first| path(first) == path(tried))
-        };
-        match all.iter().position(is_default) {
+            own && tried.path() == path
+        });
+        match default {
             None => Self::Untried,
             Some(at) if at < alike => Self::Alike,
             Some(_) => Self::Slower,
@@ -74,24 +74,25 @@ pub(crate) fn advice(
     default: DefaultKernels,
     disturbance: Option<&str>,
 ) -> String {
-    let unknown = |why: &str| {
-        let question = "whether the default kernels of the library are slower on this node";
-        let text = Obstacle::new(why).cannot_tell(question);
-        format!("{name}: chosen with {setting}; {text}")
+    let why_unknown = match (default, disturbance) {
+        (DefaultKernels::Untried, _) => return format!("{name}: runs with {setting}"),
+        (_, Some(why)) => why,
+        (DefaultKernels::Alike, None) => "the trial did not distinguish them",
+        (DefaultKernels::Slower, None) => {
+            return format!(
+                "{name}: chosen with {setting}, because the default kernels of the library are slower on this node; set this variable for your own programs too"
+            );
+        }
     };
-    match (default, disturbance) {
-        (DefaultKernels::Untried, _) => format!("{name}: runs with {setting}"),
-        (_, Some(why)) => unknown(why),
-        (DefaultKernels::Alike, None) => unknown("the trial did not distinguish them"),
-        (DefaultKernels::Slower, None) => format!(
-            "{name}: chosen with {setting}, because the default kernels of the library are slower on this node; set this variable for your own programs too"
-        ),
-    }
+    let question = "whether the default kernels of the library are slower on this node";
+    let text = Obstacle::new(why_unknown).cannot_tell(question);
+    format!("{name}: chosen with {setting}; {text}")
 }
 
 impl Tried {
     fn library(probed: ProbedBlas) -> Self {
-        let (name, rate) = (probed.about().to_string(), probed.rate);
+        let name = probed.about().to_string();
+        let rate = probed.rate;
         Self { name, rate, probed: Some(probed), default: DefaultKernels::default() }
     }
 
@@ -100,6 +101,11 @@ impl Tried {
         let rate = rate_of_built_in(places)?;
         let name = Multiplier::BuiltIn.to_string();
         Ok(Self { name, rate, probed: None, default: DefaultKernels::default() })
+    }
+
+    /// Returns the path of the library; `None` for the built-in kernels.
+    fn path(&self) -> Option<&Path> {
+        Some(&self.probed.as_ref()?.about().path)
     }
 
     /// Returns the environment variable that selects these kernels, for the notice.
@@ -139,11 +145,12 @@ impl fmt::Display for TrialPlaces {
 impl FromStr for TrialPlaces {
     type Err = std::num::ParseIntError;
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let cpus = |thread: &str| {
+        let mut places = Vec::new();
+        for thread in text.split(';') {
             let words = thread.split(',').filter(|word| !word.is_empty());
-            words.map(|word| word.parse().map(CpuId)).collect()
-        };
-        text.split(';').map(cpus).collect::<Result<_, _>>().map(Self)
+            places.push(words.map(|word| word.parse().map(CpuId)).collect::<Result<_, _>>()?);
+        }
+        Ok(Self(places))
     }
 }
 
@@ -274,11 +281,10 @@ pub(crate) fn find(
             return Ok(None);
         }
         let ranked = ranked?;
-        let tried = |(number, rate): &(usize, f64)| Tried {
-            rate: FlopsPerSec(*rate),
-            ..group[*number].clone()
-        };
-        let all: Vec<Tried> = ranked.order.iter().map(tried).collect();
+        let mut all = Vec::with_capacity(ranked.order.len());
+        for (number, rate) in &ranked.order {
+            all.push(Tried { rate: FlopsPerSec(*rate), ..group[*number].clone() });
+        }
         notices.extend(words(&all, ranked.alike, trial.places.0.len()));
         let default = DefaultKernels::of(&all, ranked.alike);
         chosen.extend(all.into_iter().next().map(|fastest| Tried { default, ..fastest }));
@@ -295,21 +301,25 @@ fn groups(
 ) -> Result<Vec<Vec<Tried>>, Failure> {
     let candidates = blas::find::all(|name| std::env::var_os(name));
     let isa = instruction_sets(trial.root);
-    let libraries = |probed: Vec<ProbedBlas>| probed.into_iter().map(Tried::library).collect();
-    let of_request = |request: &BlasRequest| -> Result<Vec<Tried>, Failure> {
-        if request.is_builtin() {
-            return Ok(vec![Tried::built_in(&trial.places)?]);
-        }
-        let candidate = blas::find::resolve(request, &candidates)?;
-        Ok(libraries(match &request.kernel {
-            Some(kernel) => {
-                vec![prober.probe_kernel(&candidate, kernel, &isa, trial.interrupted)?]
-            }
-            None => prober.probe_all(&candidate, &isa, &|| trial.is_over(), trial.interrupted)?,
-        }))
-    };
     if !requests.is_empty() {
-        return requests.iter().map(of_request).collect();
+        let mut groups = Vec::with_capacity(requests.len());
+        for request in requests {
+            if request.is_builtin() {
+                groups.push(vec![Tried::built_in(&trial.places)?]);
+                continue;
+            }
+            let candidate = blas::find::resolve(request, &candidates)?;
+            let probed = match &request.kernel {
+                Some(kernel) => {
+                    vec![prober.probe_kernel(&candidate, kernel, &isa, trial.interrupted)?]
+                }
+                None => {
+                    prober.probe_all(&candidate, &isa, &|| trial.is_over(), trial.interrupted)?
+                }
+            };
+            groups.push(probed.into_iter().map(Tried::library).collect());
+        }
+        return Ok(groups);
     }
     let mut all: Vec<Tried> = Vec::new();
     for candidate in &candidates {
@@ -319,7 +329,7 @@ fn groups(
             continue;
         }
         match prober.probe_all(candidate, &isa, &|| trial.is_over(), trial.interrupted) {
-            Ok(probed) => all.extend::<Vec<Tried>>(libraries(probed)),
+            Ok(probed) => all.extend(probed.into_iter().map(Tried::library)),
             Err(ToolchainError::Unusable(why)) => {
                 let why = why.problem();
                 let first = why.lines().next().unwrap_or_default();
@@ -348,12 +358,14 @@ fn variables_that_rule(group: &[Tried], notices: &mut Vec<Notice>) {
 
 /// Returns the notice with the result of a trial of several candidates.
 fn words(all: &[Tried], alike: usize, threads: usize) -> Option<Notice> {
-    let names = |some: &[Tried]| some.iter().map(|tried| tried.name.clone()).collect::<Vec<_>>();
     let rates = all.iter().map(|tried| format!("{} {}", tried.name, tried.rate));
     let list = rates.collect::<Vec<_>>().join("; ");
     let undecided = match alike {
         0 | 1 => String::new(),
-        _ => format!("; not distinguishable: {}", names(&all[..alike]).join(", ")),
+        _ => {
+            let names: Vec<&str> = all[..alike].iter().map(|tried| tried.name.as_str()).collect();
+            format!("; not distinguishable: {}", names.join(", "))
+        }
     };
     let on = nodegauge_measure::quantity::counted(threads, "thread");
     let text =
@@ -428,8 +440,7 @@ fn rank_by_turns<E>(
     let mut order: Vec<(usize, f64)> = (0..first.len())
         .map(|number| (number, stats::quantile(&turns.rates[number], halving::TYPICAL)))
         .collect();
-    let is_left = |number: usize| front.contains(&number);
-    order.sort_by(|a, b| is_left(b.0).cmp(&is_left(a.0)).then(b.1.total_cmp(&a.1)));
+    order.sort_by(|a, b| front.contains(&b.0).cmp(&front.contains(&a.0)).then(b.1.total_cmp(&a.1)));
     Ok(Ranked { order, alike })
 }
 

@@ -3,20 +3,22 @@
 
 use nodegauge_lu::residual::THRESHOLD;
 
+/// Returns numbers separated by spaces.
+fn list(numbers: impl Iterator<Item = usize>) -> String {
+    numbers.map(|n| n.to_string()).collect::<Vec<_>>().join(" ")
+}
+
 /// Returns the file for one N and all combinations of NB and grids. All other values follow the advice in HPL's file
 /// TUNING for one node. HPL skips the first two lines and reads the first words of the other lines. `basis` is the
 /// reason for N, with its rounding, in the second line.
 pub fn write(order: usize, nbs: &[usize], grids: &[(usize, usize)], basis: &str) -> String {
-    let list = |numbers: &mut dyn Iterator<Item = usize>| {
-        numbers.map(|n| n.to_string()).collect::<Vec<_>>().join(" ")
-    };
     let order = order.to_string();
     let threshold = format!("{THRESHOLD:.1}");
     let b = nbs.len().to_string();
-    let nbs = list(&mut nbs.iter().copied());
+    let nbs = list(nbs.iter().copied());
     let g = grids.len().to_string();
-    let ps = list(&mut grids.iter().map(|grid| grid.0));
-    let qs = list(&mut grids.iter().map(|grid| grid.1));
+    let ps = list(grids.iter().map(|grid| grid.0));
+    let qs = list(grids.iter().map(|grid| grid.1));
     let lines = [
         ("HPL.out", "output file name (if any)"),
         ("6", "device out (6=stdout,7=stderr,file)"),

@@ -82,28 +82,12 @@ impl Gauge for ComputeGauge {
         &self,
         newest: &dyn Fn(&str, &str) -> Option<Record>,
     ) -> Vec<Result<RooflinePoint, NoPoint>> {
-        let point = |record: &Record, m: &Measurement| {
-            let config: RatingConfig = m.read_config();
-            let n = config.n?;
-            let nb = config.nb?;
-            let threads = config.dgemm.on.threads?;
-            let basis = format!(
-                "rating of {}, N = {n}, threads {threads}, bytes: at least those of products at NB = {nb}",
-                record.started
-            );
-            let intensity = lu::flops_per_byte(nb as usize);
-            let point = RooflinePoint::in_memory("hpl", m.value?, intensity, basis).judged_as(m);
-            Some((
-                m.value?,
-                point.beyond_caches(&record.machine, config.matrix_bytes.map(Bytes), 1.0),
-            ))
-        };
-        let found = newest(TEST, RATING).and_then(|record| {
-            let own = |m: &&Measurement| m.gauge == GAUGE && m.name == RATING && !m.is_published();
-            let ratings = record.measurements.iter().filter(own);
-            ratings.filter_map(|m| point(&record, m)).max_by(|(a, _), (b, _)| a.total_cmp(b))
-        });
-        found.into_iter().map(|(_, highest)| highest).collect()
+        let Some(record) = newest(TEST, RATING) else { return Vec::new() };
+        let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.name == RATING);
+        let ratings = own.filter(|m| !m.is_published());
+        let points = ratings.filter_map(|m| rating_point(&record, m));
+        let highest = points.max_by(|(a, _), (b, _)| a.total_cmp(b));
+        highest.into_iter().map(|(_, point)| point).collect()
     }
 
     fn readers(&self) -> Vec<&dyn Reader> {
@@ -111,8 +95,9 @@ impl Gauge for ComputeGauge {
     }
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {
-        let rating = |m: &Measurement| (m.name == RATING).then_some(m.value);
-        vec![Headline::of("floating point", "HPL's rating", record, GAUGE, rating)]
+        vec![Headline::of("floating point", "HPL's rating", record, GAUGE, |m: &Measurement| {
+            (m.name == RATING).then_some(m.value)
+        })]
     }
 
     fn conclusion(&self, record: &Record) -> Option<String> {
@@ -122,4 +107,20 @@ impl Gauge for ComputeGauge {
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {
         view::section(record, detail).into_iter().chain(view::closing(record)).collect()
     }
+}
+
+/// Returns a rating with its point in the roofline.
+fn rating_point(record: &Record, m: &Measurement) -> Option<(f64, Result<RooflinePoint, NoPoint>)> {
+    let config: RatingConfig = m.read_config();
+    let n = config.n?;
+    let nb = config.nb?;
+    let threads = config.dgemm.on.threads?;
+    let basis = format!(
+        "rating of {}, N = {n}, threads {threads}, bytes: at least those of products at NB = {nb}",
+        record.started
+    );
+    let intensity = lu::flops_per_byte(nb as usize);
+    let value = m.value?;
+    let point = RooflinePoint::in_memory("hpl", value, intensity, basis).judged_as(m);
+    Some((value, point.beyond_caches(&record.machine, config.matrix_bytes.map(Bytes), 1.0)))
 }

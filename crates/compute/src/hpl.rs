@@ -76,9 +76,10 @@ fn common_rate(libraries: &[LibraryRuns]) -> FlopsPerSec {
 
 /// Returns the CPUs of every thread; an unbound thread has no CPUs.
 pub(crate) fn places(placement: &Placement) -> Vec<Vec<CpuId>> {
-    let bound = placement.bind != Bind::None;
-    let place = |cpus: &[CpuId]| if bound { cpus.to_vec() } else { Vec::new() };
-    placement.threads.iter().map(|thread| place(&thread.cpus)).collect()
+    if placement.bind == Bind::None {
+        return vec![Vec::new(); placement.threads.len()];
+    }
+    placement.threads.iter().map(|thread| thread.cpus.to_vec()).collect()
 }
 
 /// Number of candidates for NB that the second round of the search measures.
@@ -455,9 +456,8 @@ impl HplRun<'_> {
         let ticks = interference::stolen_ticks();
         let start = Instant::now();
         let solved = std::thread::scope(|scope| {
-            let solve = || lu::solve(team, matrix, nb, multiplier, &progress);
             let worker = std::thread::Builder::new()
-                .spawn_scoped(scope, solve)
+                .spawn_scoped(scope, || lu::solve(team, matrix, nb, multiplier, &progress))
                 .map_err(|cause| TeamError::Start(format!("cannot start a thread: {cause}")))?;
             while !worker.is_finished() {
                 std::thread::park_timeout(if shown { LOOK } else { LOOK / 20 });

@@ -109,8 +109,7 @@ impl Observed {
         for element in ["f64", "f32"] {
             let widest = self.peaks.iter().rev().find(|peak| peak.kernel.element == element);
             for peak in self.peak(element).into_iter().chain(widest) {
-                let is_known = |known: &PeakLoop| known.is(&peak.kernel);
-                if !contenders.iter().any(is_known) {
+                if !contenders.iter().any(|known| known.is(&peak.kernel)) {
                     contenders.push(peak.kernel);
                 }
             }

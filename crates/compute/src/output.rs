@@ -92,11 +92,25 @@ fn version_of(line: &str) -> Option<&str> {
     version.starts_with(|c: char| c.is_ascii_digit()).then_some(version)
 }
 
+/// True if a line has words and is not decoration alone.
+fn is_word(line: &str) -> bool {
+    line.contains(char::is_alphanumeric)
+}
+
+/// Returns a number. Only finite numbers are accepted, because a record with other numbers could not be read back.
+fn finite(word: &str) -> Option<f64> {
+    word.parse().ok().filter(|number: &f64| number.is_finite())
+}
+
+/// Returns the number of rows whose check has this verdict.
+fn count(rows: &[(String, HplRow)], verdict: bool) -> usize {
+    rows.iter().filter(|(_, row)| row.passed == Some(verdict)).count()
+}
+
 /// Parses the output of xhpl or hpcc.
 pub fn read(text: &str) -> HplOutput {
     // The last line is decoration that follows the last line with words.
-    let is_word = |line: &&str| line.contains(char::is_alphanumeric);
-    let is_cut = printed::unended_line(text).is_some_and(|line| is_word(&line));
+    let is_cut = printed::unended_line(text).is_some_and(is_word);
     let mut output = HplOutput { is_cut, ..HplOutput::default() };
     for line in printed::whole_lines(text).lines() {
         if let Some(version) = version_of(line) {
@@ -134,8 +148,6 @@ fn row(line: &str) -> Option<HplRow> {
     }
     let words: Vec<&str> = line.split_whitespace().collect();
     let [variant, n, nb, p, q, seconds, gflops] = words[..] else { return None };
-    // Only finite numbers are accepted, because a record with other numbers could not be read back.
-    let finite = |word: &str| word.parse().ok().filter(|number: &f64| number.is_finite());
     let rate =
         finite(gflops).map(|gflops| gflops * 1e9).filter(|rate| printed::is_figure(*rate))?;
     Some(HplRow {
@@ -157,9 +169,8 @@ fn row(line: &str) -> Option<HplRow> {
 pub fn write(rows: &[(String, HplRow)]) -> String {
     let double = "=".repeat(80);
     let single = "-".repeat(80);
-    let count = |verdict| rows.iter().filter(|(_, row)| row.passed == Some(verdict)).count();
-    let passed = count(true);
-    let failed = count(false);
+    let passed = count(rows, true);
+    let failed = count(rows, false);
     let mut out = String::new();
     for (program, row) in rows {
         let HplRow { variant, n, nb, p, q, seconds: Seconds(seconds), rate, .. } = row;

@@ -91,8 +91,8 @@ impl HplPlan {
         let samples = request.samples;
         let placed = request.place(site)?;
         let options = request.options(site, placed.placement.threads.len())?;
-        let of_places = |text| Notice::new(NoticeId::Other, "", text);
-        let notices = placed.notices.into_iter().map(of_places).collect();
+        let texts = placed.notices.into_iter();
+        let notices = texts.map(|text| Notice::new(NoticeId::Other, "", text)).collect();
         Ok(Self { notices, asked, samples, ..Self::new(site, placed.placement, options)? })
     }
 
@@ -120,11 +120,11 @@ impl HplPlan {
         let dgemm = dgemm.unwrap_or(FlopsPerSec(f64::NAN));
         let nbs = if options.nb.is_empty() { vec![USUAL_NB] } else { options.nb.clone() };
         let factor = multiple(&options, &layout);
-        let planned = |nb: &usize| -> Result<PlannedNb, Failure> {
+        let mut candidates = Vec::with_capacity(nbs.len());
+        for nb in nbs {
             let constraints = options.constraints(machine, dgemm, threads, nb * factor);
-            Ok(PlannedNb { nb: *nb, order: size::choose(spec, &constraints)? })
-        };
-        let candidates = nbs.iter().map(planned).collect::<Result<Vec<_>, _>>()?;
+            candidates.push(PlannedNb { nb, order: size::choose(spec, &constraints)? });
+        }
         let search = rate.as_ref().and_then(|_| search_orders(machine, &options, dgemm, threads));
         choose::look_for(&options.libraries)?;
         let reference = PlacedReference::find(&site.topology, layout, &options)?;

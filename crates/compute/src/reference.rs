@@ -47,6 +47,11 @@ pub(crate) struct RankLayout {
     pub hosts: usize,
 }
 
+/// Returns the number of distinct objects.
+fn distinct(objects: impl Iterator<Item = usize>) -> usize {
+    objects.collect::<BTreeSet<usize>>().len()
+}
+
 impl RankLayout {
     /// Returns the layout for the requested number of ranks, on the cores of the native run. The default is one rank per
     /// last-level cache, else per NUMA node, else per core; the first level with several objects is used. The threads of
@@ -54,15 +59,12 @@ impl RankLayout {
     pub(crate) fn of(topology: &Topology, options: &RankOptions, native: &Placement) -> Self {
         let used: Vec<&HardwareThread> =
             native.cpus().into_iter().filter_map(|cpu| topology.thread(cpu)).collect();
-        let count = |of: &dyn Fn(&HardwareThread) -> Option<usize>| {
-            used.iter().filter_map(|thread| of(thread)).collect::<BTreeSet<_>>().len()
-        };
-        let cores = count(&|thread| Some(thread.core));
+        let cores = distinct(used.iter().map(|thread| thread.core));
         let ranks = options.ranks.unwrap_or_else(|| {
-            let caches = count(&|thread| thread.llc);
-            let nodes = count(&|thread| thread.node);
-            let fits = |n: &usize| *n > 1 && cores.is_multiple_of(*n);
-            [caches, nodes, cores].into_iter().find(fits).unwrap_or(1)
+            let caches = distinct(used.iter().filter_map(|thread| thread.llc));
+            let nodes = distinct(used.iter().filter_map(|thread| thread.node));
+            let mut levels = [caches, nodes, cores].into_iter();
+            levels.find(|n| *n > 1 && cores.is_multiple_of(*n)).unwrap_or(1)
         });
         let threads = options.threads.unwrap_or(cores);
         let threads_per_rank = (threads / ranks.max(1)).max(1);
@@ -160,12 +162,6 @@ impl PlacedReference {
         dgemm: f64,
         observer: &mut dyn Observer,
     ) -> Result<Option<(HplOutput, String)>, Failure> {
-        let run = |n: usize, nbs: &[usize], grids: &[Grid], watcher: &mut dyn Observer| {
-            let engine = self.kind.name();
-            watcher.phase(&format!("{engine}, N = {n}, NB = {nbs:?}, P x Q = {grids:?}"));
-            let interrupted: &dyn Observer = watcher;
-            self.run(n, nbs, grids, &site.topology, &|| interrupted.interrupted())
-        };
         let threads = self.plan.threads();
         let hosts = self.layout.hosts;
         let mut nbs = options.nb.clone();
@@ -179,7 +175,7 @@ impl PlacedReference {
                 if tried.len() * all.len() > 1 {
                     let cores = (threads * hosts) as f64;
                     let small = (SEARCH_ORDER * (cores / 2.0).sqrt()) as usize;
-                    let read = run(small.min(order), &tried, &all, observer)?;
+                    let read = self.watched(small.min(order), &tried, &all, site, observer)?;
                     let Some((read, _)) = read else { return Ok(None) };
                     if let Some(row) = best(&read.rows) {
                         grids = vec![(row.p, row.q)];
@@ -195,7 +191,22 @@ impl PlacedReference {
         if nbs.is_empty() {
             nbs = vec![USUAL_NB];
         }
-        run(order, &nbs, &grids, observer)
+        self.watched(order, &nbs, &grids, site, observer)
+    }
+
+    /// Runs the program and names the run as a phase.
+    fn watched(
+        &self,
+        n: usize,
+        nbs: &[usize],
+        grids: &[Grid],
+        site: &Site,
+        observer: &mut dyn Observer,
+    ) -> Result<Option<(HplOutput, String)>, Failure> {
+        let engine = self.kind.name();
+        observer.phase(&format!("{engine}, N = {n}, NB = {nbs:?}, P x Q = {grids:?}"));
+        let interrupted: &dyn Observer = observer;
+        self.run(n, nbs, grids, &site.topology, &|| interrupted.interrupted())
     }
 
     /// Returns the notice with the ratio of the two ratings.

@@ -129,10 +129,8 @@ impl HplRequest<'_> {
     /// count: on a busy node, it would predict a time that refuses the next run.
     fn saved_half(&self, site: &Site, fits: &dyn Fn(&Measurement) -> bool) -> Option<f64> {
         let record = self.newest(site, (TEST, RATING))?;
-        let is_valid = |m: &Measurement| m.validity.status == Status::Valid;
-        let is_rating =
-            |m: &&Measurement| m.test == TEST && m.name == RATING && is_valid(m) && fits(m);
-        let ratings = record.measurements.iter().filter(is_rating);
+        let all = record.measurements.iter().filter(|m| m.test == TEST && m.name == RATING);
+        let ratings = all.filter(|m| m.validity.status == Status::Valid && fits(m));
         ratings.map(|m| m.read_config::<RatingConfig>()).find_map(|config| size::half_of(&config))
     }
 
@@ -145,8 +143,8 @@ impl HplRequest<'_> {
         fits: &dyn Fn(&Measurement) -> bool,
     ) -> Option<SavedFigure> {
         let record = self.newest(site, (test, name))?;
-        let is_such = |m: &&Measurement| m.test == test && m.name == name && fits(m);
-        let figures = record.measurements.iter().filter(is_such);
+        let figures = record.measurements.iter().filter(|m| m.test == test && m.name == name);
+        let figures = figures.filter(|m| fits(m));
         let value = figures.filter_map(|m| m.value).reduce(f64::max)?;
         Some(SavedFigure { value, source: format!("saved {}", record.started) })
     }

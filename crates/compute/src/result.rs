@@ -164,9 +164,9 @@ impl RatingEvidence<'_> {
             validity.add(Status::Suspect, reason);
         }
         if let (None, Some(shared)) = (failed, shared.filter(|shared| shared.0 > DISTURBED)) {
-            let rates = || bursts.iter().map(|burst| burst.rate.0 / 1e9);
-            let least = rates().reduce(f64::min);
-            let most = rates().reduce(f64::max);
+            let rates: Vec<f64> = bursts.iter().map(|burst| burst.rate.0 / 1e9).collect();
+            let least = rates.iter().copied().reduce(f64::min);
+            let most = rates.iter().copied().reduce(f64::max);
             let reason = format!(
                 "other load used {} of the cores' execution units: register-only loops run before and after the solve reached {:.1} to {:.1} GFLOP/s; repeat the run on an idle node",
                 shared.in_whole_percent(),
@@ -200,7 +200,9 @@ impl RatingEvidence<'_> {
         let PeakLoop { element, .. } = peak.kernel;
         let isa = peak.kernel.isa_name();
         let loops = self.seen.peaks.iter().filter(|other| other.kernel.element == element);
-        let rate = |other: &Peak| LoopRate { clock_hz: self.clock(other), ..LoopRate::of(other) };
+        let of_loops = loops
+            .map(|other| LoopRate { clock_hz: self.clock(other), ..LoopRate::of(other) })
+            .collect();
         let theory = self.theory(peak);
         let config = PeakConfig {
             on: ThreadsConfig::of(self.placement),
@@ -208,7 +210,7 @@ impl RatingEvidence<'_> {
             isa: Some(isa.to_owned()),
             clock_hz: self.clock(peak),
             flops_per_cycle: self.clock(peak).and_then(|_| peak.burst().per_cycle(self.threads())),
-            loops: Some(loops.map(rate).collect()),
+            loops: Some(of_loops),
             theoretical: theory.clone(),
         };
         let name = if element == "f64" { FMA_PEAK } else { FMA_PEAK_F32 };
@@ -369,9 +371,10 @@ impl RatingEvidence<'_> {
             ));
         }
         let threads = &self.placement.threads;
-        let cores = || threads.iter().flat_map(|thread| thread.cores(&self.site.topology));
-        let all = cores().count();
-        let cores = cores().collect::<BTreeSet<u32>>().len();
+        let cores: Vec<u32> =
+            threads.iter().flat_map(|thread| thread.cores(&self.site.topology)).collect();
+        let all = cores.len();
+        let cores = cores.into_iter().collect::<BTreeSet<u32>>().len();
         if self.placement.bind != Bind::None && cores < all {
             texts.push(format!(
                 "{all} threads on {cores} cores: sibling threads share the execution units of a core, which one HPL thread already uses fully"

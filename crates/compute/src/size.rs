@@ -113,6 +113,18 @@ fn by_root(bytes: f64) -> usize {
     (bytes / 8.0).max(0.0).sqrt() as usize
 }
 
+impl SizeConstraints {
+    /// Returns the time for generating and checking a matrix of this order.
+    fn overhead_of(&self, order: usize) -> Seconds {
+        self.overhead * (order * order) as f64
+    }
+}
+
+/// Returns the largest multiple of `multiple` that is at most `order`.
+fn rounded_down(order: usize, multiple: usize) -> usize {
+    order / multiple * multiple
+}
+
 /// Chooses N.
 ///
 /// # Errors
@@ -124,7 +136,6 @@ pub fn choose(spec: OrderSpec, constraints: &SizeConstraints) -> Result<ChosenOr
     let of_process =
         constraints.process_limit.map(|limit| format!(" (the limit of a process is {limit})"));
     let limit = of_process.or(of_cgroup).unwrap_or_default();
-    let down = |order: usize| order / multiple * multiple;
     let most = largest_order(available, threads);
     if most < multiple.max(16) {
         let least = needed(multiple.max(16), threads);
@@ -139,7 +150,7 @@ pub fn choose(spec: OrderSpec, constraints: &SizeConstraints) -> Result<ChosenOr
         ))
         .hint("free memory, or raise the limit (ulimit -v, ulimit -d, the control group)"));
     }
-    let by_memory = down(by_root(fraction.0 * available.as_f64()).min(most));
+    let by_memory = rounded_down(by_root(fraction.0 * available.as_f64()).min(most), multiple);
     let (order, formula) = match spec {
         OrderSpec::Exactly(order) if order > most => {
             return Err(Failure::missing(format!(
@@ -147,7 +158,7 @@ pub fn choose(spec: OrderSpec, constraints: &SizeConstraints) -> Result<ChosenOr
                      run would swap or be killed",
                 needed(order, threads),
             ))
-            .hint(format!("use --order {} or less", down(most))));
+            .hint(format!("use --order {} or less", rounded_down(most, multiple))));
         }
         OrderSpec::Exactly(order) => (order, "as requested".to_owned()),
         OrderSpec::Full => {
@@ -158,15 +169,16 @@ pub fn choose(spec: OrderSpec, constraints: &SizeConstraints) -> Result<ChosenOr
             (by_memory, formula)
         }
         OrderSpec::Quick => {
-            let overhead = |order: usize| constraints.overhead * (order * order) as f64;
-            let time = |order: usize| seconds(order, half, dgemm) + overhead(order);
-            let fits = |n: usize| time(n * multiple) <= constraints.seconds;
-            let order = largest(by_memory / multiple, fits).max(1) * multiple;
+            let multiples = largest(by_memory / multiple, |n| {
+                let order = n * multiple;
+                seconds(order, half, dgemm) + constraints.overhead_of(order) <= constraints.seconds
+            });
+            let order = multiples.max(1) * multiple;
             let share = half.map_or(String::new(), |half| format!(" x N / (N + {half:.0})"));
             let formula = format!(
                 "largest multiple of {multiple} with (2/3 N^3 + 3/2 N^2) / ({:.1} GFLOP/s{share}) <= {:.1} s",
                 dgemm.0 / 1e9,
-                (constraints.seconds - overhead(order)).0,
+                (constraints.seconds - constraints.overhead_of(order)).0,
             );
             (order, formula)
         }
@@ -183,10 +195,14 @@ pub const CANDIDATES: [usize; 9] = [32, 64, 96, 128, 160, 192, 256, 320, 384];
 /// it is at least half as large as the P of the squarest grid.
 pub fn grid(ranks: usize) -> (usize, usize) {
     let ranks = ranks.max(1);
-    let divides = |p: &usize| ranks.is_multiple_of(*p);
-    let sides = || (1..).take_while(|p| p * p <= ranks).filter(divides);
-    let squarest = sides().max().unwrap_or(1);
-    let power = sides().filter(|p| p.is_power_of_two()).max().unwrap_or(1);
+    let mut squarest = 1;
+    let mut power = 1;
+    for p in (1..).take_while(|p| p * p <= ranks).filter(|p| ranks.is_multiple_of(*p)) {
+        squarest = p;
+        if p.is_power_of_two() {
+            power = p;
+        }
+    }
     let p = if power * 2 >= squarest { power } else { squarest };
     (p, ranks / p)
 }

@@ -91,25 +91,22 @@ impl BabelStreamOutput {
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        let value = |key: &str| {
-            text.lines()
-                .find_map(|line| line.trim().strip_prefix(key))
-                .map(|value| value.trim().to_owned())
-        };
-        let running = value("Running");
+        let running = value_of(text, "Running");
         let is_failure = |line: &&str| FAILURES.iter().any(|words| line.starts_with(words));
         let mut found = Self {
-            version: value("Version:"),
-            model: value("Implementation:"),
+            version: value_of(text, "Version:"),
+            model: value_of(text, "Implementation:"),
             device: text.lines().find_map(|line| {
                 let (_, name) = line.trim().strip_prefix("Using ")?.split_once("device ")?;
                 Some(name.trim().to_owned())
             }),
-            element: match value("Precision:").as_deref() {
+            element: match value_of(text, "Precision:").as_deref() {
                 Some("float") => Element::F32,
                 _ => Element::F64,
             },
-            elements: value("Number of elements:").and_then(|n| n.parse().ok()).unwrap_or(0),
+            elements: value_of(text, "Number of elements:")
+                .and_then(|n| n.parse().ok())
+                .unwrap_or(0),
             elements_error: 0.0,
             repeats: running
                 .as_deref()
@@ -120,7 +117,8 @@ impl BabelStreamOutput {
             lines: Vec::new(),
         };
         if found.elements == 0
-            && let Some((bytes, error)) = value("Array size:").as_deref().and_then(array_size)
+            && let Some((bytes, error)) =
+                value_of(text, "Array size:").as_deref().and_then(array_size)
         {
             found.elements = (bytes / found.element.bytes() as f64).round() as u64;
             found.elements_error = error;
@@ -213,22 +211,28 @@ impl BabelStreamOutput {
             array_bytes: Some(self.elements.saturating_mul(self.element.bytes())),
             ..DeviceStreamConfig::default()
         };
-        let figure = |line: &BabelstreamLine| {
-            let mut validity = Validity::valid();
-            if let Some(failed) = &self.failed {
-                validity.invalid(failed.clone());
-            }
-            if let Some(reason) = self.incomplete() {
-                validity.suspect(reason);
-            }
-            Measurement::new(GAUGE, STREAM, line.kernel.name(), Unit::BytesPerSecond)
+        let mut validity = Validity::valid();
+        if let Some(failed) = &self.failed {
+            validity.invalid(failed.clone());
+        }
+        if let Some(reason) = self.incomplete() {
+            validity.suspect(reason);
+        }
+        let mut all = Vec::with_capacity(self.lines.len());
+        for line in &self.lines {
+            let m = Measurement::new(GAUGE, STREAM, line.kernel.name(), Unit::BytesPerSecond)
                 .category(Category::Reference)
-                .value(Quoted::Best, line.rate.0)
-                .config(&config)
-                .judged(validity)
-        };
-        self.lines.iter().map(figure).collect()
+                .value(Quoted::Best, line.rate.0);
+            all.push(m.config(&config).judged(validity.clone()));
+        }
+        all
     }
+}
+
+/// Returns the text behind a key at the beginning of a line.
+fn value_of(text: &str, key: &str) -> Option<String> {
+    let value = text.lines().find_map(|line| line.trim().strip_prefix(key))?;
+    Some(value.trim().to_owned())
 }
 
 /// Returns the number of kernels in the words after `Running`: `kernels 100 times` up to version 5,
@@ -282,9 +286,12 @@ impl fmt::Display for BabelStreamOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{CSV}max_MB_per_sec,min_runtime,max_runtime,avg_runtime")?;
         for BabelstreamLine { kernel, rate, times } in &self.lines {
-            let (name, repeats, elements) = (name_of(*kernel), self.repeats, self.elements);
+            let name = name_of(*kernel);
+            let repeats = self.repeats;
+            let elements = self.elements;
             let [least, most, average] = times.map(|time| time.0);
-            let (bytes, rate) = (self.element.bytes(), rate.0 / 1e6);
+            let bytes = self.element.bytes();
+            let rate = rate.0 / 1e6;
             writeln!(f, "{name},{repeats},{elements},{bytes},{rate},{least},{most},{average}")?;
         }
         Ok(())

@@ -83,18 +83,24 @@ pub fn shapes(class: Class) -> impl Iterator<Item = LoopShape> {
     })
 }
 
+/// Returns host memory for sums, pinned if possible and requested.
+fn sums_memory(device: &Rc<dyn OpenDevice>, pinned: bool) -> Result<HostMemory, DeviceError> {
+    device.host(SUMS_BYTES, pinned).or_else(|_| device.host(SUMS_BYTES, false))
+}
+
 impl LoopShape {
     /// Returns the shapes that a kernel can have on a device. Reductions require a grid-stride loop.
     pub fn of(kernel: Kernel, device: &DeviceInfo) -> Vec<Self> {
         let largest_group = device.largest_group.max(1);
-        let fits = |shape: &Self| match (shape.group, kernel.writes()) {
-            (None, writes) => writes,
-            (Some(group), true) => group <= largest_group,
-            (Some(group), false) => {
-                shape.strided.is_some() && group <= largest_group.min(LARGEST_SUM_GROUP)
-            }
-        };
-        let mut shapes: Vec<Self> = shapes(device.class).filter(fits).collect();
+        let mut shapes: Vec<Self> = shapes(device.class)
+            .filter(|shape| match (shape.group, kernel.writes()) {
+                (None, writes) => writes,
+                (Some(group), true) => group <= largest_group,
+                (Some(group), false) => {
+                    shape.strided.is_some() && group <= largest_group.min(LARGEST_SUM_GROUP)
+                }
+            })
+            .collect();
         if shapes.is_empty() {
             // For a device that supports only very small groups, the group size is reduced, down to a single work-item.
             let group = 1 << largest_group.ilog2();
@@ -177,15 +183,11 @@ impl Bench {
         let count = arrays_of(kernels.iter().copied());
         // The time of a reduction includes the copy of its sums, which is faster into pinned memory.
         let pinned = device.info().class != Class::Cpu;
-        let here = || {
-            let memory = device.host(SUMS_BYTES, pinned);
-            memory.or_else(|_| device.host(SUMS_BYTES, false))
-        };
         let mut bench = Self {
             arrays: (0..count).map(|_| device.allocate(bytes)).collect::<Result<_, _>>()?,
             sums: device.allocate(SUMS_BYTES)?,
             worst: device.allocate(SUMS_BYTES)?,
-            here: [here()?, here()?],
+            here: [sums_memory(&device, pinned)?, sums_memory(&device, pinned)?],
             queue: device.queue()?,
             values: Values::new(element, count),
             loops: HashMap::new(),

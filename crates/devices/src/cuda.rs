@@ -151,8 +151,7 @@ pub(crate) fn describe(
     }
     let get = |what| attribute(api, what, number);
     let some = |what| get(what).map(|value| Some(value).filter(|value| *value > 0));
-    let hertz = |khz: c_int| Hertz(f64::from(khz) * 1e3);
-    let memory_clock = some(attributes.memory_clock)?.map(hertz);
+    let memory_clock = some(attributes.memory_clock)?.map(of_khz);
     let bus = some(attributes.bus)?;
     let info = DeviceInfo {
         driver: api.dialect.name().to_owned(),
@@ -165,7 +164,7 @@ pub(crate) fn describe(
         shares_host_memory: get(attributes.integrated)? == 1,
         last_cache: some(attributes.last_cache)?.map(|bytes| Bytes(bytes as u64)),
         units: get(attributes.units)? as u32,
-        clock: some(attributes.clock)?.map(hertz),
+        clock: some(attributes.clock)?.map(of_khz),
         memory_clock,
         memory_bus_bits: bus.map(|bits| bits as u32),
         largest_group: get(attributes.largest_block)? as usize,
@@ -341,6 +340,11 @@ fn because(
         )),
         _ => error,
     }
+}
+
+/// Returns a clock frequency that a driver reports in kHz.
+fn of_khz(khz: c_int) -> Hertz {
+    Hertz(f64::from(khz) * 1e3)
 }
 
 #[cfg(test)]

@@ -310,10 +310,9 @@ impl HostMemory {
     /// # Errors
     /// Fails if the operating system has too little memory, or if the user ends the run.
     pub fn pageable(bytes: usize) -> Result<Self, DeviceError> {
-        let no_memory = |error| {
+        let pages = Mapping::anonymous(bytes, PageSize::PreferHuge).map_err(|error| {
             DeviceError::new(FailureClass::OutOfMemory, "host", "mmap", 0).with_detail(error)
-        };
-        let pages = Mapping::anonymous(bytes, PageSize::PreferHuge).map_err(no_memory)?;
+        })?;
         let start = pages.at(0, bytes);
         // SAFETY: the mapping is new and `bytes` long.
         unsafe { clear(start, bytes)? };

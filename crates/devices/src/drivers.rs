@@ -69,30 +69,39 @@ pub fn list(interrupted: &dyn Fn() -> bool) -> Result<Vec<Listing>, Failure> {
             "the path of this program's executable cannot be determined: {cause}"
         ))
     })?;
-    let ask = |(name, _): &(&str, Load)| {
+    let mut listings = Vec::with_capacity(DRIVERS.len());
+    for (name, _) in DRIVERS {
         let words = [LIST_DEVICES.to_owned(), (*name).to_owned()];
         let job = Job::new(CommandLine::new(program.clone(), words), LIMIT);
         let output = run(&job, interrupted)?;
-        let died = |how: String| {
-            let line = last_line(&output.stderr);
-            let last_line = if line.is_empty() { line } else { format!(": {line}") };
-            DeviceError::new(FailureClass::Other, name, "listed in a child process", 0)
-                .with_detail(format!("the child process ended with {how}{last_line}"))
-        };
         let devices = match output.end {
             ChildEnd::Exited(status) => {
                 // The driver may also print to standard output; the listing is the last line.
                 let line = output.stdout.lines().next_back().unwrap_or_default();
                 let answer = serde_json::from_str::<Listing>(line).ok();
-                let answer = answer.filter(|_| status.success());
-                answer.map_or_else(|| Err(died(describe(status))), |listing| listing.devices)
+                match answer.filter(|_| status.success()) {
+                    Some(listing) => listing.devices,
+                    None => Err(no_listing(name, &describe(status), &output.stderr)),
+                }
             }
-            ChildEnd::Killed(KillReason::TooMuchOutput) => Err(died("too much output".to_owned())),
-            ChildEnd::Killed(_) => Err(died(no_response(output.limit))),
+            ChildEnd::Killed(KillReason::TooMuchOutput) => {
+                Err(no_listing(name, "too much output", &output.stderr))
+            }
+            ChildEnd::Killed(_) => {
+                Err(no_listing(name, &no_response(output.limit), &output.stderr))
+            }
         };
-        Ok(Listing { driver: (*name).to_owned(), devices })
-    };
-    DRIVERS.iter().map(ask).collect()
+        listings.push(Listing { driver: (*name).to_owned(), devices });
+    }
+    Ok(listings)
+}
+
+/// Returns the error of a child process that did not list the devices of a driver.
+fn no_listing(name: &str, how: &str, stderr: &str) -> DeviceError {
+    let line = last_line(stderr);
+    let last_line = if line.is_empty() { line } else { format!(": {line}") };
+    DeviceError::new(FailureClass::Other, name, "listed in a child process", 0)
+        .with_detail(format!("the child process ended with {how}{last_line}"))
 }
 
 /// Requested devices.
@@ -181,12 +190,12 @@ pub fn chosen(
         match choice {
             DeviceChoice::All => {
                 for device in all() {
-                    let same = |known: &&DeviceInfo| {
+                    let same = found.iter().find(|known| {
                         known.driver != device.driver
                             && known.pci.is_some()
                             && known.pci == device.pci
-                    };
-                    match found.iter().find(same) {
+                    });
+                    match same {
                         Some(known) => notices.push(Notice::new(
                             NoticeId::LeftOut,
                             GAUGE,

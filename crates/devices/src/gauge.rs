@@ -134,10 +134,9 @@ impl Gauge for Devices {
             Depth::Quick => Duration::from_secs(5),
             Depth::Full => Duration::from_secs(30),
         };
-        let has = |folder: &str, start: &str| {
-            site.root.names(folder).iter().any(|name| name.starts_with(start))
-        };
-        let likely = has("dev", "nvidia") || has("dev", "kfd") || has("dev/dri", "renderD");
+        let likely = [("dev", "nvidia"), ("dev", "kfd"), ("dev/dri", "renderD")].iter().any(
+            |(folder, start)| site.root.names(folder).iter().any(|name| name.starts_with(start)),
+        );
         // A budget of zero means that no time was planned for devices.
         let budget = ask.budget.filter(|budget| !budget.is_zero()).unwrap_or(usual);
         Ok(Some(Box::new(Short { budget, samples: ask.samples, likely })))

@@ -26,8 +26,7 @@ pub const CHAINS: &str = "nodegauge_chains";
 pub const FMAS_A_ROUND: u64 = 4;
 
 static TEXT: LazyLock<String> = LazyLock::new(|| {
-    let is_kernel = |line: &&str| line.starts_with("MAP(") || line.starts_with("SUM(");
-    let lines = LINES.lines().filter(is_kernel);
+    let lines = LINES.lines().filter(|line| line.starts_with("MAP(") || line.starts_with("SUM("));
     std::iter::once(PRELUDE).chain(lines).collect::<Vec<_>>().join("\n") + "\n"
 });
 

@@ -14,7 +14,7 @@ use crate::{GAUGE, drivers, host_memory, nvbandwidth};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::series::Series;
 use nodegauge_gauge::{Foreseen, Planned, Site};
-use nodegauge_machine::{CpuId, NodeId};
+use nodegauge_machine::{CpuId, NodeId, Topology};
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Budget, Limits, Turn, policy};
@@ -131,13 +131,15 @@ impl LinkPlan {
 /// Returns the host's NUMA nodes that have allowed CPUs, in ascending order of node numbers.
 fn nodes(site: &Site) -> Vec<Node> {
     let topology = &site.topology;
-    let cpus = |at: usize| -> Vec<CpuId> {
-        let here = topology.allowed().filter(|thread| thread.node.unwrap_or(0) == at);
-        here.map(|thread| thread.cpu).collect()
-    };
-    let all = topology.nodes.iter().enumerate().map(|(at, node)| (node.id, cpus(at)));
+    let all = topology.nodes.iter().enumerate().map(|(at, node)| (node.id, allowed(topology, at)));
     let found: Vec<Node> = all.filter(|(_, node_cpus)| !node_cpus.is_empty()).collect();
-    if found.is_empty() { vec![(NodeId(0), cpus(0))] } else { found }
+    if found.is_empty() { vec![(NodeId(0), allowed(topology, 0))] } else { found }
+}
+
+/// Returns the allowed CPUs of the NUMA node with this index.
+fn allowed(topology: &Topology, at: usize) -> Vec<CpuId> {
+    let here = topology.allowed().filter(|thread| thread.node.unwrap_or(0) == at);
+    here.map(|thread| thread.cpu).collect()
 }
 
 /// True if nvbandwidth can measure the device.
@@ -241,8 +243,8 @@ impl Stage<'_> {
         observer.phase(&format!("{}: measuring copies alternately", ids.join(", ")));
         let mut series = Series::new(policy::LINKS, limits, rig.cells.len());
         let largest = self.sizes.last().copied().unwrap_or(SMALL);
-        let is_largest = |cell: &usize| rig.cells[*cell].bytes == largest;
-        let compared: Vec<usize> = (0..rig.cells.len()).filter(is_largest).collect();
+        let compared: Vec<usize> =
+            (0..rig.cells.len()).filter(|cell| rig.cells[*cell].bytes == largest).collect();
         let mut turn = |turn: Turn| -> Result<Vec<Sample>, DeviceError> {
             let sample = rig.turn(turn.cell)?;
             for (device_state, device) in watched.iter_mut().zip(self.devices) {
@@ -342,39 +344,36 @@ impl Stage<'_> {
                 [rig.host(at, node, one, largest, true)?, rig.host(at, node, one, largest, true)?];
             hosts.push((memories, pinned));
         }
-        let to = |at: usize| {
-            let (memories, pinned) = &hosts[at];
-            Leg { device: at, from: End::Host(pinned[0]), to: End::Device(memories[0]) }
-        };
-        let back = |at: usize| {
-            let (memories, pinned) = &hosts[at];
-            Leg { device: at, from: End::Device(memories[1]), to: End::Host(pinned[1]) }
-        };
+        let mut there = Vec::new();
+        let mut back = Vec::new();
+        let mut both = Vec::new();
+        for (device, (memories, pinned)) in hosts.iter().enumerate() {
+            let to = Leg { device, from: End::Host(pinned[0]), to: End::Device(memories[0]) };
+            let from = Leg { device, from: End::Device(memories[1]), to: End::Host(pinned[1]) };
+            there.push(to);
+            back.push(from);
+            both.extend([to, from]);
+        }
         let all = 0..self.devices.len();
         let last = self.sizes.last().copied().unwrap_or(SMALL);
-        // Returns the smallest and the largest size, without duplicates.
-        let ends = |first: u64| {
-            let mut ends = vec![first, last];
-            ends.dedup();
-            ends
-        };
-        for bytes in ends(self.sizes[0]).into_iter().filter(|size| *size > SMALL) {
-            rig.cell(ALL_NAMES[0], bytes, all.clone().map(to).collect());
-            rig.cell(ALL_NAMES[1], bytes, all.clone().map(back).collect());
-            rig.cell(ALL_NAMES[2], bytes, all.clone().flat_map(|at| [to(at), back(at)]).collect());
+        for bytes in both_ends(self.sizes[0], last).into_iter().filter(|size| *size > SMALL) {
+            rig.cell(ALL_NAMES[0], bytes, there.clone());
+            rig.cell(ALL_NAMES[1], bytes, back.clone());
+            rig.cell(ALL_NAMES[2], bytes, both.clone());
         }
         for (from, target) in
             all.clone().flat_map(|from| all.clone().map(move |target| (from, target)))
         {
-            let driver = |at: usize| &self.devices[at].info().driver;
-            if from != target && driver(from) == driver(target) {
-                let (from_memory, to_memory) = (hosts[from].0[0], hosts[target].0[1]);
+            let [driver, other] = [from, target].map(|at| &self.devices[at].info().driver);
+            if from != target && driver == other {
+                let from_memory = hosts[from].0[0];
+                let to_memory = hosts[target].0[1];
                 let leg = Leg {
                     device: from,
                     from: End::Device(from_memory),
                     to: End::Device(to_memory),
                 };
-                for bytes in ends(SMALL) {
+                for bytes in both_ends(SMALL, last) {
                     rig.cell(ACROSS, bytes, vec![leg]);
                 }
             }
@@ -423,13 +422,13 @@ impl Stage<'_> {
             on.slice = None;
         }
         on.stopped = Some(stopped.clone());
-        let pinned = |pinned| if pinned { "pinned" } else { "pageable" }.to_owned();
         let config = LinkConfig {
             on,
             engine: Some("native".to_owned()),
             message_bytes: Some(cell.bytes),
             peer,
-            host_memory: host.map(|host| pinned(host.pinned)),
+            host_memory: host
+                .map(|host| if host.pinned { "pinned" } else { "pageable" }.to_owned()),
             host_node: host.filter(|_| !all).and_then(|host| host.node).map(u64::from),
             on_node,
             devices: all.then_some(self.devices.len() as u64),
@@ -445,10 +444,18 @@ impl Stage<'_> {
         } else {
             Measurement::new(GAUGE, TEST, cell.name, Unit::BytesPerSecond)
         };
-        let value = |seconds: f64| if is_latency { seconds } else { moved / seconds };
-        let m = series.timed(judged, (number, 0), m, Quoted::Median, &value)?;
+        let m = series.timed(judged, (number, 0), m, Quoted::Median, &|seconds| {
+            if is_latency { seconds } else { moved / seconds }
+        })?;
         Some(series.judged(number, m.config(&config).judged(validity)))
     }
+}
+
+/// Returns the smallest and the largest size, without duplicates.
+fn both_ends(first: u64, last: u64) -> Vec<u64> {
+    let mut ends = vec![first, last];
+    ends.dedup();
+    ends
 }
 
 /// Names of the sums over all devices, which consist of [`ALL`] and the name of the copy.

@@ -76,6 +76,39 @@ pub fn run_lines(text: &str) -> Vec<usize> {
     lines
 }
 
+impl TestCase {
+    fn of_json(case: &serde_json::Value) -> Option<Self> {
+        let mut rows = Vec::new();
+        for row in list(&case["bandwidth_matrix"]) {
+            let values = list(row).iter().map(|value| value_of(value.as_str()?));
+            rows.push(values.collect::<Option<Vec<Option<f64>>>>()?);
+        }
+        Some(Self {
+            name: word(&case["name"])?,
+            description: word(&case["bandwidth_description"])?,
+            rows: Some(rows).filter(|rows| !rows.is_empty())?,
+            is_cut: false,
+        })
+    }
+}
+
+/// Returns a text of a JSON document.
+fn word(at: &serde_json::Value) -> Option<String> {
+    at.as_str().map(str::to_owned)
+}
+
+/// Returns a list of a JSON document; an empty one if there is none.
+fn list(at: &serde_json::Value) -> &[serde_json::Value] {
+    at.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Returns name and PCI address of an entry in the list of devices, e.g.
+/// `0: NVIDIA H100 80GB HBM3 (00000000:1b:00): (host)`.
+fn listed_device(entry: &serde_json::Value) -> Option<(String, String)> {
+    let (_, rest) = entry.as_str()?.split_once(": ")?;
+    device_of(rest.rsplit_once(": (").map_or(rest, |(device, _)| device))
+}
+
 impl NvbandwidthOutput {
     /// Parses the output of a run. Returns `None` for the output of another program.
     ///
@@ -95,8 +128,8 @@ impl NvbandwidthOutput {
 
     /// Returns nvbandwidth's test cases that correspond to these names of `device links`.
     pub fn cases_of(names: &[&str]) -> impl Iterator<Item = String> {
-        let is_asked = |(_, ours): &&(&str, &str)| names.contains(ours);
-        SAME.iter().filter(is_asked).map(|(theirs, _)| (*theirs).to_owned())
+        let asked = SAME.iter().filter(|(_, ours)| names.contains(ours));
+        asked.map(|(theirs, _)| (*theirs).to_owned())
     }
 
     fn of_text(text: &str) -> Self {
@@ -147,45 +180,28 @@ impl NvbandwidthOutput {
     fn of_json(text: &str) -> Option<Self> {
         let json: serde_json::Value = serde_json::from_str(text).ok()?;
         let root = json.get(ROOT)?;
-        let word = |at: &serde_json::Value| at.as_str().map(str::to_owned);
-        let list = |at: &serde_json::Value| at.as_array().cloned().unwrap_or_default();
-        let case = |case: &serde_json::Value| {
-            let rows = list(&case["bandwidth_matrix"]);
-            let rows: Option<Vec<Vec<Option<f64>>>> = rows
-                .iter()
-                .map(|row| list(row).iter().map(|value| value_of(value.as_str()?)).collect())
-                .collect();
-            Some(TestCase {
-                name: word(&case["name"])?,
-                description: word(&case["bandwidth_description"])?,
-                rows: rows.filter(|rows| !rows.is_empty())?,
-                is_cut: false,
-            })
-        };
-        // Example of an entry: `0: NVIDIA H100 80GB HBM3 (00000000:1b:00): (host)`
-        let device = |entry: &serde_json::Value| {
-            let (_, rest) = entry.as_str()?.split_once(": ")?;
-            device_of(rest.rsplit_once(": (").map_or(rest, |(device, _)| device))
-        };
         Some(Self {
             version: word(&root["version"])
                 .map(|version| version.trim_start_matches('v').to_owned()),
             driver: word(&root["Driver Version"]),
-            devices: list(&root["GPU Device list"]).iter().filter_map(device).collect(),
-            cases: list(&root["testcases"]).iter().filter_map(case).collect(),
+            devices: list(&root["GPU Device list"]).iter().filter_map(listed_device).collect(),
+            cases: list(&root["testcases"]).iter().filter_map(TestCase::of_json).collect(),
         })
+    }
+
+    /// Returns the ID of device `number` among the given devices; `None` if it is not one of them. Without given devices,
+    /// it keeps nvbandwidth's number.
+    fn id_among(&self, number: usize, among: &[&DeviceInfo]) -> Option<String> {
+        if among.is_empty() {
+            return Some(format!("{DRIVER}:{number}"));
+        }
+        let (_, pci) = self.devices.get(number)?;
+        among.iter().find(|info| info.pci.as_ref() == Some(pci)).map(|info| info.id())
     }
 
     /// Returns the figures of a run with copies of `bytes` bytes, if known. Only devices at the PCI addresses of
     /// `among` are included. If `among` is empty, all devices are included and keep nvbandwidth's numbers.
     pub fn measurements(&self, bytes: Option<u64>, among: &[&DeviceInfo]) -> Vec<Measurement> {
-        let id = |number: usize| match among {
-            [] => Some(format!("{DRIVER}:{number}")),
-            among => {
-                let (_, pci) = self.devices.get(number)?;
-                among.iter().find(|info| info.pci.as_ref() == Some(pci)).map(|info| info.id())
-            }
-        };
         let mut all = Vec::new();
         for case in &self.cases {
             // A row of the matrix is a device or the host. For copies between devices, the description of the matrix
@@ -198,7 +214,11 @@ impl NvbandwidthOutput {
                         continue;
                     };
                     let number = if across { row } else { column };
-                    let Some((device, peer)) = id(number).zip(id(column)) else { continue };
+                    let Some((device, peer)) =
+                        self.id_among(number, among).zip(self.id_among(column, among))
+                    else {
+                        continue;
+                    };
                     let peer = across.then_some(peer);
                     all.push(self.figure(case, number, device, peer, value, bytes));
                 }

@@ -176,7 +176,6 @@ impl OpenCl {
             Some(kind) if kind & 4 != 0 => Class::Gpu,
             _ => Class::Accelerator,
         };
-        let some = |what| number(what).filter(|value| *value > 0);
         let pci = text(DEVICE_PCI_BUS_INFO_KHR).ok().and_then(|bytes| pci_address(&bytes));
         let uuid = text(DEVICE_UUID_KHR).ok().filter(|bytes| bytes.len() == 16);
         Ok(DeviceInfo {
@@ -196,13 +195,16 @@ impl OpenCl {
             memory: Bytes(number(GLOBAL_MEM_SIZE).unwrap_or(0)),
             largest_allocation: Bytes(number(MAX_MEM_ALLOC_SIZE).unwrap_or(0)),
             shares_host_memory: number(HOST_UNIFIED_MEMORY) == Some(1),
-            last_cache: some(GLOBAL_MEM_CACHE_SIZE).map(Bytes),
+            last_cache: number(GLOBAL_MEM_CACHE_SIZE).filter(|value| *value > 0).map(Bytes),
             units: number(MAX_COMPUTE_UNITS).unwrap_or(0) as u32,
-            clock: some(MAX_CLOCK_FREQUENCY).map(|mhz| Hertz(mhz as f64 * 1e6)),
+            clock: number(MAX_CLOCK_FREQUENCY)
+                .filter(|value| *value > 0)
+                .map(|mhz| Hertz(mhz as f64 * 1e6)),
             largest_group: number(MAX_WORK_GROUP_SIZE).unwrap_or(1) as usize,
-            native_vector: [NATIVE_VECTOR_WIDTH_DOUBLE, NATIVE_VECTOR_WIDTH_FLOAT]
-                .map(|what| some(what).map(|elements| elements as u32)),
-            double: some(DOUBLE_FP_CONFIG).is_some(),
+            native_vector: [NATIVE_VECTOR_WIDTH_DOUBLE, NATIVE_VECTOR_WIDTH_FLOAT].map(|what| {
+                number(what).filter(|value| *value > 0).map(|elements| elements as u32)
+            }),
+            double: number(DOUBLE_FP_CONFIG).filter(|value| *value > 0).is_some(),
             ecc: number(ERROR_CORRECTION_SUPPORT).map(|on| on == 1),
             ..DeviceInfo::default()
         })

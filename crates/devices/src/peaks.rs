@@ -271,8 +271,8 @@ impl PeakCell {
         }
         let flops = self.flops();
         let m = Measurement::new(GAUGE, TEST, name, Unit::FlopsPerSecond);
-        let value = |seconds: f64| flops / seconds;
-        let mut m = series.timed(judged, (number, 0), m, Quoted::Best, &value)?.config(&config);
+        let m = series.timed(judged, (number, 0), m, Quoted::Best, &|seconds| flops / seconds)?;
+        let mut m = m.config(&config);
         if let Some(limit) = limit {
             m = m.within(limit);
         }

@@ -127,15 +127,16 @@ const ALIKE: [&str; 5] = ["device", "element", "message_bytes", "peer", "host_me
 
 /// Returns a notice with the ratios of native figures to the figures of an external program.
 pub fn compare(measurements: &[Measurement]) -> Option<Notice> {
-    let of = |m: &Measurement| ALIKE.map(|key| m.config.get(key).cloned());
     let mut ratios = Vec::new();
     for theirs in measurements.iter().filter(|m| m.category == Category::Reference) {
-        let same = |m: &&Measurement| {
-            m.category != Category::Reference && m.name == theirs.name && of(m) == of(theirs)
-        };
+        let natives = measurements.iter().filter(|m| m.category != Category::Reference);
+        let same = natives.filter(|m| {
+            m.name == theirs.name
+                && ALIKE.iter().all(|key| m.config.get(*key) == theirs.config.get(*key))
+        });
         // nvbandwidth uses host memory of the near NUMA node. Therefore its figure is compared with the largest native
         // figure.
-        let native = measurements.iter().filter(same).filter_map(|m| m.value).reduce(f64::max);
+        let native = same.filter_map(|m| m.value).reduce(f64::max);
         let Some((native, value)) = native.zip(theirs.value) else { continue };
         let device = theirs.read_config::<DeviceConfig>().device.unwrap_or_default();
         ratios.push(format!("{device} {} {:.3}", theirs.name, native / value));

@@ -43,16 +43,13 @@ impl Watched {
 
     /// Adds reasons for doubt: memory errors, a decreased clock, and other processes that use the device.
     pub fn judge(&self, id: &str, validity: &mut Validity) {
-        let (Some(before), Some(after)) = (&self.before, &self.after) else { return };
-        let more = |of: fn(&ClockState) -> Option<u64>| {
-            Some(of(after)?.saturating_sub(of(before)?)).filter(|more| *more > 0)
-        };
-        if let Some(errors) = more(|state| state.uncorrected) {
+        let Some((before, after)) = self.before.as_ref().zip(self.after.as_ref()) else { return };
+        if let Some(errors) = increase(before.uncorrected, after.uncorrected) {
             validity.invalid(format!(
                 "{id}: {errors} uncorrectable memory errors during the measurement"
             ));
         }
-        if let Some(errors) = more(|state| state.corrected) {
+        if let Some(errors) = increase(before.corrected, after.corrected) {
             validity
                 .suspect(format!("{id}: {errors} corrected memory errors during the measurement"));
         }
@@ -70,6 +67,11 @@ impl Watched {
             validity.suspect(format!("{id}: {others} other processes use the device"));
         }
     }
+}
+
+/// Returns the increase of a counter, if it is known and not zero.
+fn increase(before: Option<u64>, after: Option<u64>) -> Option<u64> {
+    Some(after?.saturating_sub(before?)).filter(|more| *more > 0)
 }
 
 impl DeviceInfo {

@@ -250,8 +250,9 @@ impl Planned for DeviceStreamPlan {
             // The deadline is set after the set-up, which may take long if a driver compiles, so that the choice of
             // loops has its full time.
             let deadline = clock::now() + choose;
-            let stop = || observer.interrupted();
-            let chosen = tuner::choose(&mut bench, kernels, device.info(), deadline, &stop)?;
+            let chosen = tuner::choose(&mut bench, kernels, device.info(), deadline, &|| {
+                observer.interrupted()
+            })?;
             cells.push(StreamCell {
                 device: device.clone(),
                 bench,
@@ -264,31 +265,28 @@ impl Planned for DeviceStreamPlan {
         observer.phase("measuring alternately");
         let mut series = Series::new(policy::DEVICES, limits, cells.len());
         let last: Vec<(String, f64)> = cells.iter().map(StreamCell::last).collect();
-        let latest = |samples: &[Vec<Sample>]| {
-            let words = last.iter().zip(samples).filter_map(|((what, bytes), samples)| {
-                let seconds = samples.last()?.seconds.get(self.options.kernels.len() - 1)?;
-                Some(format!("{what} {}", BytesPerSec(bytes / seconds)))
-            });
-            words.collect::<Vec<_>>().join(", ")
-        };
-        let mut turn = |turn: Turn| cells[turn.cell].turn();
-        series.run(&mut turn, observer, Some(&latest))?;
+        let last_kernel = self.options.kernels.len() - 1;
+        series.run(
+            &mut |turn: Turn| cells[turn.cell].turn(),
+            observer,
+            Some(&|samples: &[Vec<Sample>]| latest_rates(&last, samples, last_kernel)),
+        )?;
         let mut reference = Vec::new();
         let mut refused = None;
         if let (Some(program), false) = (&self.babelstream, series.has_ended()) {
             observer.phase("BabelStream");
             let figures = cells.iter().map(|cell| {
                 let bench = &cell.bench;
-                let interrupted = || observer.interrupted();
-                program.babelstream(cell.device.info(), bench.element, bench.elements, &interrupted)
+                program.babelstream(cell.device.info(), bench.element, bench.elements, &|| {
+                    observer.interrupted()
+                })
             });
             match figures.collect::<Result<Vec<_>, _>>() {
                 Ok(figures) => reference = figures.concat(),
                 Err(error) => refused = Some(error),
             }
             let all: Vec<usize> = (0..cells.len()).collect();
-            let mut behind = |again: Turn| cells[again.cell].turn();
-            series.again(&all, BEHIND, &mut behind, observer);
+            series.again(&all, BEHIND, &mut |again: Turn| cells[again.cell].turn(), observer);
         }
         let is_measured = series.schedule.samples.iter().any(|samples| !samples.is_empty());
         let mut is_checked = is_measured && refused.is_none() && series.failure().is_none();
@@ -318,6 +316,17 @@ impl Planned for DeviceStreamPlan {
     }
 }
 
+/// Returns the rates of the last kernel in the latest samples, for the progress display; `last` has the words for each
+/// cell and the bytes of its last kernel.
+fn latest_rates(last: &[(String, f64)], samples: &[Vec<Sample>], last_kernel: usize) -> String {
+    let mut words = Vec::new();
+    for ((what, bytes), of_cell) in last.iter().zip(samples) {
+        let seconds = of_cell.last().and_then(|sample| sample.seconds.get(last_kernel));
+        words.extend(seconds.map(|seconds| format!("{what} {}", BytesPerSec(bytes / seconds))));
+    }
+    words.join(", ")
+}
+
 impl StreamCell {
     /// Returns the name of the last kernel of a pass and the number of bytes that this kernel moves.
     fn last(&self) -> (String, f64) {
@@ -336,10 +345,10 @@ impl StreamCell {
     fn turn(&mut self) -> Result<Vec<Sample>, DeviceError> {
         // Stolen CPU time matters only if the device is the host's processor.
         let on_host = self.device.info().class == Class::Cpu;
-        let stolen = || on_host.then(stolen_ticks).flatten();
-        let before = stolen();
+        let before = on_host.then(stolen_ticks).flatten();
         let times = self.bench.pass(&self.loops)?;
-        let ticks = stolen().zip(before).map_or(0, |(after, before)| after.saturating_sub(before));
+        let after = on_host.then(stolen_ticks).flatten();
+        let ticks = after.zip(before).map_or(0, |(after, before)| after.saturating_sub(before));
         self.watched.look(self.device.state());
         let (device, host): (Vec<f64>, Vec<f64>) = times.into_iter().unzip();
         let mut sample = Sample::of_times([device, host].concat());
@@ -409,9 +418,9 @@ impl StreamCell {
             };
             let bytes = self.counted(*kernel) as f64;
             let m = Measurement::new(GAUGE, TEST, kernel.name(), Unit::BytesPerSecond);
-            let value = |seconds: f64| bytes / seconds;
-            let mut m =
-                series.timed(judged, (cell, part), m, Quoted::Best, &value)?.config(&config);
+            let m =
+                series.timed(judged, (cell, part), m, Quoted::Best, &|seconds| bytes / seconds)?;
+            let mut m = m.config(&config);
             if let Some(theoretical) = &theoretical {
                 m = m.within(theoretical);
             }

@@ -78,10 +78,11 @@ fn device_rate(times: &Times) -> TurnRate {
 /// Returns the loops that are not much slower than the fastest loop, with the samples of their first passes.
 fn without_hopeless(working: Vec<(LoopShape, TurnRate)>) -> Halving<LoopShape> {
     let best = working.iter().map(|(_, first)| first.rate).fold(0.0, f64::max);
-    let near = || working.iter().filter(|(_, first)| first.rate >= HOPELESS * best);
-    let mut halving = Halving::new(near().map(|(shape, _)| *shape));
+    let near: Vec<(LoopShape, TurnRate)> =
+        working.into_iter().filter(|(_, first)| first.rate >= HOPELESS * best).collect();
+    let mut halving = Halving::new(near.iter().map(|(shape, _)| *shape));
     // Every loop gets a first sample, so that the loops can be ranked even if the time is very short.
-    for (number, (_, first)) in near().enumerate() {
+    for (number, (_, first)) in near.iter().enumerate() {
         halving.record(number, first.rate, first.round_trip);
     }
     halving

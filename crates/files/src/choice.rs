@@ -24,11 +24,6 @@ pub fn choose(
     chosen: &[OperationList],
     engine: Option<IoEngine>,
 ) -> Result<OperationChoice, Failure> {
-    let selected = |lists: &[&OperationList]| -> Vec<&'static Operation> {
-        let wanted =
-            |operation: &&Operation| lists.iter().any(|list| list.operations.contains(operation));
-        OPERATIONS.iter().filter(wanted).collect()
-    };
     let (asynchronous, others): (Vec<&OperationList>, Vec<&OperationList>) =
         chosen.iter().partition(|list| list.is_asynchronous);
     let all: Vec<&OperationList> = chosen.iter().collect();
@@ -60,6 +55,12 @@ pub fn choose(
             )))
         }
     }
+}
+
+/// Returns the operations of several selections, in the order of the table.
+fn selected(lists: &[&OperationList]) -> Vec<&'static Operation> {
+    let all = OPERATIONS.iter();
+    all.filter(|operation| lists.iter().any(|list| list.operations.contains(operation))).collect()
 }
 
 #[cfg(test)]

@@ -17,9 +17,13 @@ const KIB: f64 = 1024.0;
 fn of_one_table<'r, 'a>(rows: &'r [Row<'a>]) -> Vec<&'r Row<'a>> {
     let own: Vec<&Row<'_>> =
         rows.iter().filter(|row| row.m.category == Category::Variant).collect();
-    let place = |row: &Row<'a>| (row.folder().to_owned(), row.config.cache);
-    let first = own.first().map(|row| place(row));
-    only(&own, |row| Some(place(row)) == first)
+    let Some(first) = own.first().copied() else { return own };
+    only(&own, |row| row.folder() == first.folder() && row.config.cache == first.config.cache)
+}
+
+/// Returns a number of bytes in KiB; 0 if it is unknown.
+fn kib(bytes: Option<f64>) -> f64 {
+    bytes.unwrap_or(0.0) / KIB
 }
 
 /// Formats the figures as IOzone's table or as IOzone's lines of throughput mode, below a line that names nodegauge as
@@ -35,8 +39,8 @@ pub fn iozone(record: &Record) -> String {
         own.iter().for_each(|row| out.push_str(&throughput(row)));
         return out;
     }
-    let is_measured = |name: &str| own.iter().any(|row| row.m.name == name);
-    let more = TESTS[USUAL..COLUMNS].iter().any(|(name, ..)| is_measured(name));
+    let measured = distinct(own.iter().map(|row| row.m.name.as_str()));
+    let more = TESTS[USUAL..COLUMNS].iter().any(|(name, ..)| measured.contains(name));
     let columns = &TESTS[..if more { COLUMNS } else { USUAL }];
     out.push_str(&HEADER.join("\n"));
     columns[USUAL..].iter().for_each(|(name, ..)| out.push_str(&format!(" {name:>8}")));
@@ -49,7 +53,7 @@ pub fn iozone(record: &Record) -> String {
             match value {
                 Some(value) => out.push_str(&format!(" {:>width$.0}", value / KIB)),
                 // As in IOzone, a cell that was not measured is 0, and a cell of a test that did not run is blank.
-                None if is_measured(column) => out.push_str(&format!(" {:>width$}", 0)),
+                None if measured.contains(column) => out.push_str(&format!(" {:>width$}", 0)),
                 None => out.push_str(&" ".repeat(width + 1)),
             }
         }
@@ -62,7 +66,6 @@ fn throughput(Row { m, config }: &Row<'_>) -> String {
     let workers = config.threads.or(config.processes).unwrap_or(1);
     let who = TESTS.iter().find(|(name, ..)| *name == m.name).and_then(|(.., who)| *who);
     let who = who.unwrap_or(&m.name);
-    let kib = |value: Option<f64>| value.unwrap_or(0.0) / KIB;
     format!(
         "\n\tChildren see throughput for {workers:>2} {who} \t= {:>11.2} kB/sec\n\
          \tParent sees throughput for {workers:>2} {who} \t= {:>11.2} kB/sec\n\
@@ -106,7 +109,8 @@ pub fn surface(record: &Record) -> String {
             last = Some(file);
             let share = row.config.device_share.flatten();
             let share = share.map_or("?".to_owned(), |share| format!("{share:.4}"));
-            let (file, block) = (file as f64 / KIB, block as f64 / KIB);
+            let file = file as f64 / KIB;
+            let block = block as f64 / KIB;
             out.push_str(&format!("{file} {block} {value:.0} {share}\n"));
         }
     }

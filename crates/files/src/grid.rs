@@ -41,15 +41,19 @@ pub(crate) fn cells(files: &[Bytes], blocks: &[Bytes], skip: bool) -> Vec<CellSi
 pub(crate) fn coarse_to_fine(mut cells: Vec<CellSize>) -> Vec<CellSize> {
     let files: BTreeSet<Bytes> = cells.iter().map(|cell| cell.file).collect();
     let blocks: BTreeSet<Bytes> = cells.iter().map(|cell| cell.block).collect();
-    let level = |sizes: &BTreeSet<Bytes>, size: Bytes| match sizes.range(..size).count() {
-        i if i.is_multiple_of(4) => 0,
-        i if i.is_multiple_of(2) => 1,
-        _ => 2,
-    };
     cells.sort_by_key(|cell| {
         (level(&files, cell.file).max(level(&blocks, cell.block)), cell.file, cell.block)
     });
     cells
+}
+
+/// Returns the group in which a size is measured: 0 for every fourth size, 1 for every second, 2 for the others.
+fn level(sizes: &BTreeSet<Bytes>, size: Bytes) -> u8 {
+    match sizes.range(..size).count() {
+        i if i.is_multiple_of(4) => 0,
+        i if i.is_multiple_of(2) => 1,
+        _ => 2,
+    }
 }
 
 /// Sizes that a user gives: one size, several sizes separated by commas, or `FIRST-LAST` for doubling sizes.

@@ -53,6 +53,20 @@ const PAST_CACHE: &str = "read with the largest blocks, past the page cache";
 #[derive(Debug, Clone, Copy)]
 pub struct Files;
 
+/// Plans a short measurement in a folder.
+fn summary_in(folder: PathBuf, ask: &SummaryRequest<'_>) -> Result<FilesPlan, Failure> {
+    let usual = FilesOptions::summary_plan(folder);
+    let budget = ask.budget.or(usual.budget);
+    plan(FilesOptions { samples: ask.samples, budget, ..usual }, Vec::new())
+}
+
+/// Returns the rank of a figure as the headline; `None` if it is not a rate of reading.
+fn headline_rank(m: &Measurement) -> Option<(Option<bool>, Option<u64>, Option<u64>)> {
+    let config: config::FilesConfig = m.read_config();
+    let is_read = m.name == READ && m.unit == Unit::BytesPerSecond;
+    is_read.then_some((config.direct, config.block_bytes, config.file_bytes))
+}
+
 impl Gauge for Files {
     fn name(&self) -> &'static str {
         GAUGE
@@ -73,12 +87,8 @@ impl Gauge for Files {
         _: &Site,
         ask: &SummaryRequest<'_>,
     ) -> Result<Option<Box<dyn Planned>>, Failure> {
-        let options = |path| {
-            let usual = FilesOptions::summary_plan(path);
-            FilesOptions { samples: ask.samples, budget: ask.budget.or(usual.budget), ..usual }
-        };
-        let plan_in = |path| plan(options(path), Vec::new());
-        let plan = plan_in(PathBuf::from(".")).or_else(|_| plan_in(std::env::temp_dir()))?;
+        let plan = summary_in(PathBuf::from("."), ask)
+            .or_else(|_| summary_in(std::env::temp_dir(), ask))?;
         Ok(Some(Box::new(plan)))
     }
 
@@ -87,12 +97,7 @@ impl Gauge for Files {
     }
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {
-        let read = |m: &Measurement| {
-            let config: config::FilesConfig = m.read_config();
-            let is = m.name == READ && m.unit == Unit::BytesPerSecond;
-            is.then_some((config.direct, config.block_bytes, config.file_bytes))
-        };
-        let headline = Headline::of("files", THROUGH_CACHE, record, GAUGE, read);
+        let headline = Headline::of("files", THROUGH_CACHE, record, GAUGE, headline_rank);
         let config = headline.figure.map(Measurement::read_config::<config::FilesConfig>);
         let is_direct = config.is_some_and(|config| config.direct == Some(true));
         let what = if is_direct { PAST_CACHE } else { headline.what };

@@ -147,11 +147,11 @@ const TIMES_MEMORY: u64 = 2;
 pub fn plan(options: FilesOptions, programs: Vec<ReferenceProgram>) -> Result<FilesPlan, Failure> {
     let root = SysRoot::live();
     check(&options)?;
-    let volume = |path: &PathBuf| {
+    let mut volumes = Vec::new();
+    for path in &options.paths {
         scratch::check(path)?;
-        Volume::of(path, &root).map_err(|cause| error::unwritable(path, cause))
-    };
-    let volumes = options.paths.iter().map(volume).collect::<Result<Vec<_>, _>>()?;
+        volumes.push(Volume::of(path, &root).map_err(|cause| error::unwritable(path, cause))?);
+    }
     options.setup.engine.probe()?;
     let mut notices: Vec<Notice> = of_asynchronous(&options).into_iter().collect();
     let mut tasks = Vec::new();
@@ -228,8 +228,8 @@ fn tasks_of(
         let cells = that_fit(cells(options, cache, root)?, options, cache, volume, notices)?;
         let operations = carried_out(options, cache, &setup, notices)?;
         let logical = volume.logical_block.unwrap_or(512).max(512);
-        let odd = |cell: &&CellSize| !cell.block.0.is_multiple_of(logical);
-        if let Some(cell) = cells.iter().find(odd).filter(|_| setup.direct) {
+        let odd = cells.iter().find(|cell| !cell.block.0.is_multiple_of(logical));
+        if let Some(cell) = odd.filter(|_| setup.direct) {
             return Err(Failure::usage(format!(
                 "direct I/O requires blocks that are multiples of {logical} bytes, not of {} bytes",
                 cell.block.0,
@@ -292,6 +292,17 @@ fn not_strided(stride: Stride, block: Bytes) -> Notice {
     Notice::new(NoticeId::LeftOut, GAUGE, text)
 }
 
+impl FilesOptions {
+    /// True if an operation is requested.
+    fn wants(&self, operation: &Operation) -> bool {
+        match self.short {
+            _ if !self.operations.is_empty() => self.operations.contains(&operation),
+            Some(short) => short.operations.contains(&operation.name),
+            None => operation.usual,
+        }
+    }
+}
+
 /// Returns the requested operations that the setup supports. Adds a notice on the unsupported operations.
 fn carried_out(
     options: &FilesOptions,
@@ -299,12 +310,7 @@ fn carried_out(
     setup: &TaskSetup,
     notices: &mut Vec<Notice>,
 ) -> Result<Vec<&'static Operation>, Failure> {
-    let is_wanted = |o: &&'static Operation| match options.short {
-        _ if !options.operations.is_empty() => options.operations.contains(o),
-        Some(short) => short.operations.contains(&o.name),
-        None => o.usual,
-    };
-    let wanted = operation::OPERATIONS.iter().filter(is_wanted);
+    let wanted = operation::OPERATIONS.iter().filter(|o| options.wants(o));
     let (able, unable): (Vec<_>, Vec<_>) = wanted.partition(|o| setup.refuses(o).is_none());
     let Some(why) = unable.first().and_then(|first| setup.refuses(first)) else { return Ok(able) };
     let names: Vec<&str> = unable.iter().map(|operation| operation.name).collect();
@@ -375,10 +381,9 @@ fn that_fit(
     let explicit = options.files.is_some() || cache == CacheMode::Beyond;
     let may = (free.as_f64() * if explicit { 1.0 } else { SHARE_OF_SPACE }) as u64;
     let workers = options.workers.map_or(1, |workers| workers.count as u64);
-    let needs = |cell: &CellSize| cell.file.0.saturating_mul(workers);
     let (fit, too_large): (Vec<CellSize>, Vec<CellSize>) =
-        cells.into_iter().partition(|cell| needs(cell) <= may);
-    let needed = too_large.iter().map(needs);
+        cells.into_iter().partition(|cell| cell.file.0.saturating_mul(workers) <= may);
+    let needed = too_large.iter().map(|cell| cell.file.0.saturating_mul(workers));
     let Some(needed) = (if explicit { needed.max() } else { needed.min() }) else { return Ok(fit) };
     if explicit || fit.is_empty() {
         return Err(Failure::missing(format!(
@@ -388,7 +393,8 @@ fn that_fit(
         ))
         .hint("use a smaller --max-size or --file-sizes, or another --path"));
     }
-    let (path, left_out) = (&volume.path, too_large.len());
+    let path = &volume.path;
+    let left_out = too_large.len();
     let text = format!("{path}: {left_out} cells left out: only {free} left ({basis})");
     notice::add_new(notices, [Notice::new(NoticeId::LeftOut, GAUGE, text)]);
     Ok(fit)

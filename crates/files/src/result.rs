@@ -45,10 +45,10 @@ impl Measured {
 
     /// Returns the number of cells with at least one sample of each operation.
     pub(crate) fn whole_cells(&self, tasks: &[(usize, Task)]) -> usize {
-        let is_whole = |(number, (_, task)): &(usize, &(usize, Task))| {
+        let whole = tasks.iter().enumerate().filter(|(number, (_, task))| {
             task.operations.iter().all(|o| self.own.contains_key(&(*number, o.name)))
-        };
-        tasks.iter().enumerate().filter(is_whole).count()
+        });
+        whole.count()
     }
 }
 
@@ -59,12 +59,14 @@ pub(crate) fn measurements(
     measured: &Measured,
     clock: Clock,
 ) -> Vec<Measurement> {
-    let (overhead, reading) = (latency::overhead(clock), precision::reading(clock));
+    let overhead = latency::overhead(clock);
+    let reading = precision::reading(clock);
     let mut order: Vec<(usize, &(usize, Task))> = plan.tasks.iter().enumerate().collect();
     order.sort_by_key(|(_, (path, task))| (*path, task.cache, task.cell));
     let mut out = Vec::new();
     for (number, (path, task)) in order {
-        let (options, volume) = (&plan.options, &plan.volumes[*path]);
+        let options = &plan.options;
+        let volume = &plan.volumes[*path];
         let cell = CellFigures { options, volume, task, clock, overhead, reading };
         for operation in &task.operations {
             let samples = measured.own.get(&(number, operation.name));
@@ -170,9 +172,9 @@ impl CellFigures<'_> {
     fn config(&self, operation: &Operation) -> FilesConfig {
         let Task { cell, cache, setup, drop_before_reads, .. } = self.task;
         let workers = self.options.workers;
-        let of_kind = |kind| {
+        let [threads, processes] = [WorkerKind::Threads, WorkerKind::Processes].map(|kind| {
             workers.filter(|workers| workers.kind == kind).map(|workers| workers.count as u64)
-        };
+        });
         FilesConfig {
             file_bytes: Some(cell.file.0),
             block_bytes: Some(cell.block.0),
@@ -189,8 +191,8 @@ impl CellFigures<'_> {
                 .then_some(Percent(setup.read_percent)),
             stride_blocks: (operation.pattern == AccessPattern::Stride && setup.stride != STRIDE)
                 .then_some(setup.stride),
-            threads: of_kind(WorkerKind::Threads),
-            processes: of_kind(WorkerKind::Processes),
+            threads,
+            processes,
             stonewall: workers.map(|workers| workers.stonewall),
             ..FilesConfig::default()
         }

@@ -7,7 +7,6 @@ use nodegauge_analysis::expect::Figures;
 use nodegauge_blocks::cell::{CellContext, CellRunner, Ending};
 use nodegauge_blocks::clock::Clock;
 use nodegauge_blocks::data::Data;
-use nodegauge_blocks::operation::Operation;
 use nodegauge_blocks::scratch::{self, Leftover, ScratchDirectory};
 use nodegauge_blocks::task::Task;
 use nodegauge_blocks::{cache, error, latency};
@@ -108,9 +107,8 @@ pub fn run(
         latest.replace(turns.latest(turn.cell));
         Ok(vec![sample])
     };
-    let describe = |_: &[Vec<Sample>]| latest.borrow().clone();
     // Operations before the one that failed have figures, although the cell has no sample.
-    let _ = series.run(&mut turn, &mut &shared, Some(&describe));
+    let _ = series.run(&mut turn, &mut &shared, Some(&|_: &[Vec<Sample>]| latest.borrow().clone()));
     let mut measured = turns.measured;
     // The loss of the folder is in the figure of the operation that met it, not in all figures of the grid.
     let is_target_lost = series.target_loss().is_some();
@@ -196,13 +194,15 @@ impl Turns<'_> {
     /// True if a cell needs no further pass: each operation has the minimum number of passes, and either all rates are
     /// determined or the cell's share of the budget is used.
     fn is_enough(&self, cell: usize) -> bool {
-        let of = |operation: &&Operation| self.measured.own.get(&(cell, operation.name));
-        let samples: Option<Vec<_>> = self.plan.tasks[cell].1.operations.iter().map(of).collect();
-        samples.is_some_and(|samples| {
-            let known = |own: &&Vec<_>| precision::doubt(own.iter(), self.reading).is_none();
-            let few = samples.iter().any(|own| own.len() < precision::FEWEST);
-            !few && (self.spent[cell] >= self.share || samples.iter().all(known))
-        })
+        let mut are_known = true;
+        for operation in &self.plan.tasks[cell].1.operations {
+            let Some(own) = self.measured.own.get(&(cell, operation.name)) else { return false };
+            if own.len() < precision::FEWEST {
+                return false;
+            }
+            are_known &= precision::doubt(own.iter(), self.reading).is_none();
+        }
+        are_known || self.spent[cell] >= self.share
     }
 
     /// Runs the operations of a cell once with the gauge and once with the reference programs. The order alternates

@@ -148,7 +148,8 @@ impl Oracle {
         extent: Extent,
         run: &mut dyn FnMut(&Args) -> f64,
     ) -> Result<(), Mismatch> {
-        let (kernel, element) = (self.kernel, self.element);
+        let kernel = self.kernel;
+        let element = self.element;
         let replay = self.replays.entry(extent).or_insert_with(|| match element {
             Element::F64 => Box::new(Replay::<f64>::new(kernel, extent)),
             Element::F32 => Box::new(Replay::<f32>::new(kernel, extent)),

@@ -313,7 +313,8 @@ impl<
     #[inline(always)]
     unsafe fn repeated(args: &Args, way: Way) -> f64 {
         let at: [*mut V::Scalar; ARRAYS] = args.at.map(|at| at.as_ptr().cast());
-        let (n, stepped) = (args.n, args.n - args.n % Self::STEP);
+        let n = args.n;
+        let stepped = n - n % Self::STEP;
         // SAFETY: every index in this block is less than n, and vectors start at multiples of their size; the caller
         // guarantees the other conditions.
         unsafe {

@@ -295,7 +295,8 @@ unsafe fn few<T: Scalar, K: Scalable, const NT: bool>(
     scalar: f64,
     way: Way,
 ) -> f64 {
-    let (mut sum, mut i) = (0.0, 0);
+    let mut sum = 0.0;
+    let mut i = 0;
     while i < bytes {
         let at = at.map(|at| at.wrapping_add(i));
         let steps = Steps { at, count: 1, stride: 0, lanes: (bytes - i) / size_of::<T>() };

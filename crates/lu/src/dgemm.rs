@@ -48,23 +48,18 @@ pub fn measure(
     let found = AtomicU64::new(0);
     let parts = team.map(|member| {
         engine.settle();
-        let numbers = |length: usize| {
-            let mut numbers = vec![0.0; length];
-            Sequence::new(member.index as u64).fill(0, &mut numbers);
-            numbers
-        };
         // Filling the matrices of an emulated CPU takes seconds, as the estimate does.
         let most = SLOW_FROM_SMALL * time.as_secs_f64();
-        let is_enough = |rate: f64| flops(LEAST_DEPTH) / rate <= most;
+        let enough = flops(LEAST_DEPTH) / most;
         let each = time.mul_f64(SMALL_SHARE).min(SMALL_MOST);
-        let rate = small_rate(member, &engine, each, numbers, is_enough, &found);
-        if !is_enough(rate) {
+        let rate = small_rate(member, &engine, each, enough, &found);
+        if rate < enough {
             member.barrier();
             return vec![rate / flops(1)];
         }
-        let a = numbers(ORDER * DEPTH);
-        let b = numbers(DEPTH * ORDER);
-        let mut c = numbers(ORDER * ORDER);
+        let a = numbers(member, ORDER * DEPTH);
+        let b = numbers(member, DEPTH * ORDER);
+        let mut c = numbers(member, ORDER * ORDER);
         let mut multiply = |depth: usize| {
             let a = (a.as_ptr(), ORDER);
             let b = (b.as_ptr(), DEPTH);
@@ -94,8 +89,18 @@ pub fn measure(
     })?;
     // Threads run independently; the rate of round i is the sum of the rates of round i over all threads.
     let rounds = parts.iter().map(Vec::len).min().unwrap_or(0);
-    let rate_of_round = |i: usize| parts.iter().map(|columns| flops(1) * columns[i]).sum();
-    Ok((0..rounds).map(rate_of_round).collect())
+    let mut rates = Vec::with_capacity(rounds);
+    for i in 0..rounds {
+        rates.push(parts.iter().map(|columns| flops(1) * columns[i]).sum());
+    }
+    Ok(rates)
+}
+
+/// Returns random numbers for a matrix of a thread.
+fn numbers(member: &Member<'_>, length: usize) -> Vec<f64> {
+    let mut numbers = vec![0.0; length];
+    Sequence::new(member.index as u64).fill(0, &mut numbers);
+    numbers
 }
 
 /// Returns the number of operations of a product of which A has `depth` columns.
@@ -103,20 +108,19 @@ fn flops(depth: usize) -> f64 {
     2.0 * (ORDER * ORDER * depth) as f64
 }
 
-/// Returns the rate of a thread in small products on all threads, FLOP/s: the first rate that is enough, or else the best
-/// one. In a round, every thread multiplies for `each`. The time is that until all threads have multiplied, because
+/// Returns the rate of a thread in small products on all threads, FLOP/s: the first rate of at least `enough`, or else the
+/// best one. In a round, every thread multiplies for `each`. The time is that until all threads have multiplied, because
 /// threads may share CPUs. All threads return the same rate, through `found`.
 fn small_rate(
     member: &Member<'_>,
     engine: &GemmEngine<'_>,
     each: Duration,
-    numbers: impl Fn(usize) -> Vec<f64>,
-    is_enough: impl Fn(f64) -> bool,
+    enough: f64,
     found: &AtomicU64,
 ) -> f64 {
-    let a = numbers(SMALL_ORDER * SMALL_ORDER);
-    let b = numbers(SMALL_ORDER * SMALL_ORDER);
-    let mut c = numbers(SMALL_ORDER * SMALL_ORDER);
+    let a = numbers(member, SMALL_ORDER * SMALL_ORDER);
+    let b = numbers(member, SMALL_ORDER * SMALL_ORDER);
+    let mut c = numbers(member, SMALL_ORDER * SMALL_ORDER);
     let mut best = 0.0_f64;
     for _ in 0..SMALL_ROUNDS {
         member.barrier();
@@ -139,7 +143,7 @@ fn small_rate(
         }
         member.barrier();
         best = f64::from_bits(found.load(Ordering::Relaxed));
-        if is_enough(best) {
+        if best >= enough {
             break;
         }
     }

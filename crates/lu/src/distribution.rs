@@ -13,11 +13,15 @@ const GROUPS: usize = 8;
 /// Returns the NUMA node of each thread; empty if a thread may run on several nodes.
 pub fn nodes_of_threads(topology: &Topology, placement: &Placement) -> Vec<usize> {
     let bound = placement.threads.iter().filter(|_| placement.bind != Bind::None);
-    let node = |thread: &ThreadPlace| match thread.nodes(topology).as_slice() {
+    bound.map(|thread| only_node(thread, topology)).collect::<Option<_>>().unwrap_or_default()
+}
+
+/// Returns the NUMA node of a thread; `None` if it may run on several nodes.
+fn only_node(thread: &ThreadPlace, topology: &Topology) -> Option<usize> {
+    match thread.nodes(topology).as_slice() {
         [node] => Some(node.0 as usize),
         _ => None,
-    };
-    bound.map(node).collect::<Option<_>>().unwrap_or_default()
+    }
 }
 
 /// Assignment of columns and threads to nodes.
@@ -93,9 +97,8 @@ impl ColumnDistribution {
         together: usize,
     ) -> impl Iterator<Item = usize> {
         let node = self.of_thread(thread);
-        let mine = |other: &usize| self.of_thread(*other) == node;
-        let rank = (0..thread).filter(mine).count();
-        let peers = (0..all).filter(mine).count();
+        let rank = (0..thread).filter(|other| self.of_thread(*other) == node).count();
+        let peers = (0..all).filter(|other| self.of_thread(*other) == node).count();
         columns.filter(move |column| {
             self.of_column(*column) == node && column / together % peers == rank
         })

@@ -201,8 +201,8 @@ pub fn solve(
         return Err(LuError::Interrupted);
     }
     // SAFETY: the team has finished; no other thread uses the matrix.
-    let is_zero = |i: &usize| unsafe { *view.at(*i, *i) == 0.0 };
-    if let Some(column) = singular.or_else(|| (0..n).find(is_zero)) {
+    let zero = (0..n).find(|i| unsafe { *view.at(*i, *i) == 0.0 });
+    if let Some(column) = singular.or(zero) {
         return Err(LuError::Singular { column });
     }
     team.run(|member| solve::back_substitute(&shared, member))?;

@@ -294,6 +294,16 @@ impl Burst {
     }
 }
 
+impl Burst {
+    /// Returns the operations per cycle of all threads if clocks count, or else per second.
+    fn speed(&self, clocks_count: bool) -> f64 {
+        match self.clock {
+            Some(clock) if clocks_count => self.rate.0 / clock.0,
+            _ => self.rate.0,
+        }
+    }
+}
+
 /// Result of a loop on all threads of a team.
 #[derive(Debug, Clone)]
 pub struct Peak {
@@ -322,12 +332,9 @@ impl Peak {
 /// per second. Returns `None` without bursts.
 pub fn shared(some: &[Burst], all: &[Burst]) -> Option<Fraction> {
     let clocks = some.iter().chain(all).all(|burst| burst.clock.is_some());
-    let speed = |burst: &Burst| match burst.clock {
-        Some(clock) if clocks => burst.rate.0 / clock.0,
-        _ => burst.rate.0,
-    };
-    let best = some.iter().chain(all).map(speed).reduce(f64::max)?;
-    let median = stats::median(&some.iter().map(speed).collect::<Vec<_>>());
+    let best = some.iter().chain(all).map(|burst| burst.speed(clocks)).reduce(f64::max)?;
+    let speeds: Vec<f64> = some.iter().map(|burst| burst.speed(clocks)).collect();
+    let median = stats::median(&speeds);
     median.is_finite().then(|| Fraction(1.0 - median / best))
 }
 

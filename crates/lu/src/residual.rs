@@ -120,21 +120,24 @@ pub fn check(
     })?;
     let mut b = vec![0.0; n];
     source.column(n, &mut b);
-    let largest = |values: &mut dyn Iterator<Item = f64>| {
-        // NaN counts as the largest value, so that a NaN is never lost in the maximum.
-        values.fold(
-            0.0f64,
-            |a, next| if next.is_nan() || a.is_nan() { f64::NAN } else { a.max(next.abs()) },
-        )
-    };
-    let product = |i: usize| parts.iter().map(|(product, _)| product[i]).sum::<f64>();
-    let row_sum = |i: usize| parts.iter().map(|(_, sums)| sums[i]).sum::<f64>();
-    let error = largest(&mut (0..n).map(|i| product(i) - b[i]));
-    let norm_a = largest(&mut (0..n).map(row_sum));
-    let norm_x = largest(&mut x.iter().copied());
-    let norm_b = largest(&mut b.iter().copied());
+    let mut error = 0.0;
+    let mut norm_a = 0.0;
+    for (i, of_b) in b.iter().enumerate() {
+        let product: f64 = parts.iter().map(|(product, _)| product[i]).sum();
+        let row_sum: f64 = parts.iter().map(|(_, sums)| sums[i]).sum();
+        error = larger(error, product - of_b);
+        norm_a = larger(norm_a, row_sum);
+    }
+    let norm_x = x.iter().copied().fold(0.0, larger);
+    let norm_b = b.iter().copied().fold(0.0, larger);
     // HPL's eps is the relative machine precision with rounding: 2^-53.
     let eps = f64::EPSILON / 2.0;
     let value = error / (eps * (norm_a * norm_x + norm_b) * n as f64);
     Ok(ScaledResidual { value, error, norm_a, norm_x, norm_b })
+}
+
+/// Returns the larger of `most` and the absolute value of `x`. NaN counts as the largest value, so that a NaN is never
+/// lost in a maximum.
+fn larger(most: f64, x: f64) -> f64 {
+    if x.is_nan() || most.is_nan() { f64::NAN } else { most.max(x.abs()) }
 }

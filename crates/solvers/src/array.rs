@@ -158,7 +158,8 @@ impl<T: Number> SharedArray<T> {
     pub unsafe fn touch(&self, range: Range<usize>) {
         // SAFETY: the caller meets the requirements of this function.
         let part: *mut [T] = unsafe { self.part_mut(range) };
-        let (start, bytes) = (part.cast::<u8>(), part.len() * size_of::<T>());
+        let start = part.cast::<u8>();
+        let bytes = part.len() * size_of::<T>();
         let offsets = (0..bytes).step_by(SMALLEST_PAGE).chain(bytes.checked_sub(1));
         for (page, offset) in offsets.enumerate() {
             if page.is_multiple_of(PAGES_UNCHECKED) && is_end_requested() {
@@ -197,6 +198,16 @@ impl<T: Number> SharedArray<T> {
 /// Returns part `index` of `0..length`, divided into `count` contiguous parts whose sizes differ by at most one.
 pub(crate) fn share(length: usize, index: usize, count: usize) -> Range<usize> {
     length * index / count..length * (index + 1) / count
+}
+
+/// Returns the divisors of `n` in ascending order.
+pub(crate) fn divisors(n: usize) -> impl Iterator<Item = usize> {
+    (1..=n).filter(move |divisor| n.is_multiple_of(*divisor))
+}
+
+/// Returns a number if it is finite.
+pub(crate) fn finite(x: f64) -> Option<f64> {
+    Some(x).filter(|x| x.is_finite())
 }
 
 #[cfg(test)]

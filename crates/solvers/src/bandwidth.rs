@@ -23,23 +23,21 @@ const TRIED: [(Stores, u8, u8); 5] = [
 
 /// Returns the candidate loops of the kernels read and Triad, with the widest vectors of this processor.
 pub fn loops() -> Vec<Variant> {
-    let isas = available_isas();
-    let shape = |(stores, unroll, pages)| {
-        let side_by_side = SideBySide::new(pages)?;
-        Some(KernelShape {
-            isa: *isas.first()?,
-            stores,
-            unroll,
-            side_by_side,
-            prefetch: Prefetch::Off,
-        })
-    };
-    let of = |kernel: Kernel| TRIED.into_iter().filter_map(shape).map(move |shape| (kernel, shape));
-    let all = of(Kernel::Read).chain(of(Kernel::Triad));
-    // For loops that only read, the kind of store has no meaning.
-    let all =
-        all.filter(|(kernel, candidate)| kernel.writes() || candidate.stores == Stores::Regular);
-    all.filter_map(|(kernel, candidate)| find(kernel, Element::F64, candidate)).collect()
+    let mut all = Vec::new();
+    let Some(isa) = available_isas().first().copied() else { return all };
+    for kernel in [Kernel::Read, Kernel::Triad] {
+        for (stores, unroll, pages) in TRIED {
+            // For loops that only read, the kind of store has no meaning.
+            if !kernel.writes() && stores != Stores::Regular {
+                continue;
+            }
+            let Some(side_by_side) = SideBySide::new(pages) else { continue };
+            let prefetch = Prefetch::Off;
+            let shape = KernelShape { isa, stores, unroll, side_by_side, prefetch };
+            all.extend(find(kernel, Element::F64, shape));
+        }
+    }
+    all
 }
 
 /// Returns the bytes that a loop counts per element of its arrays.

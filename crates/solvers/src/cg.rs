@@ -217,15 +217,15 @@ impl<'a> Solver<'a> {
     /// Returns the bytes and operations of an iteration on this rank.
     pub fn work(&self) -> IterationWork {
         let rows = &self.system.rows;
-        let (n, threads) = (3 * rows.owned(), 0..rows.threads());
-        let of = |count: &dyn Fn(&Range<usize>) -> usize| -> usize {
-            threads.clone().map(|thread| count(&rows.of_thread(thread))).sum()
-        };
+        let n = 3 * rows.owned();
         let mut work = IterationWork::default();
         work.bytes[SPMV] = self.matrix.product_bytes(rows);
         work.flops[SPMV] = self.system.blocks * 18;
-        work.bytes[PRECONDITIONER] = of(&|of_rows| self.preconditioner.bytes(of_rows));
-        work.flops[PRECONDITIONER] = of(&|of_rows| self.preconditioner.flops(of_rows));
+        for thread in 0..rows.threads() {
+            let own = rows.of_thread(thread);
+            work.bytes[PRECONDITIONER] += self.preconditioner.bytes(&own);
+            work.flops[PRECONDITIONER] += self.preconditioner.flops(&own);
+        }
         // The scalar products r z and p q read four vectors.
         work.bytes[DOTS] = 4 * 8 * n;
         work.flops[DOTS] = 4 * n;
@@ -270,7 +270,8 @@ impl Walk<'_> {
     /// # Safety
     /// The requirements are those of [`Solver::advance`].
     unsafe fn iterate(&mut self, state: &mut State, tolerance: Tolerance) -> Times {
-        let (solver, context) = (self.solver, self.context);
+        let solver = self.solver;
+        let context = self.context;
         let Solver { x, r, z, p, q, system, .. } = solver;
         let own = solver.own(context);
         self.times = [0.0; 6];
@@ -321,7 +322,8 @@ impl Walk<'_> {
         let curvature = self.sum(self.dot(p, q));
         self.took(DOTS);
         let alpha = rho / curvature;
-        let (pq, xr) = ((p.as_ptr(), q.as_ptr()), (x.as_mut_ptr(), r.as_mut_ptr()));
+        let pq = (p.as_ptr(), q.as_ptr());
+        let xr = (x.as_mut_ptr(), r.as_mut_ptr());
         // SAFETY: the slices of the four arrays have the same length and belong to this thread.
         let squared = unsafe { vectors::update(solver.codes.products, p.len(), alpha, pq, xr) };
         let squared = self.sum(squared);

@@ -10,7 +10,7 @@ use nodegauge_kernels::{Isa, Prefetch};
 pub struct LoopCode {
     /// Instruction set of the loop; this processor supports it.
     isa: Isa,
-    /// True if the loop prefetches cache lines at the distance [`AHEAD`].
+    /// True if the loop prefetches cache lines at a distance of a page.
     pub ahead: bool,
 }
 

@@ -98,7 +98,9 @@ impl Numbering {
         for node in sequence {
             by_colour[colour_of[*node as usize] as usize].push(*node);
         }
-        let (mut nodes, mut colours, mut stages) = (Vec::new(), Vec::new(), Vec::new());
+        let mut nodes = Vec::new();
+        let mut colours = Vec::new();
+        let mut stages = Vec::new();
         for thread in 0..threads {
             let mut of_thread = Vec::with_capacity(by_colour.len());
             for (colour, members) in by_colour.iter().enumerate() {
@@ -189,7 +191,8 @@ fn levels(subdomain: &Subdomain, sequence: &[u32]) -> Vec<u32> {
 /// Returns the nodes in the order of E. Cuthill and J. McKee (1969) from the first corner, reversed.
 fn reverse_cuthill_mckee(subdomain: &Subdomain, natural: &[u32]) -> Vec<u32> {
     let mut found = vec![false; subdomain.known_nodes()];
-    let (mut queue, mut sequence) = (VecDeque::new(), Vec::with_capacity(natural.len()));
+    let mut queue = VecDeque::new();
+    let mut sequence = Vec::with_capacity(natural.len());
     let mut next = Vec::new();
     // The owned box is connected, so one start node reaches all nodes.
     if let Some(start) = natural.first() {

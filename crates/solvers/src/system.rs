@@ -249,7 +249,8 @@ impl System {
 
     /// Returns the largest difference between `x` and the exact displacements, divided by the largest displacement.
     pub fn error(&self, x: &[f64], problem: &dyn Problem) -> f64 {
-        let (mut worst, mut largest) = (0.0_f64, 0.0_f64);
+        let mut worst = 0.0_f64;
+        let mut largest = 0.0_f64;
         for (row, local) in self.rows.nodes[..self.rows.owned()].iter().enumerate() {
             let mesh = self.subdomain.mesh;
             let at = mesh.point(self.subdomain.node(*local as usize));

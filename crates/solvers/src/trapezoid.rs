@@ -132,7 +132,8 @@ dispatched! {
 #[allow(clippy::extra_unused_type_parameters, reason = "every dispatched body has one")]
 unsafe fn sum_body<S: InstructionSet>(first: u64, end: u64, h: f64, stop: &AtomicBool) -> f64 {
     // This is Kahan summation: the rounding error of an addition is added in the next addition.
-    let (mut total, mut lost) = (0.0, 0.0);
+    let mut total = 0.0;
+    let mut lost = 0.0;
     let mut at = first;
     while at < end && !stop.load(Ordering::Relaxed) {
         let next = end.min(at + BLOCK);

@@ -36,7 +36,8 @@ unsafe fn dot_body<S: InstructionSet, const ASK: bool>(
     for first in (0..whole).step_by(LANES) {
         // SAFETY: the caller meets the requirements of this function.
         unsafe {
-            let (x, y) = (x.add(first), y.add(first));
+            let x = x.add(first);
+            let y = y.add(first);
             ask_lanes::<ASK>(x);
             ask_lanes::<ASK>(y);
             for lane in 0..LANES {
@@ -69,7 +70,8 @@ unsafe fn direction_body<S: InstructionSet, const ASK: bool>(
     unsafe {
         let whole = n / LANES * LANES;
         for first in (0..whole).step_by(LANES) {
-            let (z, p) = (z.add(first), p.add(first));
+            let z = z.add(first);
+            let p = p.add(first);
             ask_lanes::<ASK>(z);
             ask_lanes::<ASK>(p);
             let next: [f64; LANES] =
@@ -103,7 +105,10 @@ unsafe fn update_body<S: InstructionSet, const ASK: bool>(
     // SAFETY: the caller meets the requirements of this function.
     unsafe {
         for first in (0..whole).step_by(LANES) {
-            let (p, q, x, r) = (p.add(first), q.add(first), x.add(first), r.add(first));
+            let p = p.add(first);
+            let q = q.add(first);
+            let x = x.add(first);
+            let r = r.add(first);
             for vector in [p, q, x.cast_const(), r.cast_const()] {
                 ask_lanes::<ASK>(vector);
             }

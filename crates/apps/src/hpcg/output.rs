@@ -72,8 +72,8 @@ impl HpcgOutput {
 
     /// Returns the values of three keys of a group as integers.
     fn counts(&self, group: &str, keys: [&str; 3]) -> Option<Vec<usize>> {
-        let count = |key: &str| self.count(&format!("{group}::{key}")).map(|n| n as usize);
-        keys.into_iter().map(count).collect()
+        let counts = keys.map(|key| self.count(&format!("{group}::{key}")));
+        counts.into_iter().map(|count| count.map(|n| n as usize)).collect()
     }
 
     /// Returns the figures of the run; the figures have no values if xhpcg reports the run as invalid.
@@ -87,9 +87,9 @@ impl HpcgOutput {
         });
         let sets = self.count("Iteration Count Information::Total number of optimized iterations");
         let sets = sets.zip(self.count(iterations)).map(|(all, of_set)| all / of_set.max(1));
-        let most = |kind: &str| {
+        let most_iterations = ["Unpreconditioned", "Preconditioned"].map(|kind| {
             self.count(&format!("Spectral Convergence Tests::{kind}::Maximum iteration count"))
-        };
+        });
         let config = HpcgConfig {
             on: WorkersConfig {
                 threads: processes.map(|processes| processes.saturating_mul(threads)),
@@ -106,10 +106,7 @@ impl HpcgOutput {
             residual: self.number("Reproducibility Information::Scaled residual mean"),
             sets,
             symmetry: Some(departures.collect()).filter(|all: &Vec<f64>| !all.is_empty()),
-            spectral_iterations: ["Unpreconditioned", "Preconditioned"]
-                .map(most)
-                .into_iter()
-                .collect(),
+            spectral_iterations: most_iterations.into_iter().collect(),
             setup_s: self.number("Setup Information::Setup Time"),
             ..HpcgConfig::default()
         };
@@ -117,19 +114,21 @@ impl HpcgOutput {
             ["DDOT", "WAXPBY", "SpMV", "MG"].map(|part| format!("GFLOP/s Summary::Raw {part}"));
         let parts = PARTS.into_iter().zip(raw);
         let all = std::iter::once(("rating", RATING.to_owned())).chain(parts);
-        let figure = |(name, path): (&str, String)| {
-            let m = Measurement::new(GAUGE, TEST, name, Unit::FlopsPerSecond);
-            let m = m.category(Category::Reference).config(&config);
-            let mut validity = Validity::valid();
-            if self.rate(RATING).is_none() {
-                validity.invalid("xhpcg reported an invalid result or did not finish");
-            }
-            match self.rate(&path) {
-                Some(rate) => m.value(Quoted::Single, rate).judged(validity),
-                None => m.missing("xhpcg did not print this rate"),
-            }
-        };
-        all.map(figure).collect()
+        all.map(|(name, path)| self.figure(name, &path, &config)).collect()
+    }
+
+    /// Returns the figure of the rate at `path`.
+    fn figure(&self, name: &str, path: &str, config: &HpcgConfig) -> Measurement {
+        let m = Measurement::new(GAUGE, TEST, name, Unit::FlopsPerSecond);
+        let m = m.category(Category::Reference).config(config);
+        let mut validity = Validity::valid();
+        if self.rate(RATING).is_none() {
+            validity.invalid("xhpcg reported an invalid result or did not finish");
+        }
+        match self.rate(path) {
+            Some(rate) => m.value(Quoted::Single, rate).judged(validity),
+            None => m.missing("xhpcg did not print this rate"),
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! domains are in the caches, so that an iteration on the domains of the run takes at least as long as the memory needs
 //! for the matrix.
 
-use super::{HpcgCell, HpcgRun, ITERATIONS, bytes};
+use super::{HpcgRun, ITERATIONS, bytes};
 use crate::{TIMES_LLC, WorkerPool, memory_rates};
 use nodegauge_arena::MemoryRates;
 use nodegauge_gauge::Site;
@@ -44,9 +44,7 @@ impl<'r, 'a> PredictedSets<'r, 'a> {
         may_shrink: bool,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Self, Failure> {
-        let smaller = |cell: &HpcgCell<'a>| HpcgCell::new(cell.swept, cell.workers, [LEAST; 3]);
-        let cells = run.cells.iter().map(smaller).collect::<Result<_, _>>()?;
-        let mut small_run = HpcgRun { codes: run.codes, cells };
+        let mut small_run = run.shortened(run.cells.len(), [LEAST; 3])?;
         let mut small = Vec::new();
         for at in 0..small_run.cells.len() {
             let begun = clock::now();

@@ -71,7 +71,8 @@ impl PlacedXhpcg {
         site: &Site,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Option<Vec<Measurement>>, Failure> {
-        let ([x, y, z], [px, py, pz]) = (self.layout.local, self.layout.domains);
+        let [x, y, z] = self.layout.local;
+        let [px, py, pz] = self.layout.domains;
         let arguments = [
             format!("--nx={x}"),
             format!("--ny={y}"),

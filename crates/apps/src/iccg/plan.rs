@@ -20,6 +20,7 @@ use nodegauge_measure::schedule::{Budget, Limits, RepetitionPolicy, Turn, TurnFa
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Seconds, Unit};
 use nodegauge_solvers::bandwidth;
 use nodegauge_solvers::cg::End;
+use nodegauge_solvers::elasticity::Mesh;
 use nodegauge_solvers::iccg::{self, Method, Solution, SolutionJob, SolutionLoops};
 use nodegauge_solvers::sparse::Storage;
 use std::time::Duration;
@@ -72,17 +73,20 @@ impl IccgPlan {
         cpus.dedup();
         let constraints = MeshConstraints::of(site, &cpus, options.memory_fraction);
         let size = size::choose(options.elements, &constraints)?;
-        let shared_out = |combination: Swept| match &combination.workers {
-            Workers::Ranks(plan) | Workers::Mpi(plan, _) => {
-                iccg::rank_grid(size.mesh, plan.ranks.len()).map(|_| combination)
-            }
-            Workers::Threads(_) => Ok(combination),
-        };
-        let all = swept.into_iter().map(|swept| (swept.settings.clone(), shared_out(swept)));
+        let mesh = size.mesh;
+        let all = swept.into_iter().map(|swept| (swept.settings.clone(), divided(swept, mesh)));
         let (kept, left_out) = sweep::keep(all)?;
         notices.extend(size.notices.iter().cloned().chain(left_out));
         Ok(Self { swept: kept, options, size, constraints, notices })
     }
+}
+
+/// Returns the combination if its ranks can divide the mesh.
+fn divided(combination: Swept, mesh: Mesh) -> Result<Swept, Failure> {
+    if let Workers::Ranks(plan) | Workers::Mpi(plan, _) = &combination.workers {
+        iccg::rank_grid(mesh, plan.ranks.len())?;
+    }
+    Ok(combination)
 }
 
 impl Planned for IccgPlan {
@@ -147,9 +151,9 @@ impl Planned for IccgPlan {
             size: &size,
         };
         let mut series = Series::new(rule, time, 2 * kept.len());
-        let enough = |turn: &Turn| options.samples.is_some_and(|n| turn.round >= n);
+        let rounds = options.samples.unwrap_or(usize::MAX);
         let mut turn = |turn: Turn| {
-            if enough(&turn) { Ok(Vec::new()) } else { run.turn(turn.cell, &mut &shared) }
+            if turn.round >= rounds { Ok(Vec::new()) } else { run.turn(turn.cell, &mut &shared) }
         };
         series.run(&mut turn, &mut &shared, None)?;
         if options.samples.is_some() {
@@ -220,7 +224,8 @@ impl IccgRun<'_> {
     }
 
     fn bandwidth(&mut self, at: usize) -> Result<Vec<Sample>, Failure> {
-        let (loops, elements) = (&self.loops, self.cells[at].array_elements);
+        let loops = &self.loops;
+        let elements = self.cells[at].array_elements;
         let mut samples = Vec::new();
         for _ in 0..BANDWIDTH_SAMPLES {
             followers::tell(&self.cells[at].swept.workers, || SolverRequest::Bandwidth(elements))?;

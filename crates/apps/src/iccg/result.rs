@@ -4,10 +4,10 @@ use super::TEST;
 use super::config::IccgConfig;
 use super::options::IccgOptions;
 use super::size::MeshSize;
-use crate::GAUGE;
 use crate::config::WorkersConfig;
 use crate::paired;
 use crate::sweep::Swept;
+use crate::{GAUGE, in_digits};
 use nodegauge_gauge::series::Series;
 use nodegauge_kernels::{Kernel, Variant};
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
@@ -62,23 +62,27 @@ struct Rate {
     value: f64,
 }
 
+/// Returns a figure of the solver without a value.
+fn figure(name: &str, unit: Unit) -> Measurement {
+    Measurement::new(GAUGE, TEST, name, unit)
+}
+
 impl IccgEvidence<'_> {
     /// Returns all figures of a run.
     pub fn figures(&self, cells: &[IccgCell<'_>]) -> Vec<Measurement> {
         let mut by_cell: Vec<Vec<Measurement>> =
             (0..cells.len()).map(|at| self.of_cell(cells, at)).collect();
-        let base_of = |at: usize| {
+        paired::judge_relative(&mut by_cell, "rate", |at| {
             let reference = &cells[at].swept.reference;
             cells.iter().position(|other| other.swept.settings == *reference)
-        };
-        paired::judge_relative(&mut by_cell, "rate", base_of);
+        });
         by_cell.concat()
     }
 
     fn of_cell(&self, cells: &[IccgCell<'_>], at: usize) -> Vec<Measurement> {
         let cell = &cells[at];
-        let (Some((solution, _)), Some(timed)) = (cell.solutions.first(), self.judged.of(2 * at))
-        else {
+        let timed = self.judged.of(2 * at);
+        let Some(((solution, _), timed)) = cell.solutions.first().zip(timed) else {
             return self.lost(cell, at).into_iter().collect();
         };
         let rates = [Kernel::Read, Kernel::Triad].map(|kernel| self.rate(kernel, cell, at));
@@ -97,7 +101,6 @@ impl IccgEvidence<'_> {
                 .for_each(|d| validity.suspect(d));
             self.series.judged(2 * at, m.config(&figure_config).judged(validity))
         };
-        let figure = |name: &str, unit| Measurement::new(GAUGE, TEST, name, unit);
         let whole = IccgConfig {
             moved_bytes: Some(parts.iter().map(|part| solution.work.bytes[*part] as u64).sum()),
             flops: Some(parts.iter().map(|part| solution.work.flops[*part] as u64).sum()),
@@ -105,7 +108,6 @@ impl IccgEvidence<'_> {
             ..config.clone()
         };
         let flops = whole.flops.unwrap_or(0) as f64;
-        let seconds = |s: f64| s;
         let totals: Vec<f64> = cell.solutions.iter().map(|(_, durations)| *durations).collect();
         let of_totals = if totals.len() == 1 { Quoted::Single } else { Quoted::Median };
         let mut rate =
@@ -117,7 +119,7 @@ impl IccgEvidence<'_> {
         }
         let time = figure("time_to_solution", Unit::Seconds).sampled(of_totals, totals);
         let iteration =
-            figure("iteration", Unit::Seconds).timed(Quoted::Median, timed, 0, &seconds);
+            figure("iteration", Unit::Seconds).timed(Quoted::Median, timed, 0, &|seconds| seconds);
         let mut figures = vec![
             judged(time, whole.clone(), 0),
             judged(iteration, whole.clone(), 0),
@@ -125,14 +127,11 @@ impl IccgEvidence<'_> {
         ];
         let iteration_s = stats::median(&self.judged.seconds(2 * at, 0));
         for (number, part) in parts.into_iter().enumerate() {
-            let (bytes, part_flops) = (solution.work.bytes[part], solution.work.flops[part]);
-            let rate_at = |duration: f64| bytes as f64 / duration;
-            let mut m = figure(PARTS[part], Unit::BytesPerSecond).timed(
-                Quoted::Median,
-                timed,
-                number + 1,
-                &rate_at,
-            );
+            let bytes = solution.work.bytes[part];
+            let part_flops = solution.work.flops[part];
+            let m = figure(PARTS[part], Unit::BytesPerSecond);
+            let mut m =
+                m.timed(Quoted::Median, timed, number + 1, &|seconds| bytes as f64 / seconds);
             if let Some(limit) = rate_of(PARTS[part]) {
                 let of = if UPDATES.contains(&PARTS[part]) { "Triad" } else { "read" };
                 m = m.limit(limit.value, format!("{of} by the same workers, interleaved"));
@@ -150,25 +149,22 @@ impl IccgEvidence<'_> {
         for (measured_rate, name) in rates.into_iter().zip(["read", "triad"]) {
             let part = measured_rate.map_or(0, |bandwidth| bandwidth.part);
             let bytes = measured_rate.map_or(f64::NAN, |bandwidth| bandwidth.bytes);
-            let rate_at = |duration: f64| bytes / duration;
             let m = figure(name, Unit::BytesPerSecond);
             let cell_part = (2 * at + 1, part);
-            let m = self.series.timed(&self.judged, cell_part, m, Quoted::Median, &rate_at);
+            let m = self
+                .series
+                .timed(&self.judged, cell_part, m, Quoted::Median, &|seconds| bytes / seconds);
             let Some(m) = m else { continue };
             let on = WorkersConfig::of(&cell.swept.workers);
             let m = m.config(&IccgConfig { on, ..IccgConfig::default() });
             figures.push(self.series.judged(2 * at + 1, m));
         }
-        let is_reference = |other: &&IccgCell<'_>| other.swept.settings == cell.swept.reference;
-        let reference = cells.iter().find(is_reference);
-        let is_lost = |of: &IccgCell<'_>| {
-            let number = cells.iter().position(|other| std::ptr::eq(other, of));
-            number.is_some_and(|number| self.series.lost(2 * number).is_some())
-        };
-        if let Some(base) = reference
-            .filter(|base| base.swept.settings != cell.swept.settings)
-            .filter(|base| !is_lost(base) && !is_lost(cell))
+        let reference = cells.iter().position(|other| other.swept.settings == cell.swept.reference);
+        if let Some(base_at) = reference
+            && cells[base_at].swept.settings != cell.swept.settings
+            && [base_at, at].iter().all(|of| self.series.lost(2 * of).is_none())
         {
+            let base = &cells[base_at];
             let pairs = base.solutions.iter().zip(&cell.solutions);
             let ratios: Vec<f64> = pairs.map(|((_, first), (_, this))| first / this).collect();
             if !ratios.is_empty() {
@@ -243,7 +239,6 @@ impl IccgEvidence<'_> {
     fn validity(&self, cell: &IccgCell<'_>) -> Validity {
         let Found { options, size, .. } = self.found;
         let mut validity = Validity::valid();
-        let in_digits = |x: Option<f64>| x.map_or_else(|| "NaN".to_owned(), |x| format!("{x:.1e}"));
         for (solution, _) in &cell.solutions {
             let residual = in_digits(solution.residual);
             let after = format!("after {} iterations", solution.iterations);

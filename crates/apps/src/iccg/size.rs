@@ -151,10 +151,9 @@ fn given(elements: [usize; 3], constraints: &MeshConstraints) -> Result<Mesh, Fa
     }
     let mesh = Mesh { elements };
     let countable = elements.iter().all(|n| *n <= MOST) && mesh.count() <= MOST_NODES;
-    let fits = |allowed: &Bytes| countable && needed(mesh).0 <= allowed.0;
     let most = Bytes(u64::MAX);
     let allowed = constraints.allowed.unwrap_or(most);
-    if fits(&allowed) {
+    if countable && needed(mesh).0 <= allowed.0 {
         return Ok(mesh);
     }
     let edge = largest(allowed).min(1000);

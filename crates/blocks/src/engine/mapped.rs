@@ -44,7 +44,8 @@ impl Mapped {
 
 impl Mover for Mapped {
     fn transfer(&mut self, write: bool, offset: u64, block: &mut [u8]) -> io::Result<()> {
-        let (place, length) = (self.at(offset, block.len())?.as_ptr(), block.len());
+        let place = self.at(offset, block.len())?.as_ptr();
+        let length = block.len();
         let block = block.as_mut_ptr();
         let (from, to) = if write { (block, place) } else { (place, block) };
         // SAFETY: `at` has checked the range. Only this process uses the file, so that nobody writes to it during the

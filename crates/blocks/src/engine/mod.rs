@@ -1,6 +1,6 @@
 //! Engines that transfer blocks between memory and files.
 //!
-//! An [`Engine`] keeps several blocks in flight. A [`Mover`] transfers one block at a time, and [`OneByOne`] adapts it
+//! An `Engine` keeps several blocks in flight. A `Mover` transfers one block at a time, and `OneByOne` adapts it
 //! to the interface of an engine. An engine and a mover receive only offsets and lengths, so that they do not depend on
 //! patterns, clocks or contents.
 

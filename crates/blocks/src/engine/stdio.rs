@@ -26,20 +26,22 @@ impl Stdio {
     /// Returns the stream's error or an unexpected end of the file, unless the call was complete (`done`).
     fn checked(&self, done: bool, write: bool) -> io::Result<()> {
         let error = io::Error::last_os_error();
-        // SAFETY: the stream is open until dropped.
-        let failed = || unsafe { libc::ferror(self.0) } != 0;
-        match done {
-            true => Ok(()),
-            false if failed() => Err(error),
-            false if write => Err(io::ErrorKind::WriteZero.into()),
-            false => Err(io::ErrorKind::UnexpectedEof.into()),
+        if done {
+            return Ok(());
         }
+        // SAFETY: the stream is open until dropped.
+        if unsafe { libc::ferror(self.0) } != 0 {
+            return Err(error);
+        }
+        let kind = if write { io::ErrorKind::WriteZero } else { io::ErrorKind::UnexpectedEof };
+        Err(kind.into())
     }
 }
 
 impl Mover for Stdio {
     fn transfer(&mut self, write: bool, _: u64, block: &mut [u8]) -> io::Result<()> {
-        let (start, length) = (block.as_mut_ptr().cast(), block.len());
+        let start = block.as_mut_ptr().cast();
+        let length = block.len();
         // SAFETY: at most the bytes of `block` are read or written; the stream is open.
         let moved = unsafe {
             if write {

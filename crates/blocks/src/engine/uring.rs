@@ -43,8 +43,9 @@ impl<'f> Uring<'f> {
 
 impl Engine for Uring<'_> {
     fn submit(&mut self, mut request: BlockRequest) -> io::Result<()> {
-        let full = || io::Error::other("more requests than the ring holds");
-        let number = *self.free.last().ok_or_else(full)?;
+        let Some(number) = self.free.last().copied() else {
+            return Err(io::Error::other("more requests than the ring holds"));
+        };
         let fd = types::Fd(self.file.as_raw_fd());
         let length = u32::try_from(request.block.len()).map_err(io::Error::other)?;
         let block = request.block.as_mut_ptr();

@@ -196,9 +196,14 @@ impl WorkerTask<'_> {
         let interrupted = || shared.end.load(Ordering::Relaxed) != 0;
         let report = self.pass(bench, shared, &interrupted, &start);
         drop(arrived);
-        let stonewall = self.workers.is_some_and(|workers| workers.stonewall);
-        let through = |done: &WorkerReport| stonewall && done.done.ended == PassEnd::Through;
-        if report.as_ref().map_or(true, through) {
+        let ends_all = match &report {
+            Ok(own) => {
+                let stonewall = self.workers.is_some_and(|workers| workers.stonewall);
+                stonewall && own.done.ended == PassEnd::Through
+            }
+            Err(_) => true,
+        };
+        if ends_all {
             shared.stop.store(1, Ordering::Relaxed);
         }
         report

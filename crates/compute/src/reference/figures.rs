@@ -26,15 +26,13 @@ pub fn measurements(
     version: Option<&str>,
     command: Option<&str>,
 ) -> Vec<Measurement> {
-    let key = |row: &HplRow| (row.n, row.nb, row.p, row.q, row.variant.clone());
     let mut groups: Vec<Vec<&HplRow>> = Vec::new();
     for row in rows {
-        match groups.iter_mut().find(|group| key(group[0]) == key(row)) {
+        match groups.iter_mut().find(|group| is_same_run(group[0], row)) {
             Some(group) => group.push(row),
             None => groups.push(vec![row]),
         }
     }
-    let best = |group: &[&HplRow]| group.iter().map(|row| row.rate.0).fold(0.0, f64::max);
     groups.sort_by(|a, b| best(b).total_cmp(&best(a)));
     let about = RatingConfig {
         engine: Some(engine.to_owned()),
@@ -43,6 +41,16 @@ pub fn measurements(
         ..RatingConfig::default()
     };
     groups.iter().map(|group| measurement(group, about.clone())).collect()
+}
+
+/// True if two rows have the same combination of N, NB, P, Q and variant.
+fn is_same_run(a: &HplRow, b: &HplRow) -> bool {
+    (a.n, a.nb, a.p, a.q, &a.variant) == (b.n, b.nb, b.p, b.q, &b.variant)
+}
+
+/// Returns the best rate of several rows.
+fn best(group: &[&HplRow]) -> f64 {
+    group.iter().map(|row| row.rate.0).fold(0.0, f64::max)
 }
 
 fn measurement(group: &[&HplRow], about: RatingConfig) -> Measurement {

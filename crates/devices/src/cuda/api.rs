@@ -158,9 +158,9 @@ impl CudaApi {
     /// # Errors
     /// Fails if the library is missing, lacks a function, or finds no device.
     pub fn load(dialect: VendorApi, libraries: &[&str]) -> Result<&'static Self, DeviceError> {
-        let missing = |_| dialect.error(FailureClass::NoDriver, libraries[0], 0);
         // SAFETY: the library is a driver, which a child process has loaded before without a crash.
-        let library = unsafe { SharedLibrary::first_of(libraries) }.map_err(missing)?;
+        let library = unsafe { SharedLibrary::first_of(libraries) }
+            .map_err(|_| dialect.error(FailureClass::NoDriver, libraries[0], 0))?;
         let functions = Functions::load(&library, dialect)?;
         let api = Self { dialect, library, functions };
         // SAFETY: there are no flags.

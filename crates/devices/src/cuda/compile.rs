@@ -76,8 +76,9 @@ pub fn at_run_time(
     architecture: Option<&str>,
 ) -> Result<Image, DeviceError> {
     let reason = "the toolkit's run-time compiler is not installed";
-    let missing = || dialect.lacks(LIBRARIES[dialect as usize][0], reason);
-    let compiler = Compiler::of(dialect).ok_or_else(missing)?;
+    let Some(compiler) = Compiler::of(dialect) else {
+        return Err(dialect.lacks(LIBRARIES[dialect as usize][0], reason));
+    };
     let mut options: Vec<String> =
         source.defines().into_iter().map(|(name, value)| format!("-D{name}={value}")).collect();
     options.extend(architecture.map(|architecture| format!("--gpu-architecture={architecture}")));
@@ -152,7 +153,6 @@ impl Compiler {
         let failed = |code| {
             self.dialect.error(FailureClass::Build, self.dialect.of("nvrtc", "hiprtc"), code)
         };
-        let c_text = |words: &str| CString::new(words).unwrap_or_default();
         let text = c_text(text);
         let name = c_text("device.c");
         let options: Vec<CString> = options.iter().map(|option| c_text(option)).collect();
@@ -197,3 +197,8 @@ impl Compiler {
 
 #[cfg(test)]
 mod tests;
+
+/// Returns a text that ends with a zero byte; an empty one if it contains such a byte.
+fn c_text(words: &str) -> CString {
+    CString::new(words).unwrap_or_default()
+}

@@ -11,7 +11,7 @@ use crate::driver::{
 use crate::info::{ClockState, DeviceInfo};
 use crate::kernels::KernelSource;
 use nodegauge_machine::devices::nvml::Nvml;
-use nodegauge_measure::{Bytes, Hertz, Seconds};
+use nodegauge_measure::{Bytes, Seconds};
 use std::ffi::{CString, c_int, c_void};
 use std::ptr::null_mut;
 use std::rc::Rc;
@@ -91,17 +91,14 @@ impl OpenDevice for OpenedDevice {
 
     fn state(&self) -> Option<ClockState> {
         let gpu = self.management.as_ref()?.at(self.info.pci.as_deref()?)?;
-        let now = |clock: Option<nodegauge_machine::devices::nvml::NowAndMost<Hertz>>| {
-            clock.map(|clock| clock.now)
-        };
         // One of the listed processes is this process; it cannot be found by its ID, which may differ in the driver's
         // PID namespace. Processes on other slices do not affect this slice.
         let processes = gpu.processes.as_ref().filter(|_| self.info.slice.is_none());
         let others = processes.map(|all| all.len().saturating_sub(1) as u32);
         Some(ClockState {
             slowed_by: gpu.slowed_by().into_iter().map(str::to_owned).collect(),
-            clock: now(gpu.clock),
-            memory_clock: now(gpu.memory_clock),
+            clock: gpu.clock.map(|clock| clock.now),
+            memory_clock: gpu.memory_clock.map(|clock| clock.now),
             corrected: gpu.corrected,
             uncorrected: gpu.uncorrected,
             others,

@@ -305,8 +305,8 @@ impl NodeBinding {
         let affinity = pin::current_affinity().ok();
         let cpus = affinity.filter(|_| pin::pin_current_thread(cpus).is_ok());
         let policy = MemoryPolicy::inherited();
-        let bind = || MemoryPolicy::Bind(vec![*node]).apply_to_thread().is_ok();
-        let memory = (bound && bind()).then_some(policy);
+        let is_bound = bound && MemoryPolicy::Bind(vec![*node]).apply_to_thread().is_ok();
+        let memory = is_bound.then_some(policy);
         Self { cpus, memory }
     }
 }

@@ -130,11 +130,11 @@ impl Chains {
 
     /// Launches the loop once and returns the time in seconds.
     pub(super) fn time(&mut self) -> Result<f64, DeviceError> {
-        let scalar = |value| match self.element {
+        let [factor, term] = [FACTOR, TERM].map(|value| match self.element {
             Element::F64 => Arg::F64(value),
             Element::F32 => Arg::F32(value as f32),
-        };
-        let args = [Arg::Memory(&self.out), scalar(FACTOR), scalar(TERM), Arg::U64(self.rounds)];
+        });
+        let args = [Arg::Memory(&self.out), factor, term, Arg::U64(self.rounds)];
         let from = self.queue.mark()?;
         // SAFETY: the arguments match the kernel's parameters. The buffer has a vector for each work-item and lives
         // until the queue is done.
@@ -154,14 +154,15 @@ impl Chains {
         let numbers = crate::bench::numbers(&here, self.element, self.numbers());
         let width = self.shape.width as usize;
         let chains = self.shape.chains as usize;
-        let off = |(at, got): (usize, &f64)| {
+        let mut largest = 0.0_f64;
+        for (at, got) in numbers.iter().enumerate() {
             let item = (at / width) % self.grid.items % DISTINCT_ITEMS;
             let must = (chains * item + chains * (chains - 1) / 2) as f64;
-            ((got - must) / must.max(1.0)).abs()
-        };
-        let off = numbers.iter().enumerate().map(off);
-        // A NaN counts as an infinite deviation.
-        Ok(off.map(|off| if off.is_nan() { f64::INFINITY } else { off }).fold(0.0, f64::max))
+            let off = ((got - must) / must.max(1.0)).abs();
+            // A NaN counts as an infinite deviation.
+            largest = largest.max(if off.is_nan() { f64::INFINITY } else { off });
+        }
+        Ok(largest)
     }
 
     pub(super) fn describe(&self, config: DevicePeakConfig) -> DevicePeakConfig {

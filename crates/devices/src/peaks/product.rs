@@ -42,9 +42,8 @@ impl Product {
         let fits = (free / 24.0).sqrt() as usize;
         let n = (fits.min(LARGEST) / STEP).max(1) * STEP;
         let bytes = n * n * 8;
-        let matrix = || device.allocate(bytes);
         let mut product = Self {
-            matrices: [matrix()?, matrix()?, matrix()?],
+            matrices: [device.allocate(bytes)?, device.allocate(bytes)?, device.allocate(bytes)?],
             here: device.host(bytes, false)?,
             queue: device.queue()?,
             _device: device.clone(),
@@ -90,14 +89,16 @@ impl Product {
     /// Returns the largest difference between an element of the product and the host's result, divided by the square
     /// root of the order. Only some elements are compared.
     pub(super) fn check(&mut self) -> Result<f64, DeviceError> {
-        let (n, bytes) = (self.n, self.n * self.n * 8);
+        let n = self.n;
+        let bytes = n * n * 8;
         // SAFETY: both buffers have this length and live until the queue is done.
         unsafe { self.queue.copy(Copy::Out(&self.matrices[2], &self.here), bytes) }?;
         self.queue.wait()?;
         let product = self.numbers();
         let mut worst = 0.0f64;
         for sample in 0..CHECKED {
-            let (row, column) = ((sample * 977) % n, (sample * 613 + 7) % n);
+            let row = (sample * 977) % n;
+            let column = (sample * 613 + 7) % n;
             let terms = (0..n).map(|k| element(0, row + k * n) * element(1, k + column * n));
             let off = (product[row + column * n] - terms.sum::<f64>()).abs() / (n as f64).sqrt();
             worst = worst.max(if off.is_nan() { f64::INFINITY } else { off });

@@ -163,14 +163,9 @@ impl Half {
     pub(super) fn latency(&self) -> Option<Quantiles> {
         let either = [&self.clat_ns, &self.lat_ns];
         let printed = either.into_iter().find(|latency| !latency.percentile.is_empty())?;
-        let of = |name: &str| printed.percentile.get(name).map(|ns| Seconds(ns * 1e-9));
-        Some(Quantiles {
-            p50: of("50.000000"),
-            p90: of("90.000000"),
-            p99: of("99.000000"),
-            p99_9: of("99.900000"),
-            max: printed.max.map(|ns| Seconds(ns * 1e-9)),
-        })
+        let [p50, p90, p99, p99_9] = ["50.000000", "90.000000", "99.000000", "99.900000"]
+            .map(|name| printed.percentile.get(name).map(|ns| Seconds(ns * 1e-9)));
+        Some(Quantiles { p50, p90, p99, p99_9, max: printed.max.map(|ns| Seconds(ns * 1e-9)) })
     }
 }
 
@@ -180,11 +175,12 @@ pub(super) const KIND: ProgramProperties = ProgramProperties {
     version_option: "--version",
     version: |stdout| Some(stdout.trim()).filter(|version| version.starts_with("fio-")),
     runs: |program, task| {
-        let run = |operation: &&'static Operation| {
-            let words = arguments(task, operation, program.workers, program.limit)?;
-            Some((words, vec![*operation]))
-        };
-        task.operations.iter().filter_map(run).collect()
+        let mut runs = Vec::new();
+        for operation in &task.operations {
+            let words = arguments(task, operation, program.workers, program.limit);
+            runs.extend(words.map(|words| (words, vec![*operation])));
+        }
+        runs
     },
     figures: |text, _, operations, command| {
         let figure = figure(&FioOutput::read(text)?, command)?;

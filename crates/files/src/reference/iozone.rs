@@ -23,14 +23,19 @@ pub(super) const KIND: ProgramProperties = ProgramProperties {
     figures,
 };
 
+/// Returns a size as IOzone expects it; `None` if it is not a whole number of KiB.
+fn kib(size: Bytes) -> Option<String> {
+    size.0.is_multiple_of(1024).then(|| format!("{}k", size.0 / 1024))
+}
+
 /// Returns the arguments for a cell; `None` if IOzone does not support its setup.
 fn arguments(task: &Task, workers: Option<FileWorkers>) -> Option<Vec<String>> {
     let setup = &task.setup;
     if setup.engine.queues() || task.drop_before_reads {
         return None;
     }
-    let kib = |size: Bytes| size.0.is_multiple_of(1024).then(|| format!("{}k", size.0 / 1024));
-    let (file, block) = (kib(task.cell.file)?, kib(task.cell.block)?);
+    let file = kib(task.cell.file)?;
+    let block = kib(task.cell.block)?;
     let mut words: Vec<String> = ["-s", &file, "-r", &block].map(str::to_owned).into();
     let flags = [
         ("-B", setup.engine == IoEngine::Mmap),
@@ -48,19 +53,18 @@ fn arguments(task: &Task, workers: Option<FileWorkers>) -> Option<Vec<String>> {
     let mut tests = BTreeSet::from([0]);
     tests.extend(task.operations.iter().filter_map(|operation| operation.iozone));
     words.extend(tests.iter().flat_map(|test| ["-i".to_owned(), test.to_string()]));
-    let mut add = |list: &[&str]| words.extend(list.iter().map(|word| (*word).to_owned()));
     let Some(workers) = workers else {
-        add(&["-f", "data-iozone"]);
+        words.extend(["-f", "data-iozone"].map(str::to_owned));
         return Some(words);
     };
-    add(&["-t", &workers.count.to_string()]);
+    words.extend(["-t".to_owned(), workers.count.to_string()]);
     if workers.kind == WorkerKind::Threads {
-        add(&["-T"]);
+        words.push("-T".to_owned());
     }
     if !workers.stonewall {
-        add(&["-x"]);
+        words.push("-x".to_owned());
     }
-    add(&["-F"]);
+    words.push("-F".to_owned());
     words.extend((0..workers.count).map(|i| format!("data-iozone-{i}")));
     Some(words)
 }
@@ -75,8 +79,10 @@ fn figures(
     let doubt = "iozone reports that its clock is too coarse for the smallest files";
     let cells = output.lines.iter().flat_map(|line| line.rates.iter().copied());
     let throughput = output.throughput.iter().map(|test| (test.name, test.children));
-    let figure = |(name, rate): (&str, f64)| {
-        let operation = operations.iter().find(|operation| operation.name == name)?;
+    let mut figures = Vec::new();
+    for (name, rate) in cells.chain(throughput) {
+        let operation = operations.iter().find(|operation| operation.name == name);
+        let Some(operation) = operation.filter(|_| rate > 0.0) else { continue };
         let figure = ReferenceFigure {
             rate,
             iops: Some(rate / task.cell.block.as_f64()),
@@ -84,9 +90,9 @@ fn figures(
             command: command.to_owned(),
             doubt: output.poor_resolution.then(|| doubt.to_owned()),
         };
-        (rate > 0.0).then_some((*operation, figure))
-    };
-    Ok(cells.chain(throughput).filter_map(figure).collect())
+        figures.push((*operation, figure));
+    }
+    Ok(figures.into_iter().collect())
 }
 
 #[cfg(test)]

@@ -136,8 +136,9 @@ impl ReferenceProgram {
             })?;
             let shown = output.command();
             let found = (self.kind.figures)(&output.stdout, task, &operations, &shown);
-            let unread = |why| Ending::Failed(Failure::missing(format!("{shown}: {why}")));
-            figures.extend(found.map_err(unread)?);
+            figures.extend(
+                found.map_err(|why| Ending::Failed(Failure::missing(format!("{shown}: {why}"))))?,
+            );
         }
         self.remove_files(scratch);
         Ok(figures)
@@ -158,17 +159,22 @@ impl ReferenceProgram {
 
 /// Returns the absolute path of the program, because the program runs in another folder.
 fn located(program: &Path, name: &str) -> Result<String, Failure> {
-    let missing = |why: &str| Failure::missing(format!("{}: {why}", program.display()));
     let Some(path) = find_program(program) else {
         if is_path(program) && program.is_file() {
-            return Err(
-                missing("the program is not executable").hint(format!("give the path of {name}"))
-            );
+            let failure = unusable(program, "the program is not executable");
+            return Err(failure.hint(format!("give the path of {name}")));
         }
         let hint = format!("give the path of {name}, e.g. --{name} /usr/bin/{name}");
-        return Err(missing("program not found").hint(with_path_hint(program, &hint)));
+        let failure = unusable(program, "program not found");
+        return Err(failure.hint(with_path_hint(program, &hint)));
     };
     path.into_os_string().into_string().map_err(|_| {
-        missing("the path is not UTF-8").hint("create a symbolic link with a UTF-8 name")
+        let failure = unusable(program, "the path is not UTF-8");
+        failure.hint("create a symbolic link with a UTF-8 name")
     })
+}
+
+/// Returns the failure of a program that cannot be run.
+fn unusable(program: &Path, why: &str) -> Failure {
+    Failure::missing(format!("{}: {why}", program.display()))
 }

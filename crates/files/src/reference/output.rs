@@ -71,10 +71,29 @@ fn by_place(mut rest: &str) -> Option<Vec<(usize, &str)>> {
 /// Returns the part of a line behind its first two words, which are the sizes. IOzone prints the sizes at the right edges
 /// of their columns, so that the other columns begin there, however much the text is indented.
 fn behind_sizes(line: &str) -> &str {
-    let is_digit = |c: char| c.is_ascii_digit();
-    let behind_word = |text: &str| text.trim_start().trim_start_matches(is_digit).len();
-    let file_size = &line[line.len() - behind_word(line)..];
-    &line[line.len() - behind_word(file_size)..]
+    behind_number(behind_number(line))
+}
+
+/// Returns the part of a text behind its first number.
+fn behind_number(text: &str) -> &str {
+    text.trim_start().trim_start_matches(|c: char| c.is_ascii_digit())
+}
+
+/// Returns the rest of the first line that begins with a mark.
+fn after<'t>(text: &'t str, mark: &str) -> Option<&'t str> {
+    text.lines().find_map(|line| line.trim().strip_prefix(mark))
+}
+
+/// Returns the size behind a mark.
+fn size_after(text: &str, mark: &str) -> Option<u64> {
+    kib(after(text, mark)?.split_whitespace().next()?)
+}
+
+/// Returns the figure of a line in throughput mode, in bytes.
+fn throughput_figure(line: &str) -> Option<f64> {
+    let (_, right) = line.rsplit_once('=')?;
+    let figure = right.split_whitespace().next()?.parse::<f64>().ok()? * KIB as f64;
+    Some(figure).filter(|figure| printed::is_figure(*figure))
 }
 
 /// Line of the table, with the sizes in bytes and the rates of the operations in B/s.
@@ -165,7 +184,6 @@ impl IozoneOutput {
         if !Self::recognises(text) {
             return Err("this is not the output of iozone".to_owned());
         }
-        let after = |mark: &str| text.lines().find_map(|line| line.trim().strip_prefix(mark));
         let unit: ToRate = if text.contains("Microseconds/op Mode") {
             |microseconds, block| block / (microseconds * 1e-6)
         } else if text.contains("OPS Mode") || text.contains("operations per second") {
@@ -173,12 +191,11 @@ impl IozoneOutput {
         } else {
             |kib, _| kib * KIB as f64
         };
-        let size = |mark: &str| kib(after(mark)?.split_whitespace().next()?);
         let mut output = Self {
-            version: after("Version $Revision:")
+            version: after(text, "Version $Revision:")
                 .map(|rest| rest.trim_matches([' ', '$']).to_owned()),
-            command: after("Command line used:").map(|rest| rest.trim().to_owned()),
-            sizes: (size("File size set to"), size("Record Size")),
+            command: after(text, "Command line used:").map(|rest| rest.trim().to_owned()),
+            sizes: (size_after(text, "File size set to"), size_after(text, "Record Size")),
             complete: text.contains(END),
             poor_resolution: text.contains("Timer resolution is poor"),
             ..Self::default()
@@ -223,20 +240,8 @@ impl IozoneOutput {
 
     /// Parses the groups of lines that begin with `Children see throughput for`.
     fn throughput(&mut self, text: &str) {
-        let figure = |line: &str| -> Option<f64> {
-            let (_, right) = line.rsplit_once('=')?;
-            let figure = right.split_whitespace().next()?.parse::<f64>().ok()? * KIB as f64;
-            Some(figure).filter(|figure| printed::is_figure(*figure))
-        };
-        let begun = |line: &str| {
-            let (head, _) = line.strip_prefix("Children see throughput for")?.split_once('=')?;
-            let (workers, label) = head.trim().split_once(' ')?;
-            let (name, ..) = TESTS.iter().find(|(.., theirs)| *theirs == Some(label.trim()))?;
-            let (workers, children) = (workers.parse().ok()?, figure(line)?);
-            Some(IozoneThroughput { name, workers, children, ..IozoneThroughput::default() })
-        };
         for line in text.lines().map(str::trim) {
-            if let Some(test) = begun(line) {
+            if let Some(test) = IozoneThroughput::begun(line) {
                 self.throughput.push(test);
                 continue;
             }
@@ -248,7 +253,7 @@ impl IozoneOutput {
                 ("Min xfer", &mut last.least_bytes),
             ] {
                 if line.starts_with(mark) && field.is_none() {
-                    *field = figure(line);
+                    *field = throughput_figure(line);
                 }
             }
         }
@@ -258,7 +263,6 @@ impl IozoneOutput {
     fn excel(&mut self, text: &str, unit: ToRate) {
         let mut name = None;
         let mut blocks: Vec<u64> = Vec::new();
-        let size = |word: &str| kib(word.trim_matches('"'));
         for line in text.lines().map(str::trim) {
             let title = line.trim_matches('"');
             if let Some((ours, ..)) =
@@ -271,10 +275,10 @@ impl IozoneOutput {
             let Some(name) = name.filter(|_| line.starts_with('"')) else { continue };
             let mut words = line.split_whitespace();
             if blocks.is_empty() {
-                blocks = words.filter_map(size).collect();
+                blocks = words.filter_map(quoted_size).collect();
                 continue;
             }
-            let Some(file) = words.next().and_then(size) else { continue };
+            let Some(file) = words.next().and_then(quoted_size) else { continue };
             for (&block, figure) in blocks.iter().zip(words) {
                 let Some(rate) = rated(name, figure, block, unit).flatten() else { continue };
                 match self.lines.iter_mut().find(|known| (known.file, known.block) == (file, block))
@@ -287,12 +291,30 @@ impl IozoneOutput {
     }
 }
 
+impl IozoneThroughput {
+    /// Returns the test that a line begins.
+    fn begun(line: &str) -> Option<Self> {
+        let (head, _) = line.strip_prefix("Children see throughput for")?.split_once('=')?;
+        let (workers, label) = head.trim().split_once(' ')?;
+        let (name, ..) = TESTS.iter().find(|(.., theirs)| *theirs == Some(label.trim()))?;
+        let workers = workers.parse().ok()?;
+        let children = throughput_figure(line)?;
+        Some(Self { name, workers, children, ..Self::default() })
+    }
+}
+
+/// Returns a size of the Excel part, which is in quotes.
+fn quoted_size(word: &str) -> Option<u64> {
+    kib(word.trim_matches('"'))
+}
+
 /// Parses a line of the table. Fields of tests that did not run are blank, so that the column of a figure follows from
 /// its position behind the sizes. There is no space between a figure of nine digits and the previous figure.
 fn row(line: &str, unit: ToRate) -> Option<IozoneLine> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [file, block, figures @ ..] = &words[..] else { return None };
-    let (file, block) = (kib(file)?, kib(block)?);
+    let file = kib(file)?;
+    let block = kib(block)?;
     let by_place = by_place(behind_sizes(line).trim_end());
     let figures = match by_place {
         Some(by_place) if by_place.len() >= figures.len() => by_place,

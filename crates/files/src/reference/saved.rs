@@ -39,15 +39,16 @@ pub(super) fn of_iozone(output: &IozoneOutput) -> Vec<Measurement> {
     let words: Vec<&str> =
         output.command.as_deref().unwrap_or_default().split_whitespace().collect();
     // If the output contains no command line, the options are unknown.
-    let has = |option: &str| output.command.is_some().then(|| words.contains(&option));
+    let [direct, include_close, include_fsync] =
+        ["-I", "-c", "-e"].map(|option| output.command.is_some().then(|| words.contains(&option)));
     let common = FilesConfig {
         engine: Some("iozone".to_owned()),
         version: output.version.clone(),
         command: output.command.clone(),
-        direct: has("-I"),
-        cache: has("-I").map(cache_of),
-        include_close: has("-c"),
-        include_fsync: has("-e"),
+        direct,
+        cache: direct.map(cache_of),
+        include_close,
+        include_fsync,
         ..FilesConfig::default()
     };
     let mut out = Vec::new();
@@ -60,7 +61,7 @@ pub(super) fn of_iozone(output: &IozoneOutput) -> Vec<Measurement> {
         out.extend(line.rates.iter().map(|(name, rate)| single(name, *rate, &config, &validity)));
     }
     for test in &output.throughput {
-        let threads = has("-T") == Some(true);
+        let threads = output.command.is_some() && words.contains(&"-T");
         let config = FilesConfig {
             file_bytes: output.sizes.0,
             block_bytes: output.sizes.1,

@@ -46,12 +46,11 @@ unsafe impl Sync for PanelGroup {}
 impl PanelGroup {
     pub(super) fn new(size: usize) -> Self {
         let empty = Slot { best: (-1.0, 0), row: [0.0; LEAF], top: None };
-        let slots = || (0..size).map(|_| UnsafeCell::new(empty)).collect();
         Self {
             barrier: Barrier::new(size),
             size,
             step: AtomicUsize::new(0),
-            slots: [slots(), slots()],
+            slots: [0, 1].map(|_| (0..size).map(|_| UnsafeCell::new(empty)).collect()),
         }
     }
 
@@ -64,8 +63,9 @@ impl PanelGroup {
     /// Returns the part of `range` that belongs to member `rank`; parts begin at multiples of `granule`.
     pub(super) fn part(&self, range: Range<usize>, rank: usize, granule: usize) -> Range<usize> {
         let units = range.len().div_ceil(granule);
-        let bound = |i: usize| (range.start + units * i / self.size * granule).min(range.end);
-        bound(rank)..bound(rank + 1)
+        let [start, end] = [rank, rank + 1]
+            .map(|bound| (range.start + units * bound / self.size * granule).min(range.end));
+        start..end
     }
 }
 
@@ -150,11 +150,10 @@ impl<'a> Panel<'a> {
         let mut best: Largest = (value, own.start + at);
         for j in columns {
             let slots = &self.shared.group.slots[(j - first) % 2];
-            let owns = |row: usize| self.rows.contains(&row);
             let slot = Slot {
                 best,
                 row: if best.0 >= 0.0 { row_at(best.1) } else { [0.0; LEAF] },
-                top: owns(j).then(|| row_at(j)),
+                top: self.rows.contains(&j).then(|| row_at(j)),
             };
             // SAFETY: only this member writes the slot, and other members read the slot only after the next barrier.
             unsafe { *slots[self.rank].get() = slot };
@@ -176,10 +175,10 @@ impl<'a> Panel<'a> {
             }
             if pivot_at != j {
                 let top = (0..group.size).find_map(|rank| read(rank).top);
-                if owns(j) {
+                if self.rows.contains(&j) {
                     set_row(j, &pivot_row);
                 }
-                if let (true, Some(top)) = (owns(pivot_at), top) {
+                if let (true, Some(top)) = (self.rows.contains(&pivot_at), top) {
                     set_row(pivot_at, &top);
                 }
             }

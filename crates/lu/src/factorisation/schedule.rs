@@ -113,8 +113,9 @@ impl LuSchedule {
 
     /// Calls the panel group to the next panel, unless the group was dismissed.
     fn call(&self) {
-        let next = |called| (called != OVER).then(|| called + 1);
-        let _ = self.called.try_update(Ordering::AcqRel, Ordering::Acquire, next);
+        let _ = self.called.try_update(Ordering::AcqRel, Ordering::Acquire, |called| {
+            (called != OVER).then(|| called + 1)
+        });
     }
 
     /// Dismisses the panel group after a member has failed.
@@ -147,17 +148,18 @@ impl LuSchedule {
     fn take(&self, n: usize, thread: usize) -> Option<Work> {
         let own = self.distribution.of_thread(thread);
         let mut state = self.lock();
-        let mine = |block: usize| self.node_of(block) == own;
-        self.take_of(&mut state, n, &mine).or_else(|| self.take_of(&mut state, n, &|_| true))
+        self.take_of(&mut state, n, &|block| self.node_of(block) == own)
+            .or_else(|| self.take_of(&mut state, n, &|_| true))
     }
 
     /// Returns the next work in the blocks for which `wanted` is true: a piece of an update in progress, or else the
     /// blocks that are furthest behind.
     fn take_of(&self, state: &mut State, n: usize, wanted: &dyn Fn(usize) -> bool) -> Option<Work> {
         let factored = self.factored.load(Ordering::Acquire);
-        let begun = |update: &&mut Update| !update.rows.is_empty() && wanted(update.blocks.start);
-        if let Some(update) = state.updates.iter_mut().find(begun) {
-            return Some(update.take_piece());
+        for update in &mut state.updates {
+            if !update.rows.is_empty() && wanted(update.blocks.start) {
+                return Some(update.take_piece());
+            }
         }
         let State { steps, claimed, updates } = state;
         // For the block of the next panel, the panel group applies the last panel.
@@ -173,10 +175,11 @@ impl LuSchedule {
         let node = self.node_of(first);
         let threads = self.distribution.threads_on(node, self.threads);
         let widest = (WIDEST / self.nb).max(1).min(open.div_ceil(threads));
-        let same = |block: usize| steps[block] == step && self.node_of(block) == node;
         let last = (first..steps.len())
             .take(widest)
-            .take_while(|block| may(*block) && same(*block))
+            .take_while(|block| {
+                may(*block) && steps[*block] == step && self.node_of(*block) == node
+            })
             .last()?
             + 1;
         claimed[first..last].fill(true);
@@ -253,7 +256,6 @@ pub(super) fn work(shared: &LuShared<'_>, index: usize) -> Spent {
     let schedule = &shared.schedule;
     let mut spent = Spent::default();
     let mut joined = 0;
-    let timed = |sum: &mut f64, start: Instant| *sum += start.elapsed().as_secs_f64();
     loop {
         let called = schedule.called.load(Ordering::Acquire);
         let over = shared.stopped() || schedule.factored.load(Ordering::Acquire) == shared.panels();
@@ -274,12 +276,12 @@ pub(super) fn work(shared: &LuShared<'_>, index: usize) -> Spent {
             shared.group.wait();
             panel(shared, joined, index);
             joined += 1;
-            timed(&mut spent.panels, start);
+            spent.panels += start.elapsed().as_secs_f64();
             continue;
         }
         let Some(mut work) = schedule.take(shared.view.n, index) else {
             spent.slept += wait_for_change(shared, version, index, joined);
-            timed(&mut spent.waiting, start);
+            spent.waiting += start.elapsed().as_secs_f64();
             continue;
         };
         while let Some(next) = carry_out(shared, work) {
@@ -297,11 +299,15 @@ pub(super) fn work(shared: &LuShared<'_>, index: usize) -> Spent {
 /// Waits until the schedule changes; returns the seconds in which the thread slept.
 fn wait_for_change(shared: &LuShared<'_>, version: u64, index: usize, joined: usize) -> f64 {
     let schedule = &shared.schedule;
-    let called = || index < shared.group.size && schedule.called.load(Ordering::Acquire) > joined;
     let mut spin = Spin::new(SPINS_BEFORE_YIELD);
     let mut slept = 0.0;
-    let over = || shared.stopped() && (index == 0 || index >= shared.group.size);
-    while schedule.version.load(Ordering::Acquire) == version && !over() && !called() {
+    while schedule.version.load(Ordering::Acquire) == version {
+        let is_over = shared.stopped() && (index == 0 || index >= shared.group.size);
+        let is_called =
+            index < shared.group.size && schedule.called.load(Ordering::Acquire) > joined;
+        if is_over || is_called {
+            break;
+        }
         slept += spin.pause_or_sleep(AWAKE, || {}).as_secs_f64();
     }
     slept

@@ -25,8 +25,9 @@ pub(super) fn back_substitute(shared: &LuShared<'_>, member: &Member<'_>) {
         }
         member.barrier();
         let lines = first.div_ceil(8);
-        let bound = |i: usize| (lines * i / member.count * 8).min(first);
-        let rows = bound(member.index)..bound(member.index + 1);
+        let [start, end] = [member.index, member.index + 1]
+            .map(|member_index| (lines * member_index / member.count * 8).min(first));
+        let rows = start..end;
         // SAFETY: the members use different rows of y; x of this block and U are only read.
         unsafe {
             let y = std::slice::from_raw_parts_mut(view.at(rows.start, n), rows.len());

@@ -54,6 +54,17 @@ pub struct GaussPoint {
     pub weight: f64,
 }
 
+/// Returns the largest extent of an element along an axis.
+fn longest_edge(corners: &[[f64; 3]; CORNERS]) -> f64 {
+    let mut longest = 0.0_f64;
+    for corner in corners {
+        for (x, origin) in corner.iter().zip(&corners[0]) {
+            longest = longest.max((x - origin).abs());
+        }
+    }
+    longest
+}
+
 /// Returns the Gauss points of the element with these corners.
 ///
 /// # Errors
@@ -61,11 +72,7 @@ pub struct GaussPoint {
 pub fn gauss_points(
     corners: &[[f64; 3]; CORNERS],
 ) -> Result<[GaussPoint; CORNERS], DegenerateElement> {
-    let edge = |axis: usize| {
-        let of = |corner: &[f64; 3]| corner[axis] - corners[0][axis];
-        corners.iter().map(of).fold(0.0, |longest: f64, x| longest.max(x.abs()))
-    };
-    let cube = (0..3).map(edge).fold(0.0, f64::max).powi(3) / 8.0;
+    let cube = longest_edge(corners).powi(3) / 8.0;
     let mut points =
         [GaussPoint { shapes: [0.0; 8], gradients: [[0.0; 3]; 8], weight: 0.0 }; CORNERS];
     for (number, point) in points.iter_mut().enumerate() {
@@ -137,7 +144,10 @@ fn reference(at: [f64; 3]) -> ([f64; CORNERS], [[f64; 3]; CORNERS]) {
 #[inline(always)]
 pub fn invert(a: &Block3x3) -> (Block3x3, f64) {
     let minor = |i: usize, j: usize| {
-        let (r, s, t, u) = ((i + 1) % 3, (i + 2) % 3, (j + 1) % 3, (j + 2) % 3);
+        let r = (i + 1) % 3;
+        let s = (i + 2) % 3;
+        let t = (j + 1) % 3;
+        let u = (j + 2) % 3;
         a[r][t] * a[s][u] - a[r][u] * a[s][t]
     };
     let determinant = (0..3).map(|j| a[0][j] * minor(0, j)).sum::<f64>();

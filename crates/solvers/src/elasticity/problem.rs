@@ -99,9 +99,11 @@ impl<'a> Assembler<'a> {
         let mut row = Row { blocks: [[[0.0; 3]; 3]; NEIGHBOURS], rhs: [0.0; 3] };
         // The loop runs over the elements around the node; `corner` is the corner of an element at which the node is.
         for corner in 0..CORNERS {
-            let first = |axis: usize| node[axis].checked_sub(corner >> axis & 1);
-            let is_there = |axis| first(axis).is_some_and(|at| at < mesh.elements[axis]);
-            if !(0..3).all(is_there) {
+            let is_in_mesh = (0..3).all(|axis| {
+                let first = node[axis].checked_sub(corner >> axis & 1);
+                first.is_some_and(|at| at < mesh.elements[axis])
+            });
+            if !is_in_mesh {
                 continue;
             }
             add_element(&mut row.blocks, &self.stiffness, corner);
@@ -116,7 +118,8 @@ impl<'a> Assembler<'a> {
 
     /// Applies the prescribed displacements of a node and its neighbours to the rows of the node.
     fn prescribe(&self, node: [usize; 3], row: &mut Row) {
-        let (mesh, far) = (&self.subdomain.mesh, self.subdomain.mesh.far());
+        let mesh = &self.subdomain.mesh;
+        let far = mesh.far();
         let own = self.problem.fixed(mesh.point(node), far);
         for (place, other) in self.subdomain.neighbours(node) {
             let fixed = match place {
@@ -155,8 +158,8 @@ pub fn by_columns(block: &Block3x3) -> [f64; 9] {
 /// Adds the contribution of an element to the blocks of the node at corner `a` of the element.
 fn add_element(blocks: &mut [Block3x3; NEIGHBOURS], stiffness: &Stiffness, a: usize) {
     for (b, block) in stiffness[a].iter().enumerate() {
-        let step = |axis: usize| 1 + (b >> axis & 1) - (a >> axis & 1);
-        let place = step(0) + 3 * step(1) + 9 * step(2);
+        let [x, y, z] = [0, 1, 2].map(|axis| 1 + (b >> axis & 1) - (a >> axis & 1));
+        let place = x + 3 * y + 9 * z;
         for (sum, part) in blocks[place].iter_mut().flatten().zip(block.iter().flatten()) {
             *sum += part;
         }

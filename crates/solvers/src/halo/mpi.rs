@@ -23,8 +23,8 @@ impl<'a> MpiRanks<'a> {
     /// # Errors
     /// Fails if a rank has no nodes.
     pub fn new(world: &'a World, mesh: Mesh, grid: [usize; 3]) -> Result<Self, Failure> {
-        let part = |rank| Subdomain::of_rank(mesh, rank, grid);
-        let parts: Option<Vec<Subdomain>> = (0..world.count).map(part).collect();
+        let parts: Option<Vec<Subdomain>> =
+            (0..world.count).map(|rank| Subdomain::of_rank(mesh, rank, grid)).collect();
         let parts = parts.ok_or_else(|| Failure::usage("a rank has no nodes"))?;
         Ok(Self { world, parts })
     }
@@ -48,21 +48,19 @@ impl Ranks for MpiRanks<'_> {
 
     fn halo(&self, part: &Subdomain, rows: &Numbering) -> MpiHalo<'_> {
         let whole = Subdomain::whole(part.mesh);
-        let node_of = |row: usize| part.node(rows.nodes[row] as usize);
         // Nodes to send, per receiving rank, in the order of the mesh. Sender and receiver use the same order.
         let mut sent: BTreeMap<usize, BTreeSet<(usize, usize)>> = BTreeMap::new();
         let mut received = sent.clone();
         for row in 0..rows.owned() {
-            let node = node_of(row);
+            let node = part.node(rows.nodes[row] as usize);
             for (_, other) in part.neighbours(node).filter(|(_, other)| !part.owns(*other)) {
                 sent.entry(self.owner(other)).or_default().insert((whole.local(node), row));
             }
         }
         for row in rows.owned()..rows.nodes.len() {
-            let node = node_of(row);
+            let node = part.node(rows.nodes[row] as usize);
             received.entry(self.owner(node)).or_default().insert((whole.local(node), row));
         }
-        let rows_of = |nodes: BTreeSet<(usize, usize)>| nodes.into_iter().map(|(_, row)| row);
         let neighbours = sent.into_iter().map(|(rank, nodes)| Neighbour {
             rank,
             sent: rows_of(nodes).collect(),
@@ -71,6 +69,11 @@ impl Ranks for MpiRanks<'_> {
         });
         MpiHalo::new(self.world, neighbours.collect())
     }
+}
+
+/// Returns the rows of nodes with their numbers in the mesh.
+fn rows_of(nodes: BTreeSet<(usize, usize)>) -> impl Iterator<Item = usize> {
+    nodes.into_iter().map(|(_, row)| row)
 }
 
 /// Rank with one thread that communicates by MPI.
@@ -91,14 +94,25 @@ struct Neighbour {
     received: Vec<usize>,
 }
 
+impl Neighbour {
+    /// Returns the buffers of the components that are exchanged.
+    fn exchange(&self) -> Exchange {
+        Exchange {
+            with: self.rank,
+            sent: vec![0.0; 3 * self.sent.len()],
+            received: vec![0.0; 3 * self.received.len()],
+        }
+    }
+
+    /// Returns the number of components that are exchanged.
+    fn numbers(&self) -> usize {
+        3 * (self.sent.len() + self.received.len())
+    }
+}
+
 impl<'a> MpiHalo<'a> {
     fn new(world: &'a World, neighbours: Vec<Neighbour>) -> Self {
-        let exchange = |neighbour: &Neighbour| Exchange {
-            with: neighbour.rank,
-            sent: vec![0.0; 3 * neighbour.sent.len()],
-            received: vec![0.0; 3 * neighbour.received.len()],
-        };
-        let exchanges = Exchanges::new(neighbours.iter().map(exchange).collect());
+        let exchanges = Exchanges::new(neighbours.iter().map(Neighbour::exchange).collect());
         Self { world, neighbours, exchanges: Mutex::new(exchanges) }
     }
 }
@@ -128,7 +142,6 @@ impl Halo for MpiHalo<'_> {
 
     fn bytes(&self) -> usize {
         // Every exchanged number is read once and written once.
-        let numbers = |each: &Neighbour| 3 * (each.sent.len() + each.received.len());
-        2 * 8 * self.neighbours.iter().map(numbers).sum::<usize>()
+        2 * 8 * self.neighbours.iter().map(Neighbour::numbers).sum::<usize>()
     }
 }

@@ -58,22 +58,20 @@ impl Ranks for SharedRank<'_> {
     }
 
     fn halo(&self, subdomain: &Subdomain, rows: &Numbering) -> RankHalo<'_> {
-        let global = |row: &usize| {
-            let node = subdomain.node(rows.nodes[*row] as usize);
-            let whole = Subdomain::whole(subdomain.mesh);
-            (*row, whole.local(node))
-        };
-        // A row is sent if the node of the row is adjacent to a node of another rank.
-        let is_sent = |row: &usize| {
-            let node = subdomain.node(rows.nodes[*row] as usize);
-            subdomain.neighbours(node).any(|(_, other)| !subdomain.owns(other))
-        };
-        RankHalo {
-            shared: self.shared,
-            sums: &self.sums,
-            sent: (0..rows.owned()).filter(is_sent).map(|row| global(&row)).collect(),
-            received: (rows.owned()..rows.nodes.len()).map(|row| global(&row)).collect(),
+        let whole = Subdomain::whole(subdomain.mesh);
+        let mut sent = Vec::new();
+        let mut received = Vec::new();
+        for (row, local) in rows.nodes.iter().enumerate() {
+            let node = subdomain.node(*local as usize);
+            let of_row = (row, whole.local(node));
+            if row >= rows.owned() {
+                received.push(of_row);
+            } else if subdomain.neighbours(node).any(|(_, other)| !subdomain.owns(other)) {
+                // The node is adjacent to a node of another rank.
+                sent.push(of_row);
+            }
         }
+        RankHalo { shared: self.shared, sums: &self.sums, sent, received }
     }
 }
 

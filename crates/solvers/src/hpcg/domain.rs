@@ -30,9 +30,26 @@ struct Level {
 }
 
 impl Level {
+    /// Creates the rows and vectors of domain `number` on one grid.
+    ///
+    /// # Errors
+    /// Fails if memory cannot be mapped.
+    fn new(layout: &DomainLayout, number: usize) -> Result<Self, Failure> {
+        let matrix = Matrix::new(layout, number)?;
+        let shape = &matrix.shape;
+        Ok(Self { r: touched(shape)?, x: touched(shape)?, t: touched(shape)?, matrix })
+    }
+
     fn shape(&self) -> VectorShape {
         self.matrix.shape
     }
+}
+
+/// Maps a vector of this shape and touches it first.
+fn touched(shape: &VectorShape) -> Result<Array<f64>, Failure> {
+    let mut vector = Array::map(shape.length())?;
+    vector.fill(0.0);
+    Ok(vector)
 }
 
 /// Number of sweeps with every candidate loop; the shortest time counts.
@@ -80,21 +97,19 @@ impl Domain {
     /// # Errors
     /// Fails if memory cannot be mapped.
     pub fn new(layout: &DomainLayout, number: usize, code: LoopCode) -> Result<Self, Failure> {
-        let touched = |shape: &VectorShape| -> Result<Array<f64>, Failure> {
-            let mut array = Array::map(shape.length())?;
-            array.fill(0.0);
-            Ok(array)
+        let mut levels = Vec::new();
+        for level in 0..LEVELS {
+            levels.push(Level::new(&layout.coarser(level), number)?);
+        }
+        let shape = &levels[0].shape();
+        let mut domain = Self {
+            code,
+            b: touched(shape)?,
+            x: touched(shape)?,
+            p: touched(shape)?,
+            ap: touched(shape)?,
+            levels,
         };
-        let level = |level| -> Result<Level, Failure> {
-            let matrix = Matrix::new(&layout.coarser(level), number)?;
-            let vector = || touched(&matrix.shape);
-            Ok(Level { r: vector()?, x: vector()?, t: vector()?, matrix })
-        };
-        let levels = (0..LEVELS).map(level).collect::<Result<Vec<_>, _>>()?;
-        let shape = levels[0].shape();
-        let vector = || touched(&shape);
-        let mut domain =
-            Self { code, b: vector()?, x: vector()?, p: vector()?, ap: vector()?, levels };
         domain.set_right_hand_side(&|_| 1.0, layout, number);
         Ok(domain)
     }
@@ -129,28 +144,35 @@ impl Domain {
 
     /// Returns the size of a domain in bytes, without the shared buffers.
     pub fn bytes(layout: &DomainLayout) -> u64 {
-        let level = |level| {
+        let mut bytes = 0;
+        for level in 0..LEVELS {
             let shape = VectorShape::new(layout.coarser(level).local);
             let vectors = if level == 0 { 7 } else { 3 };
-            Matrix::bytes(&shape) + vectors * 8 * shape.length()
-        };
-        (0..LEVELS).map(level).sum::<usize>() as u64
+            bytes += Matrix::bytes(&shape) + vectors * 8 * shape.length();
+        }
+        bytes as u64
     }
 
     /// Returns the number of bytes that an iteration moves, computed from the storage format. It includes products,
     /// sweeps over both halves of the matrix, and a cycle over all grids. Every loop moves each of its vectors once.
     pub fn moved(layout: &DomainLayout) -> u64 {
-        let shape = |level| VectorShape::new(layout.coarser(level).local);
-        let matrix = |level| Matrix::bytes(&shape(level)) as u64;
-        let vector = |level| 8 * shape(level).length() as u64;
-        let cycle = |level| match level {
-            // The sweep from zero reads the lower half of the matrix, then the upper half. The residual reads every
-            // fourth slice. The second sweep reads the whole matrix, then the upper half.
-            0..3 => matrix(level) * 11 / 4 + 17 * vector(level),
-            _ => matrix(level) + 8 * vector(level),
-        };
-        // An iteration also has three sums over one or two vectors, and three vector updates.
-        matrix(0) + 2 * vector(0) + (5 + 9) * vector(0) + (0..LEVELS).map(cycle).sum::<u64>()
+        let mut moved = 0;
+        for level in 0..LEVELS {
+            let shape = VectorShape::new(layout.coarser(level).local);
+            let matrix = Matrix::bytes(&shape) as u64;
+            let vector = 8 * shape.length() as u64;
+            if level == 0 {
+                // The product, three sums over one or two vectors, and three vector updates.
+                moved += matrix + 2 * vector + (5 + 9) * vector;
+            }
+            moved += match level {
+                // The sweep from zero reads the lower half of the matrix, then the upper half. The residual reads every
+                // fourth slice. The second sweep reads the whole matrix, then the upper half.
+                0..3 => matrix * 11 / 4 + 17 * vector,
+                _ => matrix + 8 * vector,
+            };
+        }
+        moved
     }
 
     /// Sets b to the product of the matrix and the vector 1, multiplied by `factor` at every point.
@@ -161,7 +183,8 @@ impl Domain {
         number: usize,
     ) {
         let shape = self.levels[0].shape();
-        let (global, place) = (layout.global(), layout.place(number));
+        let global = layout.global();
+        let place = layout.place(number);
         for z in 0..shape.grid[2] {
             for y in 0..shape.grid[1] {
                 for x in 0..shape.grid[0] {
@@ -197,7 +220,9 @@ impl Domain {
             place.sum(dot(&shape, &self.levels[0].r, &self.levels[0].r), end());
         watch.lap(DDOT);
         let first = first.sqrt();
-        let (mut norm, mut rho, mut iterations) = (first, 0.0, 0);
+        let mut norm = first;
+        let mut rho = 0.0;
+        let mut iterations = 0;
         while iterations < until.iterations && norm / first > until.tolerance * (1.0 + 1e-6) {
             if ended {
                 return None;
@@ -310,30 +335,23 @@ impl Domain {
     /// product and for the multigrid cycle.
     pub fn symmetry_test(&mut self, place: &DomainExchangePoint<'_>, number: usize) -> [f64; 2] {
         let shape = self.levels[0].shape();
-        let fill = |vector: &mut Array<f64>, seed: u64| {
-            let mut state = seed;
-            for first in shape.lines() {
-                for x in &mut vector[first..first + shape.grid[0]] {
-                    *x = random(&mut state);
-                }
-            }
-        };
         let sum = |x: &[f64], y: &[f64]| place.sum(dot(&shape, x, y), false).0;
-        let (seed_x, seed_y) = (2 * number as u64 + 1, 2 * number as u64 + 1_000_002);
+        let seed_x = 2 * number as u64 + 1;
+        let seed_y = 2 * number as u64 + 1_000_002;
         // The vector x is stored in `self.x`, and y in p and r. The vectors are filled again before every use.
-        fill(&mut self.x, seed_x);
-        fill(&mut self.p, seed_y);
+        fill_randomly(&shape, &mut self.x, seed_x);
+        fill_randomly(&shape, &mut self.p, seed_y);
         let norms = [sum(&self.x, &self.x), sum(&self.p, &self.p)];
         self.product_of_p(place);
         let x_ay = sum(&self.x, &self.ap);
-        fill(&mut self.levels[0].r, seed_y);
+        fill_randomly(&shape, &mut self.levels[0].r, seed_y);
         self.cycle(place, 0);
         let x_my = sum(&self.x, &self.levels[0].x);
-        fill(&mut self.p, seed_x);
+        fill_randomly(&shape, &mut self.p, seed_x);
         self.product_of_p(place);
-        fill(&mut self.levels[0].r, seed_x);
+        fill_randomly(&shape, &mut self.levels[0].r, seed_x);
         self.cycle(place, 0);
-        fill(&mut self.x, seed_y);
+        fill_randomly(&shape, &mut self.x, seed_y);
         let y_ax = sum(&self.x, &self.ap);
         let y_mx = sum(&self.x, &self.levels[0].x);
         // As in HPCG, the norms are sums of squares, and the norm of the matrix is 2 x 26.
@@ -347,6 +365,16 @@ impl Domain {
         let of =
             |first: usize| self.x[first..first + shape.grid[0]].iter().map(|x| (x - 1.0).abs());
         shape.lines().flat_map(of).max_by(f64::total_cmp).unwrap_or(0.0)
+    }
+}
+
+/// Fills the points of a domain with random numbers.
+fn fill_randomly(shape: &VectorShape, vector: &mut [f64], seed: u64) {
+    let mut state = seed;
+    for first in shape.lines() {
+        for x in &mut vector[first..first + shape.grid[0]] {
+            *x = random(&mut state);
+        }
     }
 }
 
@@ -377,7 +405,8 @@ impl Stopwatch {
 fn dot(shape: &VectorShape, x: &[f64], y: &[f64]) -> f64 {
     let mut sums = [0.0; 8];
     for first in shape.lines() {
-        let (x, y) = (&x[first..first + shape.grid[0]], &y[first..first + shape.grid[0]]);
+        let x = &x[first..first + shape.grid[0]];
+        let y = &y[first..first + shape.grid[0]];
         let (x, x_rest) = x.as_chunks::<8>();
         let (y, y_rest) = y.as_chunks::<8>();
         for (of_x, of_y) in x.iter().zip(y) {

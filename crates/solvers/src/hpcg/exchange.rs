@@ -13,8 +13,8 @@ use std::ops::Range;
 
 /// Returns the 26 directions to neighbouring domains.
 fn directions() -> impl Iterator<Item = [isize; 3]> {
-    let of = |n: isize| [n % 3 - 1, n / 3 % 3 - 1, n / 9 - 1];
-    (0..27).map(of).filter(|steps| *steps != [0; 3])
+    let all = (0..27).map(|n: isize| [n % 3 - 1, n / 3 % 3 - 1, n / 9 - 1]);
+    all.filter(|steps| *steps != [0; 3])
 }
 
 /// Returns the points at one face, edge or corner of a domain: the points of the domain next to the neighbour, or, with
@@ -29,6 +29,11 @@ fn side(shape: &VectorShape, steps: [isize; 3], others: bool) -> [Range<isize>; 
             _ => -beyond..1 - beyond,
         }
     })
+}
+
+/// Returns the number of points at one face, edge or corner of a domain.
+fn side_size(shape: &VectorShape, steps: [isize; 3]) -> usize {
+    side(shape, steps, false).iter().map(|range| range.len()).product()
 }
 
 /// Memory that the domains share.
@@ -66,12 +71,10 @@ impl DomainExchange {
         steps: [isize; 3],
     ) -> *mut f64 {
         let count = self.layout.count();
-        let size = |exchange_steps: [isize; 3]| -> usize {
-            side(shape, exchange_steps, false).iter().map(|range| range.len()).product()
-        };
-        let before: usize = directions().take_while(|other| *other != steps).map(size).sum();
+        let others = directions().take_while(|other| *other != steps);
+        let before: usize = others.map(|other| side_size(shape, other)).sum();
         let at = ((half * count + domain) * self.sent + before) * size_of::<f64>();
-        self.memory.at(at, size(steps) * size_of::<f64>()).as_ptr().cast()
+        self.memory.at(at, side_size(shape, steps) * size_of::<f64>()).as_ptr().cast()
     }
 }
 
@@ -98,17 +101,13 @@ impl<'a> DomainExchangePoint<'a> {
     /// # Safety
     /// `vector` has this shape and is used only by this thread.
     pub unsafe fn exchange(&self, shape: &VectorShape, vector: *mut f64) {
-        let (exchange, domain) = (self.exchange, self.member.index);
-        let neighbours = || {
-            directions().filter_map(|steps| {
-                exchange.layout.beside(domain, steps).map(|other| (steps, other))
-            })
-        };
-        if neighbours().next().is_none() {
+        let exchange = self.exchange;
+        let domain = self.member.index;
+        if self.neighbours().next().is_none() {
             return;
         }
         let half = self.exchanges.replace(self.exchanges.get() + 1) % 2;
-        for (steps, _) in neighbours() {
+        for (steps, _) in self.neighbours() {
             let buffer = exchange.buffer(half, domain, shape, steps);
             // SAFETY: this part of the buffer belongs to this domain and is read only after the barrier.
             unsafe {
@@ -118,7 +117,7 @@ impl<'a> DomainExchangePoint<'a> {
             };
         }
         self.member.barrier();
-        for (steps, other) in neighbours() {
+        for (steps, other) in self.neighbours() {
             let buffer = exchange.buffer(half, other, shape, steps.map(|step| -step));
             // SAFETY: the neighbour has written the buffer before the barrier; the boundaries of neighbours have the
             // same shape.
@@ -126,6 +125,13 @@ impl<'a> DomainExchangePoint<'a> {
                 copy(shape, &side(shape, steps, true), |at, n| vector.add(at).write(*buffer.add(n)))
             };
         }
+    }
+
+    /// Returns the directions in which the domain has neighbours, with the numbers of the neighbours.
+    fn neighbours(&self) -> impl Iterator<Item = ([isize; 3], usize)> {
+        let layout = &self.exchange.layout;
+        let domain = self.member.index;
+        directions().filter_map(move |steps| Some((steps, layout.beside(domain, steps)?)))
     }
 
     /// Returns the sum of `x` over all domains, and true if any domain requests an `end`. All domains get the same

@@ -128,9 +128,12 @@ unsafe fn forward_body<S: InstructionSet, const ASK: bool, const FROM_ZERO: bool
     x: *mut f64,
     t: *mut f64,
 ) {
-    let (points, slices) = (a.shape.grid[0], a.shape.slices());
-    let (mut lower, mut upper) = (a.lower.at(0), a.upper.at(0));
-    let (mut below, mut above) = (a.below.at(0), a.above.at(0));
+    let points = a.shape.grid[0];
+    let slices = a.shape.slices();
+    let mut lower = a.lower.at(0);
+    let mut upper = a.upper.at(0);
+    let mut below = a.below.at(0);
+    let mut above = a.above.at(0);
     let mut inverse = a.inverse.at(0);
     // SAFETY: slices are in the order of lines. The lines are within the vectors, with at least one slice before and
     // after them. The columns are computed for this shape.
@@ -141,8 +144,9 @@ unsafe fn forward_body<S: InstructionSet, const ASK: bool, const FROM_ZERO: bool
                 ask::<ASK, false>(lower.add(OUTER * LANES));
                 ask::<ASK, false>(inverse);
                 let below_x = outer::<S, ASK, false>(lower, below, x);
-                let (west, scale, right) =
-                    (load(lower.add(OUTER * LANES)), load(inverse), load(r.add(at)));
+                let west = load(lower.add(OUTER * LANES));
+                let scale = load(inverse);
+                let right = load(r.add(at));
                 let mut rest: Lanes = std::array::from_fn(|lane| right[lane] - below_x[lane]);
                 if !FROM_ZERO {
                     ask::<ASK, false>(upper.add(OUTER * LANES));
@@ -177,9 +181,11 @@ unsafe fn backward_body<S: InstructionSet, const ASK: bool>(
     x: *mut f64,
     t: *const f64,
 ) {
-    let (points, slices) = (a.shape.grid[0], a.shape.slices());
+    let points = a.shape.grid[0];
+    let slices = a.shape.slices();
     let all = a.shape.all_slices();
-    let (mut upper, mut above) = (a.upper.at(all * SIDE * LANES), a.above.at(all * SIDE * LANES));
+    let mut upper = a.upper.at(all * SIDE * LANES);
+    let mut above = a.above.at(all * SIDE * LANES);
     let mut inverse = a.inverse.at(all * LANES);
     // SAFETY: the reasons of the forward sweep apply; this sweep starts at the end.
     unsafe {
@@ -191,8 +197,10 @@ unsafe fn backward_body<S: InstructionSet, const ASK: bool>(
                 ask::<ASK, true>(upper.add(OUTER * LANES));
                 ask::<ASK, true>(inverse);
                 let above_x = outer::<S, ASK, true>(upper, above, x);
-                let (east, scale) = (load(upper.add(OUTER * LANES)), load(inverse));
-                let (right, below_x) = (load(r.add(at)), load(t.add(at)));
+                let east = load(upper.add(OUTER * LANES));
+                let scale = load(inverse);
+                let right = load(r.add(at));
+                let below_x = load(t.add(at));
                 let rest: Lanes = std::array::from_fn(|lane| {
                     (right[lane] - below_x[lane] - above_x[lane]) * scale[lane]
                 });
@@ -216,7 +224,8 @@ unsafe fn slice_product<S: InstructionSet, const ASK: bool>(
 ) -> Lanes {
     // SAFETY: the caller guarantees that the slice exists and that `at` is its position in vectors.
     unsafe {
-        let (lower, upper) = (a.lower.at(slice * SIDE * LANES), a.upper.at(slice * SIDE * LANES));
+        let lower = a.lower.at(slice * SIDE * LANES);
+        let upper = a.upper.at(slice * SIDE * LANES);
         let below = a.below.at(slice * SIDE * LANES);
         let above = a.above.at(slice * SIDE * LANES);
         let below_x = outer::<S, ASK, false>(lower, below, x);
@@ -252,7 +261,8 @@ unsafe fn restrict_body<S: InstructionSet, const ASK: bool>(
     x: *const f64,
     coarse: *mut f64,
 ) {
-    let (slices, [_, y, _]) = (a.shape.slices(), a.shape.grid);
+    let slices = a.shape.slices();
+    let [_, y, _] = a.shape.grid;
     let [points, of_plane, _] = a.shape.grid.map(|points| points / 2);
     let coarse_shape = VectorShape::new(a.shape.grid.map(|extent| extent / 2));
     for (line, to) in coarse_shape.lines().enumerate() {

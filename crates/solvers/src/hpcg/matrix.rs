@@ -24,7 +24,8 @@ const BELOW: [[isize; 3]; SIDE] = {
     let mut steps = [[0; 3]; SIDE];
     let mut slot = 0;
     while slot < OUTER {
-        let (row, x) = (slot / 3, slot as isize % 3 - 1);
+        let row = slot / 3;
+        let x = slot as isize % 3 - 1;
         // The rows are the three lines of the previous plane, then the previous line in the same plane.
         let [y, z] = if row < 3 { [row as isize - 1, -1] } else { [-1, 0] };
         steps[slot] = [x, y, z];
@@ -124,7 +125,9 @@ impl Matrix {
     }
 
     fn fill(&mut self, layout: &DomainLayout, domain: usize) {
-        let (shape, global, place) = (self.shape, layout.global(), layout.place(domain));
+        let shape = self.shape;
+        let global = layout.global();
+        let place = layout.place(domain);
         let [points, lines, _] = shape.grid;
         let exists = |point: [isize; 3], steps: [isize; 3]| {
             (0..3).all(|axis| {
@@ -136,7 +139,8 @@ impl Matrix {
             if slice.is_multiple_of(SLICES_UNCHECKED) && is_end_requested() {
                 return;
             }
-            let (line, first) = (slice / shape.slices(), slice % shape.slices() * LANES);
+            let line = slice / shape.slices();
+            let first = slice % shape.slices() * LANES;
             let [y, z] = [line % lines, line / lines].map(|at| at as isize);
             for (side, sign) in [(&mut self.lower, 1), (&mut self.upper, -1)] {
                 for (slot, steps) in BELOW.iter().enumerate() {
@@ -169,7 +173,8 @@ impl Matrix {
     pub fn scale_diagonal(&mut self, mut factor: impl FnMut([usize; 3]) -> f64) {
         let [points, lines, _] = self.shape.grid;
         for slice in 0..self.shape.all_slices() {
-            let (line, first) = (slice / self.shape.slices(), slice % self.shape.slices() * LANES);
+            let line = slice / self.shape.slices();
+            let first = slice % self.shape.slices() * LANES;
             for lane in (0..LANES).filter(|lane| first + lane < points) {
                 let at = slice * LANES + lane;
                 self.diagonal[at] *= factor([first + lane, line % lines, line / lines]);

@@ -3,6 +3,8 @@
 //!
 //! The definitions are those of HPCG 3.1 (github.com/hpcg-benchmark/hpcg, ReportResults and GenerateProblem).
 
+use crate::array::divisors;
+
 /// Number of iterations of a set.
 pub const ITERATIONS: usize = 50;
 /// Number of grids of the multigrid preconditioner; a grid has half as many points in every direction as the next finer
@@ -28,12 +30,11 @@ pub struct DomainLayout {
 impl DomainLayout {
     /// Returns the layout of `count` domains with the smallest possible surface.
     pub fn new(local: GridPoints, count: usize) -> Self {
-        let divisors = |n: usize| (1..=n).filter(move |d| n.is_multiple_of(*d));
         let shapes =
             divisors(count).flat_map(|x| divisors(count / x).map(move |y| [x, y, count / x / y]));
         let falling = shapes.filter(|[x, y, z]| x >= y && y >= z);
-        let surface = |[x, y, z]: &GridPoints| x * y + y * z + z * x;
-        Self { local, domains: falling.min_by_key(surface).unwrap_or([count, 1, 1]) }
+        let smallest = falling.min_by_key(|[x, y, z]| x * y + y * z + z * x);
+        Self { local, domains: smallest.unwrap_or([count, 1, 1]) }
     }
 
     /// Returns the number of domains.
@@ -50,12 +51,13 @@ impl DomainLayout {
     /// Returns the adjacent domain in the given direction; `None` at the boundary of the grid.
     pub fn beside(&self, domain: usize, steps: [isize; 3]) -> Option<usize> {
         let place = self.place(domain);
-        let step = |axis: usize| {
+        let mut number = 0;
+        for axis in [2, 1, 0] {
             let at = place[axis].checked_add_signed(steps[axis])?;
-            Some(at).filter(|at| *at < self.domains[axis])
-        };
-        let [x, y, _] = self.domains;
-        Some(step(0)? + x * (step(1)? + y * step(2)?))
+            let at = Some(at).filter(|at| *at < self.domains[axis])?;
+            number = number * self.domains[axis] + at;
+        }
+        Some(number)
     }
 
     /// Returns the number of points of the whole grid in each direction.
@@ -90,14 +92,15 @@ impl Operations {
     /// Returns the numbers of operations of a set on this grid. They are those of the reference code, although this
     /// program saves some of these operations.
     pub fn of(layout: &DomainLayout) -> Self {
-        let (iterations, rows) = (ITERATIONS as f64, layout.rows());
+        let iterations = ITERATIONS as f64;
+        let rows = layout.rows();
         let vector = (3.0 * iterations + 1.0) * 2.0 * rows;
-        let nonzeros = |level| layout.coarser(level).nonzeros();
+        let nonzeros: [f64; LEVELS] = std::array::from_fn(|level| layout.coarser(level).nonzeros());
         // A cycle has one symmetric sweep before the residual and one after it; on the coarsest grid, there is only one
         // sweep.
-        let fine: f64 = (0..LEVELS - 1).map(|level| 10.0 * nonzeros(level)).sum();
-        let mg = iterations * (fine + 4.0 * nonzeros(LEVELS - 1));
-        Self([vector, vector, (iterations + 1.0) * 2.0 * nonzeros(0), mg])
+        let fine: f64 = (0..LEVELS - 1).map(|level| 10.0 * nonzeros[level]).sum();
+        let mg = iterations * (fine + 4.0 * nonzeros[LEVELS - 1]);
+        Self([vector, vector, (iterations + 1.0) * 2.0 * nonzeros[0], mg])
     }
 
     /// Returns the total number of operations.

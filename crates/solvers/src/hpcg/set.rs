@@ -3,6 +3,7 @@
 use super::domain::{Domain, Until};
 use super::exchange::{DomainExchange, DomainExchangePoint};
 use super::problem::{DomainLayout, ITERATIONS, PARTS};
+use crate::array::finite;
 use crate::code::LoopCode;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::{Failure, Seconds};
@@ -106,7 +107,6 @@ impl Set {
         request: SetRequest<'_>,
     ) -> Result<Self, Failure> {
         let DomainPlan { layout, exchange, codes } = plan;
-        let finite = |x: f64| Some(x).filter(|x| x.is_finite());
         let place = DomainExchangePoint::new(exchange, member);
         let begun = monotonic_nanos();
         let domain = Domain::new(layout, member.index, codes[0]);

@@ -1,7 +1,7 @@
 //! One complete solution, from the numbering of the nodes to the check, computed by threads or by ranks.
 
 use super::method::Method;
-use crate::array::SharedArray;
+use crate::array::{SharedArray, divisors, finite};
 use crate::cg::{Codes, End, IterationWork, PARTS, Solver, State, Times, Tolerance};
 use crate::code::LoopCode;
 use crate::context::{ThreadContext, Threads};
@@ -127,7 +127,9 @@ fn by_threads(
     let (unstored, halo) = Unstored::assemble(team, Subdomain::whole(job.mesh), job, |_, _| Alone)?;
     let prepared = unstored.choose(team, &halo)?;
     let mut solver = prepared.solver(team, &halo)?;
-    let (mut state, mut samples, mut count) = (solver.start(), Vec::new(), 1);
+    let mut state = solver.start();
+    let mut samples = Vec::new();
+    let mut count = 1;
     while state.end.is_none() {
         if observer.interrupted() {
             return Ok(None);
@@ -271,7 +273,9 @@ fn as_rank(
     }
     // After this point, all ranks wait for each other, so a rank that fails must end the whole run.
     let mut solver = prepared.solver(context, &halo).unwrap_or_else(lost);
-    let (mut state, mut times, mut count) = (solver.start(), Vec::new(), 1);
+    let mut state = solver.start();
+    let mut times = Vec::new();
+    let mut count = 1;
     while state.end.is_none() {
         // SAFETY: the rank has one thread, and all ranks make the same calls.
         let (reached, more) = unsafe { solver.advance(context, laps, state, count, job.tolerance) };
@@ -393,7 +397,6 @@ impl Prepared {
     }
 
     fn solution(&self, solver: &mut Solver<'_>, state: State, residual: f64) -> Solution {
-        let finite = |x: f64| Some(x).filter(|x| x.is_finite());
         Solution {
             iterations: state.iterations,
             // The solution has ended, so the default is never used.
@@ -617,9 +620,12 @@ unsafe fn products(
         }
     }
     let ranks = halo.sum(context, 1.0);
-    let mean = |seconds| halo.sum(context, seconds) / ranks;
-    let costs = best.into_iter().zip(ways);
-    costs.map(|(fastest, (.., more_s))| [fastest, fastest + more_s / WORTH].map(mean)).collect()
+    let mut costs = Vec::with_capacity(ways.len());
+    for (fastest, (.., more_s)) in best.into_iter().zip(ways) {
+        let times = [fastest, fastest + more_s / WORTH];
+        costs.push(times.map(|seconds| halo.sum(context, seconds) / ranks));
+    }
+    costs
 }
 
 /// Returns the number of ranks along x, y and z. Every rank must have nodes; of the possible grids, the grid with the
@@ -629,21 +635,22 @@ unsafe fn products(
 /// Fails if there is no such grid.
 pub fn rank_grid(mesh: Mesh, ranks: usize) -> Result<[usize; 3], Failure> {
     let nodes = mesh.nodes();
-    let divisors = |n: usize| (1..=n).filter(move |d| n.is_multiple_of(*d));
     let grids = divisors(ranks)
         .flat_map(|x| divisors(ranks / x).map(move |y| [x, y, ranks / x / y]))
         .filter(|grid| grid.iter().zip(nodes).all(|(parts, nodes)| *parts <= nodes));
-    let surface = |grid: &[usize; 3]| -> usize {
-        (0..3).map(|axis| (grid[axis] - 1) * nodes[(axis + 1) % 3] * nodes[(axis + 2) % 3]).sum()
-    };
     // If grids have equal surfaces, the last grid is used, which divides z, so that the nodes of a rank are contiguous.
     grids
-        .reduce(|best, next| if surface(&next) <= surface(&best) { next } else { best })
+        .reduce(|best, next| if surface(next, nodes) <= surface(best, nodes) { next } else { best })
         .ok_or_else(|| {
             let shown = nodes.map(|n| n.to_string()).join(" x ");
             Failure::beyond(format!("{ranks} ranks cannot divide a mesh of {shown} nodes"))
                 .hint("use fewer ranks or more --elements")
         })
+}
+
+/// Returns the number of nodes at the surfaces between the ranks of a grid.
+fn surface(grid: [usize; 3], nodes: [usize; 3]) -> usize {
+    (0..3).map(|axis| (grid[axis] - 1) * nodes[(axis + 1) % 3] * nodes[(axis + 2) % 3]).sum()
 }
 
 #[cfg(test)]

@@ -37,7 +37,8 @@ unsafe fn row_product<S: InstructionSet, const ASK: bool, const BACKWARD: bool>(
     // SAFETY: the row and its blocks exist, four numbers can be read from the start of each column of a block, and `x`
     // has the columns of the row.
     unsafe {
-        let (first, end) = (*rows.starts.add(i), *rows.starts.add(i + 1));
+        let first = *rows.starts.add(i);
+        let end = *rows.starts.add(i + 1);
         for step in 0..end - first {
             let block = if BACKWARD { end - 1 - step } else { first + step };
             let x = x.add(3 * *rows.columns.add(block) as usize);

@@ -60,8 +60,10 @@ impl Machine {
     /// Returns the time of an item of work. Products read and write C, and read A and B. Exchanges read and write two
     /// rows of every column, with one element per cache line. Arithmetic and memory accesses overlap.
     fn takes(&self, thread: usize, Work { blocks, step, rows }: &Work, ran: &mut Ran) -> f64 {
-        let (columns, panel) = (self.columns(blocks), self.columns(&(*step..step + 1)));
-        let (width, depth) = (columns.len() as f64, panel.len() as f64);
+        let columns = self.columns(blocks);
+        let panel = self.columns(&(*step..step + 1));
+        let width = columns.len() as f64;
+        let depth = panel.len() as f64;
         let (rows, flops, of_c) = match rows {
             None => (depth, depth * depth * width, 4.0 * 64.0 * depth),
             Some(rows) => (
@@ -78,7 +80,8 @@ impl Machine {
     /// Returns the time in which the panel group factors a panel, at a quarter of the rate of a product.
     fn panel(&self, number: usize, step: usize, ran: &mut Ran) -> f64 {
         let columns = self.columns(&(number..number + 1));
-        let (rows, width) = ((self.n - columns.start) as f64, columns.len() as f64);
+        let rows = (self.n - columns.start) as f64;
+        let width = columns.len() as f64;
         let updates: f64 = (step..number)
             .map(|step| 2.0 * (self.n - (step + 1) * self.nb) as f64 * width * self.nb as f64)
             .sum();
@@ -95,10 +98,12 @@ impl Machine {
         let mut ran = Ran::default();
         let mut doing: Vec<(f64, Doing)> = (0..threads).map(|_| (0.0, Doing::Nothing)).collect();
         let mut called: Option<(usize, usize, usize)> = None;
-        let (mut now, panels) = (0.0, self.n.div_ceil(self.nb));
+        let mut now = 0.0;
+        let panels = self.n.div_ceil(self.nb);
         // After a change of the schedule, all threads look for work; otherwise, only the thread that has finished looks
         // for work.
-        let (mut version, mut done) = (u64::MAX, 0);
+        let mut version = u64::MAX;
+        let mut done = 0;
         while self.schedule.factored.load(Ordering::Acquire) < panels {
             let seen =
                 std::mem::replace(&mut version, self.schedule.version.load(Ordering::Acquire));
@@ -123,8 +128,8 @@ impl Machine {
                     doing[thread] = (now + self.takes(thread, &work, &mut ran), Doing::Work(work));
                 }
             }
-            let busy = |one: &(f64, Doing)| matches!(one.1, Doing::Panel(_) | Doing::Work(_));
-            let next = (0..threads).filter(|of| busy(&doing[*of]));
+            let next =
+                (0..threads).filter(|of| matches!(doing[*of].1, Doing::Panel(_) | Doing::Work(_)));
             let thread =
                 next.min_by(|a, b| doing[*a].0.total_cmp(&doing[*b].0)).expect("no standstill");
             (now, done) = (doing[thread].0, thread);
@@ -188,9 +193,9 @@ fn columns_are_updated_on_the_node_where_they_lie() {
     ];
     for (topology, n, nb) in machines {
         let (nodes, placed, spread) = both(topology, n, nb);
-        let share = |ran: Ran| ran.remote / ran.bytes;
         let faster = spread.seconds / placed.seconds;
-        let (before, after) = (share(spread), share(placed));
+        let before = spread.remote / spread.bytes;
+        let after = placed.remote / placed.bytes;
         let text =
             format!("{topology}: remote {before:.3} -> {after:.3}, {faster:.3} times as fast");
         let by_chance = 1.0 - 1.0 / nodes as f64;
