@@ -245,9 +245,8 @@ impl<'a> Curves<'a> {
     fn caches(&self) -> Vec<ReportedCache<'a>> {
         let mut caches: Vec<ReportedCache<'a>> = Vec::new();
         for (_, config) in self.figures {
-            let (Some(level), Some(share)) = (&config.level, config.level_reported_bytes) else {
-                continue;
-            };
+            let reported = config.level.as_ref().zip(config.level_reported_bytes);
+            let Some((level, share)) = reported else { continue };
             let sets = config.set_bytes.zip(config.thread_bytes);
             let threads = sets.map_or(1, |(set, thread)| set / thread.max(1)).max(1);
             if caches.iter().all(|known| known.level != level) {

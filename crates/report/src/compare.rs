@@ -62,9 +62,8 @@ fn conclusion(comparison: &Comparison) -> Option<String> {
     if !sides.is_empty() {
         return Some(sides.join("; "));
     }
-    let count = |verdict| comparison.pairs.iter().filter(|pair| pair.verdict == verdict).count();
-    let same = count(Verdict::WithinNoise);
-    let open = count(Verdict::CannotTell);
+    let [same, open] = [Verdict::WithinNoise, Verdict::CannotTell]
+        .map(|verdict| comparison.pairs.iter().filter(|pair| pair.verdict == verdict).count());
     let found = would_be_found(&comparison.pairs);
     let found = found.map(|found| format!("; {found}")).unwrap_or_default();
     match (same, open) {
@@ -324,13 +323,14 @@ fn medians(comparison: &Comparison) -> Option<String> {
 
 /// Returns the smallest changes that this comparison can detect, as a range over all figures.
 fn visible(comparison: &Comparison) -> Option<String> {
-    let visible = |pair: &&Pair| pair.visible.unwrap_or(f64::NAN);
-    let known = || comparison.pairs.iter().filter(|pair| pair.visible.is_some());
-    let least = known().min_by(|x, y| visible(x).total_cmp(&visible(y)))?;
-    let most = known().max_by(|x, y| visible(x).total_cmp(&visible(y)))?;
-    let of = |pair: &Pair| format!("{} ({})", Fraction(visible(&pair)), pair.title());
-    let to = if most == least { String::new() } else { format!(" to {}", of(most)) };
-    Some(format!("the smallest change found in nine of ten such comparisons is {}{to}", of(least)))
+    let known = comparison.pairs.iter().filter_map(|pair| Some((pair.visible?, pair)));
+    let (least, of_least) = known.clone().min_by(|x, y| x.0.total_cmp(&y.0))?;
+    let (most, of_most) = known.max_by(|x, y| x.0.total_cmp(&y.0))?;
+    let mut range = format!("{} ({})", Fraction(least), of_least.title());
+    if of_most != of_least {
+        range.push_str(&format!(" to {} ({})", Fraction(most), of_most.title()));
+    }
+    Some(format!("the smallest change found in nine of ten such comparisons is {range}"))
 }
 
 /// Describes the statistic that is compared, and the runs from which the variation is estimated.
@@ -344,14 +344,14 @@ fn basis(comparison: &Comparison) -> String {
         other => format!("the {other} of a run"),
     });
     let mut text = format!("figures are {}", kinds.collect::<Vec<_>>().join(", or "));
-    let from = |basis: Basis| comparison.pairs.iter().any(|pair| pair.basis == Some(basis));
     let bases: Vec<&str> = [
         (Basis::Runs, "the runs of A and B"),
         (Basis::History, "the runs of A and B and similar saved runs"),
         (Basis::Blocks, "blocks of alternating runs"),
     ]
     .into_iter()
-    .filter_map(|(basis, words)| from(basis).then_some(words))
+    .filter(|(basis, _)| comparison.pairs.iter().any(|pair| pair.basis == Some(*basis)))
+    .map(|(_, words)| words)
     .collect();
     if !bases.is_empty() {
         text.push_str(&format!("; run-to-run variation is estimated from {}", bases.join(", or ")));

@@ -279,18 +279,7 @@ fn parts(table: &Table, style: Style) -> Vec<Table> {
         parts.last_mut().expect("there is a first part").push(at);
         used += needed_width;
     }
-    parts.iter().map(|columns| with_columns(table, columns)).collect()
-}
-
-/// Returns a table with some of its columns.
-fn with_columns(table: &Table, columns: &[usize]) -> Table {
-    let rows = table.rows.iter();
-    let rows = rows.map(|row| columns.iter().filter_map(|at| row.get(*at).cloned()).collect());
-    Table {
-        columns: columns.iter().map(|at| table.columns[*at].clone()).collect(),
-        rows: rows.collect(),
-        ..table.clone()
-    }
+    parts.iter().map(|columns| table.with_columns(columns)).collect()
 }
 
 /// Returns the table without the optional columns for which the terminal is too narrow, and the titles of these columns.

@@ -99,7 +99,7 @@ fn name_of(m: &Measurement, is_one: bool) -> String {
 /// Returns the description of a loop, e.g. `256 1x2 s32`: work-items per group (`driver` if the driver selects it),
 /// vectors per work-item x elements per vector, and after `s` the number of groups of a grid-stride loop.
 fn loop_of(config: &DeviceStreamConfig) -> String {
-    let (Some(vectors), Some(width)) = (config.vectors, config.vector_elements) else {
+    let Some((vectors, width)) = config.vectors.zip(config.vector_elements) else {
         return "-".to_owned();
     };
     let group = config.group_items.map_or_else(|| "driver".to_owned(), |items| items.to_string());

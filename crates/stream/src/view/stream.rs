@@ -13,9 +13,8 @@ use nodegauge_measure::record::{Counts, Measurement, Record, Status};
 /// Returns the table and the evidence for figures of one run.
 pub(crate) fn section(figures: &[StreamFigure<'_>], record: &Record, detail: Detail) -> Section {
     let mut section = Section::new("stream");
-    let (Some((first, config)), Some((last, of_last))) = (figures.first(), figures.last()) else {
-        return section;
-    };
+    let [(first, config), ..] = figures else { return section };
+    let (last, of_last) = &figures[figures.len() - 1];
     let measurements: Vec<&Measurement> = figures.iter().map(|(m, _)| *m).collect();
     section.push(rates(figures));
     if detail == Detail::Full {
