@@ -443,9 +443,9 @@ fn ladder(of: &[CurvesFigure<'_>], section: &mut Section) {
     let columns = curves
         .columns(Unit::BytesPerSecond)
         .right("per thread", |set| {
-            bytes(config(set).and_then(|of| of.thread_bytes)).unwrap_or_else(|| "?".to_owned())
+            bytes(config(set).and_then(|own| own.thread_bytes)).unwrap_or_else(|| "?".to_owned())
         })
-        .left("level", |set| config(set).and_then(|of| of.level.clone()).unwrap_or_default());
+        .left("level", |set| config(set).and_then(|own| own.level.clone()).unwrap_or_default());
     curves.show(section, Unit::BytesPerSecond, "", curves.kinds[0], &columns);
     section.push(Block::Text(
         "GB/s, sum of all threads; levels are detected in the curves of all loops".to_owned(),
@@ -533,7 +533,8 @@ fn loaded(of: &[CurvesFigure<'_>], section: &mut Section) {
     let name = "ns by read rate of the loaders".to_owned();
     let mut curve = ChartSeries { mark: '*', name, ..ChartSeries::default() };
     for (m, config) in &steps {
-        let rate = at_load(of, Unit::BytesPerSecond, config.load_share).and_then(|(m, _)| m.value);
+        let rate =
+            at_load(of, Unit::BytesPerSecond, config.load_share).and_then(|(load, _)| load.value);
         if let (Some(rate), Some(latency)) = (rate, m.value) {
             curve.push((rate, latency), m);
         }

@@ -29,8 +29,6 @@ const LONG: usize = 24;
 /// Separator of the facts in the head of a page.
 const PART: &str = " \u{b7} ";
 
-/// Units that stay on the line of their number, besides rates per second.
-
 /// Width of a decimal point, in widths of a digit.
 const POINT: f64 = 0.5;
 

@@ -123,7 +123,7 @@ fn giga(m: Option<&Measurement>) -> TableCell {
 }
 
 /// Returns the figures of all threads.
-fn of_all_threads<'f, 'a>(of: &'f [&'a Measurement]) -> impl Iterator<Item = &'a Measurement> {
+fn of_all_threads<'a>(of: &[&'a Measurement]) -> impl Iterator<Item = &'a Measurement> {
     of.iter().copied().filter(|m| !m.name.ends_with(ONE_THREAD))
 }
 

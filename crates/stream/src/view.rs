@@ -57,9 +57,9 @@ fn closing(record: &Record) -> Option<Section> {
     let of_one_regime = native.iter().filter(|figure| {
         others.iter().all(|(_, config)| comparable(figure, config) == figure.0.value)
     });
-    let native = of_one_regime.map(|(m, _)| ("nodegauge's loop".to_owned(), *m));
+    let own_loops = of_one_regime.map(|(m, _)| ("nodegauge's loop".to_owned(), *m));
     let programs = others.iter().map(|(m, config)| (standard::program(config), *m));
-    let named: Vec<(String, &Measurement)> = native.chain(programs).collect();
+    let named: Vec<(String, &Measurement)> = own_loops.chain(programs).collect();
     let sentences = of_several(&named, &format!("runs {}", last.name), Quoted::Best);
     (!sentences.is_empty()).then(|| summary_of(sentences))
 }

@@ -389,7 +389,7 @@ impl PartRow {
             share: config.share,
             bytes: config.moved_bytes.or(Some(0)),
             bytes_per_s: m.value,
-            flops_per_s: flops.map(|(flops, seconds)| flops as f64 / seconds),
+            flops_per_s: flops.map(|(flops, time)| flops as f64 / time),
             reached: limit_reached(figure),
             is_part: true,
         }

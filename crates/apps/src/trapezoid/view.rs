@@ -34,8 +34,8 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     };
     let mut section = Section::new(TEST);
     let columns = Columns::<TrapezoidFigure<'_>>::new()
-        .left("workers", |(_, config)| config.on.in_words())
-        .known("time", |(_, config)| Some(config.seconds?.to_string()))
+        .left("workers", |(_, one)| one.on.in_words())
+        .known("time", |(_, one)| Some(one.seconds?.to_string()))
         .stated("GFLOP/s", ColumnUnit::GFLOP_PER_S)
         .optional("efficiency", |of| {
             let m = beside(&all, of, "efficiency")?;
@@ -45,7 +45,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
             let m = beside(&all, of, "relative")?;
             Some(TableCell::value_of(m, |value| format!("{value:.3}")))
         })
-        .known("off pi", |(_, config)| Some(format!("{:.0e}", config.error?)))
+        .known("off pi", |(_, one)| Some(format!("{:.0e}", one.error?)))
         .left("", |(m, _)| TableCell::bar(Fraction(m.value.unwrap_or(0.0) / most)));
     let groups = rates.chunk_by(|(_, one), (_, next)| one.n == next.n).map(|of_points| {
         let points = of_points[0].1.n.unwrap_or(0);

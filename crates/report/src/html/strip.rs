@@ -246,7 +246,7 @@ fn strip(bar: &Bar, values: BarValues, is_best: bool) -> Vec<Markup> {
     let above = if bar.names.is_empty() { 0.0 } else { NAMES };
     let whole_height = above + HEIGHT;
     let middle = above + HEIGHT / 2.0;
-    let height = [above, whole_height];
+    let span = [above, whole_height];
     let mut inside = vec![rect("track", "100%", middle)];
     // Of a time without a limit there are only the samples and the value.
     let is_time = bar.unit.direction() == Some(Better::Lower);
@@ -266,8 +266,8 @@ fn strip(bar: &Bar, values: BarValues, is_best: bool) -> Vec<Markup> {
             inside.push(element("circle", &place, title));
         }
     }
-    inside.push(line("quoted", &axis.at(bar.value), height));
-    inside.extend(marks.iter().map(|mark| line("limit", &axis.at(mark.value), height)));
+    inside.push(line("quoted", &axis.at(bar.value), span));
+    inside.extend(marks.iter().map(|mark| line("limit", &axis.at(mark.value), span)));
     inside.extend(names(bar, &axis));
     let label = format!("{}: {}, {}", bar.title, bar.words, values_in_words(bar, values));
     let height = whole_height.to_string();
