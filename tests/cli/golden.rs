@@ -163,7 +163,7 @@ fn torn(page: &str, columns: usize) -> Vec<&str> {
         // A pair that is longer than a line is broken.
         let indent = pair[1].len() - pair[1].trim_start().len();
         let has_room = indent + last.len() + 1 + next.len() <= columns;
-        goes_on && has_room && ((is_number && is_unit) || (is_option && !next.starts_with("--")))
+        goes_on && has_room && ((is_number && is_unit) || (is_option && !next.starts_with('-')))
     });
     torn.map(|pair| pair[0]).collect()
 }
