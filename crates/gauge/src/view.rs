@@ -16,7 +16,7 @@ mod wrap;
 pub use chart::{
     Chart, ChartAxis, ChartSeries, DotConnection, Guide, GuideAxis, HeatMap, HeatMaps, Scale,
 };
-pub use columns::{ColumnUnit, Columns, FigureRow};
+pub use columns::{ColumnList, ColumnUnit, FigureRow};
 pub use groups::{distinct, grouped};
 pub use limits::{FigureLimits, Reach, part_in_use};
 pub use picture::{
@@ -478,7 +478,7 @@ impl<T: Into<String>> From<T> for TableCell {
 
 /// Returns a plain table, for figures of a kind that the gauge does not know.
 pub fn plain_table(measurements: &[&Measurement]) -> Table {
-    let columns = Columns::<Measurement>::new()
+    let columns = ColumnList::<Measurement>::new()
         .left("figure", |m| format!("{} {}", m.test, m.name_in_words()))
         .right("value", |m| match m.value {
             Some(value) => TableCell::figure(value, m.unit, significant(value)),

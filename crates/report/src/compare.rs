@@ -8,7 +8,7 @@ use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle, would_have_been_foun
 use nodegauge_analysis::ratio::Basis;
 use nodegauge_analysis::ratio::closing::{interval_in_words, times_as_fast};
 use nodegauge_gauge::view::{
-    Columns, Note, Page, Section, TableCell, Tone, distinct, grouped, sentence,
+    ColumnList, Note, Page, Section, TableCell, Tone, distinct, grouped, sentence,
 };
 use nodegauge_measure::Fraction;
 use nodegauge_measure::legible::in_lines;
@@ -212,7 +212,7 @@ pub(crate) fn differences(differences: &[Difference], names: &[&str]) -> Section
     let (short, long): (Vec<&Difference>, Vec<&Difference>) =
         differences.iter().partition(|one| fits_table(one));
     if !short.is_empty() {
-        let mut columns = Columns::<&Difference>::new().left("differs", |one| one.what.clone());
+        let mut columns = ColumnList::<&Difference>::new().left("differs", |one| one.what.clone());
         for (at, name) in names.iter().enumerate() {
             columns = columns.left(*name, move |one| cut(&one.sides[at], SHOWN));
         }
@@ -249,7 +249,7 @@ pub(crate) fn cut(text: &str, shown: usize) -> String {
 /// names and the row titles are the keys. Otherwise the headings are the keys and the row titles are the names.
 fn figures(test: &str, pairs: &[&Pair]) -> Section {
     let by_name = pairs.iter().all(|pair| pair.at.len() == 1);
-    let columns = Columns::<&Pair>::new()
+    let columns = ColumnList::<&Pair>::new()
         .left(test, |pair| heading_and_title(pair, by_name)[1].to_owned())
         .known("A", |pair| Some(TableCell::in_words(pair.a.value?, pair.unit)))
         .known("B", |pair| Some(TableCell::in_words(pair.b.value?, pair.unit)))

@@ -1,7 +1,7 @@
 //! Pages of `machine` and `doctor`.
 
 use crate::devices;
-use nodegauge_gauge::view::{Block, Columns, Note, Page, Section, Table, Tone};
+use nodegauge_gauge::view::{Block, ColumnList, Note, Page, Section, Table, Tone};
 use nodegauge_machine::{number_ranges, uptime_in_words};
 use nodegauge_measure::legible::in_lines;
 use nodegauge_measure::quantity::counted;
@@ -425,7 +425,8 @@ fn distances_of(machine: &Machine) -> Option<Table> {
     let nodes = &machine.numa_nodes;
     let rows = nodes.iter().map(|node| Some((node.id, node.distances.as_ref()?)));
     let rows: Vec<_> = rows.collect::<Option<_>>().filter(|_| nodes.len() > 1)?;
-    let columns = Columns::new().left("distance", |(id, _): &(u32, &Vec<_>)| format!("node {id}"));
+    let columns =
+        ColumnList::new().left("distance", |(id, _): &(u32, &Vec<_>)| format!("node {id}"));
     let columns = columns.each(
         nodes.iter().enumerate(),
         |(_, node)| node.id.to_string(),

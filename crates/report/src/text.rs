@@ -556,7 +556,7 @@ mod tests {
     #[test]
     fn wide_table_is_shown_in_parts_that_fit() {
         let names: Vec<String> = (0..30).map(|i| format!("n{i:02}")).collect();
-        let columns = nodegauge_gauge::view::Columns::<String>::new()
+        let columns = nodegauge_gauge::view::ColumnList::<String>::new()
             .left("ns", String::clone)
             .each(&names, |to| (*to).clone(), |from, to| format!("{from}{to}"));
         let matrix = columns.table(&names);

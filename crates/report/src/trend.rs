@@ -7,7 +7,7 @@ use nodegauge_analysis::compare::{RegimeFigures, machine_changes, parts};
 use nodegauge_analysis::series::{self, SeriesConfig};
 use nodegauge_gauge::Gauge;
 use nodegauge_gauge::view::{
-    self, Columns, Drawing, Head, Note, Page, Picture, Section, Table, TableCell, Tone, Trend,
+    self, ColumnList, Drawing, Head, Note, Page, Picture, Section, Table, TableCell, Tone, Trend,
     TrendBand, TrendDot, TrendSeries, grouped, sentence,
 };
 use nodegauge_measure::Unit;
@@ -349,7 +349,7 @@ impl TrendFigure {
     /// Returns the table of the values of the figure: those that the runs report, as in the sentence, and those of each
     /// regime, in which a run may have samples without reporting them.
     fn table(&self, name: &str, regimes: &[Regime]) -> Table {
-        let columns = Columns::<TrendRow>::new()
+        let columns = ColumnList::<TrendRow>::new()
             .left(name, |row| row.name.clone())
             .right("runs", |row| row.runs.to_string())
             .right("best", |row| TableCell::in_words(row.values[0], self.unit))

@@ -10,8 +10,8 @@ use nodegauge_analysis::ratio::speed::Speed;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::sentence::{doubted, quotable, quoted};
 use nodegauge_gauge::view::{
-    BarSeries, Bars, ColumnUnit, Columns, Drawing, Picture, Section, TableCell, distinct, summary,
-    words,
+    BarSeries, Bars, ColumnList, ColumnUnit, Drawing, Picture, Section, TableCell, distinct,
+    summary, words,
 };
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::stats::Summary;
@@ -33,7 +33,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         return if section.blocks.is_empty() { Vec::new() } else { vec![section] };
     };
     let mut section = Section::new(TEST);
-    let columns = Columns::<TrapezoidFigure<'_>>::new()
+    let columns = ColumnList::<TrapezoidFigure<'_>>::new()
         .left("workers", |(_, one)| one.on.in_words())
         .known("time", |(_, one)| Some(one.seconds?.to_string()))
         .stated("GFLOP/s", ColumnUnit::GFLOP_PER_S)

@@ -1,7 +1,7 @@
 //! Pictures for renderers with graphics. Text output omits pictures; the tables on the page contain the same values.
 
 use super::limits::{FigureLimits, Reach};
-use super::{Chart, Columns};
+use super::{Chart, ColumnList};
 use nodegauge_measure::record::{Machine, Measurement};
 use nodegauge_measure::stats::Better;
 use nodegauge_measure::{Fraction, Unit};
@@ -420,7 +420,7 @@ pub struct Beside {
 impl Card {
     /// Returns the contents of the card as a table.
     pub fn table(&self) -> super::Table {
-        let columns = Columns::<Bar>::new()
+        let columns = ColumnList::<Bar>::new()
             .left("", |bar| bar.title.clone())
             .right("value", |bar| bar.words.clone())
             .right("of limit", |bar| {

@@ -5,7 +5,7 @@ use super::words;
 use crate::config::StreamConfig;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{
-    Bar, Card, ColumnUnit, Columns, Drawing, Picture, Reach, Section, Table,
+    Bar, Card, ColumnList, ColumnUnit, Drawing, Picture, Reach, Section, Table,
 };
 use nodegauge_measure::Seconds;
 use nodegauge_measure::record::{Counts, Measurement, Record, Status};
@@ -74,7 +74,7 @@ fn disturbed_with(m: &Measurement, counts: Counts) -> usize {
 
 /// Returns the table with the best, the median and the spread of each kernel.
 fn rates(figures: &[StreamFigure<'_>]) -> Table {
-    let columns = Columns::<StreamFigure<'_>>::new()
+    let columns = ColumnList::<StreamFigure<'_>>::new()
         .names("GB/s")
         .rates(ColumnUnit::GB_PER_S)
         .values("traffic", ColumnUnit::GB_PER_S, |(m, _)| Some(m.traffic.as_ref()?.value))
