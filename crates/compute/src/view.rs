@@ -10,8 +10,8 @@ use nodegauge_analysis::ratio::closing;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::sentence::{joined, quoted};
 use nodegauge_gauge::view::{
-    Block, Chart, ChartSeries, Columns, Drawing, NamedFigure, Picture, Scale, Section, Step, Steps,
-    Table, TableCell, distinct, grouped, plain_table, summary_of,
+    Block, Chart, ChartSeries, ColumnList, Drawing, NamedFigure, Picture, Scale, Section, Step,
+    Steps, Table, TableCell, distinct, grouped, plain_table, summary_of,
 };
 use nodegauge_lu::factorisation as lu;
 use nodegauge_measure::legible::in_lines;
@@ -88,7 +88,7 @@ pub fn plan(plan: &HplPlan) -> Section {
 
 /// Returns the table of the candidates for NB, each with its N.
 fn candidates_of(plan: &HplPlan) -> Table {
-    let columns = Columns::<PlannedNb>::new()
+    let columns = ColumnList::<PlannedNb>::new()
         .right("NB", |candidate| candidate.nb.to_string())
         .right("N", |candidate| candidate.order.order.to_string())
         .right("matrix", |candidate| candidate.order.bytes.to_string())
@@ -226,7 +226,7 @@ fn by_library<'a>(
 fn table(all: &[&Measurement]) -> Table {
     let (libraries, rest) = by_library(all);
     let is_single = libraries.len() < 2;
-    let columns = Columns::<Measurement>::new()
+    let columns = ColumnList::<Measurement>::new()
         .names("GFLOP/s")
         .right("", |m| TableCell::value_of(m, gflops))
         .known("median", |m| {

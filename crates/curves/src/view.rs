@@ -17,7 +17,7 @@ use nodegauge_arena::words::pages as pages_in_words;
 use nodegauge_gauge::view::sentence::joined;
 use nodegauge_gauge::view::words::{self, several};
 use nodegauge_gauge::view::{
-    Block, Chart, ChartSeries, ColumnUnit, Columns, Guide, Picture, Scale, Section, Step, Table,
+    Block, Chart, ChartSeries, ColumnList, ColumnUnit, Guide, Picture, Scale, Section, Step, Table,
     TableCell, distinct, grouped, plain_table,
 };
 use nodegauge_measure::record::{Measurement, Record, Status};
@@ -245,9 +245,8 @@ impl<'a> Curves<'a> {
     fn caches(&self) -> Vec<ReportedCache<'a>> {
         let mut caches: Vec<ReportedCache<'a>> = Vec::new();
         for (_, config) in self.figures {
-            let (Some(level), Some(share)) = (&config.level, config.level_reported_bytes) else {
-                continue;
-            };
+            let reported = config.level.as_ref().zip(config.level_reported_bytes);
+            let Some((level, share)) = reported else { continue };
             let sets = config.set_bytes.zip(config.thread_bytes);
             let threads = sets.map_or(1, |(set, thread)| set / thread.max(1)).max(1);
             if caches.iter().all(|known| known.level != level) {
@@ -324,8 +323,8 @@ impl<'a> Curves<'a> {
     }
 
     /// Returns the columns of the working set and of the value of each kind.
-    fn columns(&self, unit: Unit) -> Columns<'_, u64> {
-        Columns::new().right("set", |set: &u64| Bytes(*set).to_string()).each(
+    fn columns(&self, unit: Unit) -> ColumnList<'_, u64> {
+        ColumnList::new().right("set", |set: &u64| Bytes(*set).to_string()).each(
             &self.kinds,
             |kind| kind.to_string(),
             move |set, kind| match self.at(*set, kind) {
@@ -359,7 +358,7 @@ impl<'a> Curves<'a> {
         unit: Unit,
         suffix: &str,
         levels_of: &str,
-        columns: &Columns<'_, u64>,
+        columns: &ColumnList<'_, u64>,
     ) {
         // The ticks are the first working set times powers of four.
         let last = self.sets.last().copied().unwrap_or(0) as f64;
@@ -416,7 +415,7 @@ impl<'a> Curves<'a> {
 
     /// Returns the table with a line for each level of one kind, with the size that the machine reports.
     fn levels(&self, kind: &str, unit: ColumnUnit) -> Table {
-        let columns = Columns::<Vec<&CurvesFigure<'_>>>::new()
+        let columns = ColumnList::<Vec<&CurvesFigure<'_>>>::new()
             .left("level", |of| of[0].1.level.clone().unwrap_or_default())
             .right(unit.symbol, |of| {
                 let values: Vec<f64> = of.iter().filter_map(|(m, _)| m.value).collect();
@@ -444,9 +443,9 @@ fn ladder(of: &[CurvesFigure<'_>], section: &mut Section) {
     let columns = curves
         .columns(Unit::BytesPerSecond)
         .right("per thread", |set| {
-            bytes(config(set).and_then(|of| of.thread_bytes)).unwrap_or_else(|| "?".to_owned())
+            bytes(config(set).and_then(|own| own.thread_bytes)).unwrap_or_else(|| "?".to_owned())
         })
-        .left("level", |set| config(set).and_then(|of| of.level.clone()).unwrap_or_default());
+        .left("level", |set| config(set).and_then(|own| own.level.clone()).unwrap_or_default());
     curves.show(section, Unit::BytesPerSecond, "", curves.kinds[0], &columns);
     section.push(Block::Text(
         "GB/s, sum of all threads; levels are detected in the curves of all loops".to_owned(),
@@ -516,7 +515,7 @@ fn loaded(of: &[CurvesFigure<'_>], section: &mut Section) {
     let idle_step = at_load(of, Unit::Seconds, Some(0.0));
     let idle = idle_step.and_then(|(m, _)| m.value);
     let most = steps.iter().filter_map(|(m, _)| m.value).fold(0.0, f64::max);
-    let columns = Columns::<CurvesFigure<'_>>::new()
+    let columns = ColumnList::<CurvesFigure<'_>>::new()
         .right("load", |(_, config)| match config.load_share.unwrap_or(0.0) {
             0.0 => "idle".to_owned(),
             share => Fraction(share).in_whole_percent(),
@@ -534,7 +533,8 @@ fn loaded(of: &[CurvesFigure<'_>], section: &mut Section) {
     let name = "ns by read rate of the loaders".to_owned();
     let mut curve = ChartSeries { mark: '*', name, ..ChartSeries::default() };
     for (m, config) in &steps {
-        let rate = at_load(of, Unit::BytesPerSecond, config.load_share).and_then(|(m, _)| m.value);
+        let rate =
+            at_load(of, Unit::BytesPerSecond, config.load_share).and_then(|(load, _)| load.value);
         if let (Some(rate), Some(latency)) = (rate, m.value) {
             curve.push((rate, latency), m);
         }
@@ -583,7 +583,7 @@ fn loaded(of: &[CurvesFigure<'_>], section: &mut Section) {
 /// Adds the view of mixes of reads and writes.
 fn mix(of: &[CurvesFigure<'_>], section: &mut Section) {
     let most = of.iter().filter_map(|(m, _)| m.value).fold(0.0, f64::max);
-    let columns = Columns::<CurvesFigure<'_>>::new()
+    let columns = ColumnList::<CurvesFigure<'_>>::new()
         .names("mix")
         .rates(ColumnUnit::GB_PER_S)
         .of_limit()

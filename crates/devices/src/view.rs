@@ -11,7 +11,7 @@ pub(crate) use conclusion::conclusion;
 use crate::config::{DeviceConfig, DevicePeakConfig};
 use crate::{GAUGE, links as of_links, peaks, stream as of_stream};
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{ColumnUnit, Columns, Picture, Section, Step, distinct};
+use nodegauge_gauge::view::{ColumnList, ColumnUnit, Picture, Section, Step, distinct};
 use nodegauge_measure::keys::Config;
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Fraction, Unit};
@@ -71,7 +71,7 @@ fn drivers<'a>(section: &mut Section, all: impl Iterator<Item = &'a DeviceConfig
 /// Returns the section with the table of peaks.
 fn of_peaks(all: &[DeviceFigure<'_, DevicePeakConfig>]) -> Section {
     let mut section = Section::new(peaks::TEST);
-    let columns = Columns::<DeviceFigure<'_, DevicePeakConfig>>::new()
+    let columns = ColumnList::<DeviceFigure<'_, DevicePeakConfig>>::new()
         .names("GFLOP/s")
         .left("", |(_, config)| config.element.clone().unwrap_or_default())
         .rates(ColumnUnit::GFLOP_PER_S)

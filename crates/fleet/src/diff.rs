@@ -6,7 +6,7 @@
 use crate::intake::Intake;
 use crate::names::Names;
 use crate::node::NodeRun;
-use nodegauge_gauge::view::{Columns, Page, Section, grouped};
+use nodegauge_gauge::view::{ColumnList, Page, Section, grouped};
 use nodegauge_measure::quantity::counted;
 use nodegauge_toolchain::mpi::HostList;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -184,7 +184,7 @@ fn section(id: &'static str, differences: &[FactDifference], usual: &str) -> Sec
         section.note(id, "no difference");
         return section;
     }
-    let columns = Columns::<FactDifference>::new()
+    let columns = ColumnList::<FactDifference>::new()
         .left("nodes", |one| one.nodes.clone())
         .left("property", |one| one.what.clone())
         .left(usual, |one| one.usual.clone())

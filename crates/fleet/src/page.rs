@@ -5,7 +5,7 @@ use crate::figures::LIMIT_SOURCE;
 use crate::formats;
 use crate::rank::{FigureStatistics, RankVerdict, RankedFigure, RankedGroup, RankedNode, Ranking};
 use nodegauge_gauge::view::{
-    Bar, BarValues, Block, Card, Columns, Drawing, Head, Note, Page, Picture, Reach, Section,
+    Bar, BarValues, Block, Card, ColumnList, Drawing, Head, Note, Page, Picture, Reach, Section,
     Table, TableCell, Tone, grouped, sentence, summary,
 };
 use nodegauge_measure::Fraction;
@@ -169,9 +169,9 @@ fn listed(group: &RankedGroup, all: bool) -> usize {
 }
 
 /// Returns the columns of the table of a group.
-fn columns(group: &RankedGroup) -> Columns<'_, RankedNode> {
+fn columns(group: &RankedGroup) -> ColumnList<'_, RankedNode> {
     let has_reference = group.figures.iter().any(|figure| figure.reference.is_some());
-    Columns::<RankedNode>::new()
+    ColumnList::<RankedNode>::new()
         .left("host", |node| node.host.clone())
         .left("reason", |node| TableCell::text(&node.reason).tone(tone(node.verdict)))
         .left("verdict", |node| TableCell::text(node.verdict.name()).tone(tone(node.verdict)))
@@ -295,7 +295,7 @@ fn lists(ranking: &Ranking) -> Section {
 /// Returns the statistics and the histograms of a group.
 fn statistics(group: &RankedGroup) -> Section {
     let mut section = Section::new("figures");
-    let columns = Columns::<FigureStatistics>::new()
+    let columns = ColumnList::<FigureStatistics>::new()
         .left("figure", |of| of.key.title())
         .right("median", |of| TableCell::in_words(of.median, of.key.unit))
         .known("spread", |of| (of.nodes > 1).then(|| Fraction(of.spread).to_string()))
@@ -331,7 +331,7 @@ fn histogram(of: &FigureStatistics, shares: &[f64]) -> Table {
         counts[bin.min(bins - 1)] += 1;
     }
     let highest = counts.iter().copied().max().unwrap_or(1).max(1);
-    let columns = Columns::<(usize, usize)>::new()
+    let columns = ColumnList::<(usize, usize)>::new()
         .left(format!("{}, % of median", of.key.title()), |(bin, _)| {
             let [from, to] = [*bin, bin + 1].map(|edge| tenths(least + width * edge as f64));
             format!("{} - {}", from.trim_end_matches(" %"), to.trim_end_matches(" %"))

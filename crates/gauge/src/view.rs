@@ -17,7 +17,7 @@ mod wrap;
 pub use chart::{
     Chart, ChartAxis, ChartSeries, DotConnection, Guide, GuideAxis, HeatMap, HeatMaps, Scale,
 };
-pub use columns::{ColumnUnit, Columns, FigureRow};
+pub use columns::{ColumnList, ColumnUnit, FigureRow};
 pub use groups::{distinct, grouped};
 pub use limits::{FigureLimits, Reach, part_in_use};
 pub use picture::{
@@ -26,7 +26,7 @@ pub use picture::{
     TrendSeries,
 };
 
-pub use wrap::wrap;
+pub use wrap::{is_quantity, wrap};
 
 use nodegauge_measure::legible;
 use nodegauge_measure::quantity::significant;
@@ -346,6 +346,26 @@ impl Table {
 }
 
 impl Table {
+    /// Returns a table with some of its columns.
+    pub fn with_columns(&self, columns: &[usize]) -> Self {
+        let rows = self.rows.iter().map(|row| columns.iter().filter_map(|at| row.get(*at)));
+        Self {
+            columns: columns.iter().filter_map(|at| self.columns.get(*at)).cloned().collect(),
+            rows: rows.map(|cells| cells.cloned().collect()).collect(),
+            ..self.clone()
+        }
+    }
+
+    /// Returns the table without its columns of bars, for renderers to which other columns give the values of the bars.
+    pub fn without_bars(&self) -> Self {
+        let width = self.rows.iter().map(Vec::len).max().unwrap_or(0).max(self.columns.len());
+        let columns = (0..width).filter(|at| {
+            let mut cells = self.rows.iter().filter_map(|row| row.get(*at));
+            !cells.any(|cell| cell.bar.is_some())
+        });
+        self.with_columns(&columns.collect::<Vec<_>>())
+    }
+
     /// True if a column is the first or has a cell with content.
     fn shows(&self, column: usize) -> bool {
         let mut cells = self.rows.iter().filter_map(|row| row.get(column));
@@ -459,7 +479,7 @@ impl<T: Into<String>> From<T> for TableCell {
 
 /// Returns a plain table, for figures of a kind that the gauge does not know.
 pub fn plain_table(measurements: &[&Measurement]) -> Table {
-    let columns = Columns::<Measurement>::new()
+    let columns = ColumnList::<Measurement>::new()
         .left("figure", |m| format!("{} {}", m.test, m.name_in_words()))
         .right("value", |m| match m.value {
             Some(value) => TableCell::figure(value, m.unit, significant(value)),

@@ -16,7 +16,7 @@ use crate::pattern::Pattern;
 use nodegauge_analysis::ratio::closing;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{
-    self, ColumnUnit, Columns, FigureRow, Section, Table, distinct, grouped, words,
+    self, ColumnList, ColumnUnit, FigureRow, Section, Table, distinct, grouped, words,
 };
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, NoticeId};
@@ -255,7 +255,7 @@ fn summary(all: &[&ShownFigure<'_>]) -> Table {
     let pairwise = all.iter().copied().filter(|figure| !figure.is_collective());
     let rows = grouped(pairwise, |figure| figure.line()).into_iter();
     let rows = rows.map(|((library, distance), own)| SummaryRow { library, distance, own });
-    let columns = Columns::<SummaryRow<'_>>::new()
+    let columns = ColumnList::<SummaryRow<'_>>::new()
         .left("messages", |row| row.library.clone())
         .left("", |row| distance(row.distance))
         .left("cpus", |row| places(row.own[0]))

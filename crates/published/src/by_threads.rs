@@ -3,7 +3,7 @@
 use crate::catalog::{BY_THREADS, PublishedConfig};
 use crate::rows::{PublishedRow, native, origin, share};
 use nodegauge_gauge::view::{
-    Chart, ChartSeries, ColumnUnit, Columns, Picture, Scale, Section, Table, distinct,
+    Chart, ChartSeries, ColumnList, ColumnUnit, Picture, Scale, Section, Table, distinct,
 };
 use nodegauge_measure::Unit;
 use nodegauge_measure::figure_names::stream;
@@ -42,7 +42,7 @@ fn at<'a>(figures: &[&PublishedRow<'a>], threads: u64, name: &str) -> Option<&'a
 /// Returns a table with a row for each published thread count.
 fn table(heading: String, figures: &[&PublishedRow<'_>], own: &[&Measurement]) -> Table {
     const RATE: ColumnUnit = ColumnUnit::GB_PER_S;
-    let columns = Columns::<u64>::new()
+    let columns = ColumnList::<u64>::new()
         .right("threads", u64::to_string)
         .each(
             stream::KERNELS,

@@ -1,13 +1,13 @@
 //! Page with the catalog of published figures.
 
 use crate::catalog::{self, BY_THREADS, PublishedNode};
-use nodegauge_gauge::view::{Block, Columns, Page, Section, TableCell, Tone, grouped};
+use nodegauge_gauge::view::{Block, ColumnList, Page, Section, TableCell, Tone, grouped};
 use nodegauge_measure::figure_names::{hpl, io, stream};
 use nodegauge_measure::record::Measurement;
 
 /// Returns the page with the catalog, grouped by source.
 pub fn list() -> Page {
-    let columns = Columns::<&PublishedNode>::new()
+    let columns = ColumnList::<&PublishedNode>::new()
         .left("", |node| node.test)
         .left("", |node| node.to_string())
         .left("", |node| match shown(node) {

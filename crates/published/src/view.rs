@@ -3,7 +3,9 @@
 use crate::by_threads;
 use crate::rows::{PublishedRow, native, origin, share};
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{ColumnUnit, Columns, Picture, Section, Step, Table, TableCell, wrap};
+use nodegauge_gauge::view::{
+    ColumnList, ColumnUnit, Picture, Section, Step, Table, TableCell, wrap,
+};
 use nodegauge_measure::Unit;
 use nodegauge_measure::figure_names::stream;
 use nodegauge_measure::record::{Measurement, Record};
@@ -123,7 +125,7 @@ fn comparison(record: &Record, nodes: &[&Vec<&PublishedRow<'_>>]) -> Table {
     let gauge = nodes.first().map_or("", |node| node[0].0.gauge.as_str());
     let own = NodeRow { title: "this run", figures: native(record, gauge), is_published: false };
     let own_triad = own.value(stream::TRIAD);
-    let columns = Columns::<NodeRow<'_>>::new()
+    let columns = ColumnList::<NodeRow<'_>>::new()
         .left("published, GB/s", |row| TableCell::lines(&wrap(row.title, NAME)))
         .each(
             stream::KERNELS,

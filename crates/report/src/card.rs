@@ -36,10 +36,10 @@ fn beside(
     earlier: &[Record],
     registry: &Registry,
 ) -> Option<Beside> {
-    let before = |other: &&Record| {
+    let mut before = earlier.iter().filter(|other| {
         other.machine.host == record.machine.host && other.started < record.started
-    };
-    earlier.iter().filter(before).find_map(|other| {
+    });
+    before.find_map(|other| {
         let m = other.measurements.iter().find(|m| is_same(own, m, registry))?;
         let ratio = own.value? / m.value?;
         let when = sentence::minute(&other.started);
@@ -50,23 +50,27 @@ fn beside(
 
 /// True if two figures measure the same with the same sizes and settings, and are equally valid.
 fn is_same(own: &Measurement, other: &Measurement, registry: &Registry) -> bool {
-    let what = |m: &Measurement| {
-        let names = (m.gauge.clone(), m.test.clone(), m.name.clone());
-        (names, m.unit, m.category, m.quoted, m.validity.status)
-    };
-    if what(own) != what(other) {
+    let is_same_kind = (&own.gauge, &own.test, &own.name)
+        == (&other.gauge, &other.test, &other.name)
+        && (own.unit, own.category, own.quoted) == (other.unit, other.category, other.quoted)
+        && own.validity.status == other.validity.status;
+    if !is_same_kind {
         return false;
     }
-    let asked = |key: &str| {
+    let keys: BTreeSet<&String> = own.config.keys().chain(other.config.keys()).collect();
+    let mut decisive = keys.into_iter().filter(|key| {
         let role = registry.key(&own.gauge, &own.test, key).map(|known| known.role);
         matches!(role, Some(Role::Size | Role::Identity | Role::Setting))
-    };
-    let value = |m: &Measurement, key: &str| match m.config.get(key) {
-        Some(Value::Array(items)) => Some(Value::Array(items.clone()).to_string()),
+    });
+    decisive.all(|key| value_of(own, key) == value_of(other, key))
+}
+
+/// Returns the value of a key as text.
+fn value_of(m: &Measurement, key: &str) -> Option<String> {
+    match m.config.get(key) {
+        Some(items @ Value::Array(_)) => Some(items.to_string()),
         value => value.and_then(scalar),
-    };
-    let keys: BTreeSet<&String> = own.config.keys().chain(other.config.keys()).collect();
-    keys.into_iter().filter(|key| asked(key)).all(|key| value(own, key) == value(other, key))
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle, would_have_been_foun
 use nodegauge_analysis::ratio::Basis;
 use nodegauge_analysis::ratio::closing::{interval_in_words, times_as_fast};
 use nodegauge_gauge::view::{
-    Columns, Note, Page, Section, TableCell, Tone, distinct, grouped, sentence,
+    ColumnList, Note, Page, Section, TableCell, Tone, distinct, grouped, sentence,
 };
 use nodegauge_measure::Fraction;
 use nodegauge_measure::legible::in_lines;
@@ -62,9 +62,8 @@ fn conclusion(comparison: &Comparison) -> Option<String> {
     if !sides.is_empty() {
         return Some(sides.join("; "));
     }
-    let count = |verdict| comparison.pairs.iter().filter(|pair| pair.verdict == verdict).count();
-    let same = count(Verdict::WithinNoise);
-    let open = count(Verdict::CannotTell);
+    let [same, open] = [Verdict::WithinNoise, Verdict::CannotTell]
+        .map(|verdict| comparison.pairs.iter().filter(|pair| pair.verdict == verdict).count());
     let found = would_be_found(&comparison.pairs);
     let found = found.map(|found| format!("; {found}")).unwrap_or_default();
     match (same, open) {
@@ -213,7 +212,7 @@ pub(crate) fn differences(differences: &[Difference], names: &[&str]) -> Section
     let (short, long): (Vec<&Difference>, Vec<&Difference>) =
         differences.iter().partition(|one| fits_table(one));
     if !short.is_empty() {
-        let mut columns = Columns::<&Difference>::new().left("differs", |one| one.what.clone());
+        let mut columns = ColumnList::<&Difference>::new().left("differs", |one| one.what.clone());
         for (at, name) in names.iter().enumerate() {
             columns = columns.left(*name, move |one| cut(&one.sides[at], SHOWN));
         }
@@ -250,7 +249,7 @@ pub(crate) fn cut(text: &str, shown: usize) -> String {
 /// names and the row titles are the keys. Otherwise the headings are the keys and the row titles are the names.
 fn figures(test: &str, pairs: &[&Pair]) -> Section {
     let by_name = pairs.iter().all(|pair| pair.at.len() == 1);
-    let columns = Columns::<&Pair>::new()
+    let columns = ColumnList::<&Pair>::new()
         .left(test, |pair| heading_and_title(pair, by_name)[1].to_owned())
         .known("A", |pair| Some(TableCell::in_words(pair.a.value?, pair.unit)))
         .known("B", |pair| Some(TableCell::in_words(pair.b.value?, pair.unit)))
@@ -324,13 +323,14 @@ fn medians(comparison: &Comparison) -> Option<String> {
 
 /// Returns the smallest changes that this comparison can detect, as a range over all figures.
 fn visible(comparison: &Comparison) -> Option<String> {
-    let visible = |pair: &&Pair| pair.visible.unwrap_or(f64::NAN);
-    let known = || comparison.pairs.iter().filter(|pair| pair.visible.is_some());
-    let least = known().min_by(|x, y| visible(x).total_cmp(&visible(y)))?;
-    let most = known().max_by(|x, y| visible(x).total_cmp(&visible(y)))?;
-    let of = |pair: &Pair| format!("{} ({})", Fraction(visible(&pair)), pair.title());
-    let to = if most == least { String::new() } else { format!(" to {}", of(most)) };
-    Some(format!("the smallest change found in nine of ten such comparisons is {}{to}", of(least)))
+    let known = comparison.pairs.iter().filter_map(|pair| Some((pair.visible?, pair)));
+    let (least, of_least) = known.clone().min_by(|x, y| x.0.total_cmp(&y.0))?;
+    let (most, of_most) = known.max_by(|x, y| x.0.total_cmp(&y.0))?;
+    let mut range = format!("{} ({})", Fraction(least), of_least.title());
+    if of_most != of_least {
+        range.push_str(&format!(" to {} ({})", Fraction(most), of_most.title()));
+    }
+    Some(format!("the smallest change found in nine of ten such comparisons is {range}"))
 }
 
 /// Describes the statistic that is compared, and the runs from which the variation is estimated.
@@ -344,14 +344,14 @@ fn basis(comparison: &Comparison) -> String {
         other => format!("the {other} of a run"),
     });
     let mut text = format!("figures are {}", kinds.collect::<Vec<_>>().join(", or "));
-    let from = |basis: Basis| comparison.pairs.iter().any(|pair| pair.basis == Some(basis));
     let bases: Vec<&str> = [
         (Basis::Runs, "the runs of A and B"),
         (Basis::History, "the runs of A and B and similar saved runs"),
         (Basis::Blocks, "blocks of alternating runs"),
     ]
     .into_iter()
-    .filter_map(|(basis, words)| from(basis).then_some(words))
+    .filter(|(basis, _)| comparison.pairs.iter().any(|pair| pair.basis == Some(*basis)))
+    .map(|(_, words)| words)
     .collect();
     if !bases.is_empty() {
         text.push_str(&format!("; run-to-run variation is estimated from {}", bases.join(", or ")));

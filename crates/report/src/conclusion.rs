@@ -56,9 +56,8 @@ fn of_figures(figures: &[HeadlineFigure<'_>]) -> Option<String> {
     let mut rates = Vec::new();
     let mut times = Vec::new();
     for (title, group) in grouped(figures.iter().copied(), |(title, _)| *title) {
-        let measurements = || group.iter().map(|(_, m)| *m);
-        let Some(range) = range_of(measurements()) else { continue };
-        match measurements().next().map(|m| m.unit.better()) {
+        let Some(range) = range_of(group.iter().map(|(_, m)| *m)) else { continue };
+        match group.first().map(|(_, m)| m.unit.better()) {
             Some(Better::Lower) if title == "latency" => times.push(range),
             Some(Better::Lower) => times.push(format!("{range} ({title})")),
             _ => rates.push(format!("{range} in {title}")),

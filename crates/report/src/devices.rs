@@ -1,7 +1,7 @@
 //! Devices of a node on the page of `machine`: one paragraph per group of identical devices, and a table of
 //! their locations.
 
-use nodegauge_gauge::view::{Columns, Section, Table};
+use nodegauge_gauge::view::{ColumnList, Section, Table};
 use nodegauge_machine::number_ranges;
 use nodegauge_measure::legible::in_lines;
 use nodegauge_measure::record::{Device, DeviceKind, DeviceState, Machine};
@@ -121,7 +121,7 @@ pub(crate) fn table(machine: &Machine) -> Option<Table> {
     let networks = machine.devices.iter().filter(|device| !device.computes());
     let numbered = computing.enumerate().map(|(number, device)| (number.to_string(), device));
     let named = networks.map(|device| (device.names.first().cloned().unwrap_or_default(), device));
-    let columns = Columns::<(String, &Device)>::new()
+    let columns = ColumnList::<(String, &Device)>::new()
         .left("device", |(name, _)| name.clone())
         .left("address", |(_, device)| device.address.clone())
         .known("node", |(_, device)| Some(device.numa_node?.to_string()))

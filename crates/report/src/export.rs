@@ -137,8 +137,7 @@ impl Export<'_> {
             ))
             .hint("give each run only once"));
         }
-        let related = |run: &Record| self.related.repetitions(run);
-        Ok(several::page(runs, self.gauges, self.registry, &related))
+        Ok(several::page(runs, self.gauges, self.registry, &|run| self.related.repetitions(run)))
     }
 }
 

@@ -66,15 +66,11 @@ impl RecordFigure<'_> {
     pub(crate) fn evidence(&self) -> Vec<String> {
         let m = self.m;
         let sampled = m.summary.as_ref().map_or_else(String::new, |summary| {
-            let words = |value: f64| m.unit.in_words(value);
-            format!(
-                ", {} of {}: median {}, 5 % {}, 95 % {}",
-                m.quoted.name(),
-                counted(summary.n, "sample"),
-                words(summary.median),
-                words(summary.p05),
-                words(summary.p95)
-            )
+            let [median, p05, p95] =
+                [summary.median, summary.p05, summary.p95].map(|value| m.unit.in_words(value));
+            let statistic = m.quoted.name();
+            let samples = counted(summary.n, "sample");
+            format!(", {statistic} of {samples}: median {median}, 5 % {p05}, 95 % {p95}")
         });
         let mut lines = vec![format!("{}{sampled}", m.in_words())];
         lines.push(self.of_limit().unwrap_or_else(|| "no limit is known".to_owned()));

@@ -39,11 +39,11 @@ pub(crate) fn in_text(page: &Page) -> Option<Section> {
 
 /// Returns the notes of a section.
 fn notes(section: Section) -> Vec<Note> {
-    let note = |block| match block {
+    let notes = section.blocks.into_iter().filter_map(|block| match block {
         Block::Note(note) => Some(note),
         _ => None,
-    };
-    section.blocks.into_iter().filter_map(note).collect()
+    });
+    notes.collect()
 }
 
 /// Names the host and the processor: `n07, AMD EPYC 9654, 2 sockets x 96 cores`.
@@ -70,14 +70,14 @@ impl Node {
 
 /// Names nodes, those with the same processor together: `n07, n08, AMD EPYC 9654, 2 sockets x 96 cores`.
 pub(crate) fn of_nodes(nodes: impl Iterator<Item = Node>) -> String {
-    let title = |(processor, same): (String, Vec<Node>)| {
+    let mut titles = Vec::new();
+    for (processor, same) in grouped(distinct(nodes), |node| node.processor.clone()) {
         let hosts: Vec<String> = same.into_iter().map(|node| node.host).collect();
         let hosts =
             if hosts.len() > HOSTS { counted(hosts.len(), "host") } else { hosts.join(", ") };
-        format!("{hosts}, {processor}")
-    };
-    let by_processor = grouped(distinct(nodes), |node| node.processor.clone());
-    by_processor.into_iter().map(title).collect::<Vec<_>>().join("; ")
+        titles.push(format!("{hosts}, {processor}"));
+    }
+    titles.join("; ")
 }
 
 /// Names the processor: `AMD EPYC 9654, 2 sockets x 96 cores`; `None` if it is unknown. The number of cores of imported
@@ -127,8 +127,8 @@ pub(crate) fn of_commands(commands: &[String]) -> String {
 
 /// Quotes a word for shells.
 fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
+    let is_plain = word.chars().all(|c| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c));
+    if !word.is_empty() && is_plain {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', "'\\''"))
@@ -156,8 +156,9 @@ fn part(part: usize, all: usize) -> String {
 /// cause.
 fn cause<'a>(own: &[&'a Measurement], findings: &'a [Finding]) -> &'a str {
     let found = doubt::main_cause(own.iter().copied()).unwrap_or("?");
-    let is_load = |one: &&Finding| one.id == OTHER_LOAD && one.severity >= Severity::Critical;
-    match findings.iter().find(is_load) {
+    let load =
+        findings.iter().find(|one| one.id == OTHER_LOAD && one.severity >= Severity::Critical);
+    match load {
         Some(load) if CauseEvidence::of(found) == CauseEvidence::Symptom => &load.text,
         _ => found,
     }
@@ -166,12 +167,8 @@ fn cause<'a>(own: &[&'a Measurement], findings: &'a [Finding]) -> &'a str {
 /// Returns how far the figures of a record can be trusted, in one sentence.
 fn trust(record: &Record) -> (Tone, String) {
     let own: Vec<&Measurement> = record.measurements.iter().filter(|m| !m.is_published()).collect();
-    let of = |status: Status| own.iter().filter(|m| m.validity.status == status).count();
-    let (suspect, invalid) = (of(Status::Suspect), of(Status::Invalid));
-    let first = |status: Status| {
-        let doubted = own.iter().find(|m| m.validity.status == status);
-        doubted.and_then(|m| m.validity.reasons.first()).map_or("?", String::as_str)
-    };
+    let [suspect, invalid] = [Status::Suspect, Status::Invalid]
+        .map(|status| own.iter().filter(|m| m.validity.status == status).count());
     let critical = record.findings.iter().find(|one| one.severity >= Severity::Critical);
     let ended = if record.complete { String::new() } else { format!(" {}", sentence(INCOMPLETE)) };
     if own.is_empty() {
@@ -179,7 +176,8 @@ fn trust(record: &Record) -> (Tone, String) {
         return (tone, format!("The record has no figures.{ended}"));
     }
     let (tone, text) = if invalid > 0 {
-        let why = first(Status::Invalid);
+        let doubted = own.iter().find(|m| m.validity.status == Status::Invalid);
+        let why = doubted.and_then(|m| m.validity.reasons.first()).map_or("?", String::as_str);
         (
             Tone::Bad,
             format!(

@@ -1,6 +1,6 @@
 //! The page of `history list`.
 
-use nodegauge_gauge::view::{Block, Columns, Section, Table, sentence};
+use nodegauge_gauge::view::{Block, ColumnList, Section, Table, sentence};
 
 /// Number of blanks between two columns.
 const GAP: usize = 2;
@@ -38,7 +38,7 @@ pub fn list(lines: &[ListLine], older: usize, width: usize) -> Section {
     };
     let one_host = lines.iter().all(|line| line.host == first.host);
     let labelled = lines.iter().any(|line| !line.labels.is_empty());
-    let columns = Columns::<ListLine>::new()
+    let columns = ColumnList::<ListLine>::new()
         .left("id", |line| line.id.clone())
         // The list shows times to the minute; the record contains the exact time.
         .left("started (UTC)", |line| sentence::minute(&line.started))

@@ -11,7 +11,7 @@ mod strip;
 use crate::markup::{self, Markup, element, fixed, script, text};
 use nodegauge_gauge::view::{
     Block, Drawing, Grid, Head, HeatMaps, Note, Page, Picture, Scale, Section, Table, TableCell,
-    Tone, words,
+    Tone, is_quantity, words,
 };
 use nodegauge_measure::Fraction;
 use std::collections::BTreeMap;
@@ -28,10 +28,6 @@ const LONG: usize = 24;
 
 /// Separator of the facts in the head of a page.
 const PART: &str = " \u{b7} ";
-
-/// Units that stay on the line of their number, besides rates per second.
-const UNITS: [&str; 14] =
-    ["%", "x", "s", "ms", "us", "ns", "min", "h", "B", "KiB", "MiB", "GiB", "TiB", "FLOP/B"];
 
 /// Width of a decimal point, in widths of a digit.
 const POINT: f64 = 0.5;
@@ -64,17 +60,17 @@ fn decompressed(script: &[u8]) -> String {
 
 /// Renders a page as one file. Names of pictures and tables that are saved from the page begin with `name`.
 pub fn page(page: &Page, name: &str) -> String {
-    let shown = || page.sections.iter().filter(|section| !section.blocks.is_empty());
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
-    let anchors: Vec<String> = shown().map(|section| anchor(section.id, &mut seen)).collect();
-    let link = |(section, anchor): (&Section, &String)| {
-        let link = element("a", &[("href", &format!("#{anchor}"))], [text(&heading(section.id))]);
-        element("li", &[], [link])
-    };
-    let links: Vec<Markup> = shown().zip(&anchors).map(link).collect();
-    let sections: Vec<Markup> = shown().zip(&anchors).map(|(one, id)| section(one, id)).collect();
-    let pictures: Vec<Picture> =
-        shown().flat_map(|section| &section.blocks).flat_map(pictures).collect();
+    let mut links: Vec<Markup> = Vec::new();
+    let mut sections: Vec<Markup> = Vec::new();
+    let mut pictures: Vec<Picture> = Vec::new();
+    for shown in page.sections.iter().filter(|section| !section.blocks.is_empty()) {
+        let anchor = anchor(shown.id, &mut seen);
+        let link = element("a", &[("href", &format!("#{anchor}"))], [text(&heading(shown.id))]);
+        links.push(element("li", &[], [link]));
+        sections.push(section(shown, &anchor));
+        pictures.extend(shown.blocks.iter().flat_map(pictures_of));
+    }
     let mut scripts: Vec<Script> = Vec::new();
     scripts.extend((!pictures.is_empty()).then_some(ECHARTS));
     scripts.extend(pictures.iter().any(is_surface).then_some(ECHARTS_GL));
@@ -154,16 +150,11 @@ fn head_of(page: &Page) -> Markup {
 
 /// Returns a text in which no number is separated from its unit at the end of a line.
 fn unbroken(text: &str) -> String {
-    let is_unit = |word: &str| {
-        let word = word.trim_end_matches(|c: char| ",;:.)".contains(c));
-        word.ends_with("/s") || UNITS.contains(&word)
-    };
     let mut joined = String::new();
     let mut before = "";
     for word in text.split(' ') {
         if !joined.is_empty() {
-            let is_figure = before.ends_with(|c: char| c.is_ascii_digit()) && is_unit(word);
-            joined.push(if is_figure { '\u{a0}' } else { ' ' });
+            joined.push(if is_quantity(before, word) { '\u{a0}' } else { ' ' });
         }
         joined.push_str(word);
         before = word;
@@ -191,7 +182,7 @@ fn section(section: &Section, anchor: &str) -> Markup {
     let (leading, rest) = section.blocks.split_at(lead);
     let (drawn, others): (Vec<&Block>, Vec<&Block>) = rest.iter().partition(|one| is_drawn(one));
     inside.extend(leading.iter().filter_map(block));
-    let pictures: Vec<Picture> = drawn.into_iter().flat_map(pictures).collect();
+    let pictures: Vec<Picture> = drawn.into_iter().flat_map(pictures_of).collect();
     if !pictures.is_empty() {
         let class = if begins_with_pair(&pictures) { "figures pair" } else { "figures" };
         inside.push(element("div", &[("class", class)], pictures.iter().map(figure)));
@@ -207,7 +198,7 @@ fn section(section: &Section, anchor: &str) -> Markup {
                 inside.extend(blocks.iter().filter_map(|one| match one {
                     // The pictures of a section show what the bars of its tables show.
                     Block::Table(table) if !pictures.is_empty() => {
-                        Some(self::table(&without_bars(table)))
+                        Some(self::table(&table.without_bars()))
                     }
                     other => block(other),
                 }));
@@ -275,7 +266,7 @@ fn is_drawn(block: &Block) -> bool {
 }
 
 /// Returns the pictures of a block.
-fn pictures(block: &Block) -> Vec<Picture> {
+fn pictures_of(block: &Block) -> Vec<Picture> {
     match block {
         Block::Picture(picture) => vec![picture.clone()],
         Block::Chart(chart) => {
@@ -294,11 +285,9 @@ fn pictures(block: &Block) -> Vec<Picture> {
 
 /// Returns a picture for each of the heat maps.
 fn grids(HeatMaps { setup, axes, rows, columns, maps, unit }: &HeatMaps) -> Vec<Picture> {
-    let title = |title: &str| {
-        if setup.is_empty() { title.to_owned() } else { format!("{title}, {setup}") }
-    };
-    let grid = |map: &nodegauge_gauge::view::HeatMap| Picture {
-        title: title(&map.title.replace('_', " ")),
+    let end = if setup.is_empty() { String::new() } else { format!(", {setup}") };
+    let pictures = maps.iter().map(|map| Picture {
+        title: map.title.replace('_', " ") + &end,
         drawing: Drawing::HeatMap(Grid {
             axes: *axes,
             rows: rows.clone(),
@@ -307,8 +296,8 @@ fn grids(HeatMaps { setup, axes, rows, columns, maps, unit }: &HeatMaps) -> Vec<
             unit: *unit,
             surface: rows.len() >= SURFACE && columns.len() >= SURFACE,
         }),
-    };
-    maps.iter().map(grid).collect()
+    });
+    pictures.collect()
 }
 
 fn is_surface(picture: &Picture) -> bool {
@@ -318,12 +307,14 @@ fn is_surface(picture: &Picture) -> bool {
 /// True if the first two pictures are curves over the same quantity, which stand side by side: latency and bandwidth over
 /// message size.
 fn begins_with_pair(pictures: &[Picture]) -> bool {
-    let axis = |picture: &Picture| match &picture.drawing {
-        Drawing::Chart(chart) => Some((chart.x, chart.names[0])),
-        _ => None,
-    };
     let [first, second, ..] = pictures else { return false };
-    axis(first).is_some_and(|(_, name)| !name.is_empty()) && axis(first) == axis(second)
+    match (&first.drawing, &second.drawing) {
+        (Drawing::Chart(one), Drawing::Chart(other)) => {
+            let [name, other_name] = [one.names[0], other.names[0]];
+            !name.is_empty() && name == other_name && one.x == other.x
+        }
+        _ => false,
+    }
 }
 
 /// Returns the element of a picture, with the title and the data that the script of the page draws.
@@ -367,25 +358,10 @@ fn note(note: &Note) -> Markup {
     element("div", &[("class", &class)], [element("b", &[], [text(&note.label)]), words])
 }
 
-/// Returns a table without its columns of bars.
-fn without_bars(table: &Table) -> Table {
-    let is_bar = |at: usize| {
-        let mut cells = table.rows.iter().filter_map(|row| row.get(at));
-        cells.any(|cell| cell.bar.is_some())
-    };
-    let kept: Vec<usize> = (0..table.columns.len()).filter(|at| !is_bar(*at)).collect();
-    let cells = |row: &Vec<TableCell>| kept.iter().filter_map(|at| row.get(*at)).cloned().collect();
-    Table {
-        columns: kept.iter().map(|at| table.columns[*at].clone()).collect(),
-        rows: table.rows.iter().map(cells).collect(),
-        ..table.clone()
-    }
-}
-
 /// Returns a table in a separate scroll region, for screens that are narrower than the table.
 fn table(table: &Table) -> Markup {
-    let bars = || table.rows.iter().flatten().filter_map(|cell| cell.bar);
-    let longest = bars().fold(Fraction(1.0), Fraction::max);
+    let bars: Vec<Fraction> = table.rows.iter().flatten().filter_map(|cell| cell.bar).collect();
+    let longest = bars.iter().copied().fold(Fraction(1.0), Fraction::max);
     let most = decimals(table);
     let mut rows = Vec::new();
     for (i, row) in table.rows.iter().enumerate() {
@@ -418,7 +394,7 @@ fn table(table: &Table) -> Markup {
     let named = table.columns.iter().any(|column| !column.title.is_empty());
     let parts = named.then_some(head).into_iter().chain([element("tbody", &[], rows)]);
     let is_small = table.columns.len() <= FEW;
-    let class = match bars().next() {
+    let class = match bars.first() {
         Some(_) => "bars",
         None if is_small => "few",
         None => "",
@@ -435,24 +411,29 @@ fn table(table: &Table) -> Markup {
 fn decimals_of(text: &str) -> Option<usize> {
     let number = text.trim_start_matches(['+', '-']).split([' ', 'e']).next()?;
     let (whole, decimals) = number.split_once('.').unwrap_or((number, ""));
-    let is_number = |part: &str| part.chars().all(|c| c.is_ascii_digit());
-    (!whole.is_empty() && is_number(whole) && is_number(decimals)).then_some(decimals.len())
+    let are_digits = [whole, decimals].iter().all(|part| part.chars().all(|c| c.is_ascii_digit()));
+    (!whole.is_empty() && are_digits).then_some(decimals.len())
 }
 
 /// Returns the largest number of decimals in each column; zero for columns with numbers in different units, which cannot
 /// be aligned.
 fn decimals(table: &Table) -> Vec<usize> {
-    let unit = |cell: &TableCell| cell.text.split_once(' ').map(|(_, unit)| unit.to_owned());
-    let of_column = |at: usize| {
-        let cells = || table.rows.iter().filter_map(|row| row.get(at));
-        let numbers = || cells().filter(|cell| decimals_of(&cell.text).is_some());
-        let first = numbers().next().map(unit);
-        let is_alike = numbers().all(|cell| Some(unit(cell)) == first);
-        let most = numbers().filter_map(|cell| decimals_of(&cell.text)).max();
-        most.filter(|_| is_alike).unwrap_or(0)
-    };
     let columns = table.rows.iter().map(Vec::len).max().unwrap_or(0).max(table.columns.len());
-    (0..columns).map(of_column).collect()
+    (0..columns).map(|at| decimals_of_column(table, at)).collect()
+}
+
+/// Returns the largest number of decimals in a column, or zero.
+fn decimals_of_column(table: &Table, at: usize) -> usize {
+    let cells = table.rows.iter().filter_map(|row| row.get(at));
+    let numbers: Vec<(usize, Option<&str>)> = cells
+        .filter_map(|cell| {
+            let unit = cell.text.split_once(' ').map(|(_, unit)| unit);
+            Some((decimals_of(&cell.text)?, unit))
+        })
+        .collect();
+    let is_alike = numbers.iter().all(|(_, unit)| *unit == numbers[0].1);
+    let most = numbers.iter().map(|(decimals, _)| *decimals).max().filter(|_| is_alike);
+    most.unwrap_or(0)
 }
 
 /// Returns a cell; the width of a bar is relative to `longest`. Numbers in a right-aligned column are shifted to the left
@@ -510,7 +491,7 @@ mod tests {
         let mut table = Table::new(&["", ">GB/s", ""]);
         table.row(["a".into(), "1.25".into(), TableCell::bar(Fraction(1.0))]);
         assert!(self::table(&table).to_string().contains("relative to the highest"));
-        let shown = without_bars(&table);
+        let shown = table.without_bars();
         assert_eq!((shown.columns.len(), shown.rows[0].len()), (2, 2));
     }
 

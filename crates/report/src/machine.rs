@@ -1,7 +1,7 @@
 //! Pages of `machine` and `doctor`.
 
 use crate::devices;
-use nodegauge_gauge::view::{Block, Columns, Note, Page, Section, Table, Tone};
+use nodegauge_gauge::view::{Block, ColumnList, Note, Page, Section, Table, Tone};
 use nodegauge_machine::{number_ranges, uptime_in_words};
 use nodegauge_measure::legible::in_lines;
 use nodegauge_measure::quantity::counted;
@@ -76,8 +76,10 @@ fn table_section(id: &'static str, table: Option<Table>) -> Section {
 /// Adds one note per NUMA node. NUMA nodes without memory are listed in a single note; machines with coherent devices
 /// reserve such NUMA nodes for partitions of a device.
 fn nodes(section: &mut Section, machine: &Machine) {
-    let is_empty = |node: &&NumaNode| node.bytes == Some(0) && machine.numa_nodes.len() > 1;
-    for node in machine.numa_nodes.iter().filter(|node| !is_empty(node)) {
+    let has_several = machine.numa_nodes.len() > 1;
+    let (empty, with_memory): (Vec<&NumaNode>, Vec<&NumaNode>) =
+        machine.numa_nodes.iter().partition(|node| has_several && node.bytes == Some(0));
+    for node in with_memory {
         let bytes = node.bytes.filter(|bytes| *bytes > 0);
         let memory = bytes.map_or("memory unknown".to_owned(), |b| Bytes(b).to_string());
         let free = node.free.map(|free| format!(", {} free", Bytes(free))).unwrap_or_default();
@@ -88,7 +90,7 @@ fn nodes(section: &mut Section, machine: &Machine) {
         };
         section.note("node", format!("{}: {memory}{free}, {owner}", node.id));
     }
-    let empty: Vec<u32> = machine.numa_nodes.iter().filter(is_empty).map(|node| node.id).collect();
+    let empty: Vec<u32> = empty.iter().map(|node| node.id).collect();
     let text = format!("{}: no memory, not counted", number_ranges(&empty));
     section.note_if("node", (!empty.is_empty()).then_some(text));
 }
@@ -197,24 +199,24 @@ fn theoretical(machine: &Machine) -> String {
 /// cores and sees NUMA nodes of the hypervisor, so that only the channel is known.
 fn shares(machine: &Machine) -> Option<String> {
     let figure = machine.memory.theoretical.as_ref()?;
-    let rate = |count: u32| BytesPerSec(figure.value / f64::from(count));
     let channels = machine.memory.channels.filter(|count| *count > 0)?;
-    let mut parts = vec![format!("{} per channel", rate(channels))];
     let own_nodes = machine.numa_nodes.iter().filter(|node| !node.cpus.is_empty());
     let nodes = own_nodes.count() as u32;
-    let even = |count: u32| count > 1 && channels.is_multiple_of(count);
-    if machine.virtualisation.is_none() {
-        if even(nodes) {
-            parts.push(format!("{} per NUMA node", rate(nodes)));
-        }
-        if even(machine.processor.sockets) && machine.processor.sockets != nodes {
-            parts.push(format!("{} per socket", rate(machine.processor.sockets)));
-        }
-        if machine.processor.cores > 0 {
-            parts.push(format!("{} per core", rate(machine.processor.cores)));
-        }
-    }
-    Some(parts.join(", "))
+    let sockets = machine.processor.sockets;
+    let has_even_nodes = nodes > 1 && channels.is_multiple_of(nodes);
+    let has_even_sockets = sockets > 1 && channels.is_multiple_of(sockets) && sockets != nodes;
+    let is_host = machine.virtualisation.is_none();
+    let parts = [
+        (true, channels, "channel"),
+        (is_host && has_even_nodes, nodes, "NUMA node"),
+        (is_host && has_even_sockets, sockets, "socket"),
+        (is_host && machine.processor.cores > 0, machine.processor.cores, "core"),
+    ];
+    let shown = parts.into_iter().filter(|(is_known, ..)| *is_known);
+    let words = shown.map(|(_, count, part)| {
+        format!("{} per {part}", BytesPerSec(figure.value / f64::from(count)))
+    });
+    Some(words.collect::<Vec<_>>().join(", "))
 }
 
 /// Describes the width of a module's bus and its error correction.
@@ -271,11 +273,13 @@ fn firmware(known: &Firmware) -> String {
     parts.into_iter().flatten().collect::<Vec<String>>().join("; ")
 }
 
+/// Describes a switch; `None` if its position is unknown.
+fn switch(what: &str, on: Option<bool>) -> Option<String> {
+    on.map(|on| format!("{what} {}", if on { "on" } else { "off" }))
+}
+
 /// Describes other known settings that affect the speed of the node.
 fn state(known: &Circumstances) -> String {
-    let switch = |what: &str, on: Option<bool>| {
-        on.map(|on| format!("{what} {}", if on { "on" } else { "off" }))
-    };
     let mitigations =
         known.mitigations.values().filter(|what| what.starts_with("Mitigation")).count();
     let parts = [
@@ -295,18 +299,22 @@ fn state(known: &Circumstances) -> String {
 
 /// Describes the CPUs and the memory policy inherited from the parent process, which apply unless options change them.
 pub(crate) fn inherited(known: &Inherited) -> String {
-    let nodes = |nodes: &[u32]| match nodes {
-        [node] => format!("node {node}"),
-        nodes => format!("nodes {}", number_ranges(nodes)),
-    };
     let named = match known.nodes.as_slice() {
         [] => String::new(),
-        named => format!(" ({})", nodes(named)),
+        named => format!(" ({})", nodes_in_words(named)),
     };
     let policy = known.policy.as_deref().unwrap_or("unknown");
     let cpus = number_ranges(&known.cpus);
-    let memory = nodes(&known.memory_nodes);
+    let memory = nodes_in_words(&known.memory_nodes);
     format!("memory policy {policy}{named}, cpus {cpus}, memory of {memory}")
+}
+
+/// Names NUMA nodes: `node 0`, `nodes 0-3`.
+fn nodes_in_words(nodes: &[u32]) -> String {
+    match nodes {
+        [node] => format!("node {node}"),
+        nodes => format!("nodes {}", number_ranges(nodes)),
+    }
 }
 
 fn kernel(machine: &Machine) -> String {
@@ -417,7 +425,8 @@ fn distances_of(machine: &Machine) -> Option<Table> {
     let nodes = &machine.numa_nodes;
     let rows = nodes.iter().map(|node| Some((node.id, node.distances.as_ref()?)));
     let rows: Vec<_> = rows.collect::<Option<_>>().filter(|_| nodes.len() > 1)?;
-    let columns = Columns::new().left("distance", |(id, _): &(u32, &Vec<_>)| format!("node {id}"));
+    let columns =
+        ColumnList::new().left("distance", |(id, _): &(u32, &Vec<_>)| format!("node {id}"));
     let columns = columns.each(
         nodes.iter().enumerate(),
         |(_, node)| node.id.to_string(),

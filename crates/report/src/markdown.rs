@@ -74,30 +74,30 @@ fn note(note: &Note) -> String {
 
 /// Renders a table without columns of bars, because other columns contain the values of the bars. Headings become rows.
 fn table(table: &Table) -> String {
-    let is_bar =
-        |i: usize| table.rows.iter().any(|row| row.get(i).is_some_and(|cell| cell.bar.is_some()));
-    let width = table.rows.iter().map(Vec::len).chain([table.columns.len()]).max().unwrap_or(0);
-    let columns: Vec<usize> = (0..width).filter(|i| !is_bar(*i)).collect();
-    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-    let column = |i: &usize| table.columns.get(*i);
-    let mut out =
-        line(columns.iter().map(|i| column(i).map_or(String::new(), |c| text(&c.title))).collect());
-    let rule =
-        |i: &usize| if column(i).is_some_and(|c| c.right) { "---:" } else { "---" }.to_owned();
-    out.push_str(&line(columns.iter().map(rule).collect()));
+    let table = table.without_bars();
+    let width = table.rows.iter().map(Vec::len).max().unwrap_or(0).max(table.columns.len());
+    let columns = (0..width).map(|at| table.columns.get(at));
+    let titles = columns.clone().map(|column| column.map_or(String::new(), |of| text(&of.title)));
+    let mut out = row_of(titles);
+    out.push_str(&row_of(columns.map(|column| match column {
+        Some(column) if column.right => "---:".to_owned(),
+        _ => "---".to_owned(),
+    })));
     for (i, row) in table.rows.iter().enumerate() {
         let headings = table.headings.iter().filter(|(at, cell)| *at == i && !cell.text.is_empty());
         for (_, heading) in headings {
-            let rest = columns.iter().skip(1).map(|_| String::new());
-            out.push_str(&line(
-                std::iter::once(format!("**{}**", text(&heading.text))).chain(rest).collect(),
-            ));
+            let rest = (1..width).map(|_| String::new());
+            let heading = format!("**{}**", text(&heading.text));
+            out.push_str(&row_of(std::iter::once(heading).chain(rest)));
         }
-        out.push_str(&line(
-            columns.iter().map(|index| row.get(*index).map_or(String::new(), cell)).collect(),
-        ));
+        out.push_str(&row_of((0..width).map(|at| row.get(at).map_or(String::new(), cell))));
     }
     out
+}
+
+/// Renders a row of a table.
+fn row_of(cells: impl Iterator<Item = String>) -> String {
+    format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))
 }
 
 fn cell(cell: &TableCell) -> String {

@@ -65,12 +65,16 @@ pub(crate) fn element(
 pub(crate) fn script(data: &impl Serialize) -> Markup {
     // Serialisation cannot fail: numbers that are not finite become null, and keys are strings.
     let json = serde_json::to_string(data).unwrap_or_else(|_| "null".to_owned());
-    let escaped = |c: char| match c {
-        '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => format!("\\u{:04x}", u32::from(c)),
-        c => c.to_string(),
-    };
-    let json: String = json.chars().map(escaped).collect();
-    Markup(format!("<script type=\"application/json\">{json}</script>"))
+    let mut escaped = String::new();
+    for c in json.chars() {
+        match c {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+                escaped.push_str(&format!("\\u{:04x}", u32::from(c)));
+            }
+            c => escaped.push(c),
+        }
+    }
+    Markup(format!("<script type=\"application/json\">{escaped}</script>"))
 }
 
 /// Returns the SHA-256 digest of a script in base64, for the content security policy.
@@ -82,8 +86,8 @@ pub(crate) fn digest(name: &str) -> String {
     let mut base64: String = hex
         .chunks(3)
         .flat_map(|part| {
-            let at = |i: usize| part.get(i).copied().unwrap_or(0);
-            let bits = at(0) << 8 | at(1) << 4 | at(2);
+            let [a, b, c] = [0, 1, 2].map(|i: usize| part.get(i).copied().unwrap_or(0));
+            let bits = a << 8 | b << 4 | c;
             [bits >> 6, bits & 63].into_iter().take(part.len().min(2))
         })
         .map(|six| char::from(DIGITS[six as usize]))

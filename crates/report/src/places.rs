@@ -2,7 +2,7 @@
 //! (rank, socket, memory, core), and cache and CPU.
 
 use crate::machine;
-use nodegauge_gauge::view::{Block, Columns, Section};
+use nodegauge_gauge::view::{Block, ColumnList, Section};
 use nodegauge_machine::number_ranges as ranges;
 use nodegauge_placement::RankDevice;
 use nodegauge_placement::json::{PlacesDocument, ThreadEntry};
@@ -21,7 +21,7 @@ pub fn view(document: &PlacesDocument) -> Section {
     let cpus_differ = threads.iter().any(|t| t.cpus != t.cores);
     let has_devices = threads.iter().any(|t| !t.devices.is_empty());
     // Numbers are right-aligned, addresses left-aligned.
-    let columns = Columns::<ThreadEntry>::new()
+    let columns = ColumnList::<ThreadEntry>::new()
         .add_if(ranks, |columns| columns.known("rank", |t| Some(t.rank?.to_string())))
         .add_if(!ranks || several_threads, |columns| {
             columns.right("thread", |t| t.thread.to_string())
@@ -77,7 +77,7 @@ fn in_words(policy: &str) -> &str {
 
 /// Returns the table of pairs of hardware threads between which messages are measured.
 pub fn pairs(rows: &[PairRow]) -> Section {
-    let columns = Columns::<PairRow>::new()
+    let columns = ColumnList::<PairRow>::new()
         .left("distance", |row| row.distance.name())
         .left("cpus", |row| in_pair(row.cpus))
         .left("cores", |row| in_pair(row.cores))

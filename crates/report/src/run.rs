@@ -5,7 +5,7 @@ use crate::head::INCOMPLETE;
 pub use crate::head::{command, command_of};
 use crate::{Conditions, card, conclusion, head, machine, terms, topology};
 use nodegauge_analysis::compare::{COMPARED, TURNS};
-use nodegauge_gauge::view::{Bar, Block, Columns, Note, Page, Section, TableCell, Tone};
+use nodegauge_gauge::view::{Bar, Block, ColumnList, Note, Page, Section, TableCell, Tone};
 use nodegauge_gauge::{Detail, Gauge, hosts};
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::quantity::counted;
@@ -90,7 +90,7 @@ pub fn ticket(
             rows.push(TicketRow { title, m, bar });
         }
     }
-    let columns = Columns::<TicketRow<'_>>::new()
+    let columns = ColumnList::<TicketRow<'_>>::new()
         .left("figure", |row| row.title.clone())
         .right("value", |row| TableCell::text(row.m.in_words()).tone(Tone::Strong))
         .right("of limit", |row| {
@@ -153,7 +153,7 @@ fn regimes(record: &Record, gauges: &[&dyn Gauge], section: &mut Section) {
         }
         rows.extend(m.regimes.iter().map(|regime| (m, regime)));
     }
-    let columns = Columns::<(&Measurement, &RegimeSamples)>::new()
+    let columns = ColumnList::<(&Measurement, &RegimeSamples)>::new()
         .left("regimes", |(m, regime)| {
             let is_quoted = m.summary.as_ref() == Some(&regime.summary);
             format!("{} {}{}", m.test, m.name, if is_quoted { ", quoted" } else { "" })

@@ -10,7 +10,7 @@ use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle};
 use nodegauge_analysis::ratio::closing::{interval_in_words, times_as_fast};
 use nodegauge_gauge::Gauge;
 use nodegauge_gauge::view::{
-    self, BarSeries, Bars, Chart, ChartSeries, Columns, Drawing, Forest, ForestRow, Head, Note,
+    self, BarSeries, Bars, Chart, ChartSeries, ColumnList, Drawing, Forest, ForestRow, Head, Note,
     Page, Picture, Scale, Section, TableCell, Tone, distinct, grouped, sentence,
 };
 use nodegauge_measure::keys::Registry;
@@ -214,7 +214,7 @@ fn speed_of(ratio: f64, is_time: bool) -> f64 {
 /// Returns the table that lists the runs with their names.
 fn legend(runs: &[Record], names: &[String]) -> Section {
     let mut section = Section::new("runs");
-    let columns = Columns::<(&Record, &String)>::new()
+    let columns = ColumnList::<(&Record, &String)>::new()
         .left("run", |(_, name)| TableCell::text(*name).tone(Tone::Strong))
         .left("started", |(run, _)| sentence::minute(&run.started))
         .left("host", |(run, _)| run.machine.host.clone().unwrap_or_else(|| "-".to_owned()))
@@ -231,7 +231,7 @@ fn legend(runs: &[Record], names: &[String]) -> Section {
 /// pictures.
 fn section(id: &'static str, test: &str, figures: &[&Shared<'_>], names: &[String]) -> Section {
     let mut section = Section::new(id);
-    let columns = Columns::<&Shared<'_>>::new().left(test, |shared| shared.title.clone()).each(
+    let columns = ColumnList::<&Shared<'_>>::new().left(test, |shared| shared.title.clone()).each(
         names.iter().enumerate(),
         |(_, name)| (*name).clone(),
         |shared, (run, _)| cell(shared.runs[*run], *run, shared.best_and_worst()),

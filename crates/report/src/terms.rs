@@ -84,9 +84,10 @@ fn words_of(section: &Section) -> Vec<String> {
             Block::HeatMaps(_) | Block::Card(_) | Block::Gap => {}
         }
     }
-    let is_end = |c: char| matches!(c, ',' | ';' | ':' | '.' | '(' | ')' | '"' | '\'');
     let words = texts.iter().flat_map(|text| text.split_whitespace());
-    words.map(|word| word.trim_matches(is_end).to_owned()).collect()
+    words
+        .map(|word| word.trim_matches([',', ';', ':', '.', '(', ')', '"', '\'']).to_owned())
+        .collect()
 }
 
 fn texts_of(table: &Table) -> impl Iterator<Item = &str> {

@@ -247,6 +247,18 @@ fn indentation(table: &Table) -> usize {
     if table.headings.iter().any(|(_, heading)| !heading.is_nothing()) { INDENT } else { 0 }
 }
 
+/// Returns the width of the first column, whose cells below a heading are indented.
+fn first_width(table: &Table) -> usize {
+    let mut width = table.columns.first().map_or(0, |column| length(&column.title));
+    for (at, row) in table.rows.iter().enumerate() {
+        let heading = table.headings.iter().rfind(|(from, _)| *from <= at);
+        let indent = heading.map_or(0, |(_, text)| if text.text.is_empty() { 0 } else { INDENT });
+        let cell = row.first().and_then(|cell| cell.text.lines().map(length).max()).unwrap_or(0);
+        width = width.max(indent + cell);
+    }
+    width
+}
+
 /// Returns the least width of the last column, which is wrapped: that of its longest word, and of no more than a short
 /// word. A title is never broken within a word.
 fn least_last_width(table: &Table) -> usize {
@@ -262,35 +274,27 @@ fn least_last_width(table: &Table) -> usize {
 fn parts(table: &Table, style: Style) -> Vec<Table> {
     let width = usize::from(style.width);
     let last = table.columns.len().saturating_sub(1);
-    let indent = indentation(table);
     let needed: Vec<usize> = (0..table.columns.len())
-        .map(|at| if at == last { least_last_width(table) } else { column_width(table, at) + GAP })
+        .map(|at| match at {
+            0 => first_width(table) + GAP,
+            at if at == last => least_last_width(table),
+            at => column_width(table, at) + GAP,
+        })
         .collect();
-    if last < 2 || needed.iter().sum::<usize>() + indent <= width {
+    if last < 2 || needed.iter().sum::<usize>() <= width {
         return vec![table.clone()];
     }
     let mut parts: Vec<Vec<usize>> = vec![vec![0]];
-    let mut used = indent + needed[0];
+    let mut used = needed[0];
     for (at, needed_width) in needed.iter().enumerate().skip(1) {
         if used + needed_width > width && parts.last().is_some_and(|part| part.len() > 1) {
             parts.push(vec![0]);
-            used = indent + needed[0];
+            used = needed[0];
         }
         parts.last_mut().expect("there is a first part").push(at);
         used += needed_width;
     }
-    parts.iter().map(|columns| with_columns(table, columns)).collect()
-}
-
-/// Returns a table with some of its columns.
-fn with_columns(table: &Table, columns: &[usize]) -> Table {
-    let rows = table.rows.iter();
-    let rows = rows.map(|row| columns.iter().filter_map(|at| row.get(*at).cloned()).collect());
-    Table {
-        columns: columns.iter().map(|at| table.columns[*at].clone()).collect(),
-        rows: rows.collect(),
-        ..table.clone()
-    }
+    parts.iter().map(|columns| table.with_columns(columns)).collect()
 }
 
 /// Returns the table without the optional columns for which the terminal is too narrow, and the titles of these columns.
@@ -390,9 +394,9 @@ fn whole_table(table: &Table, style: Style) -> String {
 /// Returns the width of the last column: that which the other columns leave.
 fn last_room(table: &Table, style: Style) -> usize {
     let last = table.columns.len().saturating_sub(1);
-    let others: usize = (0..last).map(|at| column_width(table, at) + GAP).sum();
-    let used = others + if last > 0 { indentation(table) } else { 0 };
-    usize::from(style.width).saturating_sub(used).max(least_last_width(table))
+    let first = if last > 0 { first_width(table) + GAP } else { 0 };
+    let others: usize = (1..last).map(|at| column_width(table, at) + GAP).sum();
+    usize::from(style.width).saturating_sub(first + others).max(least_last_width(table))
 }
 
 /// Returns a cell with the lines of its text wrapped.
@@ -552,7 +556,7 @@ mod tests {
     #[test]
     fn wide_table_is_shown_in_parts_that_fit() {
         let names: Vec<String> = (0..30).map(|i| format!("n{i:02}")).collect();
-        let columns = nodegauge_gauge::view::Columns::<String>::new()
+        let columns = nodegauge_gauge::view::ColumnList::<String>::new()
             .left("ns", String::clone)
             .each(&names, |to| (*to).clone(), |from, to| format!("{from}{to}"));
         let matrix = columns.table(&names);

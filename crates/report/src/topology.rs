@@ -21,21 +21,21 @@ pub(crate) fn pictures(record: &Record) -> Vec<Picture> {
     let nodes: Vec<&NumaNode> =
         all_nodes.filter(|node| node.bytes != Some(0) || !node.cpus.is_empty()).collect();
     let drawn = known.iter().take(MOST).filter(|_| !nodes.is_empty());
-    let picture = |(test, places): &(&str, Vec<Vec<u32>>)| Picture {
+    let pictures = drawn.map(|(test, places)| Picture {
         title: format!("threads of {test} by NUMA node"),
         drawing: Drawing::Placement(nodes.iter().map(|node| on(node, places)).collect()),
-    };
-    drawn.map(picture).collect()
+    });
+    pictures.collect()
 }
 
 fn on(node: &NumaNode, places: &[Vec<u32>]) -> NodeThreads {
     let memory = node.bytes.map(|bytes| format!(", {}", Bytes(bytes))).unwrap_or_default();
-    let threads = |cpu: u32| {
-        let here = places.iter().enumerate().filter(|(_, cpus)| cpus.contains(&cpu));
-        here.map(|(thread, _)| thread).collect()
-    };
-    NodeThreads {
-        name: format!("node {}{memory}", node.id),
-        cpus: node.cpus.iter().map(|cpu| (*cpu, threads(*cpu))).collect(),
-    }
+    let cpus = node.cpus.iter().map(|cpu| (*cpu, threads_on(*cpu, places))).collect();
+    NodeThreads { name: format!("node {}{memory}", node.id), cpus }
+}
+
+/// Returns the numbers of the threads on a CPU.
+fn threads_on(cpu: u32, places: &[Vec<u32>]) -> Vec<usize> {
+    let here = places.iter().enumerate().filter(|(_, cpus)| cpus.contains(&cpu));
+    here.map(|(thread, _)| thread).collect()
 }

@@ -7,7 +7,7 @@ use nodegauge_analysis::compare::{RegimeFigures, machine_changes, parts};
 use nodegauge_analysis::series::{self, SeriesConfig};
 use nodegauge_gauge::Gauge;
 use nodegauge_gauge::view::{
-    self, Columns, Drawing, Head, Note, Page, Picture, Section, Table, TableCell, Tone, Trend,
+    self, ColumnList, Drawing, Head, Note, Page, Picture, Section, Table, TableCell, Tone, Trend,
     TrendBand, TrendDot, TrendSeries, grouped, sentence,
 };
 use nodegauge_measure::Unit;
@@ -123,10 +123,9 @@ impl TrendRuns {
                 configs: Vec::new(),
                 runs: Vec::new(),
             };
-            let is_it = |known: &TrendFigure| {
+            let known = self.figures.iter().position(|known| {
                 known.is_same_kind(&new) && known.configs.iter().any(|of| of.is_same(&config))
-            };
-            let known = self.figures.iter().position(is_it);
+            });
             let index = known.unwrap_or(self.figures.len());
             if index == self.figures.len() {
                 self.figures.push(new);
@@ -333,8 +332,7 @@ impl TrendFigure {
     fn show(&self, section: &mut Section, name: &str) {
         section.push(self.table(name, &regimes_of(&self.runs)));
         let gaps = self.gaps();
-        let length = |(from, to): &(f64, f64)| to - from;
-        let longest = gaps.iter().copied().max_by(|x, y| length(x).total_cmp(&length(y)));
+        let longest = gaps.iter().copied().max_by(|x, y| (x.1 - x.0).total_cmp(&(y.1 - y.0)));
         section.note_if(
             "gaps",
             longest.map(|(from, to)| {
@@ -351,7 +349,7 @@ impl TrendFigure {
     /// Returns the table of the values of the figure: those that the runs report, as in the sentence, and those of each
     /// regime, in which a run may have samples without reporting them.
     fn table(&self, name: &str, regimes: &[Regime]) -> Table {
-        let columns = Columns::<TrendRow>::new()
+        let columns = ColumnList::<TrendRow>::new()
             .left(name, |row| row.name.clone())
             .right("runs", |row| row.runs.to_string())
             .right("best", |row| TableCell::in_words(row.values[0], self.unit))
@@ -406,21 +404,22 @@ impl TrendFigure {
 
     /// Returns the dots of the runs, with one dot per regime of a run.
     fn dots(&self, regimes: &[Regime]) -> Vec<TrendDot> {
-        let dots = self.runs.iter().flat_map(|run| {
-            let dot = |value, regime, aside| TrendDot {
+        let mut dots = Vec::new();
+        for run in &self.runs {
+            let remark = run.doubt.clone().unwrap_or_default();
+            if run.parts.is_empty() {
+                dots.push(TrendDot { at: run.at, value: None, regime: None, aside: false, remark });
+                continue;
+            }
+            dots.extend(run.parts.iter().enumerate().map(|(i, part)| TrendDot {
                 at: run.at,
-                value,
-                regime,
-                aside,
-                remark: run.doubt.clone().unwrap_or_default(),
-            };
-            let of_part = move |(i, part): (usize, &RegimeFigures)| {
-                dot(Some(part.value), of_part(part, regimes), i > 0)
-            };
-            let lacking = run.parts.is_empty().then(|| dot(None, None, false));
-            run.parts.iter().enumerate().map(of_part).chain(lacking).collect::<Vec<_>>()
-        });
-        dots.collect()
+                value: Some(part.value),
+                regime: of_part(part, regimes),
+                aside: i > 0,
+                remark: remark.clone(),
+            }));
+        }
+        dots
     }
 
     /// Returns a sentence that summarises the figure.
@@ -483,12 +482,11 @@ fn bands(runs: &[(f64, Option<usize>)], gaps: &[(f64, f64)]) -> Vec<TrendBand> {
     let mut bands: Vec<TrendBand> = Vec::new();
     for (i, (at, regime)) in runs.iter().enumerate() {
         let Some(regime) = *regime else { continue };
-        let in_gap = |from: f64, to: f64| gaps.contains(&(from, to));
-        let before = i.checked_sub(1).map(|i| runs[i].0).filter(|before| !in_gap(*before, *at));
-        let after = runs.get(i + 1).map(|run| run.0).filter(|after| !in_gap(*at, *after));
-        let halfway = |other: Option<f64>| other.map_or(*at, |other| (at + other) / 2.0);
-        let from = halfway(before);
-        let to = halfway(after);
+        let before = i.checked_sub(1).map(|i| runs[i].0);
+        let before = before.filter(|before| !gaps.contains(&(*before, *at)));
+        let after = runs.get(i + 1).map(|run| run.0);
+        let after = after.filter(|after| !gaps.contains(&(*at, *after)));
+        let [from, to] = [before, after].map(|other| other.map_or(*at, |other| (at + other) / 2.0));
         match bands.last_mut().filter(|last| last.regime == regime && last.to == from) {
             Some(last) if before.is_some() => last.to = to,
             _ => bands.push(TrendBand { from, to, regime }),

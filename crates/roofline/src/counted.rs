@@ -22,9 +22,10 @@ impl Counters {
     /// # Errors
     /// Fails if the machine has no such counters or the kernel does not permit their use.
     pub fn start() -> Result<Self, Failure> {
-        let refused = |why| Failure::missing(format!("--perf: {why}"));
-        let operations = FlopCounters::start(&SysRoot::live()).map_err(refused)?;
-        let memory = MemoryCounters::open(&SysRoot::live()).map_err(refused)?;
+        let operations = FlopCounters::start(&SysRoot::live())
+            .map_err(|why| Failure::missing(format!("--perf: {why}")))?;
+        let memory = MemoryCounters::open(&SysRoot::live())
+            .map_err(|why| Failure::missing(format!("--perf: {why}")))?;
         Ok(Self { operations, memory })
     }
 }

@@ -42,21 +42,23 @@ pub fn place(measured: Vec<Measurement>, points: Vec<RooflinePoint>) -> Vec<Meas
     let measured = doubt_low_ceilings(measured);
     let roofline = Roofline::of(&measured, false);
     let points = points.into_iter().map(RooflinePoint::measurement);
-    let under_the_roof = |m: Measurement| {
-        let roof = place_of(&m).filter(|_| m.value.is_some());
-        let roof = roof.and_then(|(level, x)| Some((roofline.roof(&level, x)?, x)));
-        let Some((roof, x)) = roof else { return m };
-        let m = m.limit(roof.at(x), format!("{} at {} FLOP/B", roof.in_words(), intensity(x)));
-        let mut validity = m.validity.clone();
-        if let Some(limit) = m.limit.as_ref().filter(|limit| limit.fraction.0 > 1.0 + ABOVE) {
-            let above = Fraction(limit.fraction.0 - 1.0).in_whole_percent();
-            validity.suspect(format!(
-                "{above} above its roof: the counts of operations or bytes are wrong, a faster memory level served part of the bytes, or the node was slower when the ceilings were measured"
-            ));
-        }
-        m.judged(validity)
-    };
-    measured.into_iter().chain(points).map(under_the_roof).collect()
+    measured.into_iter().chain(points).map(|m| under_the_roof(m, &roofline)).collect()
+}
+
+/// Compares a point or a kernel with the roof at its operations per byte; other figures stay as they are.
+fn under_the_roof(m: Measurement, roofline: &Roofline) -> Measurement {
+    let roof = place_of(&m).filter(|_| m.value.is_some());
+    let roof = roof.and_then(|(level, x)| Some((roofline.roof(&level, x)?, x)));
+    let Some((roof, x)) = roof else { return m };
+    let m = m.limit(roof.at(x), format!("{} at {} FLOP/B", roof.in_words(), intensity(x)));
+    let mut validity = m.validity.clone();
+    if let Some(limit) = m.limit.as_ref().filter(|limit| limit.fraction.0 > 1.0 + ABOVE) {
+        let above = Fraction(limit.fraction.0 - 1.0).in_whole_percent();
+        validity.suspect(format!(
+            "{above} above its roof: the counts of operations or bytes are wrong, a faster memory level served part of the bytes, or the node was slower when the ceilings were measured"
+        ));
+    }
+    m.judged(validity)
 }
 
 /// Marks ceilings of all threads that are lower than those of one thread as suspect.
@@ -65,10 +67,10 @@ fn doubt_low_ceilings(measured: Vec<Measurement>) -> Vec<Measurement> {
         .iter()
         .filter_map(|m| Some((m.name.strip_suffix(ONE_THREAD)?.to_owned(), m.value?)))
         .collect();
-    let doubt = |m: Measurement| {
+    let doubted = measured.into_iter().map(|m| {
         let is_ceiling = [BANDWIDTH, PEAK].contains(&m.test.as_str());
         let one = of_one.get(&m.name).filter(|_| is_ceiling).copied();
-        let (Some(all), Some(one)) = (m.value, one) else { return m };
+        let Some((all, one)) = m.value.zip(one) else { return m };
         if all * (1.0 + ABOVE) >= one {
             return m;
         }
@@ -79,8 +81,8 @@ fn doubt_low_ceilings(measured: Vec<Measurement>) -> Vec<Measurement> {
             m.unit.in_words(one)
         ));
         m.judged(validity)
-    };
-    measured.into_iter().map(doubt).collect()
+    });
+    doubted.collect()
 }
 
 /// Returns the figures of the points; `--expect` is checked against this list.

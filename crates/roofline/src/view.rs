@@ -7,7 +7,7 @@ use nodegauge_gauge::roofline::{
 };
 use nodegauge_gauge::view::sentence::{doubted, quoted};
 use nodegauge_gauge::view::{
-    Block, ColumnUnit, Columns, Section, Table, TableCell, plain_table, summary,
+    Block, ColumnList, ColumnUnit, Section, Table, TableCell, plain_table, summary,
 };
 use nodegauge_measure::keys::shared;
 use nodegauge_measure::quantity::counted;
@@ -123,7 +123,7 @@ fn giga(m: Option<&Measurement>) -> TableCell {
 }
 
 /// Returns the figures of all threads.
-fn of_all_threads<'f, 'a>(of: &'f [&'a Measurement]) -> impl Iterator<Item = &'a Measurement> {
+fn of_all_threads<'a>(of: &[&'a Measurement]) -> impl Iterator<Item = &'a Measurement> {
     of.iter().copied().filter(|m| !m.name.ends_with(ONE_THREAD))
 }
 
@@ -135,7 +135,7 @@ fn ridge_of(roofline: &Roofline, name: &str) -> Option<String> {
 
 /// Returns the table of bandwidths with their ridge points, for all threads and for a single thread.
 fn bandwidths(of: &[&Measurement], [all, one]: [&Roofline; 2]) -> Table {
-    let columns = Columns::<Measurement>::new()
+    let columns = ColumnList::<Measurement>::new()
         .left("bandwidth", |m| m.name.replace('_', " "))
         .right("GB/s", |m| giga(Some(m)))
         .known("ridge", |m| ridge_of(all, &m.name))
@@ -160,7 +160,7 @@ fn loop_of(m: &Measurement) -> String {
 
 /// Returns the table of peaks, for all threads and for a single thread.
 fn peaks(of: &[&Measurement], _: [&Roofline; 2]) -> Table {
-    let columns = Columns::<Measurement>::new()
+    let columns = ColumnList::<Measurement>::new()
         .left("peak", |m| Ceiling { name: m.name.clone(), rate: 0.0, level: None }.in_words())
         .right("GFLOP/s", |m| giga(Some(m)))
         .known("FLOP/cycle", |m| {
@@ -175,7 +175,7 @@ fn peaks(of: &[&Measurement], _: [&Roofline; 2]) -> Table {
 /// Returns the table of points. Columns are the reached share of the roof, the ceiling that limits the point, and the
 /// next higher ceiling.
 fn points_table(roofline: &Roofline, points: &[Placed<'_>]) -> Table {
-    let columns = Columns::<Placed<'_>>::new()
+    let columns = ColumnList::<Placed<'_>>::new()
         .left("", |point| point.letter.to_string())
         .left("point", |point| point.name.clone())
         .left("of", |point| point.level.clone())

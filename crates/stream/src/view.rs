@@ -54,13 +54,12 @@ fn closing(record: &Record) -> Option<Section> {
     let (native, others): (Vec<&StreamFigure<'_>>, Vec<_>) = own
         .partition(|(m, config)| m.category == Category::Variant && !figures::is_compiled(config));
     // Figures of different regimes are not compared.
-    let of_one_regime = |figure: &&&StreamFigure<'_>| {
+    let of_one_regime = native.iter().filter(|figure| {
         others.iter().all(|(_, config)| comparable(figure, config) == figure.0.value)
-    };
-    let native =
-        native.iter().filter(of_one_regime).map(|(m, _)| ("nodegauge's loop".to_owned(), *m));
-    let others = others.iter().map(|(m, config)| (standard::program(config), *m));
-    let named: Vec<(String, &Measurement)> = native.chain(others).collect();
+    });
+    let own_loops = of_one_regime.map(|(m, _)| ("nodegauge's loop".to_owned(), *m));
+    let programs = others.iter().map(|(m, config)| (standard::program(config), *m));
+    let named: Vec<(String, &Measurement)> = own_loops.chain(programs).collect();
     let sentences = of_several(&named, &format!("runs {}", last.name), Quoted::Best);
     (!sentences.is_empty()).then(|| summary_of(sentences))
 }
@@ -76,9 +75,8 @@ fn of_stream(record: &Record, detail: Detail) -> Vec<Section> {
         vec![tune::section(record), rates, compiled::section(record), standard::section(record)];
     sections.retain(|section| !section.blocks.is_empty());
     if let (Detail::Full, Some(last)) = (detail, sections.last_mut()) {
-        let own = |finding: &&Finding| OWN_FINDINGS.contains(&finding.id.as_str());
-        for finding in record.findings.iter().filter(own) {
-            last.note("finding", &finding.text);
+        for Finding { id, text, .. } in &record.findings {
+            last.note_if("finding", OWN_FINDINGS.contains(&id.as_str()).then(|| text.clone()));
         }
     }
     sections
@@ -91,9 +89,9 @@ pub fn has_sweep(record: &Record) -> bool {
 
 /// Returns a section with the figures of tests that this version does not know.
 fn unknown(record: &Record) -> Option<Section> {
-    let is_known = |test: &str| KNOWN.contains(&test) || CURVES.contains(&test);
-    let unknown = |m: &&Measurement| m.gauge == GAUGE && !is_known(&m.test);
-    let figures: Vec<&Measurement> = record.measurements.iter().filter(unknown).collect();
+    let own = record.measurements.iter().filter(|m| m.gauge == GAUGE);
+    let unknown = own.filter(|m| ![&KNOWN[..], &CURVES[..]].concat().contains(&m.test.as_str()));
+    let figures: Vec<&Measurement> = unknown.collect();
     if figures.is_empty() {
         return None;
     }

@@ -7,7 +7,7 @@ use crate::efficiency::{self, WorkersRate};
 use crate::sweep;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::sentence::quoted;
-use nodegauge_gauge::view::{ColumnUnit, Columns, Picture, Section, Step, Table, TableCell};
+use nodegauge_gauge::view::{ColumnList, ColumnUnit, Picture, Section, Step, Table, TableCell};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, BytesPerSec, Seconds, Unit};
@@ -106,7 +106,7 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
 /// Returns the table with a row for each rating.
 fn table(all: &[&Measurement], ratings: &[HpcgFigure<'_>]) -> Table {
     const RATE: ColumnUnit = ColumnUnit::GFLOP_PER_S;
-    let columns = Columns::<HpcgFigure<'_>>::new()
+    let columns = ColumnList::<HpcgFigure<'_>>::new()
         .left("GFLOP/s", |(_, config)| {
             let name = match &config.sweep {
                 Some(swept) => sweep::label(&config.on, Some(swept)),

@@ -12,7 +12,7 @@ use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::sentence::{capital, quotable, quoted, superlative};
 use nodegauge_gauge::view::sweep::{Rounds, SweptRow, SweptRows};
 use nodegauge_gauge::view::{
-    BarSeries, Bars, Block, Chart, ChartSeries, ColumnUnit, Columns, Drawing, Picture, Scale,
+    BarSeries, Bars, Block, Chart, ChartSeries, ColumnList, ColumnUnit, Drawing, Picture, Scale,
     Section, Step, Steps, Table, TableCell, summary,
 };
 use nodegauge_measure::quantity::{counted, significant};
@@ -248,7 +248,7 @@ fn filled(unit: ColumnUnit, value: Option<f64>) -> Option<TableCell> {
 /// Returns the table with one row for each kind of workers.
 fn workers_table(groups: &[&[IccgFigure<'_>]]) -> Table {
     let most = groups.iter().filter_map(|group| value(group, "rate")).fold(0.0, f64::max);
-    let columns = Columns::<&[IccgFigure<'_>]>::new()
+    let columns = ColumnList::<&[IccgFigure<'_>]>::new()
         .left("workers", |group| label(&group[0].1))
         .optional("iterations", |group| Some(group[0].1.iterations?.to_string()))
         .optional("solution", |group| in_words(group, "time_to_solution"))
@@ -267,7 +267,7 @@ fn workers_table(groups: &[&[IccgFigure<'_>]]) -> Table {
 
 /// Returns the table of the time of each part of an iteration and the bandwidth, with one row for each kind of workers.
 fn times_table(groups: &[&[IccgFigure<'_>]]) -> Table {
-    let columns = Columns::<&[IccgFigure<'_>]>::new()
+    let columns = ColumnList::<&[IccgFigure<'_>]>::new()
         .left("time of", |group| label(&group[0].1))
         .each(
             PARTS,
@@ -397,7 +397,7 @@ impl PartRow {
             share: config.share,
             bytes: config.moved_bytes.or(Some(0)),
             bytes_per_s: m.value,
-            flops_per_s: flops.map(|(flops, seconds)| flops as f64 / seconds),
+            flops_per_s: flops.map(|(flops, time)| flops as f64 / time),
             reached: limit_reached(figure),
             is_part: true,
         }
@@ -436,7 +436,7 @@ fn time_or_status(seconds: Option<f64>, m: &Measurement) -> String {
 
 /// Returns the table with one row for each part of an iteration.
 fn parts_table(group: &[IccgFigure<'_>]) -> Table {
-    let columns = Columns::<PartRow>::new()
+    let columns = ColumnList::<PartRow>::new()
         .left("part", |row| row.name.clone())
         .right("time", |row| row.time.clone())
         .optional("share", |row| Some(row.share?.in_whole_percent()))

@@ -10,8 +10,8 @@ use nodegauge_analysis::ratio::speed::Speed;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::sentence::{doubted, quotable, quoted};
 use nodegauge_gauge::view::{
-    BarSeries, Bars, ColumnUnit, Columns, Drawing, Picture, Section, TableCell, distinct, summary,
-    words,
+    BarSeries, Bars, ColumnList, ColumnUnit, Drawing, Picture, Section, TableCell, distinct,
+    summary, words,
 };
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::stats::Summary;
@@ -33,9 +33,9 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         return if section.blocks.is_empty() { Vec::new() } else { vec![section] };
     };
     let mut section = Section::new(TEST);
-    let columns = Columns::<TrapezoidFigure<'_>>::new()
-        .left("workers", |(_, config)| config.on.in_words())
-        .known("time", |(_, config)| Some(config.seconds?.to_string()))
+    let columns = ColumnList::<TrapezoidFigure<'_>>::new()
+        .left("workers", |(_, one)| one.on.in_words())
+        .known("time", |(_, one)| Some(one.seconds?.to_string()))
         .stated("GFLOP/s", ColumnUnit::GFLOP_PER_S)
         .optional("efficiency", |of| {
             let m = beside(&all, of, "efficiency")?;
@@ -45,7 +45,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
             let m = beside(&all, of, "relative")?;
             Some(TableCell::value_of(m, |value| format!("{value:.3}")))
         })
-        .known("off pi", |(_, config)| Some(format!("{:.0e}", config.error?)))
+        .known("off pi", |(_, one)| Some(format!("{:.0e}", one.error?)))
         .left("", |(m, _)| TableCell::bar(Fraction(m.value.unwrap_or(0.0) / most)));
     let groups = rates.chunk_by(|(_, one), (_, next)| one.n == next.n).map(|of_points| {
         let points = of_points[0].1.n.unwrap_or(0);

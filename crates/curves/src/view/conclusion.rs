@@ -1,6 +1,6 @@
 //! The sentence that a page of curves begins with.
 
-use super::{Curves, CurvesFigure, matrix, of_caches};
+use super::{Curves, CurvesFigure, at_load, matrix, of_caches};
 use crate::GAUGE;
 use nodegauge_arena::names::{LADDER, LATENCY, LOADED, MATRIX, MIX};
 use nodegauge_gauge::view::sentence::{
@@ -11,15 +11,17 @@ use nodegauge_measure::{Bytes, Unit, stats};
 
 /// Returns the sentence on the figures of the first test of this gauge in a record.
 pub(crate) fn conclusion(record: &Record) -> Option<String> {
-    let figures = |test: &str| -> Vec<CurvesFigure<'_>> {
-        let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == test);
-        own.map(|m| (m, m.read_config())).collect()
-    };
-    ladder(&figures(LADDER))
-        .or_else(|| latency(&figures(LATENCY)))
-        .or_else(|| loaded(&figures(LOADED)))
-        .or_else(|| matrix::conclusion(&figures(MATRIX)))
-        .or_else(|| mix(&figures(MIX)))
+    ladder(&figures(record, LADDER))
+        .or_else(|| latency(&figures(record, LATENCY)))
+        .or_else(|| loaded(&figures(record, LOADED)))
+        .or_else(|| matrix::conclusion(&figures(record, MATRIX)))
+        .or_else(|| mix(&figures(record, MIX)))
+}
+
+/// Returns the figures of a test.
+fn figures<'a>(record: &'a Record, test: &str) -> Vec<CurvesFigure<'a>> {
+    let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == test);
+    own.map(|m| (m, m.read_config())).collect()
 }
 
 fn usable(figure: &CurvesFigure<'_>) -> Option<f64> {
@@ -75,21 +77,16 @@ fn latency(of: &[CurvesFigure<'_>]) -> Option<String> {
 }
 
 fn loaded(of: &[CurvesFigure<'_>]) -> Option<String> {
-    let find = |unit: Unit, share: Option<f64>| {
-        let is_it = |(m, config): &&CurvesFigure<'_>| m.unit == unit && config.load_share == share;
-        of.iter().find(is_it)
-    };
-    let quoted = |(m, _): &CurvesFigure<'_>| quoted(m);
-    let without_load = find(Unit::Seconds, Some(0.0))?;
-    let idle = quoted(without_load)? + &of_caches(without_load);
-    let full = find(Unit::Seconds, Some(1.0)).and_then(quoted);
-    let rate = find(Unit::BytesPerSecond, Some(1.0)).and_then(quoted);
+    let without_load = at_load(of, Unit::Seconds, Some(0.0))?;
+    let idle = quoted(without_load.0)? + &of_caches(without_load);
+    let full = at_load(of, Unit::Seconds, Some(1.0)).and_then(|(m, _)| quoted(m));
+    let rate = at_load(of, Unit::BytesPerSecond, Some(1.0)).and_then(|(m, _)| quoted(m));
     let full = full.map(|time| {
         let at = rate.map(|rate| format!(" of {rate}")).unwrap_or_default();
         format!(" and {time} under the full load{at}")
     });
     // Older records have a valid knee of suspect points.
-    let rates_at_knee = find(Unit::BytesPerSecond, None).filter(|(m, _)| m.value.is_some());
+    let rates_at_knee = at_load(of, Unit::BytesPerSecond, None).filter(|(m, _)| m.value.is_some());
     let knee = rates_at_knee.map(|(m, _)| {
         let text = nodegauge_analysis::conclusion::of(
             "at which load it doubles",
@@ -105,13 +102,12 @@ fn loaded(of: &[CurvesFigure<'_>]) -> Option<String> {
 fn mix(of: &[CurvesFigure<'_>]) -> Option<String> {
     let mixes = quotable(of, |figure| figure.0);
     let (m, config) = mixes.into_iter().max_by(|(a, _), (b, _)| a.by_value(b))?;
-    let lines = |count: Option<u64>, noun: &str| {
-        let count = count?;
-        Some(format!("{} {noun}", number_of(count, "line").to_lowercase()))
-    };
-    let reads = lines(config.reads, "read");
-    let writes = lines(config.writes, "written");
-    let parts: Vec<String> = reads.into_iter().chain(writes).collect();
+    let counts = [(config.reads, "read"), (config.writes, "written")].into_iter();
+    let parts: Vec<String> = counts
+        .filter_map(|(count, done)| {
+            Some(format!("{} {done}", number_of(count?, "line").to_lowercase()))
+        })
+        .collect();
     let what = if parts.is_empty() { m.name.clone() } else { parts.join(" for ") };
     let value = quoted(m)?;
     let text = superlative(

@@ -3,7 +3,7 @@
 use super::{CurvesFigure, evidence, memory_latency, of_caches, value};
 use nodegauge_gauge::view::sentence::{capital, joined, range_of};
 use nodegauge_gauge::view::{
-    Block, ColumnUnit, Columns, Picture, Section, Table, TableCell, grouped,
+    Block, ColumnList, ColumnUnit, Picture, Section, Table, TableCell, grouped,
 };
 use nodegauge_measure::{Bytes, Unit, stats};
 use std::collections::BTreeSet;
@@ -186,7 +186,7 @@ fn grid(
         ));
     }
     let kind = of.first().and_then(pair).map_or("", |(kind, ..)| kind);
-    let columns = Columns::<u32>::new().left(unit, |from| format!("{kind}{from}")).each(
+    let columns = ColumnList::<u32>::new().left(unit, |from| format!("{kind}{from}")).each(
         &numbers,
         |to| format!("{kind}{to}"),
         |from, to| at(of, kind, *from, **to).map_or_else(TableCell::default, &cell_of),
@@ -203,7 +203,7 @@ fn by_distance(of: &[CurvesFigure<'_>], unit: ColumnUnit) -> Table {
     let rows = grouped(known, |(class, _)| *class).into_iter();
     let rows = rows
         .map(|(class, own)| (class, own.into_iter().map(|(_, value)| value).collect::<Vec<f64>>()));
-    let columns = Columns::<(&str, Vec<f64>)>::new()
+    let columns = ColumnList::<(&str, Vec<f64>)>::new()
         .left("cpus", |(class, _)| *class)
         .right("pairs", |(_, values)| values.len().to_string())
         .values(format!("least {}", unit.symbol), unit, |(_, values)| {

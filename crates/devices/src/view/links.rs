@@ -5,7 +5,7 @@ use crate::config::LinkConfig;
 use crate::links::{ACROSS, ALL, BOTH, LATENCY, TEST, TO_DEVICE, TO_HOST};
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{
-    Block, Chart, ChartSeries, ColumnUnit, Columns, HeatMap, HeatMaps, Picture, Scale, Section,
+    Block, Chart, ChartSeries, ColumnList, ColumnUnit, HeatMap, HeatMaps, Picture, Scale, Section,
     TableCell, distinct, grouped,
 };
 use nodegauge_measure::record::Measurement;
@@ -91,7 +91,7 @@ pub(super) fn section(all: &Links<'_>, detail: Detail) -> Section {
     let largest = all.iter().filter_map(|(_, config)| config.message_bytes).max();
     let groups = by_place(&ones);
     let columns =
-        Columns::<SizeRow<'_>>::new().left("GB/s", |row| Bytes(row.size).to_string()).each(
+        ColumnList::<SizeRow<'_>>::new().left("GB/s", |row| Bytes(row.size).to_string()).each(
             &COLUMNS,
             |column| column.title.to_owned(),
             |row, column| column.cell(row).unwrap_or_else(|| "-".into()),
@@ -223,7 +223,7 @@ fn across(section: &mut Section, all: &Links<'_>) {
             values(&of, |config| config.on.device.clone()).into_iter().flatten().collect();
         ids.sort();
         let Some((first, _)) = of.first() else { continue };
-        let columns = Columns::<String>::new().left(unit, String::clone).each(
+        let columns = ColumnList::<String>::new().left(unit, String::clone).each(
             &ids,
             |to| (*to).clone(),
             |from, to| between(&of, from, to).map_or_else(|| "".into(), value),
@@ -250,7 +250,7 @@ fn between<'a>(of: &Links<'a>, from: &str, to: &str) -> Option<&'a Measurement> 
 
 /// Adds the table of simultaneous copies of all devices.
 fn together(section: &mut Section, all: &Links<'_>) {
-    let columns = Columns::<DeviceFigure<'_, LinkConfig>>::new()
+    let columns = ColumnList::<DeviceFigure<'_, LinkConfig>>::new()
         .left("all devices at the same time, GB/s", |(m, _)| m.name[ALL.len()..].replace('_', " "))
         .optional("size", |(_, config)| Some(Bytes(config.message_bytes?).to_string()))
         .right("sum", |(m, _)| value(m));

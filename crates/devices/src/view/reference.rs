@@ -2,7 +2,7 @@
 
 use crate::GAUGE;
 use crate::config::{DeviceStreamConfig, LinkConfig};
-use nodegauge_gauge::view::{Columns, Section, TableCell};
+use nodegauge_gauge::view::{ColumnList, Section, TableCell};
 use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, Seconds, Unit};
@@ -42,7 +42,7 @@ pub(super) fn section(record: &Record) -> Option<Section> {
     };
     let all: Vec<&Measurement> = record.measurements.iter().filter(is_theirs).collect();
     let rows: Vec<ForeignRow<'_>> = all.iter().map(|m| ForeignRow::of(m)).collect();
-    let columns = Columns::<ForeignRow<'_>>::new()
+    let columns = ColumnList::<ForeignRow<'_>>::new()
         .left("another program's", |row| row.m.name.clone())
         .left("device", |row| row.device.clone())
         .left("to", |row| row.peer.clone())

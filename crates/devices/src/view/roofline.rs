@@ -33,15 +33,14 @@ fn roofs<'a>(
 ) -> Vec<Roof<'a>> {
     let mut roofs: Vec<Roof<'a>> = Vec::new();
     for (m, config) in streams.iter().filter(|(m, _)| m.category == Category::Variant) {
-        let on = (config.on.device.as_deref(), config.element.as_deref());
-        let ((Some(device), Some(element)), Some(rate)) = (on, m.value) else { continue };
+        let on = config.on.device.as_deref().zip(config.element.as_deref());
+        let Some(((device, element), rate)) = on.zip(m.value) else { continue };
         let Ok(kernel) = m.name.parse::<Kernel>() else { continue };
-        let same = |(_, of): &&DeviceFigure<'_, DevicePeakConfig>| {
-            (of.on.device.as_deref(), of.element.as_deref()) == (Some(device), Some(element))
-        };
         let at = roofs.iter().position(|roof| (roof.device, roof.element) == (device, element));
         let at = at.unwrap_or_else(|| {
-            let peaks = all.iter().filter(same);
+            let peaks = all.iter().filter(|(_, of)| {
+                of.on.device.as_deref() == Some(device) && of.element.as_deref() == Some(element)
+            });
             let peaks =
                 peaks.filter_map(|(peak, _)| Some((peak.name.as_str(), peak.value?))).collect();
             roofs.push(Roof { device, element, kernels: Vec::new(), peaks });
@@ -91,7 +90,7 @@ impl Roof<'_> {
     fn dots(&self) -> Vec<Dot> {
         let element = self.element.parse::<Element>().unwrap_or(Element::F64);
         let computing = self.kernels.iter().filter(|of| of.kernel.spec().flops > 0);
-        let dot = |(letter, of): (char, &DeviceKernel)| {
+        let dots = ('a'..='l').zip(computing).map(|(letter, of)| {
             let DeviceKernel { kernel, rate, doubt } = of;
             let doubt = doubt.clone();
             let flops_per_byte = f64::from(kernel.spec().flops) / kernel.counted(element) as f64;
@@ -100,8 +99,8 @@ impl Roof<'_> {
             // All points are of the memory of the device.
             let label = name.clone();
             Dot { letter, name, label, flops_per_byte, rate, note: String::new(), doubt }
-        };
-        ('a'..='l').zip(computing).map(dot).collect()
+        });
+        dots.collect()
     }
 }
 

@@ -5,7 +5,7 @@ use crate::config::DeviceStreamConfig;
 use crate::kernels::babelstream_name;
 use crate::stream::TEST;
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{ColumnUnit, Columns, FigureRow, Note, Picture, Section, Step};
+use nodegauge_gauge::view::{ColumnList, ColumnUnit, FigureRow, Note, Picture, Section, Step};
 use nodegauge_kernels::STREAM_ARRAYS;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::Measurement;
@@ -14,7 +14,7 @@ use nodegauge_measure::{Bytes, BytesPerSec, Fraction, Unit};
 /// Returns the section with the table by device and element type, and the notes.
 pub(super) fn section(all: &[DeviceFigure<'_, DeviceStreamConfig>], detail: Detail) -> Section {
     let mut section = Section::new(TEST);
-    let columns = Columns::<DeviceFigure<'_, DeviceStreamConfig>>::new()
+    let columns = ColumnList::<DeviceFigure<'_, DeviceStreamConfig>>::new()
         .names("GB/s")
         .left("", |(_, config)| config.element.clone().unwrap_or_default())
         .rates(ColumnUnit::GB_PER_S)
@@ -99,7 +99,7 @@ fn name_of(m: &Measurement, is_one: bool) -> String {
 /// Returns the description of a loop, e.g. `256 1x2 s32`: work-items per group (`driver` if the driver selects it),
 /// vectors per work-item x elements per vector, and after `s` the number of groups of a grid-stride loop.
 fn loop_of(config: &DeviceStreamConfig) -> String {
-    let (Some(vectors), Some(width)) = (config.vectors, config.vector_elements) else {
+    let Some((vectors, width)) = config.vectors.zip(config.vector_elements) else {
         return "-".to_owned();
     };
     let group = config.group_items.map_or_else(|| "driver".to_owned(), |items| items.to_string());

@@ -43,25 +43,22 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
 
 /// Returns the highest rates of writing and of reading, each with its cell; a cell that both have is named once.
 fn rates(rows: &[&Row<'_>]) -> Vec<String> {
-    let found = ["written", "read"].map(|done| (done, best(rows, done)));
-    let sizes = |row: Option<&Row<'_>>| row.and_then(Row::sizes);
-    let is_same = sizes(found[0].1).is_some() && sizes(found[0].1) == sizes(found[1].1);
-    let words = |(done, row): (&str, Option<&Row<'_>>)| {
-        let is_first = done == "written";
-        let rate =
-            if is_same && is_first { sentence::highest(row?.m) } else { rate_in_words(row?) };
-        Some(format!("{done} at {}", rate?))
-    };
-    found.into_iter().filter_map(words).collect()
+    let [written, read] = ["written", "read"].map(|done| best(rows, done));
+    let [cell_of_written, cell_of_read] = [written, read].map(|row| row.and_then(Row::sizes));
+    let is_same = cell_of_written.is_some() && cell_of_written == cell_of_read;
+    let written =
+        written.and_then(|row| if is_same { sentence::highest(row.m) } else { rate_in_words(row) });
+    let read = read.and_then(rate_in_words);
+    let both = [(written, "written"), (read, "read")].into_iter();
+    both.filter_map(|(rate, done)| Some(format!("{done} at {}", rate?))).collect()
 }
 
 /// Returns the row with the highest rate of writing or reading, whose maps come first on the page.
 fn best<'r, 'a>(rows: &[&'r Row<'a>], done: &str) -> Option<&'r Row<'a>> {
     let word = if done == "read" { "read" } else { "write" };
-    let rows = || rows.iter().copied();
-    let plain = highest(rows().filter(|row| row.m.name == word));
+    let plain = highest(rows.iter().copied().filter(|row| row.m.name == word));
     // Runs of other operations only are represented by these.
-    plain.or_else(|| highest(rows().filter(|row| row.m.name.ends_with(word))))
+    plain.or_else(|| highest(rows.iter().copied().filter(|row| row.m.name.ends_with(word))))
 }
 
 /// Returns the row with the highest rate that may be quoted.

@@ -17,22 +17,29 @@ pub(super) fn maps(rows: &[&Row<'_>], setup: String, section: &mut Section) {
     let files = distinct(cells.iter().map(|(file, _)| *file));
     let mut blocks = distinct(cells.iter().map(|(_, block)| *block));
     blocks.sort_unstable();
-    let ([_, _, ..], [_, _, ..]) = (&files[..], &blocks[..]) else { return };
-    let map = |name: &str| {
-        let rate = |file: u64, block: u64| {
-            let here = |row: &&&Row<'_>| row.m.name == name && row.sizes() == Some((file, block));
-            rows.iter().filter(here).filter_map(|row| row.m.value).rfind(|rate| *rate > 0.0)
-        };
-        let row = |file: &u64| blocks.iter().map(|block| rate(*file, *block)).collect();
-        HeatMap { title: name.to_owned(), values: files.iter().map(row).collect() }
-    };
+    if files.len() < 2 || blocks.len() < 2 {
+        return;
+    }
+    let maps = chosen.into_iter().map(|name| HeatMap {
+        title: name.to_owned(),
+        values: files
+            .iter()
+            .map(|file| blocks.iter().map(|block| rate(rows, name, (*file, *block))).collect())
+            .collect(),
+    });
     section.push(HeatMaps {
         setup,
         axes: ["file", "block"],
         rows: files.iter().map(|file| size(*file)).collect(),
         columns: blocks.iter().map(|block| size(*block)).collect(),
-        maps: chosen.into_iter().map(map).collect(),
+        maps: maps.collect(),
         unit: Unit::BytesPerSecond,
     });
     section.note("map", "rows: file sizes; columns: block sizes; digits: logarithmic scale");
+}
+
+/// Returns the last positive rate of an operation in a cell.
+fn rate(rows: &[&Row<'_>], name: &str, cell: (u64, u64)) -> Option<f64> {
+    let here = rows.iter().filter(|row| row.m.name == name && row.sizes() == Some(cell));
+    here.filter_map(|row| row.m.value).rfind(|rate| *rate > 0.0)
 }

@@ -40,12 +40,12 @@ fn plateau(rates: &[(u64, f64)]) -> Option<Plateau> {
 fn by_file_size(rows: &[&Row<'_>]) -> Vec<(u64, f64)> {
     let mut files: Vec<u64> = cells(rows).into_iter().map(|(file, _)| file).collect();
     files.dedup();
-    let rate = |file: u64| {
+    let rates = files.into_iter().filter_map(|file| {
         let of_file = rows.iter().filter(|row| row.config.file_bytes == Some(file));
         let values: Vec<f64> = of_file.filter_map(|row| row.m.value).collect();
         (!values.is_empty()).then(|| (file, stats::median(&values)))
-    };
-    files.into_iter().filter_map(rate).collect()
+    });
+    rates.collect()
 }
 
 /// Adds a note for each operation of one setup that settles at a lower rate for large files. `memory` is the memory of

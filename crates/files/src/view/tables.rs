@@ -4,7 +4,7 @@ use super::{Row, cells, only, size};
 use crate::config::Latencies;
 use nodegauge_blocks::latency::Quantiles;
 use nodegauge_blocks::task::CacheMode;
-use nodegauge_gauge::view::{ColumnUnit, Columns, Section, TableCell, distinct, grouped};
+use nodegauge_gauge::view::{ColumnList, ColumnUnit, Section, TableCell, distinct, grouped};
 use nodegauge_measure::stats::median;
 use nodegauge_measure::{Fraction, Seconds, Unit};
 
@@ -81,8 +81,8 @@ fn served(rows: &[&Row<'_>]) -> TableCell {
 const RATE: ColumnUnit = ColumnUnit::GB_PER_S;
 
 /// Returns the columns that begin a table of cells: the operation, the file and the block.
-fn of_cells<'c, 'a: 'c>() -> Columns<'c, Row<'a>> {
-    Columns::new()
+fn of_cells<'c, 'a: 'c>() -> ColumnList<'c, Row<'a>> {
+    ColumnList::new()
         .left("GB/s", |row: &Row<'_>| {
             let percent = row.config.read_percent.map(|percent| format!(" {} %", percent.0));
             let stride = row.config.stride_blocks.map(|blocks| format!(", stride {blocks}"));
@@ -149,7 +149,7 @@ pub(super) fn by_operation(rows: &[&Row<'_>], section: &mut Section) {
     let counted = only(rows, is_counted);
     let counted = if counted.is_empty() { rows } else { &counted };
     let probe = smallest_block(counted);
-    let columns = Columns::<OperationRow<'_, '_>>::new()
+    let columns = ColumnList::<OperationRow<'_, '_>>::new()
         .left("GB/s", |row| row.name)
         .values("median", RATE, |row| Some(median(&row.rates())).filter(|rate| rate.is_finite()))
         .values("best", RATE, |row| row.rates().into_iter().reduce(f64::max))
@@ -211,7 +211,7 @@ pub(super) fn brief(rows: &[&Row<'_>], section: &mut Section) {
             of_caches.push(CacheRow { cache, cell, here: here.clone() });
         }
     }
-    let columns = Columns::<CacheRow<'_, '_>>::new()
+    let columns = ColumnList::<CacheRow<'_, '_>>::new()
         .left("GB/s", |row| row.cache.map_or("?", |cache| cache.name()))
         .right("block", |row| size(row.cell.1))
         .each(
@@ -266,7 +266,7 @@ pub(super) fn comparison(own: &[&Row<'_>], others: &[&Row<'_>], section: &mut Se
     if compared.is_empty() {
         return;
     }
-    let columns = Columns::<ComparedRow<'_>>::new()
+    let columns = ColumnList::<ComparedRow<'_>>::new()
         .left("GB/s", |row| row.name)
         .values("nodegauge", RATE, |row| Some(row.median(|pair| pair.own)))
         .values("beside", RATE, |row| Some(row.median(|pair| pair.other)))

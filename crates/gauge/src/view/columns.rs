@@ -101,11 +101,11 @@ type CellOf<'c, Row> = Box<dyn Fn(&Row) -> TableCell + 'c>;
 
 /// Columns of a table of rows of one type, left to right. Empty columns are not shown, so that a column for which no row
 /// has a cell needs no condition.
-pub struct Columns<'c, Row> {
+pub struct ColumnList<'c, Row> {
     columns: Vec<(Column, CellOf<'c, Row>)>,
 }
 
-impl<'c, Row> Columns<'c, Row> {
+impl<'c, Row> ColumnList<'c, Row> {
     /// Creates an empty list.
     #[expect(clippy::new_without_default, reason = "a list without columns is no table")]
     pub fn new() -> Self {
@@ -222,7 +222,7 @@ impl<'c, Row> Columns<'c, Row> {
 }
 
 /// Ready columns of figures.
-impl<'c, Row: FigureRow + 'c> Columns<'c, Row> {
+impl<'c, Row: FigureRow + 'c> ColumnList<'c, Row> {
     /// Adds the column with the name of the figure; the title is the unit of the table.
     pub fn names(self, unit: &str) -> Self {
         self.left(unit, |row| row.figure().name.clone())
@@ -281,7 +281,7 @@ mod tests {
         let valid = m.clone().value(Quoted::Best, 41e9).limit(82e9, "given");
         let mut invalid = m;
         invalid.validity.invalid("wrong result");
-        let columns = Columns::<Measurement>::new()
+        let columns = ColumnList::<Measurement>::new()
             .names("GB/s")
             .rates(ColumnUnit::GB_PER_S)
             .of_limit()
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn groups_have_headings_and_items_have_columns() {
-        let columns = Columns::<u32>::new()
+        let columns = ColumnList::<u32>::new()
             .left("", |row| row.to_string())
             .each([2, 3], |item| format!("x {item}"), |row, item| (row * item).to_string())
             .add_if(false, |columns| columns.left("absent", |_| ""));

@@ -59,24 +59,27 @@ pub fn part_in_use(m: &Measurement, machine: &Machine) -> Option<String> {
     if machine.virtualisation.is_some() {
         return Some("a virtual machine seldom has all of it".to_owned());
     }
-    let part_of = |all: usize| (all as f64 * share).round() as usize;
     let nodes = machine.numa_nodes.iter().filter(|node| !node.cpus.is_empty());
     let places: Vec<Vec<u32>> = m.read_key::<shared::places>().unwrap_or_default();
     let cpus: BTreeSet<u32> = places.into_iter().flatten().collect();
-    let is_used = |cpu: &u32| cpus.contains(cpu);
-    let used = nodes.clone().filter(|node| node.cpus.iter().any(is_used)).count();
-    let needed = part_of(nodes.count());
+    let used = nodes.clone().filter(|node| node.cpus.iter().any(|cpu| cpus.contains(cpu))).count();
+    let needed = part_of(share, nodes.count());
     if !cpus.is_empty() && used < needed {
         return Some(format!("threads on {used} of its {needed} NUMA nodes"));
     }
     let threads = m.read_key::<shared::threads>().max(m.read_key::<shared::processes>())?;
-    let channels = part_of(machine.memory.channels? as usize);
+    let channels = part_of(share, machine.memory.channels? as usize);
     // Memory with more channels than cores can use all of them at once. Of an imported run, the cores are unknown.
-    let cores = part_of(machine.processor.cores as usize);
+    let cores = part_of(share, machine.processor.cores as usize);
     let enough = if cores == 0 { channels } else { channels.min(cores) };
     (threads < enough as u64).then(|| {
         format!("{} for its {}", counted(threads as usize, "thread"), counted(channels, "channel"))
     })
+}
+
+/// Returns the number of parts that a share of all has.
+fn part_of(share: f64, all: usize) -> usize {
+    (all as f64 * share).round() as usize
 }
 
 /// Returns the share of the memory that a theoretical bandwidth describes: all of it or some NUMA nodes; `None` for

@@ -1,7 +1,7 @@
 //! Pictures for renderers with graphics. Text output omits pictures; the tables on the page contain the same values.
 
 use super::limits::{FigureLimits, Reach};
-use super::{Chart, Columns};
+use super::{Chart, ColumnList};
 use nodegauge_measure::record::{Machine, Measurement};
 use nodegauge_measure::stats::Better;
 use nodegauge_measure::{Fraction, Unit};
@@ -266,38 +266,40 @@ impl Picture {
     /// Creates a plot of all samples of the figures over time, including disturbed samples. The figures have the same
     /// unit; `name` returns different names for them. Returns `None` if no figure has two samples.
     pub fn samples(of: &[&Measurement], name: impl Fn(&Measurement) -> String) -> Option<Self> {
-        let all = |m: &Measurement| m.samples.len() + m.disturbed.len();
-        let of: Vec<&&Measurement> = of.iter().filter(|m| all(m) > 0).collect();
-        let first = of.first().filter(|_| of.iter().any(|m| all(m) > 1))?;
-        let timed = |m: &&&Measurement| {
+        let of: Vec<&Measurement> =
+            of.iter().copied().filter(|m| m.samples.len() + m.disturbed.len() > 0).collect();
+        let has_two = of.iter().any(|m| m.samples.len() + m.disturbed.len() > 1);
+        let first = of.first().filter(|_| has_two)?;
+        let timed = of.iter().all(|m| {
             m.samples_at_s.len() == m.samples.len() && m.disturbed.iter().all(|d| d.at_s.is_some())
-        };
-        let timed = of.iter().all(timed);
+        });
         let times = of.iter().flat_map(|m| {
             m.samples_at_s.iter().copied().chain(m.disturbed.iter().filter_map(|d| d.at_s))
         });
         let start = times.fold(f64::INFINITY, f64::min);
-        let one = |m: &&&Measurement| {
-            let clean = m.undisturbed();
-            let clean = clean.map(|(i, value)| (m.samples_at_s.get(i).copied(), value, None));
-            let disturbed = m.disturbed.iter().map(|d| (d.at_s, d.value, Some(d.reason.clone())));
-            let mut samples: Vec<(Option<f64>, f64, Option<String>)> =
-                disturbed.chain(clean).collect();
-            if timed {
-                samples.sort_by(|a, b| a.0.unwrap_or(0.0).total_cmp(&b.0.unwrap_or(0.0)));
-            }
-            let place = |(i, (at, value, reason)): (usize, (Option<f64>, f64, Option<String>))| {
-                let at = at.filter(|_| timed).map_or(i as f64 + 1.0, |at| at - start);
-                (at, value, reason)
-            };
-            let samples = samples.into_iter().enumerate().map(place).collect();
-            SampleSeries { name: name(m), samples }
-        };
-        let series = of.iter().map(one).collect();
+        let start = Some(start).filter(|_| timed);
+        let series =
+            of.iter().map(|m| SampleSeries { name: name(m), samples: plotted(m, start) }).collect();
         let drawing = Drawing::Samples(Samples { unit: first.unit, timed, series });
         let title = if timed { "samples over time" } else { "samples in order" };
         Some(Self { title: title.to_owned(), drawing })
     }
+}
+
+/// Returns the samples of a figure with their times since `start`; without it, with their numbers.
+fn plotted(m: &Measurement, start: Option<f64>) -> Vec<PlottedSample> {
+    let clean = m.undisturbed();
+    let clean = clean.map(|(i, value)| (m.samples_at_s.get(i).copied(), value, None));
+    let disturbed = m.disturbed.iter().map(|d| (d.at_s, d.value, Some(d.reason.clone())));
+    let mut samples: Vec<(Option<f64>, f64, Option<String>)> = disturbed.chain(clean).collect();
+    if start.is_some() {
+        samples.sort_by(|a, b| a.0.unwrap_or(0.0).total_cmp(&b.0.unwrap_or(0.0)));
+    }
+    let places = samples.into_iter().enumerate().map(|(i, (at, value, reason))| {
+        let since = at.zip(start).map_or(i as f64 + 1.0, |(at, start)| at - start);
+        (since, value, reason)
+    });
+    places.collect()
 }
 
 /// Figures with their limits, one row each: the representative figures of a node, the kernels of a gauge, or the figures
@@ -418,7 +420,7 @@ pub struct Beside {
 impl Card {
     /// Returns the contents of the card as a table.
     pub fn table(&self) -> super::Table {
-        let columns = Columns::<Bar>::new()
+        let columns = ColumnList::<Bar>::new()
             .left("", |bar| bar.title.clone())
             .right("value", |bar| bar.words.clone())
             .right("of limit", |bar| {

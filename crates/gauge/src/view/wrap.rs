@@ -57,10 +57,15 @@ fn append(lines: &mut Vec<String>, text: &str, width: usize) {
     }
 }
 
+/// True for a number and the symbol of its unit, which belong in one line.
+pub fn is_quantity(number: &str, unit: &str) -> bool {
+    is_number(number) && is_unit(unit)
+}
+
 /// Returns the number of words at the beginning that stay in a line.
 fn joined(words: &[&str]) -> usize {
     let [first, next, after @ ..] = words else { return words.len() };
-    if is_number(first) && is_unit(next) {
+    if is_quantity(first, next) {
         let is_product = *next == "x" && after.first().is_some_and(|word| is_number(word));
         return if is_product { 2 + joined(after) } else { 2 };
     }

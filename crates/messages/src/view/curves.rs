@@ -4,7 +4,7 @@ use super::{ShownFigure, distance, evidence};
 use crate::config::FloorConfig;
 use crate::pattern::Pattern;
 use nodegauge_gauge::view::{
-    Block, Chart, ChartSeries, ColumnUnit, Columns, Guide, Picture, Scale, Section, Table,
+    Block, Chart, ChartSeries, ColumnList, ColumnUnit, Guide, Picture, Scale, Section, Table,
     TableCell, distinct, grouped,
 };
 use nodegauge_measure::record::Category;
@@ -206,7 +206,7 @@ impl Looks {
 
 /// Adds the figures of unknown patterns, by name.
 pub(super) fn add_unknown(section: &mut Section, all: &[&ShownFigure<'_>]) {
-    let columns = Columns::<ShownFigure<'_>>::new()
+    let columns = ColumnList::<ShownFigure<'_>>::new()
         .names("pattern")
         .left("", |figure| distance(figure.config.distance))
         .optional("size", |figure| Some(Bytes(figure.config.message_bytes?).to_string()))
@@ -246,7 +246,7 @@ fn at<'a>(
 }
 
 /// Columns of a table over message sizes.
-type SizeColumns<'c> = Columns<'c, u64>;
+type SizeColumns<'c> = ColumnList<'c, u64>;
 
 /// Returns the columns of the figures of patterns, of which each row is a size.
 fn over_sizes<'c>(
@@ -254,7 +254,7 @@ fn over_sizes<'c>(
     patterns: &'c [&'c str],
     unit: ColumnUnit,
 ) -> SizeColumns<'c> {
-    Columns::new().right("size", |size: &u64| Bytes(*size).to_string()).each(
+    ColumnList::new().right("size", |size: &u64| Bytes(*size).to_string()).each(
         patterns,
         |name| (*name).to_string(),
         move |size, name| unit.cell(at(own, name, unit.unit, *size).and_then(|of| of.m.value)),

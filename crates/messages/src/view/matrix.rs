@@ -2,7 +2,7 @@
 
 use super::{ShownFigure, distance, evidence};
 use nodegauge_gauge::view::{
-    Block, ColumnUnit, Columns, Picture, Section, Table, distinct, grouped,
+    Block, ColumnList, ColumnUnit, Picture, Section, Table, distinct, grouped,
 };
 use nodegauge_measure::{Bytes, Unit, stats};
 use nodegauge_placement::Distance;
@@ -71,7 +71,7 @@ fn square(pairs: &[PairFigure<'_>], shown: ColumnUnit) -> Table {
     if ends.len() > MOST {
         return summary(pairs, shown);
     }
-    let columns = Columns::<&String>::new().right("", |end| end.to_string()).each(
+    let columns = ColumnList::<&String>::new().right("", |end| end.to_string()).each(
         &ends,
         |end| (*end).to_string(),
         |a, b| shown.cell(between(pairs, a, b)),
@@ -109,7 +109,7 @@ impl DistanceRow {
 
 fn summary(pairs: &[PairFigure<'_>], shown: ColumnUnit) -> Table {
     let rows = grouped(pairs, |pair| pair.figure.config.distance).into_iter();
-    let columns = Columns::<DistanceRow>::new()
+    let columns = ColumnList::<DistanceRow>::new()
         .left("", |row| distance(row.distance))
         .right("pairs", |row| row.values.len().to_string())
         .values("min", shown, |row| row.at(0.0))

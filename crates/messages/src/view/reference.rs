@@ -2,7 +2,7 @@
 
 use super::curves::{pictures, sizes};
 use super::{ShownFigure, evidence};
-use nodegauge_gauge::view::{Block, ColumnUnit, Columns, Section, grouped};
+use nodegauge_gauge::view::{Block, ColumnList, ColumnUnit, Section, grouped};
 use nodegauge_measure::record::{Category, Measurement};
 use nodegauge_measure::{Bytes, Fraction, stats};
 
@@ -59,8 +59,8 @@ impl<'a> ComparedRow<'a> {
 }
 
 /// Returns the columns of a table: the values of the probe and of OSU's program, their ratio, and the spread of both.
-fn columns<'c>(name: &str, version: &str, unit: ColumnUnit) -> Columns<'c, ComparedRow<'c>> {
-    Columns::new()
+fn columns<'c>(name: &str, version: &str, unit: ColumnUnit) -> ColumnList<'c, ComparedRow<'c>> {
+    ColumnList::new()
         .right(format!("{name} {}", unit.symbol), |row: &ComparedRow<'_>| {
             Bytes(row.size).to_string()
         })

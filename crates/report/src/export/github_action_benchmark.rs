@@ -74,28 +74,35 @@ fn unit(unit: Unit) -> (&'static str, f64) {
 /// figures begin with the name of the run.
 fn benchmarks(records: &[Record], direction: Better, registry: &Registry) -> Vec<Benchmark> {
     let names = run::names(records);
-    let of_run = |(record, run): (&Record, &String)| -> Vec<Benchmark> {
+    let mut all = Vec::new();
+    for (record, run) in records.iter().zip(&names) {
         let prefix = if records.len() > 1 { format!("{run}: ") } else { String::new() };
         let figures = figures::own(record, registry).into_iter();
         let figures = figures.filter(|figure| figure.m.unit.direction() == Some(direction));
-        let benchmark = |figure: figures::RecordFigure<'_>| {
-            let (unit, factor) = unit(figure.m.unit);
-            let value = figure.m.value.filter(|value| value.is_finite())?;
-            let spread = figure.m.summary.as_ref().map(|s| (s.p95 - s.p05).abs() / 2.0 / factor);
-            let machine = &record.machine;
-            let node = [machine.host.as_ref(), machine.processor.model.as_ref()];
-            let node = node.into_iter().flatten().cloned().collect::<Vec<_>>().join(", ");
-            let mut extra = figure.evidence();
-            extra.extend([node, run::command(record)]);
-            Some(Benchmark {
-                name: format!("{prefix}{} {}", figure.m.test, figure.title()),
-                unit,
-                value: value / factor,
-                range: spread.map(|spread| format!("± {spread}")),
-                extra: extra.join("\n"),
-            })
-        };
-        figures.filter_map(benchmark).collect()
-    };
-    records.iter().zip(&names).flat_map(of_run).collect()
+        all.extend(figures.filter_map(|figure| benchmark(&figure, record, &prefix)));
+    }
+    all
+}
+
+/// Returns an entry of the list; `None` for a figure without a value.
+fn benchmark(
+    figure: &figures::RecordFigure<'_>,
+    record: &Record,
+    prefix: &str,
+) -> Option<Benchmark> {
+    let (unit, factor) = unit(figure.m.unit);
+    let value = figure.m.value.filter(|value| value.is_finite())?;
+    let spread = figure.m.summary.as_ref().map(|s| (s.p95 - s.p05).abs() / 2.0 / factor);
+    let machine = &record.machine;
+    let node = [machine.host.as_ref(), machine.processor.model.as_ref()];
+    let node = node.into_iter().flatten().cloned().collect::<Vec<_>>().join(", ");
+    let mut extra = figure.evidence();
+    extra.extend([node, run::command(record)]);
+    Some(Benchmark {
+        name: format!("{prefix}{} {}", figure.m.test, figure.title()),
+        unit,
+        value: value / factor,
+        range: spread.map(|spread| format!("± {spread}")),
+        extra: extra.join("\n"),
+    })
 }

@@ -66,8 +66,7 @@ fn document(records: &[Record], conditions: Conditions<'_>, registry: &Registry)
             (record, name, cases)
         })
         .collect();
-    let all = || suites.iter().flat_map(|(.., cases)| cases);
-    let [tests, failures, errors] = counts(all());
+    let [tests, failures, errors] = counts(suites.iter().flat_map(|(.., cases)| cases));
     let seconds = records.iter().map(|record| record.seconds.0).sum::<f64>();
     let seconds = format!("{seconds:.3}");
     let attributes = [
@@ -86,11 +85,11 @@ fn document(records: &[Record], conditions: Conditions<'_>, registry: &Registry)
 
 /// Returns the numbers of cases, failures and errors.
 fn counts<'a>(cases: impl Iterator<Item = &'a Case> + Clone) -> [String; 3] {
-    let of = |kind: &str| {
+    let [failures, errors] = ["failure", "error"].map(|kind| {
         let failed = cases.clone().filter_map(|case| case.failed.as_ref());
-        failed.filter(|(element, ..)| *element == kind).count().to_string()
-    };
-    [cases.clone().count().to_string(), of("failure"), of("error")]
+        failed.filter(|(element, ..)| *element == kind).count()
+    });
+    [cases.count(), failures, errors].map(|count| count.to_string())
 }
 
 fn suite(record: &Record, name: &str, cases: &[Case]) -> Markup {
@@ -115,10 +114,9 @@ fn suite(record: &Record, name: &str, cases: &[Case]) -> Markup {
     let known = known.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?.clone())));
     let labels = record.labels.iter().map(|(key, value)| (format!("label.{key}"), value.clone()));
     let command = ("command".to_owned(), run::command(record));
-    let property = |(key, value): (String, String)| {
-        element("property", &[("name", &key), ("value", &value)], [])
-    };
-    let properties = known.chain([command]).chain(labels).map(property);
+    let properties = known.chain([command]).chain(labels);
+    let properties = properties
+        .map(|(key, value)| element("property", &[("name", &key), ("value", &value)], []));
     let cases = cases.iter().map(case);
     element(
         "testsuite",
@@ -174,14 +172,14 @@ fn figure(figure: &RecordFigure<'_>, strict: bool) -> Case {
         Status::Suspect => strict,
         Status::Valid => false,
     };
-    let why = || match validity.reasons.as_slice() {
+    let why = match validity.reasons.as_slice() {
         [] => "no reason is given".to_owned(),
         reasons => reasons.join("\n"),
     };
     Case {
         class: format!("{}.{}", figure.m.gauge, figure.m.test),
         name: figure.title(),
-        failed: fails.then(|| ("failure", validity.status.name(), why())),
+        failed: fails.then(|| ("failure", validity.status.name(), why)),
         output: figure.evidence().join("\n"),
     }
 }

@@ -3,7 +3,6 @@
 use super::{Document, Export, Exporter};
 use crate::{markdown, run};
 use nodegauge_measure::Failure;
-use nodegauge_measure::record::Record;
 
 /// Exporter of the format `md`.
 pub(super) struct Markdown;
@@ -22,11 +21,11 @@ impl Exporter for Markdown {
     }
 
     fn export(&self, export: &Export<'_>) -> Result<Vec<Document>, Failure> {
-        let ticket = |record: &Record| {
+        let tickets = export.records.iter().map(|record| {
             let page = run::ticket(record, export.gauges, export.conditions, export.registry);
             markdown::ticket(&page, &run::command(record))
-        };
-        let tickets: Vec<String> = export.records.iter().map(ticket).collect();
+        });
+        let tickets: Vec<String> = tickets.collect();
         Ok(Document::whole(tickets.join("\n")))
     }
 }

@@ -66,10 +66,12 @@ impl TestLabels {
         let test = [("gauge", &self.gauge), ("test", &self.test)];
         let test = test.map(|(name, value)| (name.to_owned(), value.clone()));
         let own: Labels = test.into_iter().chain(further.iter().cloned()).collect();
-        let is_replaced = |at: usize| own[at + 1..].iter().any(|(name, _)| *name == own[at].0);
         let has_host = further.iter().any(|(name, _)| name == HOST);
         let host = if has_host { String::new() } else { formatted(HOST, &self.node.host) };
-        let shown = own.iter().enumerate().filter(|(at, _)| !is_replaced(*at));
+        let shown = own
+            .iter()
+            .enumerate()
+            .filter(|(at, (name, _))| own[at + 1..].iter().all(|(later, _)| later != name));
         let shown = shown.map(|(_, (name, value))| formatted(name, value));
         let all: Vec<String> = [host, self.node.others.clone()]
             .into_iter()
@@ -148,20 +150,24 @@ const INFO: Family = Family {
 fn text(records: &[Record], registry: &Registry) -> String {
     let mut metrics = Metrics::default();
     let mut newest: Vec<&Record> = records.iter().collect();
-    let age = |record: &Record| (record.started_s().unwrap_or(Seconds(0.0)), record.id.clone());
-    newest.sort_by(|a, b| age(b).partial_cmp(&age(a)).unwrap_or(std::cmp::Ordering::Equal));
+    newest.sort_by(|a, b| {
+        let [newer, older] = [b, a].map(|run| run.started_s().unwrap_or(Seconds(0.0)));
+        newer.total_cmp(&older).then_with(|| b.id.cmp(&a.id))
+    });
     let mut written: BTreeSet<TestLabels> = BTreeSet::new();
     for record in newest {
         let node = Rc::new(node(record));
         let figures = figures::own(record, registry);
-        let test = |figure: &RecordFigure<'_>| TestLabels::of(&node, figure);
-        let tests: BTreeSet<TestLabels> = figures.iter().map(test).collect();
+        let tests: BTreeSet<TestLabels> =
+            figures.iter().map(|figure| TestLabels::of(&node, figure)).collect();
         let new: BTreeSet<TestLabels> = tests.difference(&written).cloned().collect();
         for labels in &new {
             metrics.run(record, labels);
         }
-        for figure in figures.iter().filter(|figure| new.contains(&test(figure))) {
-            metrics.figure(figure, &test(figure));
+        for figure in &figures {
+            if let Some(labels) = new.get(&TestLabels::of(&node, figure)) {
+                metrics.figure(figure, labels);
+            }
         }
         written.extend(new);
     }
@@ -243,8 +249,7 @@ fn node(record: &Record) -> NodeLabels {
     // Next number of each name that several keys share.
     let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
     for (key, value) in &record.labels {
-        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-        let first = format!("label_{}", key.chars().map(plain).collect::<String>());
+        let first = format!("label_{}", key.replace(|c: char| !c.is_ascii_alphanumeric(), "_"));
         let mut name = first.clone();
         while !names.insert(name.clone()) {
             let number = numbers.entry(first.clone()).or_insert(2);

@@ -73,14 +73,15 @@ pub(super) fn rows(card: &Card) -> Markup {
 
 /// Returns the explanation of the marks in the rows.
 fn key(card: &Card) -> Markup {
-    let any = |is_such: fn(&Bar) -> bool| card.bars.iter().any(is_such);
-    let words = Words::of(card.values);
+    let Card { bars, values } = card;
+    let words = Words::of(*values);
+    let has_disturbed = bars.iter().any(|bar| !bar.disturbed.is_empty());
     let marks = [
         (true, "quoted", "|", words.quoted),
-        (any(|bar| bar.limit.is_some()), "limit", "|", words.limit),
-        (any(|bar| !bar.samples.is_empty()), "sample", "\u{25cf}", words.value),
-        (any(|bar| !bar.disturbed.is_empty()), words.class, words.mark, words.disturbed),
-        (any(|bar| bar.doubt.is_some()), "disturbed", "\u{25ad}", "suspect"),
+        (bars.iter().any(|bar| bar.limit.is_some()), "limit", "|", words.limit),
+        (bars.iter().any(|bar| !bar.samples.is_empty()), "sample", "\u{25cf}", words.value),
+        (has_disturbed, words.class, words.mark, words.disturbed),
+        (bars.iter().any(|bar| bar.doubt.is_some()), "disturbed", "\u{25ad}", "suspect"),
     ];
     let entries =
         marks.into_iter().filter(|(is_shown, ..)| *is_shown).map(|(_, class, mark, of)| {
@@ -90,10 +91,14 @@ fn key(card: &Card) -> Markup {
     element("ul", &[("class", "key"), ("aria-hidden", "true")], entries)
 }
 
+/// Returns an element with a remark.
+fn small(class: &str, words: &str) -> Markup {
+    element("small", &[("class", class)], [text(words)])
+}
+
 /// Returns a row. A doubt that the row above has too is not repeated. `is_best` is true if the figure is the limit of
 /// other rows.
 fn row(bar: &Bar, values: BarValues, same_doubt: bool, is_best: bool) -> Markup {
-    let small = |class: &str, words: &str| element("small", &[("class", class)], [text(words)]);
     let (number, unit) = bar.words.split_once(' ').unwrap_or((&bar.words, ""));
     let value = [text(number), element("span", &[("class", "unit")], [text(unit)])];
     let mut side = Vec::new();
@@ -146,14 +151,15 @@ impl Axis {
     /// Returns the axis of a bar. Samples are on a bar that begins at 0; disturbed samples beyond its end are drawn at the
     /// end. Nodes differ by a few percent, so that their axis begins near the lowest one.
     fn of(bar: &Bar, values: BarValues) -> Self {
-        let marks = || [&bar.limit, &bar.second].into_iter().flatten().map(|mark| mark.value);
-        let known = || bar.samples.iter().copied().chain([bar.value]).chain(marks());
+        let marks = [&bar.limit, &bar.second].into_iter().flatten().map(|mark| mark.value);
+        let mut all: Vec<f64> =
+            bar.samples.iter().copied().chain([bar.value]).chain(marks).collect();
         if values == BarValues::Samples {
-            return Self { from: 0.0, to: known().fold(0.0, f64::max) * 1.01 };
+            return Self { from: 0.0, to: all.into_iter().fold(0.0, f64::max) * 1.01 };
         }
-        let all = || known().chain(bar.disturbed.iter().copied());
-        let least = all().fold(f64::INFINITY, f64::min);
-        let most = all().fold(0.0, f64::max);
+        all.extend(&bar.disturbed);
+        let least = all.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = all.into_iter().fold(0.0, f64::max);
         let range = if most > least { most - least } else { most };
         Self { from: (least - ROOM * range).max(0.0), to: most + ROOM * range }
     }
@@ -185,7 +191,8 @@ fn names(bar: &Bar, axis: &Axis) -> Vec<Markup> {
             _ => groups.push((at, vec![name])),
         }
     }
-    let label = |(at, names): (f64, Vec<&str>)| {
+    let mut labels = Vec::new();
+    for (at, names) in groups {
         let more = if names.len() > 1 { format!(" +{}", names.len() - 1) } else { String::new() };
         let room = NAME - more.len().min(NAME - 1);
         let first = names.first().copied().unwrap_or_default();
@@ -196,9 +203,9 @@ fn names(bar: &Bar, axis: &Axis) -> Vec<Markup> {
         let anchor = if at > 1.0 - NAME_SHARE { "end" } else { "start" };
         let place = format!("{:.2}%", at * 100.0);
         let attributes = [("class", "named"), ("x", &*place), ("y", "10"), ("text-anchor", anchor)];
-        element("text", &attributes, [text(&format!("{shown}{cut}{more}"))])
-    };
-    groups.into_iter().map(label).collect()
+        labels.push(element("text", &attributes, [text(&format!("{shown}{cut}{more}"))]));
+    }
+    labels
 }
 
 /// Names the values beyond the limit: `n07 266.0 GB/s, n12 270.1 GB/s, 3 more`.
@@ -217,33 +224,35 @@ fn named_in_words(bar: &Bar) -> Option<String> {
     (!words.is_empty()).then(|| words.join(", "))
 }
 
+/// Returns a bar from the left end, around the middle of a drawing.
+fn rect(class: &str, width: &str, middle: f64) -> Markup {
+    let [top, thick] = [middle - THICK / 2.0, THICK].map(|size| size.to_string());
+    let place = [("class", class), ("x", "0"), ("y", &top), ("width", width), ("height", &thick)];
+    element("rect", &[&place[..], &[("rx", "3")]].concat(), [])
+}
+
+/// Returns a vertical line at a place.
+fn line(class: &str, place: &str, height: [f64; 2]) -> Markup {
+    let ends = [("class", class), ("x1", place), ("x2", place)];
+    let [upper, lower] = height.map(|y| y.to_string());
+    element("line", &[&ends[..], &[("y1", &*upper), ("y2", &*lower)]].concat(), [])
+}
+
 /// Returns the drawing and the words below it.
 fn strip(bar: &Bar, values: BarValues, is_best: bool) -> Vec<Markup> {
     let marks: Vec<&Reach> = [&bar.limit, &bar.second].into_iter().flatten().collect();
     let axis = Axis::of(bar, values);
-    let at = |value: f64| axis.at(value);
     let are_nodes = values == BarValues::Nodes;
     let above = if bar.names.is_empty() { 0.0 } else { NAMES };
     let whole_height = above + HEIGHT;
     let middle = above + HEIGHT / 2.0;
-    let [top, thick] = [middle - THICK / 2.0, THICK].map(|size| size.to_string());
-    let rect = |class: &str, from: &str, width: &str| {
-        let place =
-            [("class", class), ("x", from), ("y", &top), ("width", width), ("height", &thick)];
-        element("rect", &[&place[..], &[("rx", "3")]].concat(), [])
-    };
-    let line = |class: &str, value: f64| {
-        let place = at(value);
-        let ends = [("class", class), ("x1", &*place), ("x2", &*place)];
-        let [upper, lower] = [above, whole_height].map(|y| y.to_string());
-        element("line", &[&ends[..], &[("y1", &*upper), ("y2", &*lower)]].concat(), [])
-    };
-    let mut inside = vec![rect("track", "0", "100%")];
+    let span = [above, whole_height];
+    let mut inside = vec![rect("track", "100%", middle)];
     // Of a time without a limit there are only the samples and the value.
     let is_time = bar.unit.direction() == Some(Better::Lower);
     let has_bar = !are_nodes && (bar.limit.is_some() || !is_time);
     let reached = if bar.doubt.is_some() { "reached doubted" } else { "reached" };
-    inside.extend(has_bar.then(|| rect(reached, "0", &at(bar.value))));
+    inside.extend(has_bar.then(|| rect(reached, &axis.at(bar.value), middle)));
     let class_of_disturbed = Words::of(values).class;
     for (class, samples) in [("", &bar.samples), (class_of_disturbed, &bar.disturbed)] {
         let radius = if class == "beyond" { "4.5" } else { "2.2" };
@@ -251,14 +260,14 @@ fn strip(bar: &Bar, values: BarValues, is_best: bool) -> Vec<Markup> {
         for (i, sample) in samples.iter().enumerate().step_by(step) {
             let lane = (i / step * 2 % LANES) as f64 - (LANES / 2) as f64;
             let y = (middle + lane * 2.2).to_string();
-            let place = [("class", class), ("cx", &*at(*sample)), ("cy", &*y), ("r", radius)];
+            let place = [("class", class), ("cx", &*axis.at(*sample)), ("cy", &*y), ("r", radius)];
             let name = bar.names.get(i).filter(|_| !class.is_empty());
             let title = name.map(|name| element("title", &[], [text(name)]));
             inside.push(element("circle", &place, title));
         }
     }
-    inside.push(line("quoted", bar.value));
-    inside.extend(marks.iter().map(|mark| line("limit", mark.value)));
+    inside.push(line("quoted", &axis.at(bar.value), span));
+    inside.extend(marks.iter().map(|mark| line("limit", &axis.at(mark.value), span)));
     inside.extend(names(bar, &axis));
     let label = format!("{}: {}, {}", bar.title, bar.words, values_in_words(bar, values));
     let height = whole_height.to_string();

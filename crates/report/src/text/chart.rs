@@ -176,15 +176,16 @@ fn places(
     if series.joined != DotConnection::Straight {
         return dots;
     }
-    let between = |ends: &[(f64, f64)]| {
+    let mut line = Vec::new();
+    for ends in dots.windows(2) {
         let [(x0, y0), (x1, y1)] = [ends[0], ends[1]];
         let steps = ((x1 - x0).abs() * columns as f64).ceil().max(1.0);
-        (0..=steps as usize).map(move |step| {
+        line.extend((0..=steps as usize).map(|step| {
             let share = step as f64 / steps;
             (x0 + share * (x1 - x0), y0 + share * (y1 - y0))
-        })
-    };
-    dots.windows(2).flat_map(between).collect()
+        }));
+    }
+    line
 }
 
 /// Draws heat maps with the names of their rows and columns, side by side if the width permits. A cell is a digit from
@@ -195,38 +196,39 @@ pub(super) fn heat_maps(maps: &HeatMaps, style: Style) -> String {
     let cell = columns.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(1) + 1;
     let titles: Vec<(String, String)> =
         maps.maps.iter().map(|map| (map.title.clone(), ends(map, maps.unit))).collect();
-    let title = |(name, ends): &(String, String)| name.chars().count() + ends.chars().count();
-    let widest = titles.iter().map(title).max().unwrap_or(0);
+    let widest = titles.iter().map(|(name, ends)| name.chars().count() + ends.chars().count());
+    let widest = widest.max().unwrap_or(0);
     let width = (columns.len() * cell).max(widest) + GUTTER;
     let room = usize::from(style.width) + GUTTER;
     let abreast = (room.saturating_sub(ROW_LABEL) / width).max(1);
     let mut out = String::new();
     for (band, band_titles) in maps.maps.chunks(abreast).zip(titles.chunks(abreast)) {
         out.push('\n');
-        let line = |parts: Vec<(String, usize)>| {
-            let pad =
-                |(text, length): (String, usize)| text + &" ".repeat(width.saturating_sub(length));
-            parts.into_iter().map(pad).collect::<String>().trim_end().to_owned()
-        };
-        let names = band_titles.iter().map(|all| {
-            let (name, ends) = all;
-            (style.toned(Tone::Strong, name) + ends, title(all))
+        let names = band_titles.iter().map(|(name, ends)| {
+            let length = name.chars().count() + ends.chars().count();
+            padded(style.toned(Tone::Strong, name) + ends, length, width)
         });
-        let heads = band.iter().map(|_| {
-            let head: String = columns.iter().map(|name| format!("{name:>cell$}")).collect();
-            (head, columns.len() * cell)
-        });
-        out.push_str(&format!("{:ROW_LABEL$}{}\n", "", line(names.collect())));
-        out.push_str(&format!("{:ROW_LABEL$}{}\n", "", line(heads.collect())));
+        let head: String = columns.iter().map(|name| format!("{name:>cell$}")).collect();
+        let heads = band.iter().map(|_| padded(head.clone(), columns.len() * cell, width));
+        for line in [names.collect::<String>(), heads.collect()] {
+            out.push_str(&format!("{:ROW_LABEL$}{}\n", "", line.trim_end()));
+        }
         for (row, name) in maps.rows.iter().enumerate() {
-            let cells = band
-                .iter()
-                .map(|map| (heat_row(map, row, columns.len(), cell, style), columns.len() * cell));
-            let cells = line(cells.collect());
-            out.push_str(&format!("{name:>width$} {cells}\n", width = ROW_LABEL - 1));
+            let cells = band.iter().map(|map| {
+                let cells = heat_row(map, row, columns.len(), cell, style);
+                padded(cells, columns.len() * cell, width)
+            });
+            let cells: String = cells.collect();
+            let shown = cells.trim_end();
+            out.push_str(&format!("{name:>label$} {shown}\n", label = ROW_LABEL - 1));
         }
     }
     out
+}
+
+/// Returns a text that has this length on the screen, with blanks up to a width.
+fn padded(text: String, length: usize, width: usize) -> String {
+    text + &" ".repeat(width.saturating_sub(length))
 }
 
 /// Returns the values of the first and the last digit of a map.
@@ -241,24 +243,25 @@ fn ends(map: &HeatMap, unit: Unit) -> String {
 fn heat_row(map: &HeatMap, row: usize, columns: usize, width: usize, style: Style) -> String {
     let (least, most) = map.range().unwrap_or((1.0, 1.0));
     let span = (most / least).ln();
-    let step = |value: f64| {
-        if span > 0.0 {
-            (((value / least).ln() / span * STEPS as f64) as usize).min(STEPS - 1)
-        } else {
-            STEPS - 1
-        }
-    };
-    let cell = |column: usize| {
+    let mut cells = String::new();
+    for column in 0..columns {
         let value = map.values.get(row).and_then(|row| row.get(column).copied().flatten());
-        match value.filter(|value| *value > 0.0).map(step) {
+        let step = value.filter(|value| *value > 0.0).map(|value| {
+            if span > 0.0 {
+                (((value / least).ln() / span * STEPS as f64) as usize).min(STEPS - 1)
+            } else {
+                STEPS - 1
+            }
+        });
+        cells.push_str(&match step {
             None => " ".repeat(width),
             Some(step) if style.colour => {
                 format!("\x1b[48;5;{};97m{step:>width$}{RESET}", BACKGROUNDS[step])
             }
             Some(step) => format!("{step:>width$}"),
-        }
-    };
-    (0..columns).map(cell).collect()
+        });
+    }
+    cells
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use nodegauge_analysis::bests;
 use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle};
 use nodegauge_gauge::view::sentence::{capital, quoted};
 use nodegauge_gauge::view::{
-    Block, ColumnUnit, Columns, Drawing, Picture, Section, Step, Steps, Table, TableCell, Tone,
+    Block, ColumnList, ColumnUnit, Drawing, Picture, Section, Step, Steps, Table, TableCell, Tone,
 };
 use nodegauge_measure::quantity::{change_in_words, changes_in_words, counted};
 use nodegauge_measure::record::{Measurement, Quoted, Record};
@@ -34,7 +34,7 @@ struct StepRow<'a> {
 /// Returns the table of steps. Without an interval, the factor of a few rounds is the ratio of two accidents.
 /// The longest bar is that of the rate `most`.
 fn table(kernel: &str, rows: &[StepRow<'_>], is_few: bool, most: BytesPerSec) -> Table {
-    let columns = Columns::<StepRow<'_>>::new()
+    let columns = ColumnList::<StepRow<'_>>::new()
         .left(kernel, |row| row.name.to_owned())
         .right("factor", |row| match row.figure {
             Some((m, step)) if !is_few => factor(m, step),

@@ -4,7 +4,7 @@
 use super::figures::{self, StreamFigure, comparable, is_compiled};
 use crate::config::StreamConfig;
 use nodegauge_gauge::view::{
-    ColumnUnit, Columns, Picture, Section, Step, Table, distinct, grouped,
+    ColumnList, ColumnUnit, Picture, Section, Step, Table, distinct, grouped,
 };
 use nodegauge_measure::legible::in_lines;
 use nodegauge_measure::record::{Measurement, Record};
@@ -68,7 +68,7 @@ fn block(section: &mut Section, made: &[&StreamFigure<'_>], native: &[StreamFigu
 
 /// Returns the table of the loops of one compiler, with the properties of their machine code.
 fn table(made: &[&StreamFigure<'_>], native: &[StreamFigure<'_>]) -> Table {
-    let columns = Columns::<StreamFigure<'_>>::new()
+    let columns = ColumnList::<StreamFigure<'_>>::new()
         .names("GB/s")
         .stated("best", ColumnUnit::GB_PER_S)
         .median(ColumnUnit::GB_PER_S)

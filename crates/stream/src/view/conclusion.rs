@@ -32,11 +32,11 @@ pub(super) fn workers(config: &StreamConfig) -> (String, u64) {
 /// Returns the rate of Triad, or of the last kernel, by each program.
 fn rate(record: &Record) -> Option<String> {
     let all: Vec<StreamFigure<'_>> = figures::all(record);
-    let own = || all.iter().filter(|(m, _)| !m.is_published());
-    let has_triad = own().any(|(m, _)| m.name == TRIAD);
-    let last = own().next_back()?.0.name.clone();
+    let own = all.iter().filter(|(m, _)| !m.is_published());
+    let has_triad = own.clone().any(|(m, _)| m.name == TRIAD);
+    let last = own.clone().next_back()?.0.name.clone();
     let kernel = if has_triad { TRIAD } else { last.as_str() };
-    let of_kernel = own().filter(|(m, _)| m.name == kernel);
+    let of_kernel = own.filter(|(m, _)| m.name == kernel);
     let programs = grouped(of_kernel, |(m, config)| {
         let is_native = m.category == Category::Variant && !figures::is_compiled(config);
         (!is_native).then(|| standard::program(config))

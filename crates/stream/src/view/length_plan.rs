@@ -1,7 +1,7 @@
 //! View of a plan of STREAM's arrays.
 
 use crate::length_plan::{LengthBasis, LengthPlan, PlannedLength};
-use nodegauge_gauge::view::{Columns, Note, Section, Table, Tone};
+use nodegauge_gauge::view::{ColumnList, Note, Section, Table, Tone};
 use nodegauge_machine::number_ranges;
 use nodegauge_measure::quantity::{counted, significant};
 use nodegauge_measure::{BytesPerSec, legible};
@@ -45,7 +45,7 @@ pub fn section(plan: &LengthPlan) -> Section {
 }
 
 fn lengths(plan: &LengthPlan) -> Table {
-    let columns = Columns::<PlannedLength>::new()
+    let columns = ColumnList::<PlannedLength>::new()
         .left("length", |length| match length.basis {
             LengthBasis::Rule => "STREAM's rule".to_owned(),
             LengthBasis::Share(share) => format!("{share} of memory"),

@@ -4,7 +4,7 @@ use super::figures::{self, StreamFigure, comparable, is_compiled};
 use super::{stream, words};
 use crate::config::StreamConfig;
 use nodegauge_gauge::view::{
-    Bar, Block, Card, ColumnUnit, Columns, Drawing, FigureRow, Picture, Section, Step, Table,
+    Bar, Block, Card, ColumnList, ColumnUnit, Drawing, FigureRow, Picture, Section, Step, Table,
 };
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, Unit};
@@ -42,7 +42,7 @@ pub(crate) fn section(record: &Record) -> Section {
 
 /// Returns the table of the standard results by build, with the native variant in the same regime.
 fn table(builds: &[&[&StreamFigure<'_>]], native: &[StreamFigure<'_>]) -> Table {
-    let columns = Columns::<StreamFigure<'_>>::new()
+    let columns = ColumnList::<StreamFigure<'_>>::new()
         .names("GB/s")
         .stated("standard", ColumnUnit::GB_PER_S)
         .values("median", ColumnUnit::GB_PER_S, |figure| {

@@ -5,7 +5,7 @@ use super::words;
 use crate::config::StreamConfig;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{
-    Bar, Card, ColumnUnit, Columns, Drawing, Picture, Reach, Section, Table,
+    Bar, Card, ColumnList, ColumnUnit, Drawing, Picture, Reach, Section, Table,
 };
 use nodegauge_measure::Seconds;
 use nodegauge_measure::record::{Counts, Measurement, Record, Status};
@@ -13,9 +13,8 @@ use nodegauge_measure::record::{Counts, Measurement, Record, Status};
 /// Returns the table and the evidence for figures of one run.
 pub(crate) fn section(figures: &[StreamFigure<'_>], record: &Record, detail: Detail) -> Section {
     let mut section = Section::new("stream");
-    let (Some((first, config)), Some((last, of_last))) = (figures.first(), figures.last()) else {
-        return section;
-    };
+    let [(first, config), ..] = figures else { return section };
+    let (last, of_last) = &figures[figures.len() - 1];
     let measurements: Vec<&Measurement> = figures.iter().map(|(m, _)| *m).collect();
     section.push(rates(figures));
     if detail == Detail::Full {
@@ -75,7 +74,7 @@ fn disturbed_with(m: &Measurement, counts: Counts) -> usize {
 
 /// Returns the table with the best, the median and the spread of each kernel.
 fn rates(figures: &[StreamFigure<'_>]) -> Table {
-    let columns = Columns::<StreamFigure<'_>>::new()
+    let columns = ColumnList::<StreamFigure<'_>>::new()
         .names("GB/s")
         .rates(ColumnUnit::GB_PER_S)
         .values("traffic", ColumnUnit::GB_PER_S, |(m, _)| Some(m.traffic.as_ref()?.value))

@@ -4,7 +4,7 @@ use crate::GAUGE;
 use crate::config::TuneConfig;
 use nodegauge_arena::names::TUNE;
 use nodegauge_gauge::view::sentence::{capital, quotable, quoted, superlative};
-use nodegauge_gauge::view::{Block, ColumnUnit, Columns, Picture, Section, Step, Table};
+use nodegauge_gauge::view::{Block, ColumnList, ColumnUnit, Picture, Section, Step, Table};
 use nodegauge_measure::Fraction;
 use nodegauge_measure::record::{Measurement, Record};
 
@@ -93,7 +93,7 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
 
 fn table(entries: &[&TunedFigure<'_>]) -> Table {
     let best = entries.first().and_then(|(m, _)| m.value);
-    let columns = Columns::<TunedFigure<'_>>::new()
+    let columns = ColumnList::<TunedFigure<'_>>::new()
         .right("threads", |(_, config)| config.threads.unwrap_or(0).to_string())
         .left("places", |(_, config)| config.places_asked.clone().unwrap_or_else(|| "?".to_owned()))
         .left("pages", |(_, config)| match &config.pages {
