@@ -450,9 +450,8 @@ fn ranked_figure(
     let own = better_median(runs)?;
     let better = of.key.unit.better();
     let group = of.group();
-    let is_beyond = |run: f64| {
-        group.is_slow(run) || of.is_beyond_reference(slow::value_of(run, better))
-    };
+    let is_beyond =
+        |run: f64| group.is_slow(run) || of.is_beyond_reference(slow::value_of(run, better));
     let value = slow::value_of(own, better);
     let runs_beyond = runs.iter().filter(|run| is_beyond(**run)).count();
     let is_acquitted = runs.len() >= confirm && runs_beyond < confirm;
