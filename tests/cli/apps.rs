@@ -72,7 +72,7 @@ fn hpcg_stores_a_column_index_for_each_coefficient() {
     let rules_notice = "--rules has no effect";
     assert!(!plain.json()["notices"].to_string().contains(rules_notice));
     assert!(rules.json()["notices"].to_string().contains(rules_notice));
-    let [plain, rules] = [plain, rules].map(|run| rating(&run.json()));
+    let [plain, rules] = [plain, rules].map(|outcome| rating(&outcome.json()));
     assert_eq!(
         (&plain["columns"], &rules["columns"]),
         (&"coefficient".into(), &"coefficient".into())

@@ -6,7 +6,11 @@
 //! absolute deviation uses 37 % (Rousseeuw and Croux, "Alternatives to the Median Absolute Deviation", Journal of the
 //! American Statistical Association 88, 1993).
 
+mod group;
 pub mod power;
+pub mod practical;
+
+pub use group::{GroupVerdict, NodeGroup, performance, value_of};
 
 use nodegauge_measure::stats;
 use std::f64::consts::FRAC_PI_2;

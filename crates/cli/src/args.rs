@@ -361,7 +361,8 @@ pub(crate) struct HostsArgs {
     /// On several hosts, write the names of the slow ones and of those without a figure, one per line
     ///
     /// Started by srun or mpirun on several hosts, the command measures each host, all at the same time, and
-    /// ranks them. A host is slow if its figure is more than 5 % worse than the median of all hosts.
+    /// ranks them. Eight or more hosts are judged as by fleet rank; of fewer hosts, those are written whose figure is
+    /// worse than the median by more than the practical limit (4 % for memory, 3 % for hpl, 5 % for latency).
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) exclude_file: Option<String>,
 }

@@ -315,7 +315,7 @@ pub(crate) fn conduct_on(
     let shown = show(&record, output::style());
     let (ended, mut failures) = session.end(common, &record, shown, &found.details);
     if let Some(sink) = exclude {
-        failures.extend(sink.write(&slow_hosts(&record)).err());
+        failures.extend(sink.write(&excluded_hosts(&record)).err());
     }
     // The reason for an early end is printed below the results measured until then.
     if ended != Exit::Success && ended != Exit::Unmet {
@@ -393,13 +393,13 @@ fn follow(
     Ok(Exit::Told(run.hosts.report(report)?))
 }
 
-/// Returns the slow hosts of a run and those without a figure, one per line.
-fn slow_hosts(record: &Record) -> String {
+/// Returns the hosts of a run to be left out, one per line.
+fn excluded_hosts(record: &Record) -> String {
     let registry = gauges::registry();
     let gauge = record.measurements.first().map(|m| m.gauge.as_str()).unwrap_or_default();
     let ranking = HostRanking::of(record, gauge, registry);
-    let slow = ranking.map(|ranking| ranking.slow()).unwrap_or_default();
-    slow.iter().map(|name| format!("{name}\n")).collect()
+    let excluded = ranking.map(|ranking| ranking.excluded()).unwrap_or_default();
+    excluded.iter().map(|name| format!("{name}\n")).collect()
 }
 
 impl Session {

@@ -1,9 +1,10 @@
 //! The figures of a node that are compared with those of other nodes.
 
 use nodegauge_analysis::identity;
+use nodegauge_analysis::slow::practical::{self, CLOCK};
 use nodegauge_gauge::Gauge;
 use nodegauge_gauge::view::words;
-use nodegauge_measure::figure_names::{hpl, io, stream};
+use nodegauge_measure::figure_names::stream;
 use nodegauge_measure::keys::{Registry, SharedKey, shared};
 use nodegauge_measure::record::{Category, Measurement, Record, Status};
 use nodegauge_measure::stats::Better;
@@ -51,36 +52,6 @@ impl fmt::Display for CategoryName {
     }
 }
 
-/// Name of the clock with all cores busy in references and verdicts. It is a property of the machine in records and not a
-/// figure: it does not rank nodes, it explains their figures.
-pub const CLOCK: &str = "clock";
-/// Smallest shortfall of the clock that matters.
-pub(crate) const CLOCK_LIMIT: f64 = 0.03;
-
-/// Tests with the word that a reason has for them, and the smallest shortfall that matters in practice.
-///
-/// Memory: LSF's guide excludes a node whose Triad is more than 4 % below the reference ("Check compute node
-/// performance", IBM Spectrum LSF, energy aware scheduling). Floating point: rates of DGEMM vary less than bandwidth,
-/// because caches hide the placement of pages. Messages and files share wires, switches and servers with other nodes,
-/// so that a larger share is no property of the node.
-const TESTS: [(&str, &str, f64); 10] = [
-    (stream::TEST, "mem", 0.04),
-    (stream::TEST_ON_DEVICES, "dev", 0.04),
-    ("latency", "lat", 0.05),
-    (hpl::TEST, "fp", 0.03),
-    ("mpi", "msg", 0.10),
-    ("transport", "msg", 0.10),
-    (io::TEST, "file", 0.20),
-    ("iccg", "app", 0.04),
-    ("hpcg", "app", 0.04),
-    (CLOCK, "clock", CLOCK_LIMIT),
-];
-/// Word and practical limit of tests that are not in the table.
-const OTHER_TEST: (&str, f64) = ("fig", 0.05);
-
-/// Source of the practical limit of memory bandwidth.
-pub const LIMIT_SOURCE: &str = "memory 4 %: IBM Spectrum LSF, energy aware scheduling";
-
 /// Keys with the size of an array or of the working set.
 const SIZES: [&str; 2] = [ARRAY_BYTES, SET_BYTES];
 /// Key of the arrays of `stream`.
@@ -118,21 +89,17 @@ impl FigureKey {
 
     /// Returns the short word of a reason, e.g. `mem`.
     pub fn word(&self) -> &'static str {
-        self.test_row().map_or(OTHER_TEST.0, |row| row.1)
+        practical::word(&self.test)
     }
 
     /// Returns the smallest shortfall that matters in practice, as a share of the peers' median.
     pub fn practical_limit(&self) -> Fraction {
-        Fraction(self.test_row().map_or(OTHER_TEST.1, |row| row.2))
+        practical::limit(&self.test)
     }
 
     /// Returns the name for a page, with acronyms in capitals: `MPI latency`.
     pub fn title(&self) -> String {
         words::with_acronyms(&self.to_string())
-    }
-
-    fn test_row(&self) -> Option<&'static (&'static str, &'static str, f64)> {
-        TESTS.iter().find(|(test, ..)| *test == self.test)
     }
 
     /// Returns `value` in percent of `center` as performance: a time that is twice as long gives 0.5.

@@ -1,9 +1,9 @@
 //! The page of a ranking, as a view model: a table of the nodes with a verdict, folded lists of nodes, the statistics of
 //! each figure with a histogram, and the differences of nodes.
 
-use crate::figures::LIMIT_SOURCE;
 use crate::formats;
 use crate::rank::{FigureStatistics, RankVerdict, RankedFigure, RankedGroup, RankedNode, Ranking};
+use nodegauge_analysis::slow::practical::LIMIT_SOURCE;
 use nodegauge_gauge::view::{
     Bar, BarValues, Block, Card, ColumnList, Drawing, Head, Note, Page, Picture, Reach, Section,
     Table, TableCell, Tone, grouped, sentence, summary,

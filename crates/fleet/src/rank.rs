@@ -1,9 +1,10 @@
 //! Ranking of nodes: groups of alike nodes, the distance of each node from its peers, and a verdict with its reason.
 //!
 //! A node is slow when a figure is beyond two limits: the statistical one (`slow::limit`) and the practical one of
-//! [`FigureKey::practical_limit`]. It is good only if a loss worth acting on would have been found (`slow::power`). Groups of fewer than eight nodes have no spread worth its name; there, and wherever
-//! one is given, the reference judges. A slow figure of a node that other programs used is not a verdict on the node:
-//! the node is unknown, unless it has a critical finding that its peers do not have. Pure functions.
+//! [`FigureKey::practical_limit`]. It is good only if a loss worth acting on would have been found (`slow::power`).
+//! Groups of fewer than eight nodes have no spread worth its name; there, and wherever one is given, the reference
+//! judges. A slow figure of a node that other programs used is not a verdict on the node: the node is unknown, unless it
+//! has a critical finding that its peers do not have. Pure functions.
 
 mod group;
 mod reason;
@@ -14,9 +15,9 @@ use crate::inventory::{Inventory, InventoryDifference, NodeKind};
 use crate::names::Names;
 use crate::node::NodeRun;
 use crate::reference::{Reference, ReferenceFigure, ReferenceGroup};
-use nodegauge_analysis::slow::power::{Peers, Power, Standing};
-use nodegauge_analysis::slow::{Components, LEAST_NODES, Robust, limit};
-use nodegauge_measure::{Fraction, stats};
+use nodegauge_analysis::slow::power::{Power, Standing};
+use nodegauge_analysis::slow::{self, Components, LEAST_NODES, NodeGroup, Robust};
+use nodegauge_measure::Fraction;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Verdict on a node, worst first.
@@ -261,7 +262,7 @@ impl Column {
 
 /// Returns the logarithm of the performance of a value: larger is better.
 fn performance(key: &FigureKey, value: f64) -> f64 {
-    key.share(value, 1.0).ln()
+    slow::performance(value, key.unit.better())
 }
 
 fn columns(nodes: &[Node<'_>]) -> Vec<Column> {
@@ -349,34 +350,31 @@ fn clock(nodes: &[Node<'_>]) -> Option<FigureStatistics> {
 }
 
 fn statistics(column: &Column, reference: Option<&ReferenceGroup>) -> FigureStatistics {
-    let with: Vec<Vec<f64>> = column.runs.iter().filter(|runs| !runs.is_empty()).cloned().collect();
-    let medians: Vec<f64> = with.iter().map(|runs| stats::median(runs)).collect();
-    let of = Robust::of(&medians).unwrap_or(Robust { median: 0.0, spread: 0.0 });
+    let group = NodeGroup::of(&column.runs, column.key.practical_limit());
     FigureStatistics {
-        median: column.key.at_share(of.median.exp(), 1.0),
-        spread: of.spread,
-        components: Components::of(&with),
-        nodes: with.len(),
-        runs: with.iter().map(Vec::len).sum(),
-        limit: (with.len() >= LEAST_NODES).then(|| limit(with.len())),
-        reference: reference.and_then(|group| group.figure(&column.key)).cloned(),
+        median: slow::value_of(group.robust.median, column.key.unit.better()),
+        spread: group.robust.spread,
+        components: group.components,
+        nodes: group.nodes,
+        runs: group.runs,
+        limit: group.limit,
+        reference: reference.and_then(|saved| saved.figure(&column.key)).cloned(),
         size: column.size(),
         key: column.key.clone(),
     }
 }
 
 impl FigureStatistics {
-    /// Returns the robust statistics in logarithms of performance.
-    fn robust(&self) -> Robust {
-        Robust { median: performance(&self.key, self.median), spread: self.spread }
-    }
-
-    /// True if this performance is beyond both limits of the group.
-    fn is_beyond_peers(&self, performance: f64) -> bool {
-        let of = self.robust();
-        let share = (performance - of.median).exp();
-        let practical = 1.0 - self.key.practical_limit().0;
-        self.limit.is_some_and(|limit| of.z(performance) < -limit) && share < practical
+    /// Returns the statistics in logarithms of performance, which judge nodes.
+    fn group(&self) -> NodeGroup {
+        NodeGroup {
+            robust: Robust { median: performance(&self.key, self.median), spread: self.spread },
+            components: self.components,
+            nodes: self.nodes,
+            runs: self.runs,
+            practical: self.key.practical_limit(),
+            limit: self.limit,
+        }
     }
 
     /// True if this value is worse than the bound of the reference.
@@ -386,12 +384,12 @@ impl FigureStatistics {
 
     /// Returns the value of a performance.
     fn value_of(&self, performance: f64) -> f64 {
-        self.key.at_share(performance.exp(), 1.0)
+        slow::value_of(performance, self.key.unit.better())
     }
 
     /// True if this performance is beyond the limit of the peers or of the reference.
     fn is_beyond_limits(&self, performance: f64) -> bool {
-        self.is_beyond_peers(performance) || self.is_beyond_reference(self.value_of(performance))
+        self.group().is_slow(performance) || self.is_beyond_reference(self.value_of(performance))
     }
 
     /// True if something judges the figure.
@@ -401,15 +399,7 @@ impl FigureStatistics {
 
     /// Returns the loss beyond which a node is slow, as a share of the median.
     pub(crate) fn loss_limit(&self) -> f64 {
-        let statistical = self.limit.map_or(0.0, |limit| 1.0 - (-limit * self.spread).exp());
-        statistical.max(self.key.practical_limit().0)
-    }
-
-    /// Returns the power of a judgement of a node with this number of runs by its peers; `None` if they do not judge.
-    fn power_of_peers(&self, runs: usize) -> Option<Power> {
-        let peers = Peers { spread: self.components, nodes: self.nodes, runs: self.runs };
-        let slow = Fraction(self.loss_limit());
-        self.limit.map(|_| peers.power(self.key.practical_limit(), slow, runs))
+        self.group().loss_limit().0
     }
 }
 
@@ -430,7 +420,7 @@ impl<'a> Judges<'a> {
         let mut powers = BTreeMap::new();
         for runs in column.runs.iter().map(Vec::len).filter(|runs| *runs > 0) {
             powers.entry(runs).or_insert_with(|| Powers {
-                peers: of.power_of_peers(runs),
+                peers: of.group().power(runs),
                 reference: of.reference.as_ref().map(|reference| reference.power(runs)),
             });
         }
@@ -487,7 +477,7 @@ fn ranked_figure(
         value,
         share: of.key.share(value, of.median),
         of_reference: of.reference.as_ref().map(|reference| reference.share(value)),
-        z: of.limit.map(|_| of.robust().z(own)),
+        z: of.limit.map(|_| of.group().robust.z(own)),
         is_beyond: of.is_beyond_limits(own) && !is_acquitted,
         runs_beyond,
         standing,
@@ -533,7 +523,7 @@ fn judged(
     // most nodes do not have distinguishes a node under the same load, and a critical one is a defect under any load.
     let is_by_peers = deciding.zip(decided).is_some_and(|(index, figure)| {
         let of = &statistics[index];
-        of.is_beyond_peers(performance(&of.key, figure.value))
+        of.group().is_slow(performance(&of.key, figure.value))
     });
     let is_distinguished = is_by_peers || peers.own_finding(node.latest()).is_some();
     let has_defect = peers.lack_defect_of(node.latest());

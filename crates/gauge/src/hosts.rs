@@ -5,18 +5,18 @@
 
 use crate::view::sentence::{capital, doubted};
 use crate::view::{Note, Picture, Section, Step, Table, TableCell, Tone, grouped};
-use nodegauge_analysis::conclusion::Obstacle;
+use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle};
+use nodegauge_analysis::slow::power::Power;
+use nodegauge_analysis::slow::{self, GroupVerdict, LEAST_NODES, NodeGroup, practical};
 use nodegauge_measure::keys::{Registry, SharedKey, shared};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Finding, Machine, Measurement, Quoted, Record, Status, Validity};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::stats::Better;
-use nodegauge_measure::{Failure, Fraction, Notice, NoticeId, Outcome, Unit, stats};
+use nodegauge_measure::{Failure, Fraction, Notice, NoticeId, Outcome, Unit};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// A host is slow if its figure is worse than the median of all hosts by more than this share.
-pub const SLOW: f64 = 0.05;
 /// Maximum number of figures beside the one that ranks the hosts.
 const BESIDE: usize = 3;
 
@@ -198,8 +198,21 @@ pub struct RankedHost<'r> {
     pub figure: &'r Measurement,
     /// Value divided by the median of all hosts; `None` without a value.
     pub of_median: Option<f64>,
-    /// True if the host is worse than the median by more than [`SLOW`], or has no value.
-    pub is_slow: bool,
+    /// Verdict of all hosts on this one; `None` without a value.
+    pub verdict: Option<GroupVerdict>,
+}
+
+impl RankedHost<'_> {
+    /// True if the host is slow or, among too few hosts for a verdict, below the practical limit.
+    fn is_low(&self) -> bool {
+        matches!(self.verdict, Some(GroupVerdict::Slow | GroupVerdict::Below))
+    }
+}
+
+/// Returns the value by which a host is judged: positive and of a figure that is not invalid.
+fn judged_value(m: &Measurement) -> Option<f64> {
+    let value = m.value.filter(|value| value.is_finite() && *value > 0.0);
+    value.filter(|_| m.validity.status != Status::Invalid)
 }
 
 /// Ranking of the hosts of a run by one figure.
@@ -211,6 +224,10 @@ pub struct HostRanking<'r> {
     pub median: f64,
     /// Difference of the best and the worst value divided by the median.
     pub spread: f64,
+    /// Statistics of the hosts, which judge each of them.
+    pub group: NodeGroup,
+    /// Power of these verdicts; `None` for fewer than eight hosts.
+    pub power: Option<Power>,
 }
 
 impl<'r> HostRanking<'r> {
@@ -234,32 +251,136 @@ impl<'r> HostRanking<'r> {
     /// Ranks hosts by these figures, one per host.
     fn by(figures: &[&'r Measurement]) -> Self {
         let better = figures[0].unit.better();
-        let mut values: Vec<f64> = figures.iter().filter_map(|m| m.value).collect();
+        let mut values: Vec<f64> = figures.iter().filter_map(|m| judged_value(m)).collect();
         values.sort_by(f64::total_cmp);
-        let median = stats::median(&values);
-        let range = values.last().zip(values.first()).map_or(0.0, |(most, least)| most - least);
-        let ranked = |figure: &&'r Measurement| {
-            let of_median = figure.value.map(|value| value / median);
-            let is_slow = of_median.is_none_or(|share| match better {
-                Better::Higher => share < 1.0 - SLOW,
-                Better::Lower => share > 1.0 + SLOW,
+        let runs: Vec<Vec<f64>> =
+            values.iter().map(|value| vec![slow::performance(*value, better)]).collect();
+        let group = NodeGroup::of(&runs, practical::limit(&figures[0].test));
+        let power = group.power(1);
+        let median = slow::value_of(group.robust.median, better);
+        let mut hosts = Vec::new();
+        for figure in figures {
+            let value = judged_value(figure);
+            let performance = value.map(|value| slow::performance(value, better));
+            hosts.push(RankedHost {
+                name: figure.host().unwrap_or_default(),
+                figure,
+                of_median: value.map(|value| value / median),
+                verdict: performance.map(|own| group.verdict(own, power.as_ref())),
             });
-            let name = figure.host().unwrap_or_default();
-            RankedHost { name, figure, of_median, is_slow }
-        };
-        let mut hosts: Vec<RankedHost<'r>> = figures.iter().map(ranked).collect();
-        let key = |host: &RankedHost<'_>| match (host.figure.value, better) {
-            (None, _) => f64::INFINITY,
-            (Some(value), Better::Higher) => -value,
-            (Some(value), Better::Lower) => value,
-        };
-        hosts.sort_by(|a, b| key(a).total_cmp(&key(b)));
-        Self { hosts, median, spread: range / median }
+        }
+        hosts.sort_by(|a, b| match (judged_value(a.figure), judged_value(b.figure)) {
+            (Some(one), Some(other)) if better == Better::Higher => other.total_cmp(&one),
+            (Some(one), Some(other)) => one.total_cmp(&other),
+            (one, other) => one.is_none().cmp(&other.is_none()),
+        });
+        let range = values.last().zip(values.first()).map_or(0.0, |(most, least)| most - least);
+        Self { hosts, median, spread: range / median, group, power }
     }
 
-    /// Returns the names of the slow hosts and of those without a figure, worst first.
-    pub fn slow(&self) -> Vec<&'r str> {
-        self.hosts.iter().rev().filter(|host| host.is_slow).map(|host| host.name).collect()
+    /// Returns the names of the hosts with this verdict, or of those without a value, worst first.
+    pub fn with_verdict(&self, verdict: Option<GroupVerdict>) -> Vec<&'r str> {
+        self.hosts
+            .iter()
+            .rev()
+            .filter(|host| host.verdict == verdict)
+            .map(|host| host.name)
+            .collect()
+    }
+
+    /// Returns the names of the hosts that a user who asks for it leaves out: the slow ones, or of too few hosts for a
+    /// verdict those below the practical limit, and those without a value; worst first.
+    pub fn excluded(&self) -> Vec<&'r str> {
+        let left_out = |host: &&RankedHost<'_>| host.verdict.is_none() || host.is_low();
+        self.hosts.iter().rev().filter(left_out).map(|host| host.name).collect()
+    }
+
+    /// Returns the sentence on the hosts that have a value.
+    fn sentence(&self) -> String {
+        let lead = self.hosts[0].figure;
+        let name = lead.name_in_words();
+        let all = counted(self.group.nodes, "host");
+        let known = || self.hosts.iter().filter(|host| host.verdict.is_some());
+        let is_suspect = known().any(|host| host.figure.validity.status == Status::Suspect);
+        let median = doubted(&lead.unit.in_words(self.median), is_suspect);
+        let limit = self.group.practical.in_whole_percent();
+        let slow = self.with_verdict(Some(GroupVerdict::Slow));
+        let below = self.with_verdict(Some(GroupVerdict::Below));
+        if let [one] = slow.as_slice() {
+            return format!("One of {all} is slow in {name}: {one}; the median is {median}");
+        }
+        if !slow.is_empty() {
+            let names = slow.join(", ");
+            let count = slow.len();
+            return format!("{count} of {all} are slow in {name}: {names}; the median is {median}");
+        }
+        if !below.is_empty() {
+            let verb = if below.len() == 1 { "is" } else { "are" };
+            return format!(
+                "{} {verb} more than {limit} worse than the median of {all} in {name}, {median}; fewer than \
+                 {LEAST_NODES} hosts do not show which one is slow",
+                below.join(", ")
+            );
+        }
+        if let Some(obstacle) = Obstacle::among(known().map(|host| host.figure)) {
+            let text = obstacle.cannot_tell(&format!("whether one of {all} is slow in {name}"));
+            return capital(&format!("{text}; the median is {median}"));
+        }
+        let Some(power) = &self.power else {
+            return format!(
+                "None of {all} is more than {limit} worse than the median in {name}, {median}"
+            );
+        };
+        let undecided = self.with_verdict(Some(GroupVerdict::Undecided));
+        let reason = match undecided.as_slice() {
+            _ if !power.suffices() => power.in_words(),
+            [] => {
+                let spread = Fraction(self.spread);
+                return format!(
+                    "None of {all} is slow in {name}: the median is {median}, the spread {spread}"
+                );
+            }
+            hosts => {
+                let sought = power.sought.in_whole_percent();
+                format!("a loss of {sought} is not excluded for {}", hosts.join(", "))
+            }
+        };
+        capital(&format!(
+            "{CANNOT_TELL} whether one of {all} is slow in {name}: {reason}; the median is {median}"
+        ))
+    }
+
+    /// Returns the notes on hosts that are low, that are not decided, or that have no value.
+    fn notes(&self) -> Vec<Note> {
+        let all = counted(self.group.nodes, "host");
+        let limit = self.group.loss_limit().in_whole_percent();
+        let mut notes = Vec::new();
+        let slow = self.with_verdict(Some(GroupVerdict::Slow)).join(", ");
+        if !slow.is_empty() {
+            let text = format!("{slow} (more than {limit} worse than the median of {all})");
+            notes.push(Note::new("slow", text).tone(Tone::Warning));
+        }
+        let below = self.with_verdict(Some(GroupVerdict::Below)).join(", ");
+        if !below.is_empty() {
+            let text = format!(
+                "{below} (more than {limit} worse than the median of {all}; a verdict needs {LEAST_NODES} hosts)"
+            );
+            notes.push(Note::new("below", text).tone(Tone::Warning));
+        }
+        let undecided = self.with_verdict(Some(GroupVerdict::Undecided)).join(", ");
+        if let Some(power) = self.power.as_ref().filter(|_| !undecided.is_empty()) {
+            let sought = power.sought.in_whole_percent();
+            let text = format!("{undecided} (a loss of {sought} is not excluded)");
+            notes.push(Note::new("undecided", text).tone(Tone::Warning));
+        }
+        if let Some(power) = &self.power {
+            notes.push(Note::new("power", power.in_words()));
+        }
+        let without = self.with_verdict(None).join(", ");
+        if !without.is_empty() {
+            notes.push(Note::new("no figure", without).tone(Tone::Warning));
+        }
+        notes
     }
 }
 
@@ -278,7 +399,7 @@ pub fn section(record: &Record, gauge: &str, registry: &Registry) -> Option<Sect
         .chain(["".to_owned()])
         .collect();
     let mut table = Table::new(&titles.iter().map(String::as_str).collect::<Vec<_>>());
-    let slowest = ranking.hosts.iter().rfind(|host| host.figure.value.is_some());
+    let slowest = ranking.hosts.iter().rfind(|host| host.verdict.is_some());
     for host in &ranking.hosts {
         let is_slowest = slowest.is_some_and(|slowest| slowest.name == host.name);
         let others = beside.iter().map(|name| {
@@ -288,7 +409,8 @@ pub fn section(record: &Record, gauge: &str, registry: &Registry) -> Option<Sect
             record.measurements.iter().find(same).map_or_else(|| "-".into(), cell)
         });
         let share = host.of_median.map_or_else(|| "-".to_owned(), |of| Fraction(of).in_tenths());
-        let tone = if host.is_slow { Tone::Worse } else { Tone::Plain };
+        let is_worse = host.is_low() || host.verdict.is_none();
+        let tone = if is_worse { Tone::Worse } else { Tone::Plain };
         let remark = remark(host, is_slowest && ranking.hosts.len() > 1);
         let row = [host.name.into(), cell(host.figure).tone(tone), share.into()];
         table.row(row.into_iter().chain(others).chain([remark.into()]));
@@ -300,7 +422,7 @@ pub fn section(record: &Record, gauge: &str, registry: &Registry) -> Option<Sect
         Step::bar(host.name, m.value, "").judged(m)
     });
     section.push(Picture::bars(format!("{what} of each host"), lead.unit, bars));
-    let measured = ranking.hosts.iter().filter(|host| host.figure.value.is_some()).count();
+    let measured = ranking.group.nodes;
     section.note(
         "median",
         format!(
@@ -314,14 +436,8 @@ pub fn section(record: &Record, gauge: &str, registry: &Registry) -> Option<Sect
         m.gauge == gauge && m.test == lead.test && m.name == format!("{}_sum", lead.name)
     });
     section.note_if("sum", sum.map(Measurement::in_words));
-    let slow = ranking.slow();
-    if !slow.is_empty() {
-        let text = format!(
-            "{} (more than {} worse than the median, or without a figure)",
-            slow.join(", "),
-            Fraction(SLOW)
-        );
-        section.push(Note::new("slow", text).tone(Tone::Warning));
+    for note in ranking.notes() {
+        section.push(note);
     }
     doubts(&ranking, &mut section);
     let first = record.hosts().first().map(|first| format!("{first}, the host of rank 0"));
@@ -329,35 +445,17 @@ pub fn section(record: &Record, gauge: &str, registry: &Registry) -> Option<Sect
     Some(section)
 }
 
-/// Returns the sentence on the hosts of a run: the median, and the slow hosts. Returns `None` for a run on one host, and
+/// Returns the sentence on the hosts of a run: the median, the slow hosts, and those without a figure. Returns `None` for a run on one host, and
 /// if no host has a value.
 pub fn conclusion(record: &Record, gauge: &str, registry: &Registry) -> Option<String> {
     let ranking = HostRanking::of(record, gauge, registry)?;
-    let lead = ranking.hosts[0].figure;
-    lead.value?;
-    let slow = ranking.slow();
-    let all = counted(ranking.hosts.len(), "host");
-    let name = lead.name_in_words();
-    let suspect = ranking.hosts.iter().any(|host| host.figure.validity.status == Status::Suspect);
-    let median = doubted(&lead.unit.in_words(ranking.median), suspect);
-    let obstacle = Obstacle::among(ranking.hosts.iter().map(|host| host.figure));
-    Some(match (slow.as_slice(), obstacle) {
-        ([], Some(obstacle)) => {
-            let text = obstacle.cannot_tell(&format!("whether one of {all} is slow in {name}"));
-            capital(&format!("{text}; the median is {median}"))
-        }
-        ([], None) => format!(
-            "None of {all} is slow in {name}: the median is {median}, the spread {}",
-            Fraction(ranking.spread)
-        ),
-        ([one], _) => format!(
-            "One of {all} is slow in {name}, or has no figure: {one}; the median is {median}"
-        ),
-        (several, _) => format!(
-            "{} of {all} are slow in {name}, or have no figure: {}; the median is {median}",
-            several.len(),
-            several.join(", ")
-        ),
+    judged_value(ranking.hosts[0].figure)?;
+    let sentence = ranking.sentence();
+    let without = ranking.with_verdict(None);
+    Some(match without.as_slice() {
+        [] => sentence,
+        [one] => format!("{sentence}; {one} has no figure"),
+        several => format!("{sentence}; {} have no figure", several.join(", ")),
     })
 }
 
@@ -460,9 +558,11 @@ mod tests {
         let ranking = HostRanking::of(&record, "memory", &Registry::default()).unwrap();
         let names: Vec<&str> = ranking.hosts.iter().map(|host| host.name).collect();
         assert_eq!(names, ["n4", "n1", "n2", "n3"]);
-        assert_eq!(ranking.median, 100e9);
+        assert!((ranking.median - 100e9).abs() < 1.0);
         assert!((ranking.spread - 0.21).abs() < 1e-9);
-        assert_eq!(ranking.slow(), ["n3", "n2"]);
+        assert_eq!(ranking.excluded(), ["n3", "n2"]);
+        assert_eq!(ranking.with_verdict(Some(GroupVerdict::Below)), ["n2"]);
+        assert_eq!(ranking.with_verdict(None), ["n3"]);
         let section = section(&record, "memory", &Registry::default()).unwrap();
         let text = format!("{section:?}");
         for reported in
@@ -497,9 +597,77 @@ mod tests {
         let ranked: Vec<(&str, &str)> =
             ranking.hosts.iter().map(|host| (host.name, host.figure.name.as_str())).collect();
         assert_eq!(ranked, [("n1", "1073741824"), ("n2", "1073741824")]);
-        assert_eq!(ranking.slow(), ["n2"]);
+        assert_eq!(ranking.excluded(), ["n2"]);
         let section = section(&record, "memory", &Registry::default()).unwrap();
         assert!(format!("{section:?}").contains("latency 1 GiB"), "{section:?}");
+    }
+
+    /// Returns a record of hosts of which the first has this share of the rate of the others, which vary by `spread` to
+    /// either side.
+    fn record_of(hosts: usize, share: f64, spread: f64, is_suspect: bool) -> Record {
+        let measurements = (0..hosts).map(|at| {
+            let deviation = spread * ((at * 7 % hosts) as f64 * 2.0 / hosts as f64 - 1.0);
+            let rate = if at == 0 { share * 100e9 } else { 100e9 * deviation.exp() };
+            let m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
+            let mut m = of_host(m.value(Quoted::Best, rate), &format!("n{at:02}"));
+            if is_suspect {
+                m.validity.suspect("disturbed");
+            }
+            m
+        });
+        Record { measurements: measurements.collect(), ..record() }
+    }
+
+    #[test]
+    fn conclusion_follows_the_number_of_hosts_and_their_spread() {
+        let registry = Registry::default();
+        for (hosts, share, spread, is_suspect, excluded, words) in [
+            (
+                2,
+                0.8,
+                0.0,
+                false,
+                "n00",
+                "n00 is more than 4 % worse than the median of 2 hosts in triad",
+            ),
+            (
+                3,
+                0.99,
+                0.0,
+                false,
+                "",
+                "None of 3 hosts is more than 4 % worse than the median in triad",
+            ),
+            (7, 0.9, 0.001, false, "n00", "fewer than 8 hosts do not show which one is slow"),
+            (
+                7,
+                0.99,
+                0.001,
+                true,
+                "",
+                "Cannot tell whether one of 7 hosts is slow in triad: disturbed",
+            ),
+            (8, 0.9, 0.001, false, "n00", "One of 8 hosts is slow in triad: n00"),
+            (8, 0.9, 0.001, true, "n00", "One of 8 hosts is slow in triad: n00"),
+            (
+                8,
+                0.85,
+                0.2,
+                false,
+                "",
+                "Cannot tell whether one of 8 hosts is slow in triad: a loss",
+            ),
+            (40, 0.9, 0.002, false, "n00", "One of 40 hosts is slow in triad: n00"),
+            (40, 0.92, 0.05, false, "", "a loss of 10 % is not excluded for n00"),
+            (40, 0.999, 0.002, false, "", "None of 40 hosts is slow in triad"),
+        ] {
+            let record = record_of(hosts, share, spread, is_suspect);
+            let case = format!("{hosts} hosts, {share}, spread {spread}");
+            let ranking = HostRanking::of(&record, "memory", &registry).unwrap();
+            assert_eq!(ranking.excluded().join(" "), excluded, "{case}");
+            let text = conclusion(&record, "memory", &registry).unwrap();
+            assert!(text.contains(words), "{case}: {text}");
+        }
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use super::{FigureStatistics, Node, RankVerdict, RankedFigure, RankedNode};
 use crate::cause::{whole_words, with_cause, word_of_finding};
-use crate::figures::CLOCK_LIMIT;
 use crate::node::OTHER_LOAD;
 use nodegauge_analysis::slow::power::Standing;
+use nodegauge_analysis::slow::practical::CLOCK_LIMIT;
 use nodegauge_measure::record::Finding;
 use nodegauge_measure::{Fraction, stats};
 use std::collections::{BTreeMap, HashMap};

@@ -1,3 +1,5 @@
+mod hosts;
+
 use super::*;
 use crate::figures::NodeFigure;
 use nodegauge_measure::Unit;

@@ -1,0 +1,161 @@
+//! One figure of alike nodes, which judges each of them.
+
+use super::power::{Peers, Power, Standing};
+use super::{Components, LEAST_NODES, Robust, limit};
+use nodegauge_measure::stats::Better;
+use nodegauge_measure::{Fraction, stats};
+
+/// Statistics of a figure of alike nodes, in logarithms of performance.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NodeGroup {
+    /// Median and spread of the nodes' medians.
+    pub robust: Robust,
+    /// The spread between nodes, and that between runs.
+    pub components: Components,
+    /// Number of nodes.
+    pub nodes: usize,
+    /// Number of runs of all nodes.
+    pub runs: usize,
+    /// Smallest shortfall that matters in practice.
+    pub practical: Fraction,
+    /// Robust z beyond which a node is slow; `None` for fewer nodes than [`LEAST_NODES`], which do not judge each other.
+    pub limit: Option<f64>,
+}
+
+/// Verdict of a group on one of its nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GroupVerdict {
+    /// The node is beyond the statistical and the practical limit.
+    Slow,
+    /// The node is beyond the practical limit, and the group has too few nodes for a statistical one.
+    Below,
+    /// The node is within the limits, and a loss worth acting on is not excluded.
+    Undecided,
+    /// The group has too few nodes, or a loss worth acting on would not have been found.
+    Unknown,
+    /// A loss worth acting on is excluded.
+    Good,
+}
+
+/// Returns the logarithm of the performance of a positive value: larger is better.
+pub fn performance(value: f64, better: Better) -> f64 {
+    match better {
+        Better::Higher => value.ln(),
+        Better::Lower => -value.ln(),
+    }
+}
+
+/// Returns the value that has this logarithm of performance.
+pub fn value_of(performance: f64, better: Better) -> f64 {
+    match better {
+        Better::Higher => performance.exp(),
+        Better::Lower => (-performance).exp(),
+    }
+}
+
+impl NodeGroup {
+    /// Returns the group of nodes with these runs, logarithms of performance. Nodes without a run do not count.
+    pub fn of(nodes: &[Vec<f64>], practical: Fraction) -> Self {
+        let with: Vec<Vec<f64>> = nodes.iter().filter(|runs| !runs.is_empty()).cloned().collect();
+        let medians: Vec<f64> = with.iter().map(|runs| stats::median(runs)).collect();
+        Self {
+            robust: Robust::of(&medians).unwrap_or(Robust { median: 0.0, spread: 0.0 }),
+            components: Components::of(&with),
+            nodes: with.len(),
+            runs: with.iter().map(Vec::len).sum(),
+            practical,
+            limit: (with.len() >= LEAST_NODES).then(|| limit(with.len())),
+        }
+    }
+
+    /// Returns the performance of a node as a share of the median.
+    pub fn share(&self, performance: f64) -> f64 {
+        (performance - self.robust.median).exp()
+    }
+
+    /// True if this performance is below the median by more than the practical limit.
+    pub fn is_below(&self, performance: f64) -> bool {
+        self.share(performance) < 1.0 - self.practical.0
+    }
+
+    /// True if this performance is beyond both limits.
+    pub fn is_slow(&self, performance: f64) -> bool {
+        let is_far = self.limit.is_some_and(|limit| self.robust.z(performance) < -limit);
+        is_far && self.is_below(performance)
+    }
+
+    /// Returns the loss beyond which a node is slow, as a share of the median.
+    pub fn loss_limit(&self) -> Fraction {
+        let statistical = self.limit.map_or(0.0, |limit| 1.0 - (-limit * self.robust.spread).exp());
+        Fraction(statistical.max(self.practical.0))
+    }
+
+    /// Returns the power of a judgement of a node with this number of runs; `None` if the nodes do not judge each other.
+    pub fn power(&self, runs: usize) -> Option<Power> {
+        self.limit?;
+        let peers = Peers { spread: self.components, nodes: self.nodes, runs: self.runs };
+        Some(peers.power(self.practical, self.loss_limit(), runs))
+    }
+
+    /// Returns the verdict on a node with this performance, by the power of the judgement of its runs.
+    pub fn verdict(&self, performance: f64, power: Option<&Power>) -> GroupVerdict {
+        if self.is_slow(performance) {
+            return GroupVerdict::Slow;
+        }
+        let Some(power) = power else {
+            let is_below = self.is_below(performance);
+            return if is_below { GroupVerdict::Below } else { GroupVerdict::Unknown };
+        };
+        match power.standing(self.share(performance)) {
+            Standing::Good => GroupVerdict::Good,
+            Standing::Undecided => GroupVerdict::Undecided,
+            Standing::Unknown => GroupVerdict::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the verdicts on hosts of which the first has `share` of the performance of the others, which vary by
+    /// `spread` to either side.
+    fn verdicts(nodes: usize, share: f64, spread: f64) -> Vec<GroupVerdict> {
+        let runs: Vec<Vec<f64>> = (0..nodes)
+            .map(|at| match at {
+                0 => vec![share.ln()],
+                _ => vec![spread * ((at * 7 % nodes) as f64 * 2.0 / nodes as f64 - 1.0)],
+            })
+            .collect();
+        let group = NodeGroup::of(&runs, Fraction(0.04));
+        let power = group.power(1);
+        runs.iter().map(|own| group.verdict(own[0], power.as_ref())).collect()
+    }
+
+    #[test]
+    fn few_nodes_are_below_and_eight_judge() {
+        for (nodes, share, spread, first) in [
+            (3, 0.5, 0.001, GroupVerdict::Below),
+            (7, 0.95, 0.001, GroupVerdict::Below),
+            (7, 0.97, 0.001, GroupVerdict::Unknown),
+            (8, 0.5, 0.001, GroupVerdict::Slow),
+            (8, 0.97, 0.001, GroupVerdict::Good),
+            (8, 0.85, 0.2, GroupVerdict::Unknown),
+            (40, 0.9, 0.002, GroupVerdict::Slow),
+            (40, 0.92, 0.05, GroupVerdict::Undecided),
+            (40, 0.99, 0.002, GroupVerdict::Good),
+        ] {
+            let found = verdicts(nodes, share, spread);
+            assert_eq!(found[0], first, "{nodes} nodes, {share}, spread {spread}");
+        }
+    }
+
+    #[test]
+    fn times_have_the_performance_of_their_reciprocals() {
+        let distance = performance(2e-6, Better::Lower) - performance(1e-6, Better::Lower);
+        assert!((distance.exp() - 0.5).abs() < 1e-12);
+        assert!(
+            (value_of(performance(3e-6, Better::Lower), Better::Lower) / 3e-6 - 1.0).abs() < 1e-12
+        );
+    }
+}
