@@ -31,26 +31,30 @@ fn counts(figures: &[&PublishedRow<'_>]) -> Vec<u64> {
 /// Returns the highest Triad of this run with `threads` threads; other axes of a sweep may give several.
 fn fastest<'a>(own: &[&'a Measurement], threads: u64) -> Option<&'a Measurement> {
     let here = own.iter().filter(|m| m.read_key::<shared::threads>() == Some(threads));
-    let rate = |m: &Measurement| m.value.unwrap_or(0.0);
-    here.filter(|m| m.value.is_some()).max_by(|x, y| rate(x).total_cmp(&rate(y))).copied()
+    let rated = here.filter_map(|m| Some((m.value?, *m)));
+    rated.max_by(|(x, _), (y, _)| x.total_cmp(y)).map(|(_, m)| m)
+}
+
+/// Returns the published figure of a kernel with `threads` threads.
+fn figure<'a>(figures: &[&PublishedRow<'a>], threads: u64, name: &str) -> Option<&'a Measurement> {
+    figures
+        .iter()
+        .find(|(m, config)| config.threads == Some(threads) && m.name == name)
+        .map(|(m, _)| *m)
 }
 
 /// Returns a table with a row for each published thread count.
 fn table(figures: &[&PublishedRow<'_>], own: &[&Measurement]) -> Table {
-    let of = |threads: u64, name: &str| {
-        let fits =
-            |(m, config): &&&PublishedRow<'_>| config.threads == Some(threads) && m.name == name;
-        figures.iter().find(fits).map(|(m, _)| *m)
-    };
     let titles =
         [">threads", ">copy", ">scale", ">add", ">triad", ">of theory", ">this run", ">this/it"];
     let mut table = Table::new(&titles);
     for threads in counts(figures) {
         let mut row: Vec<TableCell> = vec![threads.to_string().into()];
         row.extend(
-            stream::KERNELS.map(|name| words::rate(of(threads, name).and_then(|m| m.value))),
+            stream::KERNELS
+                .map(|name| words::rate(figure(figures, threads, name).and_then(|m| m.value))),
         );
-        let triad = of(threads, stream::TRIAD);
+        let triad = figure(figures, threads, stream::TRIAD);
         row.push(triad.and_then(share).unwrap_or_else(|| "?".to_owned()).into());
         let here = fastest(own, threads).and_then(|m| m.value);
         row.push(here.map_or_else(
@@ -109,11 +113,19 @@ pub(crate) fn is_row((_, config): &PublishedRow<'_>) -> bool {
 
 /// Groups the figures of published sweeps by publication.
 pub(crate) fn groups<'a, 'b>(figures: &'b [PublishedRow<'a>]) -> Vec<Vec<&'b PublishedRow<'a>>> {
-    let sweep = |config: &PublishedConfig| {
-        (config.machine.clone(), config.source.clone(), config.compiler.clone())
-    };
-    let rows = || figures.iter().filter(|figure| is_row(figure));
-    let sweeps = distinct(rows().map(|(_, config)| sweep(config)));
-    let of = |wanted| rows().filter(move |(_, config)| sweep(config) == wanted).collect();
-    sweeps.into_iter().map(of).collect()
+    let mut groups: Vec<Vec<&PublishedRow<'_>>> = Vec::new();
+    for figure in figures.iter().filter(|figure| is_row(figure)) {
+        match groups.iter_mut().find(|group| is_of_sweep(&figure.1, &group[0].1)) {
+            Some(group) => group.push(figure),
+            None => groups.push(vec![figure]),
+        }
+    }
+    groups
+}
+
+/// True if two figures belong to the same published sweep.
+fn is_of_sweep(figure: &PublishedConfig, other: &PublishedConfig) -> bool {
+    figure.machine == other.machine
+        && figure.source == other.source
+        && figure.compiler == other.compiler
 }

@@ -115,13 +115,18 @@ fn tables() -> &'static (Vec<PublishedNode>, BTreeMap<String, String>) {
     TABLES.get_or_init(|| {
         let tables: PublishedTables = toml::from_str(include_str!("../data/published.toml"))
             .expect("the embedded catalog is valid TOML, because a test parses it");
-        let of = |test: &'static str, nodes: Vec<PublishedNode>| {
-            nodes.into_iter().map(move |node| PublishedNode { test, ..node })
-        };
-        // Sweeps consist of STREAM figures, so they belong to the test `stream`.
-        let all = of(stream::TEST, tables.stream).chain(of(stream::TEST, tables.sweep));
-        let all = all.chain(of(hpl::TEST, tables.hpl)).chain(of(io::TEST, tables.io));
-        (all.collect(), tables.sources)
+        let of_tests = [
+            (stream::TEST, tables.stream),
+            // Sweeps consist of STREAM figures, so they belong to the test `stream`.
+            (stream::TEST, tables.sweep),
+            (hpl::TEST, tables.hpl),
+            (io::TEST, tables.io),
+        ];
+        let mut all = Vec::new();
+        for (test, nodes) in of_tests {
+            all.extend(nodes.into_iter().map(|node| PublishedNode { test, ..node }));
+        }
+        (all, tables.sources)
     })
 }
 
@@ -190,17 +195,11 @@ impl FromStr for Against {
 /// Fails if no node matches.
 pub(crate) fn find(name: &str) -> Result<Vec<&'static PublishedNode>, UnknownNode> {
     let typed = plain(name);
-    // These words are part of many processor names, so they are ignored.
-    let filler = |word: &str| ["", "amd", "intel"].contains(&word) || word.ends_with("-core");
-    let words: Vec<&str> = words(&typed).filter(|word| !filler(word)).collect();
-    let fits = |node: &&PublishedNode| {
-        let described = node.words();
-        words.iter().all(|word| described.iter().any(|known| known == word))
-    };
-    let titled = |node: &&PublishedNode| plain(&node.to_string()) == typed;
-    let mut found: Vec<&PublishedNode> = all().iter().filter(titled).collect();
+    let words: Vec<&str> = words(&typed).filter(|word| !is_filler(word)).collect();
+    let mut found: Vec<&PublishedNode> =
+        all().iter().filter(|node| plain(&node.to_string()) == typed).collect();
     if found.is_empty() {
-        found = all().iter().filter(fits).collect();
+        found = all().iter().filter(|node| node.has_words(&words)).collect();
     }
     if !words.is_empty() && !found.is_empty() {
         return Ok(found);
@@ -209,6 +208,11 @@ pub(crate) fn find(name: &str) -> Result<Vec<&'static PublishedNode>, UnknownNod
     near.sort_by_key(|processor| (likeness(name, processor), processor.clone()));
     near.dedup();
     Err(UnknownNode { name: name.to_owned(), near })
+}
+
+/// True if the word is part of many processor names and is therefore ignored.
+fn is_filler(word: &str) -> bool {
+    ["", "amd", "intel"].contains(&word) || word.ends_with("-core")
 }
 
 /// Splits a name or title into words, without punctuation.
@@ -226,8 +230,8 @@ pub fn nearest(machine: &Machine, threads: u32) -> Option<&'static PublishedNode
 
 /// Returns the node of [`nearest`]; without one, returns a sweep over threads that contains this number of threads.
 pub fn nearest_with_sweeps(machine: &Machine, threads: u32) -> Option<&'static PublishedNode> {
-    let is_swept = |node: &PublishedNode| node.rows.iter().any(|row| row[0] as u32 == threads);
-    nearest(machine, threads).or_else(|| nearest_among(machine, threads, &is_swept))
+    nearest(machine, threads)
+        .or_else(|| nearest_among(machine, threads, &|node| node.has_row(threads)))
 }
 
 /// Returns the nearest of the nodes for which `fits` is true.
@@ -240,26 +244,12 @@ fn nearest_among(
     let model: Vec<&str> = model.split(' ').collect();
     let sockets = machine.processor.sockets.max(1);
     let nodes_per_socket = machine.numa_nodes.len() as u32 / sockets;
-    let same = |node: &&PublishedNode| {
-        let wanted = plain(&node.processor);
-        let wanted: Vec<&str> = wanted.split(' ').collect();
-        // A name with a single word, such as Opteron, denotes many processors.
-        wanted.len() > 1 && model.windows(wanted.len()).any(|window| window == wanted)
-    };
-    all().iter().filter(|node| node.test == stream::TEST && fits(node)).filter(same).min_by(
-        |x, y| {
-            let far = |node: &PublishedNode| {
-                (
-                    node.sockets.abs_diff(sockets),
-                    node.nodes_per_socket.map_or(0, |nodes| nodes.abs_diff(nodes_per_socket)),
-                    node.threads.map_or(0, |n| n.abs_diff(threads)),
-                )
-            };
-            let triad =
-                |node: &PublishedNode| node.rates.get(stream::TRIAD).copied().unwrap_or(0.0);
-            far(x).cmp(&far(y)).then(triad(y).total_cmp(&triad(x)))
-        },
-    )
+    let nodes = all().iter().filter(|node| node.test == stream::TEST && fits(node));
+    nodes.filter(|node| node.is_of_model(&model)).min_by(|x, y| {
+        let distance_of_x = x.distance(sockets, nodes_per_socket, threads);
+        let distance_of_y = y.distance(sockets, nodes_per_socket, threads);
+        distance_of_x.cmp(&distance_of_y).then(y.triad().total_cmp(&x.triad()))
+    })
 }
 
 /// Returns the published STREAM figures with which the measured STREAM figures are compared. They are figures of the
@@ -281,12 +271,11 @@ pub fn nearest_to(
 /// no such device.
 pub fn nearest_device(name: &str) -> Option<&'static PublishedNode> {
     let entry = devices::catalog::named(name)?;
-    let of_device = |node: &&PublishedNode| {
+    let of_device = all().iter().filter(|node| {
         node.test == stream::TEST && devices::catalog::named(&node.processor) == Some(entry)
-    };
-    let triad = |node: &PublishedNode| node.rates.get(stream::TRIAD).copied().unwrap_or(0.0);
+    });
     // Of equally fast figures, the first of the catalog is returned.
-    all().iter().filter(of_device).min_by(|x, y| triad(y).total_cmp(&triad(x)))
+    of_device.min_by(|x, y| y.triad().total_cmp(&x.triad()))
 }
 
 impl fmt::Display for PublishedNode {
@@ -313,6 +302,39 @@ impl PublishedNode {
         words(&text).map(str::to_owned).collect()
     }
 
+    /// True if `words` are all among the words of the node.
+    fn has_words(&self, words: &[&str]) -> bool {
+        let own = self.words();
+        words.iter().all(|word| own.iter().any(|known| known == word))
+    }
+
+    /// True if the words of a machine's processor contain the name of this processor.
+    fn is_of_model(&self, model: &[&str]) -> bool {
+        let name = plain(&self.processor);
+        let name: Vec<&str> = name.split(' ').collect();
+        // A name with a single word, such as Opteron, denotes many processors.
+        name.len() > 1 && model.windows(name.len()).any(|window| window == name)
+    }
+
+    /// Returns the differences to a machine in sockets, NUMA nodes per socket and threads.
+    fn distance(&self, sockets: u32, nodes_per_socket: u32, threads: u32) -> (u32, u32, u32) {
+        (
+            self.sockets.abs_diff(sockets),
+            self.nodes_per_socket.map_or(0, |own| own.abs_diff(nodes_per_socket)),
+            self.threads.map_or(0, |own| own.abs_diff(threads)),
+        )
+    }
+
+    /// Returns the rate of Triad; 0 if it was not published.
+    fn triad(&self) -> f64 {
+        self.rates.get(stream::TRIAD).copied().unwrap_or(0.0)
+    }
+
+    /// True if the sweep contains this number of threads.
+    fn has_row(&self, threads: u32) -> bool {
+        self.rows.iter().any(|row| row[0] as u32 == threads)
+    }
+
     /// True if the figures are those of a sweep over thread counts.
     pub fn is_sweep(&self) -> bool {
         !self.rows.is_empty()
@@ -332,10 +354,10 @@ impl PublishedNode {
             io::TEST => {
                 self.rates.iter().map(|(name, kb)| (name.as_str(), RATE, kb * KB)).collect()
             }
-            _ => {
-                let rate = |name: &&'static str| Some((*name, RATE, *self.rates.get(*name)?));
-                stream::KERNELS.iter().filter_map(rate).collect()
-            }
+            _ => stream::KERNELS
+                .into_iter()
+                .filter_map(|name| Some((name, RATE, *self.rates.get(name)?)))
+                .collect(),
         };
         let figures = figures.into_iter();
         figures

@@ -11,14 +11,14 @@ pub(crate) type PublishedRow<'a> = (&'a Measurement, PublishedConfig);
 /// Returns the native STREAM figures of the run that belong to the same gauge as the published figures (processor or
 /// device).
 pub(crate) fn native<'a>(record: &'a Record, gauge: &str) -> Vec<&'a Measurement> {
-    let native = |m: &&Measurement| {
+    let own = record.measurements.iter().filter(|m| m.gauge == gauge);
+    own.filter(|m| {
         let engine = m.read_key::<shared::engine>();
         stream::is_test(&m.test)
-            && m.gauge == gauge
             && m.category == Category::Variant
             && engine.as_deref() != Some("compiled")
-    };
-    record.measurements.iter().filter(native).collect()
+    })
+    .collect()
 }
 
 /// Formats a figure as a share of its limit.
@@ -28,10 +28,10 @@ pub(crate) fn share(m: &Measurement) -> Option<String> {
 
 /// Describes the settings and the source of a published figure.
 pub(crate) fn origin((_, config): &PublishedRow<'_>) -> String {
-    let unknown = || "?".to_owned();
     let compiler = config.compiler.as_ref().map(|compiler| compiler.command.clone());
     let parts = [config.node.clone(), config.placement.clone(), compiler];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
-    let machine = config.machine.clone().unwrap_or_else(unknown);
-    format!("{machine}: {}; {}", parts.join(", "), config.source.clone().unwrap_or_else(unknown))
+    let machine = config.machine.as_deref().unwrap_or("?");
+    let source = config.source.as_deref().unwrap_or("?");
+    format!("{machine}: {}; {source}", parts.join(", "))
 }

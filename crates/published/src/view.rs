@@ -1,7 +1,6 @@
 //! View of published figures together with the figures of a run.
 
 use crate::by_threads;
-use crate::catalog::PublishedConfig;
 use crate::rows::{PublishedRow, native, origin, share};
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{Picture, Section, Step, Table, TableCell, wrap};
@@ -34,9 +33,8 @@ pub fn add(sections: &mut Vec<Section>, record: &Record, gauge: &str, detail: De
 /// similar node are shown in one line.
 pub fn section(record: &Record, gauge: &str) -> Section {
     let mut section = Section::new("published");
-    let own = |m: &&Measurement| m.gauge == gauge && m.is_published();
-    let figures: Vec<PublishedRow<'_>> =
-        record.measurements.iter().filter(own).map(|m| (m, m.read_config())).collect();
+    let own = record.measurements.iter().filter(|m| m.gauge == gauge && m.is_published());
+    let figures: Vec<PublishedRow<'_>> = own.map(|m| (m, m.read_config())).collect();
     let single: Vec<PublishedRow<'_>> =
         figures.iter().filter(|figure| !by_threads::is_row(figure)).cloned().collect();
     let nodes = by_node(&single);
@@ -69,19 +67,12 @@ pub fn section(record: &Record, gauge: &str) -> Section {
 
 /// Groups the figures by node and keeps their order.
 fn by_node<'a, 'b>(figures: &'b [PublishedRow<'a>]) -> Vec<Vec<&'b PublishedRow<'a>>> {
-    let place = |config: &PublishedConfig| {
-        let PublishedConfig { machine, source, placement, threads, .. } = config.clone();
-        (machine, source, placement, threads)
-    };
     let mut nodes: Vec<Vec<&PublishedRow<'_>>> = Vec::new();
     for figure in figures {
-        let (m, config) = figure;
-        let alike = |node: &&mut Vec<&PublishedRow<'_>>| {
-            node[0].0.test == m.test
-                && place(&node[0].1) == place(config)
-                && node.iter().all(|(known, _)| known.name != m.name)
-        };
-        match nodes.iter_mut().find(alike) {
+        let known = nodes.iter_mut().find(|node| {
+            is_of_node(figure, node[0]) && node.iter().all(|(m, _)| m.name != figure.0.name)
+        });
+        match known {
             Some(node) => node.push(figure),
             None => nodes.push(vec![figure]),
         }
@@ -89,13 +80,21 @@ fn by_node<'a, 'b>(figures: &'b [PublishedRow<'a>]) -> Vec<Vec<&'b PublishedRow<
     nodes
 }
 
+/// True if two figures have the same test, machine, source, placement and number of threads.
+fn is_of_node((m, config): &PublishedRow<'_>, (other, of_other): &PublishedRow<'_>) -> bool {
+    m.test == other.test
+        && config.machine == of_other.machine
+        && config.source == of_other.source
+        && config.placement == of_other.placement
+        && config.threads == of_other.threads
+}
+
 /// Returns a bar chart of Triad for the run and for every published node.
 fn picture(record: &Record, nodes: &[&Vec<&PublishedRow<'_>>]) -> Picture {
-    let is_triad = |m: &Measurement| m.name == stream::TRIAD;
     let gauge = nodes.first().map_or("", |node| node[0].0.gauge.as_str());
-    let own = native(record, gauge).into_iter().find(|m| is_triad(m));
+    let own = figure(&native(record, gauge), stream::TRIAD);
     let own = own.map(|m| Step::bar("this run", m.value, "").judged(m));
-    let theirs = nodes.iter().filter_map(|node| node.iter().find(|(m, _)| is_triad(m)));
+    let theirs = nodes.iter().filter_map(|node| node.iter().find(|(m, _)| m.name == stream::TRIAD));
     let theirs = theirs.map(|figure| {
         let machine = figure.1.machine.clone().unwrap_or_else(|| "?".to_owned());
         Step::bar(machine, figure.0.value, origin(figure))
@@ -108,21 +107,7 @@ fn picture(record: &Record, nodes: &[&Vec<&PublishedRow<'_>>]) -> Picture {
 fn comparison(record: &Record, nodes: &[&Vec<&PublishedRow<'_>>]) -> Table {
     let gauge = nodes.first().map_or("", |node| node[0].0.gauge.as_str());
     let own = native(record, gauge);
-    fn of<'a>(all: &[&'a Measurement], name: &str) -> Option<&'a Measurement> {
-        all.iter().find(|m| m.name == name).copied()
-    }
-    let own_triad = of(&own, stream::TRIAD).and_then(|m| m.value);
-    let row = |title: &str, all: &[&Measurement], ratio: String| {
-        let mut row = vec![TableCell::lines(&wrap(title, NAME))];
-        row.extend(stream::KERNELS.map(|name| match of(all, name).and_then(|m| m.value) {
-            Some(value) => TableCell::figure(value, Unit::BytesPerSecond, significant(value / 1e9)),
-            None => "-".into(),
-        }));
-        let triad = of(all, stream::TRIAD).filter(|m| m.value.is_some());
-        row.push(triad.and_then(share).unwrap_or_else(|| "?".to_owned()).into());
-        row.push(ratio.into());
-        row
-    };
+    let own_triad = figure(&own, stream::TRIAD).and_then(|m| m.value);
     let titles = ["published, GB/s", ">copy", ">scale", ">add", ">triad", ">of theory", ">this/it"];
     let mut table = Table::new(&titles);
     if !own.is_empty() {
@@ -130,7 +115,7 @@ fn comparison(record: &Record, nodes: &[&Vec<&PublishedRow<'_>>]) -> Table {
     }
     for node in nodes {
         let all: Vec<&Measurement> = node.iter().map(|(m, _)| *m).collect();
-        let theirs = of(&all, stream::TRIAD).and_then(|m| m.value);
+        let theirs = figure(&all, stream::TRIAD).and_then(|m| m.value);
         let ratio = own_triad.zip(theirs).map(|(rate, theirs)| format!("{:.2} x", rate / theirs));
         let title = node[0].1.machine.as_deref().unwrap_or("?");
         table.row(row(title, &all, ratio.unwrap_or_else(|| "-".to_owned())));
@@ -138,21 +123,39 @@ fn comparison(record: &Record, nodes: &[&Vec<&PublishedRow<'_>>]) -> Table {
     table
 }
 
+/// Returns the figure with this name.
+fn figure<'a>(all: &[&'a Measurement], name: &str) -> Option<&'a Measurement> {
+    all.iter().find(|m| m.name == name).copied()
+}
+
+/// Returns the cells of the comparison for one machine, whose STREAM figures are `all`.
+fn row(title: &str, all: &[&Measurement], ratio: String) -> Vec<TableCell> {
+    let mut row = vec![TableCell::lines(&wrap(title, NAME))];
+    row.extend(stream::KERNELS.map(|name| match figure(all, name).and_then(|m| m.value) {
+        Some(value) => TableCell::figure(value, Unit::BytesPerSecond, significant(value / 1e9)),
+        None => "-".into(),
+    }));
+    let triad = figure(all, stream::TRIAD).filter(|m| m.value.is_some());
+    row.push(triad.and_then(share).unwrap_or_else(|| "?".to_owned()).into());
+    row.push(ratio.into());
+    row
+}
+
 /// Describes a node in one line, with the Triad bandwidth.
 fn in_a_line(node: &[&PublishedRow<'_>]) -> String {
     let (m, config) = node.iter().find(|(m, _)| m.name == stream::TRIAD).unwrap_or(&node[0]);
     let limit = share(m).map(|share| format!(", {share} of theoretical"));
     let placement = config.placement.as_ref().map(|placement| format!(", {placement}"));
-    let or_unknown = |text: &Option<String>| text.clone().unwrap_or_else(|| "?".to_owned());
+
     format!(
         "{}: {} {}{}{}; {}; more with --against '{}'",
-        or_unknown(&config.machine),
+        config.machine.as_deref().unwrap_or("?"),
         m.name,
         m.in_words(),
         limit.unwrap_or_default(),
         placement.unwrap_or_default(),
-        or_unknown(&config.source),
-        or_unknown(&config.processor),
+        config.source.as_deref().unwrap_or("?"),
+        config.processor.as_deref().unwrap_or("?"),
     )
 }
 
