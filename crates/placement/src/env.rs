@@ -111,7 +111,6 @@ fn notice(name: &str, text: &str, why_not: Option<&str>) -> String {
 }
 
 /// Parses the text of a variable; the error names the variable instead of the option.
-
 fn parsed<T: FromStr<Err = SyntaxError>>(
     text: &str,
     what: &'static str,
