@@ -221,15 +221,20 @@ impl Microarchitecture {
         isa: Option<&[String]>,
     ) -> Option<Throughput> {
         let name = plain(name.unwrap_or_default());
-        let named = |patterns: &[String]| patterns.iter().any(|part| name.contains(&plain(part)));
-        if named(&self.not_known) {
+        if contains_any(&name, &self.not_known) {
             return None;
         }
-        let one_unit = named(&self.one_unit) && !named(&self.one_unit_except);
+        let one_unit =
+            contains_any(&name, &self.one_unit) && !contains_any(&name, &self.one_unit_except);
         let key = if one_unit { "avx512x1" } else { self.flops.as_deref()? };
         let rows = tables().flops.get(key)?;
         rows.iter().find(|row| isa.is_none_or(|isa| isa.contains(&row.isa))).cloned()
     }
+}
+
+/// True if the plain `name` contains one of `parts`.
+fn contains_any(name: &str, parts: &[String]) -> bool {
+    parts.iter().any(|part| name.contains(&plain(part)))
 }
 
 /// Returns the catalog's entry for a processor. This is the longest model name whose words occur in the processor's
@@ -288,22 +293,25 @@ pub fn likeness(typed: &str, known: &str) -> Likeness {
     (levenshtein(last_known, last), !last_known.starts_with(last), levenshtein(&known, &typed))
 }
 
+/// Returns the number of words of `model` if they occur in `words`, the words of a processor's name.
+fn matched_words(words: &[&str], model: &str) -> Option<usize> {
+    let wanted = plain(model);
+    let wanted: Vec<&str> = wanted.split(' ').collect();
+    let at = words.windows(wanted.len()).position(|window| window == wanted)?;
+    // The name "E5-2680" does not match "E5-2680 v4", which is a different processor.
+    let next = words.get(at + wanted.len()).and_then(|word| word.strip_prefix('v'));
+    let other = next.is_some_and(|rest| rest.parse::<u32>().is_ok());
+    (!other).then_some(wanted.len())
+}
+
 fn by_name(name: &str) -> Option<ProcessorEntry> {
     let plain_name = plain(name);
     let words: Vec<&str> = plain_name.split(' ').collect();
-    let length_of = |model: &str| {
-        let wanted = plain(model);
-        let wanted: Vec<&str> = wanted.split(' ').collect();
-        let at = words.windows(wanted.len()).position(|window| window == wanted)?;
-        // The name "E5-2680" does not match "E5-2680 v4", which is a different processor.
-        let next = words.get(at + wanted.len()).and_then(|word| word.strip_prefix('v'));
-        let other = next.is_some_and(|rest| rest.parse::<u32>().is_ok());
-        (!other).then_some(wanted.len())
-    };
+
     let models = tables().generation.iter().flat_map(|generation| {
         generation.models.iter().map(move |(model, ghz)| (generation, model.as_str(), *ghz))
     });
-    let known = models.filter_map(|of| Some((length_of(of.1)?, of)));
+    let known = models.filter_map(|of| Some((matched_words(&words, of.1)?, of)));
     // If several matching names have the same length, the first name in the table is used.
     let (_, (generation, model, ghz)) = known.rev().max_by_key(|(length, _)| *length)?;
     Some(generation.entry(Some((model, ghz))))

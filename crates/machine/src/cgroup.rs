@@ -2,7 +2,7 @@
 //! A limit applies to all groups below its group. Therefore all groups from the process's group up to the root are
 //! read, and the smallest limit is returned. Format: Linux' cgroup-v1 and cgroup-v2 documents.
 
-use crate::root::{SysRoot, keyed, list};
+use crate::root::{SysRoot, keyed};
 use nodegauge_measure::{Fraction, Seconds};
 use std::collections::BTreeSet;
 
@@ -55,9 +55,9 @@ pub(crate) fn cpuset(root: &SysRoot) -> Option<BTreeSet<u32>> {
         CgroupVersion::One => "cpuset.effective_cpus",
         CgroupVersion::Two => "cpuset.cpus.effective",
     };
-    let of_group = |folder: &String| list(&root.text(&format!("{folder}/{file}"))?);
     // The CPUs of a group are among those of the groups above it.
-    folders.iter().find_map(of_group).map(|cpus| cpus.into_iter().collect())
+    let cpus = folders.iter().find_map(|folder| root.numbers(&format!("{folder}/{file}")))?;
+    Some(cpus.into_iter().collect())
 }
 
 /// Scheduling periods in which the CPU quota of a control group applied, and those in which it stopped threads.
@@ -110,28 +110,43 @@ pub struct ThrottlingReading {
 impl ThrottlingReading {
     /// Reads the counters of the calling process's groups.
     pub fn take(root: &SysRoot) -> Self {
-        let Some(groups) = root.text("proc/self/cgroup") else { return Self::default() };
+        let Some(listed) = root.text("proc/self/cgroup") else { return Self::default() };
         let mounts = root.text("proc/self/mountinfo").unwrap_or_default();
-        let Some((version, folders)) = hierarchy(root, &groups, &mounts, "cpu") else {
+        let Some((version, folders)) = hierarchy(root, &listed, &mounts, "cpu") else {
             return Self::default();
         };
-        let counters = |folder: String| {
-            let counters = Throttling::of_group(root, version, &folder)?;
-            Some((folder, counters))
-        };
-        Self { groups: folders.into_iter().filter_map(counters).collect() }
+        let mut groups = Vec::new();
+        for folder in folders {
+            if let Some(counters) = Throttling::of_group(root, version, &folder) {
+                groups.push((folder, counters));
+            }
+        }
+        Self { groups }
+    }
+
+    /// Returns the counters of the group with this folder.
+    fn of_group(&self, folder: &str) -> Option<&Throttling> {
+        self.groups.iter().find(|(known, _)| known == folder).map(|(_, counters)| counters)
     }
 
     /// Returns the throttling since `earlier` of the group that was stopped in most periods; `None` if no group was
     /// stopped.
     pub fn since(&self, earlier: &Self) -> Option<Throttling> {
-        let of_group = |(folder, now): &(String, Throttling)| {
-            let (_, before) = earlier.groups.iter().find(|(known, _)| known == folder)?;
-            Some(now.since(before))
-        };
-        let stopped = self.groups.iter().filter_map(of_group).filter(|group| group.throttled > 0);
-        stopped.max_by_key(|group| group.throttled)
+        let mut stopped = Vec::new();
+        for (folder, now) in &self.groups {
+            let Some(before) = earlier.of_group(folder) else { continue };
+            let change = now.since(before);
+            if change.throttled > 0 {
+                stopped.push(change);
+            }
+        }
+        stopped.into_iter().max_by_key(|change| change.throttled)
     }
+}
+
+/// True if `names`, which are separated by commas, contain `name`.
+fn lists(names: &str, name: &str) -> bool {
+    names.split(',').any(|listed| listed == name)
 }
 
 /// Returns the folders of this process's groups for `controller`, from the innermost group to the root.
@@ -141,11 +156,10 @@ fn hierarchy(
     mounts: &str,
     controller: &str,
 ) -> Option<(CgroupVersion, Vec<String>)> {
-    let has = |list: &str| list.split(',').any(|name| name == controller);
     let first = mounts
         .lines()
         .filter_map(CgroupMount::parse)
-        .find(|mount| mount.version == CgroupVersion::One && has(mount.options));
+        .find(|mount| mount.version == CgroupVersion::One && lists(mount.options, controller));
     let two =
         || mounts.lines().filter_map(CgroupMount::parse).find(|m| m.version == CgroupVersion::Two);
     // If the mounts cannot be read, the usual mount point is assumed.
@@ -162,7 +176,7 @@ fn hierarchy(
         let controllers = parts.next()?;
         let path = parts.next()?;
         let hit = match mount.version {
-            CgroupVersion::One => has(controllers),
+            CgroupVersion::One => lists(controllers, controller),
             CgroupVersion::Two => controllers.is_empty(),
         };
         hit.then_some(path)

@@ -62,6 +62,16 @@ fn clock_of(rounds: u64, burst: Duration) -> Option<Hertz> {
     is_timed.then(|| Hertz((UNROLLED * rounds) as f64 / burst.as_secs_f64()))
 }
 
+/// Measures the clock of `cpu` as soon as `go` is set.
+fn under_load_once(cpu: CpuId, go: &AtomicBool) -> Option<Hertz> {
+    // A thread that cannot be bound is still useful, because it keeps one more core busy.
+    let _ = nodegauge_os::set_affinity(&[cpu.0]);
+    while !go.load(Ordering::Acquire) {
+        std::thread::yield_now();
+    }
+    under_load()
+}
+
 /// Measures the clock while all `cpus` run the chain, with one thread per CPU. Returns the mean over the threads.
 pub(crate) fn under_load_of_all(cpus: &[CpuId]) -> Option<Hertz> {
     let go = AtomicBool::new(false);
@@ -69,15 +79,8 @@ pub(crate) fn under_load_of_all(cpus: &[CpuId]) -> Option<Hertz> {
         let started: Vec<_> = cpus
             .iter()
             .map_while(|cpu| {
-                let measure = || {
-                    // A thread that cannot be bound is still useful, because it keeps one more core busy.
-                    let _ = nodegauge_os::set_affinity(&[cpu.0]);
-                    while !go.load(Ordering::Acquire) {
-                        std::thread::yield_now();
-                    }
-                    under_load()
-                };
-                std::thread::Builder::new().spawn_scoped(scope, measure).ok()
+                let thread = std::thread::Builder::new();
+                thread.spawn_scoped(scope, || under_load_once(*cpu, &go)).ok()
             })
             .collect();
         go.store(true, Ordering::Release);
@@ -137,8 +140,10 @@ impl WorkClock {
 
     /// Returns the clock since the start of the interval; `None` if it cannot be measured.
     pub fn clock(&self) -> Option<Hertz> {
-        let of_chain = || clock_of(LOOK, self.fastest);
-        self.counter.as_ref().map_or_else(of_chain, CycleCounter::clock)
+        match &self.counter {
+            Some(counter) => counter.clock(),
+            None => clock_of(LOOK, self.fastest),
+        }
     }
 }
 

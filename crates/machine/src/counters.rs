@@ -122,7 +122,6 @@ pub(crate) fn find(root: &SysRoot) -> Result<CounterPlan, Unavailable> {
 
 /// Returns the reason why memory traffic cannot be counted.
 fn absent(root: &SysRoot, pmus: &[String], hypervisor: Option<String>) -> String {
-    let seen = |prefix: &str| pmus.iter().any(|pmu| pmu.starts_with(prefix));
     if let Some(hypervisor) = hypervisor {
         let name = if hypervisor.is_empty() { "virtual machine".to_owned() } else { hypervisor };
         return format!(
@@ -132,7 +131,7 @@ fn absent(root: &SysRoot, pmus: &[String], hypervisor: Option<String>) -> String
     if pmus.is_empty() {
         return "the kernel provides no performance counters".to_owned();
     }
-    if table().family.iter().any(|family| seen(&family.pmu)) {
+    if table().family.iter().any(|family| pmus.iter().any(|pmu| pmu.starts_with(&family.pmu))) {
         return "the counters of these memory controllers are not supported".to_owned();
     }
     let vendor = processor::read(root).identity.map(|identity| identity.vendor);
@@ -196,15 +195,19 @@ fn of_pmu(root: &SysRoot, family: &CounterFamily, pmu: &str) -> Option<Vec<Event
     (!events.is_empty()).then_some(events)
 }
 
+/// Returns the bits that a term of the PMU's events occupies, e.g. `config:0-7`.
+fn format_of(root: &SysRoot, pmu: &str, term: &str) -> Option<String> {
+    root.text(&format!("{DEVICES}/{pmu}/format/{term}"))
+}
+
 /// Returns the encoding and the number of bytes per count of an event, which is given as an alias or as terms. Returns
 /// `None` if the PMU does not support the event.
 fn encoded(root: &SysRoot, pmu: &str, name: &str, bytes: f64) -> Option<([u64; 3], f64)> {
-    let format = |term: &str| root.text(&format!("{DEVICES}/{pmu}/format/{term}"));
     if name.contains('=') {
-        return Some((encode(name, format)?, bytes));
+        return Some((encode(name, |term| format_of(root, pmu, term))?, bytes));
     }
     let alias = format!("{DEVICES}/{pmu}/events/{name}");
-    let config = encode(&root.text(&alias)?, format)?;
+    let config = encode(&root.text(&alias)?, |term| format_of(root, pmu, term))?;
     let scale: Option<f64> = root.value(&format!("{alias}.scale"));
     let unit = root.text(&format!("{alias}.unit"));
     let bytes = match (scale, unit.as_deref()) {

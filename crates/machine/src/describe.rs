@@ -111,10 +111,11 @@ fn clock(
     clocks: Clocks,
 ) -> Option<(Hertz, ClockBasis)> {
     let catalog = entry.and_then(|entry| Some((entry.base?, ClockBasis::Catalog)));
-    let named = || Some((catalog::clock_in_name(chip.name.as_deref()?)?, ClockBasis::Name));
-    let kernel = || Some((clocks.kernel?, ClockBasis::Kernel));
-    let measured = || Some((clocks.measured?, ClockBasis::Measured));
-    catalog.or_else(named).or_else(kernel).or_else(measured)
+    let named = chip.name.as_deref().and_then(catalog::clock_in_name);
+    catalog
+        .or(named.map(|clock| (clock, ClockBasis::Name)))
+        .or(clocks.kernel.map(|clock| (clock, ClockBasis::Kernel)))
+        .or(clocks.measured.map(|clock| (clock, ClockBasis::Measured)))
 }
 
 fn processor(
@@ -228,13 +229,13 @@ fn memory_of(
     );
     let modules = firmware.unwrap_or_default();
     // In a guest whose memory grows, the kernel's sum over the nodes may be out of date. `/proc/meminfo` is up to date.
-    let described = || topology.host_nodes().map(|node| node.bytes).sum::<Option<u64>>();
+    let described: Option<u64> = topology.host_nodes().map(|node| node.bytes).sum();
     // The kernel's total includes device memory that is a NUMA node.
     let of_devices = topology.nodes.iter().filter(|node| node.device.is_some());
     let of_devices: u64 = of_devices.filter_map(|node| node.bytes).sum();
     let total = info.total.map(|total| total.saturating_sub(of_devices));
     Memory {
-        bytes: if live { total } else { described().filter(|bytes| *bytes > 0) },
+        bytes: if live { total } else { described.filter(|bytes| *bytes > 0) },
         available: if live { memory::left(root) } else { None },
         cgroup_limit: limits.memory,
         process_limit: own.memory,

@@ -41,8 +41,11 @@ pub(crate) fn described(topology: &Topology, root: &SysRoot, passive: bool) -> V
             }
             let known = catalog::identified(&device.identification)
                 .or_else(|| catalog::named(device.name.as_deref()?));
-            let listed = || name_in(names.as_deref()?, pci.vendor, Some(pci.device));
-            device.name = device.name.take().or_else(|| Some(known?.name.clone())).or_else(listed);
+            device.name = device
+                .name
+                .take()
+                .or_else(|| Some(known?.name.clone()))
+                .or_else(|| name_in(names.as_deref()?, pci.vendor, Some(pci.device)));
             let memory = device.memory.take().unwrap_or_default();
             let memory = DeviceMemory {
                 bytes: memory.bytes.or_else(|| Some(known?.bytes? as u64)),
@@ -67,10 +70,13 @@ pub(crate) fn described(topology: &Topology, root: &SysRoot, passive: bool) -> V
 /// environment variables; and all devices that do not compute.
 pub fn reachable(topology: &Topology, root: &SysRoot) -> Vec<PciDevice> {
     let described = described(topology, root, false);
-    let reached = |(device, pci): &(&Device, &PciDevice)| {
-        !pci.computes() || visible::no_way_to(device, pci, root).is_none()
-    };
-    described.iter().zip(&topology.devices).filter(reached).map(|(_, pci)| pci.clone()).collect()
+    let mut reached = Vec::new();
+    for (device, pci) in described.iter().zip(&topology.devices) {
+        if !pci.computes() || visible::no_way_to(device, pci, root).is_none() {
+            reached.push(pci.clone());
+        }
+    }
+    reached
 }
 
 /// Describes a device from the data on the PCI bus.
@@ -108,20 +114,17 @@ fn described_by_bus(topology: &Topology, pci: &PciDevice) -> Device {
 /// Returns the network adapters behind the same port of the processor. If there are none, returns the adapters on the
 /// same NUMA node.
 fn networks(topology: &Topology, pci: &PciDevice) -> Vec<NearNetwork> {
-    let all = || topology.devices.iter().filter(|other| other.kind == DeviceKind::Network);
-    let near = |same_switch: bool, other: &PciDevice| {
+    let mut behind = Vec::new();
+    let mut on_node = Vec::new();
+    for other in topology.devices.iter().filter(|other| other.kind == DeviceKind::Network) {
         let name = other.names.first().unwrap_or(&other.address).clone();
-        NearNetwork { name, same_switch }
-    };
-    let behind = all().filter(|other| pci.shares_switch(other));
-    let behind: Vec<_> = behind.map(|other| near(true, other)).collect();
-    if !behind.is_empty() {
-        return behind;
+        if pci.shares_switch(other) {
+            behind.push(NearNetwork { name, same_switch: true });
+        } else if other.node.is_some() && other.node == pci.node {
+            on_node.push(NearNetwork { name, same_switch: false });
+        }
     }
-    all()
-        .filter(|other| other.node.is_some() && other.node == pci.node)
-        .map(|n| near(false, n))
-        .collect()
+    if behind.is_empty() { on_node } else { behind }
 }
 
 /// Adds the data that the kernel and its drivers provide.
@@ -163,13 +166,13 @@ fn vendor(number: u16) -> Option<&'static str> {
 
 /// Searches the text of `pci.ids` for the name of a device, or for the name of its vendor.
 fn name_in(text: &str, vendor: u16, device: Option<u16>) -> Option<String> {
-    let key = |number: u16| format!("{number:04x}  ");
-    let mut lines = text.lines().skip_while(|line| !line.starts_with(&key(vendor)));
-    let own = lines.next()?.strip_prefix(&key(vendor))?;
+    let vendor = format!("{vendor:04x}  ");
+    let mut lines = text.lines().skip_while(|line| !line.starts_with(&vendor));
+    let own = lines.next()?.strip_prefix(&vendor)?;
     let Some(device) = device else { return Some(own.to_owned()) };
-    let devices = lines.take_while(|line| line.starts_with(['\t', '#']));
-    let name = |line: &str| Some(line.strip_prefix('\t')?.strip_prefix(&key(device))?.to_owned());
-    devices.into_iter().find_map(name)
+    let device = format!("\t{device:04x}  ");
+    let mut devices = lines.take_while(|line| line.starts_with(['\t', '#']));
+    devices.find_map(|line| line.strip_prefix(&device)).map(str::to_owned)
 }
 
 /// Returns the state, or `None` if all its fields are unknown.

@@ -119,12 +119,13 @@ struct DimmSlot {
 /// Parses the modules of an SMBIOS structure table.
 pub fn parse(table: Vec<u8>) -> Option<Modules> {
     let data = SMBiosData::from_vec_and_version(table, None);
-    let devices = || data.defined_struct_iter::<SMBiosMemoryDevice<'_>>();
-    let mut slots: Vec<DimmSlot> = devices().filter_map(|d| slot(&d)).collect();
+    let devices: Vec<SMBiosMemoryDevice<'_>> = data.defined_struct_iter().collect();
+    let mut slots: Vec<DimmSlot> = devices.iter().filter_map(slot).collect();
     if slots.is_empty() {
         return None;
     }
-    let empty: Vec<ModuleLocator> = devices().filter(is_empty).map(|d| locator(&d)).collect();
+    let empty: Vec<ModuleLocator> =
+        devices.iter().filter(|device| is_empty(device)).map(locator).collect();
     let counted = count_channels(&mut slots, &empty);
     let first = slots.first().and_then(|slot| slot.dimm.technology.clone());
     let uniform = slots.iter().all(|slot| slot.dimm.technology == first);
@@ -459,10 +460,10 @@ fn possible_sockets(sockets: u32, guest: bool) -> u32 {
 /// hypervisor reports the nodes.
 pub fn bandwidth_of(machine: &Machine, holding: &[u32]) -> Option<Figure> {
     let mut figure = machine.memory.theoretical.clone()?;
-    let nodes = || machine.numa_nodes.iter().filter(|node| !node.cpus.is_empty());
-    let all = nodes().count() as u32;
+    let nodes: Vec<_> = machine.numa_nodes.iter().filter(|node| !node.cpus.is_empty()).collect();
+    let all = nodes.len() as u32;
     let some = holding.len() as u32;
-    let known = holding.iter().all(|id| nodes().any(|node| node.id == *id));
+    let known = holding.iter().all(|id| nodes.iter().any(|node| node.id == *id));
     let whole = some == 0 || some >= all || !known || machine.virtualisation.is_some();
     let Some(channels) = machine.memory.channels.filter(|_| !whole) else { return Some(figure) };
     // If the channels cannot be divided evenly among the nodes, the larger number per node is assumed.

@@ -15,7 +15,7 @@ pub fn kernel(root: &SysRoot) -> Option<String> {
 
 /// Returns the host name.
 pub fn name(root: &SysRoot) -> Option<String> {
-    root.text("proc/sys/kernel/hostname").filter(|name| !name.is_empty())
+    root.non_empty_text("proc/sys/kernel/hostname")
 }
 
 /// Manufacturers of virtual machines in the firmware's spelling, with the short name of the hypervisor.
@@ -38,25 +38,31 @@ const MAKERS_OF_BOTH: [&str; 3] = ["Amazon EC2", "Google", "Microsoft"];
 /// Returns the hypervisor, e.g. `kvm`. The processor reports that there is a hypervisor, and usually the name.
 /// Otherwise the name comes from the firmware, or is `hypervisor`. `None` means bare metal, as far as is known.
 pub fn hypervisor(root: &SysRoot, chip: &Chip) -> Option<String> {
-    let by_kernel = || root.text("sys/hypervisor/type").filter(|name| !name.is_empty());
-    let by_maker = || {
-        let maker = root.text(&format!("{DMI}/sys_vendor"))?;
-        MAKERS.iter().find(|(prefix, _)| maker.starts_with(prefix))
-    };
     match chip.hypervisor.as_deref() {
         Some("") => Some(
-            by_kernel()
-                .or_else(|| by_maker().map(|(_, name)| (*name).to_owned()))
+            hypervisor_of_kernel(root)
+                .or_else(|| maker(root).map(|(_, name)| name.to_owned()))
                 .unwrap_or_else(|| "hypervisor".to_owned()),
         ),
         Some(name) => Some(name.to_owned()),
         // An x86 processor has a hypervisor bit. If the bit is not set, there is no hypervisor.
         None if chip.architecture.as_deref() == Some("x86_64") => None,
-        None => by_maker()
+        None => maker(root)
             .filter(|(prefix, _)| !MAKERS_OF_BOTH.contains(prefix))
-            .map(|(_, name)| (*name).to_owned())
-            .or_else(by_kernel),
+            .map(|(_, name)| name.to_owned())
+            .or_else(|| hypervisor_of_kernel(root)),
     }
+}
+
+/// Returns the hypervisor that the kernel reports.
+fn hypervisor_of_kernel(root: &SysRoot) -> Option<String> {
+    root.non_empty_text("sys/hypervisor/type")
+}
+
+/// Returns the entry of [`MAKERS`] for the manufacturer in the firmware.
+fn maker(root: &SysRoot) -> Option<(&'static str, &'static str)> {
+    let maker = root.text(&format!("{DMI}/sys_vendor"))?;
+    MAKERS.into_iter().find(|(prefix, _)| maker.starts_with(prefix))
 }
 
 /// Returns the container runtime of this process, detected from files and variables that it creates: `docker`,
@@ -103,10 +109,11 @@ pub fn frequency(root: &SysRoot, file: &str) -> Option<Hertz> {
 
 /// True if the kernel allows clocks above the base clock; `None` if it does not report this.
 pub fn turbo(root: &SysRoot) -> Option<bool> {
-    let flag = |file: &str| root.value::<u8>(&format!("sys/devices/system/cpu/{file}"));
-    flag("intel_pstate/no_turbo")
-        .map(|off| off == 0)
-        .or_else(|| flag("cpufreq/boost").map(|on| on != 0))
+    if let Some(off) = root.value::<u8>("sys/devices/system/cpu/intel_pstate/no_turbo") {
+        return Some(off == 0);
+    }
+    let on: u8 = root.value("sys/devices/system/cpu/cpufreq/boost")?;
+    Some(on != 0)
 }
 
 /// True if cores currently run more than one thread; `None` if the kernel does not report this.
@@ -184,8 +191,10 @@ const BOOT_PARAMETERS: [&str; 46] = [
 /// Returns the boot parameters of the kernel that affect speed, in their order.
 fn boot_parameters(root: &SysRoot) -> Vec<String> {
     let line = root.text("proc/cmdline").unwrap_or_default();
-    let affects = |word: &&str| BOOT_PARAMETERS.iter().any(|prefix| word.starts_with(prefix));
-    line.split_whitespace().filter(affects).map(str::to_owned).collect()
+    line.split_whitespace()
+        .filter(|word| BOOT_PARAMETERS.iter().any(|prefix| word.starts_with(prefix)))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Returns the time since the system was booted in whole seconds.
@@ -204,25 +213,38 @@ pub fn uptime_in_words(seconds: u64) -> String {
     }
 }
 
+/// Returns the version of the processor's microcode.
+fn microcode(root: &SysRoot) -> Option<String> {
+    if let Some(version) = root.text("sys/devices/system/cpu/cpu0/microcode/version") {
+        return Some(version);
+    }
+    let cpuinfo = root.text("proc/cpuinfo")?;
+    let rest = cpuinfo.lines().find_map(|line| line.strip_prefix("microcode")?.split_once(':'));
+    rest.map(|(_, version)| version.trim().to_owned())
+}
+
+/// Returns the vulnerabilities that affect the processor, with the state of their mitigation.
+fn mitigations(root: &SysRoot) -> BTreeMap<String, String> {
+    const VULNERABILITIES: &str = "sys/devices/system/cpu/vulnerabilities";
+    let mut mitigations = BTreeMap::new();
+    for name in root.names(VULNERABILITIES) {
+        if let Some(state) = root.text(&format!("{VULNERABILITIES}/{name}"))
+            && state != "Not affected"
+        {
+            mitigations.insert(name, state);
+        }
+    }
+    mitigations
+}
+
 /// Returns the settings of the firmware, the kernel and `environment` that affect the speed of the node.
 pub fn circumstances(
     root: &SysRoot,
     environment: impl Iterator<Item = (String, String)>,
 ) -> Circumstances {
-    let cpuinfo = || root.text("proc/cpuinfo").unwrap_or_default();
-    let in_cpuinfo = || {
-        let value =
-            |line: &str| Some(line.strip_prefix("microcode")?.split_once(':')?.1.trim().to_owned());
-        cpuinfo().lines().find_map(value)
-    };
-    let vulnerabilities = "sys/devices/system/cpu/vulnerabilities";
-    let mitigation = |name: String| {
-        let state = root.text(&format!("{vulnerabilities}/{name}"))?;
-        (state != "Not affected").then_some((name, state))
-    };
     Circumstances {
-        microcode: root.text("sys/devices/system/cpu/cpu0/microcode/version").or_else(in_cpuinfo),
-        mitigations: root.names(vulnerabilities).into_iter().filter_map(mitigation).collect(),
+        microcode: microcode(root),
+        mitigations: mitigations(root),
         clocksource: root.text("sys/devices/system/clocksource/clocksource0/current_clocksource"),
         boost: turbo(root),
         smt: smt(root),
@@ -242,12 +264,12 @@ const DMI: &str = "sys/class/dmi/id";
 
 /// Returns the firmware and its board; `None` if the kernel reports neither, as on most ARM boards and in containers.
 fn firmware(root: &SysRoot) -> Option<Firmware> {
-    let text = |name: &str| root.text(&format!("{DMI}/{name}")).filter(|text| !text.is_empty());
+    let date = root.non_empty_text(&format!("{DMI}/bios_date"));
     let found = Firmware {
-        vendor: text("bios_vendor"),
-        version: text("bios_version"),
-        date: text("bios_date").map(|date| in_order_of_time(&date).unwrap_or(date)),
-        board: text("board_name"),
+        vendor: root.non_empty_text(&format!("{DMI}/bios_vendor")),
+        version: root.non_empty_text(&format!("{DMI}/bios_version")),
+        date: date.map(|date| in_order_of_time(&date).unwrap_or(date)),
+        board: root.non_empty_text(&format!("{DMI}/board_name")),
     };
     (found != Firmware::default()).then_some(found)
 }
@@ -256,36 +278,39 @@ fn firmware(root: &SysRoot) -> Option<Firmware> {
 fn in_order_of_time(date: &str) -> Option<String> {
     let parts: Vec<&str> = date.split('/').collect();
     let [month, day, year] = parts[..] else { return None };
-    let is_number = |text: &str, digits: usize| {
-        text.len() == digits && text.bytes().all(|byte| byte.is_ascii_digit())
-    };
-    let is_date = is_number(month, 2) && is_number(day, 2) && is_number(year, 4);
+    let is_date = has_digits(month, 2) && has_digits(day, 2) && has_digits(year, 4);
     is_date.then(|| format!("{year}-{month}-{day}"))
+}
+
+/// True if `text` consists of `count` decimal digits.
+fn has_digits(text: &str, count: usize) -> bool {
+    text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Returns the CPUs and the memory policy that this process has inherited. A recorded machine has no memory policy.
 pub fn inherited(root: &SysRoot) -> Option<Inherited> {
     let status = root.text("proc/self/status")?;
-    let named = |key: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
-        list(line)
-    };
+
     // A container may deny this system call.
     let policy = root.is_live().then(nodegauge_os::policy_of_thread).and_then(Result::ok);
     let (mode, nodes) = policy.unwrap_or_default();
     Some(Inherited {
         policy: mode.map(|mode| mode.name().to_owned()),
         nodes,
-        cpus: named("Cpus_allowed_list")?,
-        memory_nodes: named("Mems_allowed_list")?,
+        cpus: list_in(&status, "Cpus_allowed_list:")?,
+        memory_nodes: list_in(&status, "Mems_allowed_list:")?,
     })
+}
+
+/// Returns the numbers of the line of `status` that begins with `key`.
+fn list_in(status: &str, key: &str) -> Option<Vec<u32>> {
+    list(status.lines().find_map(|line| line.strip_prefix(key))?)
 }
 
 /// Returns the CPUs that are present but offline.
 pub fn offline(root: &SysRoot) -> Option<Vec<u32>> {
-    let cpus = |file: &str| list(&root.text(&format!("sys/devices/system/cpu/{file}"))?);
-    let present = cpus("present")?;
-    let online = cpus("online")?;
+    let present = root.numbers("sys/devices/system/cpu/present")?;
+    let online = root.numbers("sys/devices/system/cpu/online")?;
     Some(present.into_iter().filter(|cpu| online.binary_search(cpu).is_err()).collect())
 }
 

@@ -92,13 +92,12 @@ impl LedgerReading {
         if !self.is_of_same_boot(earlier) {
             return LedgerChange { events: self.all(), vanished: Vec::new() };
         }
-        let key = |counter: &EventCounter| (counter.kind, counter.component.clone());
         let mut before: BTreeMap<_, _> =
-            earlier.counters.iter().map(|counter| (key(counter), counter)).collect();
+            earlier.counters.iter().map(|counter| (counter.key(), counter)).collect();
         let mut change = LedgerChange::default();
         for now in &self.counters {
             // A component that appears later, e.g. by loading its driver, has counted its events in the interval.
-            let first = before.remove(&key(now)).map_or(0, |counter| counter.value);
+            let first = before.remove(&now.key()).map_or(0, |counter| counter.value);
             change.events.extend(now.events_since(first));
         }
         let gone = before.into_values();
@@ -135,6 +134,11 @@ impl LedgerReading {
 }
 
 impl EventCounter {
+    /// Returns the key of the counter, which is the same in all readings.
+    fn key(&self) -> (HardwareEvent, &str) {
+        (self.kind, &self.component)
+    }
+
     /// Returns the events after the counter had the value `first`; `None` if there were none.
     fn events_since(&self, first: u64) -> Option<EventCount> {
         let saturated = self.stops_at.is_some_and(|most| self.value >= most);
@@ -191,6 +195,12 @@ struct SourceReader<'a> {
     /// First file that cannot be read, with the reason.
     unreadable: Option<String>,
     buffer: Vec<u8>,
+}
+
+/// True if `name` consists of one of `prefixes` and a number.
+fn is_numbered(name: &str, prefixes: &[&str]) -> bool {
+    let number = prefixes.iter().find_map(|prefix| name.strip_prefix(prefix));
+    number.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
 }
 
 /// Size of the buffer for a file: files of sysfs have at most one page.

@@ -2,7 +2,7 @@
 //! The limits of control groups are in [`crate::cgroup`], memory modules and channels in `dimms`.
 
 use crate::ids::NodeId;
-use crate::root::{SysRoot, keyed, list};
+use crate::root::{SysRoot, keyed};
 use crate::{cgroup, process_limits};
 use nodegauge_measure::record::{HugePages, Pages};
 use nodegauge_measure::{Bytes, Fraction};
@@ -29,14 +29,13 @@ pub fn info(root: &SysRoot) -> MemInfo {
     let Some(text) = root.text("proc/meminfo") else {
         return if root.is_live() { from_system_call() } else { MemInfo::default() };
     };
-    let get = |key| keyed(&text, key);
+    let swap = keyed(&text, "SwapTotal").zip(keyed(&text, "SwapFree"));
+    let unwritten = keyed(&text, "Dirty").zip(keyed(&text, "Writeback"));
     MemInfo {
-        total: get("MemTotal"),
-        available: get("MemAvailable"),
-        swap_used: get("SwapTotal")
-            .zip(get("SwapFree"))
-            .map(|(total, free)| total - free.min(total)),
-        dirty: get("Dirty").zip(get("Writeback")).map(|(dirty, writeback)| dirty + writeback),
+        total: keyed(&text, "MemTotal"),
+        available: keyed(&text, "MemAvailable"),
+        swap_used: swap.map(|(total, free)| total - free.min(total)),
+        dirty: unwritten.map(|(dirty, writeback)| dirty + writeback),
     }
 }
 
@@ -65,20 +64,24 @@ pub(crate) fn of_node(root: &SysRoot, node: NodeId) -> Option<(u64, u64, u64)> {
     let prefix = format!("Node {node} ");
     let lines: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix(&prefix)).collect();
     let fields = lines.join("\n");
-    let get = |key| keyed(&fields, key);
-    let free = get("MemFree")?;
+    let free = keyed(&fields, "MemFree")?;
     // The kernel does not report MemAvailable per node. Its formula for the whole machine counts at most half of the
     // page cache as available.
     let cache = ["Active(file)", "Inactive(file)", "SReclaimable"];
-    let cache: u64 = cache.into_iter().filter_map(get).sum();
-    Some((get("MemTotal")?, free, free + cache / 2))
+    let cache: u64 = cache.into_iter().filter_map(|key| keyed(&fields, key)).sum();
+    Some((keyed(&fields, "MemTotal")?, free, free + cache / 2))
 }
 
 /// Returns the online NUMA nodes with their memory sizes in bytes.
 pub(crate) fn nodes(root: &SysRoot) -> Vec<(NodeId, u64)> {
-    let online = root.text("sys/devices/system/node/online").and_then(|nodes| list(&nodes));
-    let with_memory = |id| of_node(root, NodeId(id)).map(|(bytes, ..)| (NodeId(id), bytes));
-    online.unwrap_or_default().into_iter().filter_map(with_memory).collect()
+    let online = root.numbers("sys/devices/system/node/online").unwrap_or_default();
+    let mut nodes = Vec::new();
+    for node in online.into_iter().map(NodeId) {
+        if let Some((bytes, ..)) = of_node(root, node) {
+            nodes.push((node, bytes));
+        }
+    }
+    nodes
 }
 
 /// Returns the size in bytes of the memory-side caches of a NUMA node, such as HBM in cache mode; `None` if the kernel
@@ -119,11 +122,10 @@ fn huge_pages_below(root: &SysRoot, folder: &str) -> Vec<HugePages> {
         .iter()
         .filter_map(|name| {
             let kib: u64 = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
-            let count = |file: &str| root.value(&format!("{folder}/{name}/{file}"));
             Some(HugePages {
                 bytes: kib << 10,
-                total: count("nr_hugepages")?,
-                free: count("free_hugepages")?,
+                total: root.value(&format!("{folder}/{name}/nr_hugepages"))?,
+                free: root.value(&format!("{folder}/{name}/free_hugepages"))?,
             })
         })
         .collect();

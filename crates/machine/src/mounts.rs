@@ -30,7 +30,8 @@ impl<'a> Mount<'a> {
             return None;
         };
         let mut right = right.split(' ');
-        let (kind, source) = (right.next()?, right.next()?);
+        let kind = right.next()?;
+        let source = right.next()?;
         let mut options: Vec<&str> = of_mount.split(',').collect();
         for option in right.next().unwrap_or("").split(',').filter(|option| !option.is_empty()) {
             if !options.contains(&option) {

@@ -2,7 +2,7 @@
 //! from the I/O objects of an hwloc description.
 
 use crate::ids::{CpuId, NodeId};
-use crate::root::{SysRoot, keyed, list};
+use crate::root::{SysRoot, keyed};
 use nodegauge_measure::TransfersPerSec;
 use nodegauge_measure::record::{DeviceKind, PciLink};
 use serde::{Deserialize, Serialize};
@@ -145,25 +145,31 @@ pub(crate) fn link(root: &SysRoot, address: &str, port: Option<&str>) -> PciLink
     }
 }
 
+/// Returns the hexadecimal number in a file of the device at `address`.
+fn number(root: &SysRoot, address: &str, name: &str) -> Option<u32> {
+    let text = root.text(&file(address, name))?;
+    u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()
+}
+
+/// Returns the names in these subfolders of the device at `address`.
+fn names(root: &SysRoot, address: &str, folders: &[&str]) -> Vec<String> {
+    folders.iter().flat_map(|folder| root.names(&file(address, folder))).collect()
+}
+
 fn read(root: &SysRoot, address: String) -> Option<PciDevice> {
-    let text = |name: &str| root.text(&file(&address, name));
-    let number = |name: &str| u32::from_str_radix(text(name)?.strip_prefix("0x")?, 16).ok();
-    let class = (number("class")? >> 8) as u16;
+    let class = (number(root, &address, "class")? >> 8) as u16;
     // Virtual functions for guests are not listed as separate devices.
     if !CLASSES.contains(&(class >> 8)) || root.exists(&file(&address, "physfn")) {
         return None;
     }
-    let vendor = number("vendor")? as u16;
-    let device = number("device")? as u16;
-    let names = |folders: &[&str]| -> Vec<String> {
-        folders.iter().flat_map(|folder| root.names(&file(&address, folder))).collect()
-    };
-    let fast = names(&FAST);
+    let vendor = number(root, &address, "vendor")? as u16;
+    let device = number(root, &address, "device")? as u16;
+    let fast = names(root, &address, &FAST);
     let kind = kind(class, vendor, device, !fast.is_empty())?;
-    let names = [fast, names(&NAMES)].concat();
-    let cpus = text("local_cpulist").and_then(|cpus| list(&cpus)).unwrap_or_default();
+    let names = [fast, names(root, &address, &NAMES)].concat();
+    let cpus = root.numbers(&file(&address, "local_cpulist")).unwrap_or_default();
     // The value is -1 if the firmware does not report a node.
-    let node = text("numa_node").and_then(|node| node.parse().ok()).map(NodeId);
+    let node = root.value(&file(&address, "numa_node")).map(NodeId);
     Some(PciDevice {
         kind,
         vendor,
@@ -182,11 +188,14 @@ fn read(root: &SysRoot, address: String) -> Option<PciDevice> {
 
 /// Returns the NUMA nodes that consist of device memory, with the devices' addresses.
 pub(crate) fn memory_nodes(root: &SysRoot) -> BTreeMap<NodeId, String> {
-    let node = |address: String| {
-        let status = root.text(&format!("{NVIDIA_GPUS}/{address}/numa_status"))?;
-        Some((NodeId(keyed(&status, "Node")? as u32), address.to_lowercase()))
-    };
-    root.names(NVIDIA_GPUS).into_iter().filter_map(node).collect()
+    let mut nodes = BTreeMap::new();
+    for address in root.names(NVIDIA_GPUS) {
+        let status = root.text(&format!("{NVIDIA_GPUS}/{address}/numa_status"));
+        if let Some(node) = status.and_then(|status| keyed(&status, "Node")) {
+            nodes.insert(NodeId(node as u32), address.to_lowercase());
+        }
+    }
+    nodes
 }
 
 /// Returns the bridges above a device, which are the parent folders of the device's folder:

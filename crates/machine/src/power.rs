@@ -25,6 +25,53 @@ struct Counter {
     range: Option<u64>,
 }
 
+impl Counter {
+    fn is_readable(&self, root: &SysRoot) -> bool {
+        root.value::<u64>(&self.file).is_some()
+    }
+}
+
+/// Returns the counters of the RAPL zones that are processor packages.
+fn rapl(root: &SysRoot) -> Vec<Counter> {
+    const ZONES: &str = "sys/class/powercap";
+    let mut counters = Vec::new();
+    for zone in root.names(ZONES) {
+        // `intel-rapl:0` is a package, `intel-rapl:0:0` is a part of that package, and `intel-rapl-mmio` duplicates
+        // the same counter.
+        let is_whole = zone.starts_with("intel-rapl:") && zone.matches(':').count() == 1;
+        if is_whole && begins_with(root, &format!("{ZONES}/{zone}/name"), "package") {
+            counters.push(Counter {
+                file: format!("{ZONES}/{zone}/energy_uj"),
+                range: root.value(&format!("{ZONES}/{zone}/max_energy_range_uj")),
+            });
+        }
+    }
+    counters
+}
+
+/// Returns the counters of sockets of the driver amd_energy.
+fn hwmon(root: &SysRoot) -> Vec<Counter> {
+    let mut counters = Vec::new();
+    for chip in root.names("sys/class/hwmon") {
+        let folder = format!("sys/class/hwmon/{chip}");
+        if root.text(&format!("{folder}/name")).as_deref() != Some("amd_energy") {
+            continue;
+        }
+        for file in root.names(&folder) {
+            let Some(name) = file.strip_suffix("_label") else { continue };
+            if begins_with(root, &format!("{folder}/{file}"), "Esocket") {
+                counters.push(Counter { file: format!("{folder}/{name}_input"), range: None });
+            }
+        }
+    }
+    counters
+}
+
+/// True if the text of `file` begins with `prefix`.
+fn begins_with(root: &SysRoot, file: &str, prefix: &str) -> bool {
+    root.text(file).is_some_and(|text| text.starts_with(prefix))
+}
+
 /// Values of all counters at one time, in microjoules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnergyReading(Vec<u64>);
@@ -35,37 +82,10 @@ impl EnergyMeter {
     /// # Errors
     /// Fails if there are no readable counters; the text contains the reason.
     pub fn find(root: &SysRoot) -> Result<Self, Unavailable> {
-        let begins_with = |file: String, prefix: &str| {
-            root.text(&file).is_some_and(|text| text.starts_with(prefix))
-        };
-        const RAPL: &str = "sys/class/powercap";
-        let rapl: Vec<Counter> = root
-            .names(RAPL)
-            .iter()
-            // `intel-rapl:0` is a package, `intel-rapl:0:0` is a part of that package, and `intel-rapl-mmio` duplicates
-            // the same counter.
-            .filter(|zone| zone.starts_with("intel-rapl:") && zone.matches(':').count() == 1)
-            .filter(|zone| begins_with(format!("{RAPL}/{zone}/name"), "package"))
-            .map(|zone| Counter {
-                file: format!("{RAPL}/{zone}/energy_uj"),
-                range: root.value(&format!("{RAPL}/{zone}/max_energy_range_uj")),
-            })
-            .collect();
-        let chips = root.names("sys/class/hwmon");
-        let folders = chips.iter().map(|chip| format!("sys/class/hwmon/{chip}"));
-        let hwmon: Vec<Counter> = folders
-            .filter(|folder| root.text(&format!("{folder}/name")).as_deref() == Some("amd_energy"))
-            .flat_map(|folder| {
-                root.names(&folder).into_iter().filter_map(move |file| {
-                    let name = file.strip_suffix("_label")?;
-                    begins_with(format!("{folder}/{file}"), "Esocket")
-                        .then(|| Counter { file: format!("{folder}/{name}_input"), range: None })
-                })
-            })
-            .collect();
+        let rapl = rapl(root);
+        let hwmon = hwmon(root);
         for (kind, counters) in [("RAPL", &rapl), ("amd_energy", &hwmon)] {
-            let readable = |counter: &Counter| root.value::<u64>(&counter.file).is_some();
-            if !counters.is_empty() && counters.iter().all(readable) {
+            if !counters.is_empty() && counters.iter().all(|counter| counter.is_readable(root)) {
                 let basis = format!("{kind}, {}", counted(counters.len(), "package"));
                 return Ok(Self { root: root.clone(), counters: counters.clone(), basis });
             }

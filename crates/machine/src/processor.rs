@@ -88,54 +88,65 @@ const ISA: [(&str, &str); 13] = [
     ("sve2", "sve2"),
 ];
 
-/// Parses the first processor of a `/proc/cpuinfo`.
-fn from_cpuinfo(text: &str) -> Chip {
-    let field = |key: &str| {
-        text.lines().find_map(|line| {
+/// Text of a `/proc/cpuinfo`, of which only the first processor is read.
+#[derive(Clone, Copy)]
+struct CpuInfo<'a>(&'a str);
+
+impl<'a> CpuInfo<'a> {
+    /// Returns the value of the first line `KEY : VALUE`.
+    fn field(self, key: &str) -> Option<&'a str> {
+        self.0.lines().find_map(|line| {
             let (name, value) = line.split_once(':')?;
-            (name.trim() == key).then(|| value.trim().to_owned())
+            (name.trim() == key).then(|| value.trim())
         })
-    };
-    let number = |key: &str| {
-        let value = field(key)?;
+    }
+
+    fn number(self, key: &str) -> Option<u32> {
+        let value = self.field(key)?;
         match value.strip_prefix("0x") {
             Some(digits) => u32::from_str_radix(digits, 16).ok(),
             None => value.parse().ok(),
         }
-    };
-    let x86 = || {
+    }
+
+    fn x86_identity(self) -> Option<ProcessorIdentity> {
         Some(ProcessorIdentity {
-            vendor: field("vendor_id")?,
-            family: number("cpu family")?,
-            model: number("model")?,
-            stepping: number("stepping"),
+            vendor: self.field("vendor_id")?.to_owned(),
+            family: self.number("cpu family")?,
+            model: self.number("model")?,
+            stepping: self.number("stepping"),
         })
-    };
-    let arm = || {
+    }
+
+    fn arm_identity(self) -> Option<ProcessorIdentity> {
         Some(ProcessorIdentity {
-            vendor: field("CPU implementer")?,
+            vendor: self.field("CPU implementer")?.to_owned(),
             family: 0,
-            model: number("CPU part")?,
-            stepping: number("CPU revision"),
+            model: self.number("CPU part")?,
+            stepping: self.number("CPU revision"),
         })
-    };
-    let flags = field("flags").or_else(|| field("Features"));
-    let has = |flag: &str| {
-        flags.as_ref().is_some_and(|flags| flags.split_whitespace().any(|word| word == flag))
-    };
-    let architecture = if field("vendor_id").is_some() {
-        Some("x86_64".to_owned())
-    } else {
-        field("CPU implementer").map(|_| "aarch64".to_owned())
-    };
+    }
+
+    fn architecture(self) -> Option<&'static str> {
+        if self.field("vendor_id").is_some() {
+            return Some("x86_64");
+        }
+        self.field("CPU implementer").map(|_| "aarch64")
+    }
+}
+
+/// Parses the first processor of a `/proc/cpuinfo`.
+fn from_cpuinfo(text: &str) -> Chip {
+    let cpuinfo = CpuInfo(text);
+    let flags = cpuinfo.field("flags").or_else(|| cpuinfo.field("Features"));
+    let words: Vec<&str> = flags.unwrap_or_default().split_whitespace().collect();
+    let isa = ISA.iter().filter(|(_, flag)| words.contains(flag));
     Chip {
-        architecture,
-        name: field("model name"),
-        identity: x86().or_else(arm),
-        isa: flags.is_some().then(|| {
-            ISA.iter().filter(|(_, flag)| has(flag)).map(|(name, _)| (*name).to_owned()).collect()
-        }),
-        hypervisor: has("hypervisor").then(String::new),
+        architecture: cpuinfo.architecture().map(str::to_owned),
+        name: cpuinfo.field("model name").map(str::to_owned),
+        identity: cpuinfo.x86_identity().or_else(|| cpuinfo.arm_identity()),
+        isa: flags.map(|_| isa.map(|(name, _)| (*name).to_owned()).collect()),
+        hypervisor: words.contains(&"hypervisor").then(String::new),
     }
 }
 
@@ -145,20 +156,6 @@ fn from_cpuid() -> Chip {
     let cpuid = raw_cpuid::CpuId::new();
     let features = cpuid.get_feature_info();
     let identity = features.as_ref().zip(cpuid.get_vendor_info());
-    let has_amx = || cpuid.get_extended_feature_info().is_some_and(|more| more.has_amx_tile());
-    let has = |name: &str| match name {
-        "sse2" => std::is_x86_feature_detected!("sse2"),
-        "sse4.2" => std::is_x86_feature_detected!("sse4.2"),
-        "avx" => std::is_x86_feature_detected!("avx"),
-        "avx2" => std::is_x86_feature_detected!("avx2"),
-        "fma" => std::is_x86_feature_detected!("fma"),
-        "avx512f" => std::is_x86_feature_detected!("avx512f"),
-        "avx512dq" => std::is_x86_feature_detected!("avx512dq"),
-        "avx512bw" => std::is_x86_feature_detected!("avx512bw"),
-        "avx512vl" => std::is_x86_feature_detected!("avx512vl"),
-        "amx" => has_amx(),
-        _ => false,
-    };
     Chip {
         architecture: Some("x86_64".to_owned()),
         name: cpuid.get_processor_brand_string().map(|name| name.as_str().trim().to_owned()),
@@ -169,9 +166,30 @@ fn from_cpuid() -> Chip {
             stepping: Some(u32::from(numbers.stepping_id())),
         }),
         isa: Some(
-            ISA.iter().filter(|(name, _)| has(name)).map(|(name, _)| (*name).to_owned()).collect(),
+            ISA.iter()
+                .filter(|(name, _)| has_instruction_set(&cpuid, name))
+                .map(|(name, _)| (*name).to_owned())
+                .collect(),
         ),
         hypervisor: features.is_some_and(|features| features.has_hypervisor()).then(String::new),
+    }
+}
+
+/// True if this processor has the instruction set with this name in [`ISA`].
+#[cfg(target_arch = "x86_64")]
+fn has_instruction_set<R: raw_cpuid::CpuIdReader>(cpuid: &raw_cpuid::CpuId<R>, name: &str) -> bool {
+    match name {
+        "sse2" => std::is_x86_feature_detected!("sse2"),
+        "sse4.2" => std::is_x86_feature_detected!("sse4.2"),
+        "avx" => std::is_x86_feature_detected!("avx"),
+        "avx2" => std::is_x86_feature_detected!("avx2"),
+        "fma" => std::is_x86_feature_detected!("fma"),
+        "avx512f" => std::is_x86_feature_detected!("avx512f"),
+        "avx512dq" => std::is_x86_feature_detected!("avx512dq"),
+        "avx512bw" => std::is_x86_feature_detected!("avx512bw"),
+        "avx512vl" => std::is_x86_feature_detected!("avx512vl"),
+        "amx" => cpuid.get_extended_feature_info().is_some_and(|more| more.has_amx_tile()),
+        _ => false,
     }
 }
 

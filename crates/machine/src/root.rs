@@ -45,6 +45,16 @@ impl SysRoot {
         Some(String::from_utf8_lossy(&bytes).trim().to_owned())
     }
 
+    /// Returns the text of `file`; `None` if the file is empty.
+    pub(crate) fn non_empty_text(&self, file: &str) -> Option<String> {
+        self.text(file).filter(|text| !text.is_empty())
+    }
+
+    /// Returns the numbers in `file`, a list of the kernel such as `0-3,8`.
+    pub(crate) fn numbers(&self, file: &str) -> Option<Vec<u32>> {
+        list(&self.text(file)?)
+    }
+
     /// Returns the bytes of `file`.
     pub fn bytes(&self, file: &str) -> Option<Vec<u8>> {
         std::fs::read(self.path(file)).ok()

@@ -124,12 +124,13 @@ pub(crate) fn software(root: &SysRoot) -> Software {
 
 /// Returns the values of those names that have one; a tab between numbers becomes a blank.
 fn known(names: &[&str], value: impl Fn(&str) -> Option<String>) -> BTreeMap<String, String> {
-    let pair = |name: &&str| {
-        let text = value(name)?;
+    let mut known = BTreeMap::new();
+    for name in names {
+        let Some(text) = value(name) else { continue };
         let words: Vec<&str> = text.split_whitespace().collect();
-        Some(((*name).to_owned(), words.join(" ")))
-    };
-    names.iter().filter_map(pair).collect()
+        known.insert((*name).to_owned(), words.join(" "));
+    }
+    known
 }
 
 /// Returns the name of the distribution (os-release(5)).

@@ -150,11 +150,11 @@ fn counter_frequency() -> Option<Hertz> {
     }
     let of_hypervisor = cpuid.get_hypervisor_info().and_then(|info| info.tsc_frequency());
     let of_hypervisor = of_hypervisor.map(|kilohertz| f64::from(kilohertz) * 1e3);
-    let of_processor = || {
-        let hertz = cpuid.get_tsc_info()?.tsc_frequency()?;
-        Some(hertz as f64)
+    let hertz = match of_hypervisor {
+        Some(hertz) => hertz,
+        None => cpuid.get_tsc_info()?.tsc_frequency()? as f64,
     };
-    of_hypervisor.or_else(of_processor).filter(|hertz| *hertz > 0.0).map(Hertz)
+    (hertz > 0.0).then_some(Hertz(hertz))
 }
 
 /// Returns the counter of constant frequency.

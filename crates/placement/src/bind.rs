@@ -44,16 +44,19 @@ impl Bind {
     /// ceil(P/T) consecutive places. If there are more threads than places, both policies give each place floor(T/P) or
     /// ceil(T/P) consecutive threads.
     pub fn assign(self, threads: u32, places: usize) -> Vec<Option<usize>> {
-        let count = u64::from(threads);
-        let all = places as u64;
-        let place = |t: u64| match self {
+        (0..threads).map(|thread| self.place(thread, threads, places)).collect()
+    }
+
+    /// Returns the index of the place of one of the threads.
+    fn place(self, thread: u32, threads: u32, places: usize) -> Option<usize> {
+        let at = thread as usize;
+        match self {
             _ if places == 0 => None,
             Self::None => None,
             Self::Primary => Some(0),
-            Self::Close if count <= all => Some(t as usize),
-            Self::Close | Self::Spread => Some((t * all / count) as usize),
-        };
-        (0..count).map(place).collect()
+            Self::Close if threads as usize <= places => Some(at),
+            Self::Close | Self::Spread => Some(at * places / threads as usize),
+        }
     }
 }
 

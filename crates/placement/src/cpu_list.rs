@@ -26,12 +26,13 @@ impl CpuList {
     /// Fails when a CPU does not exist or this process may not use it.
     pub fn resolve(&self, topology: &Topology) -> Result<Vec<Vec<CpuId>>, PlacementError> {
         let usable = UsableCpus::new(topology);
-        let entry = |cpus: &Vec<u32>| {
+        let mut entries = Vec::new();
+        for numbers in &self.0 {
             let checked: Result<Vec<CpuId>, _> =
-                cpus.iter().map(|cpu| usable.get(i64::from(*cpu))).collect();
-            checked.map(cpus::sorted)
-        };
-        self.0.iter().map(entry).collect()
+                numbers.iter().map(|number| usable.get(i64::from(*number))).collect();
+            entries.push(cpus::sorted(checked?));
+        }
+        Ok(entries)
     }
 }
 
@@ -41,24 +42,29 @@ impl FromStr for CpuList {
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
         let mut cursor = Cursor::new(WHAT, EXAMPLE, text);
         let mut all = 0;
-        let mut cpus = |input: &mut Cursor<'_>| {
-            let at = input.position();
-            let read = range(input)?;
-            all += read.len();
-            if all > MOST as usize {
-                return Err(input.error_at(at, "too many CPUs"));
-            }
-            Ok(read)
-        };
-        let entries = grammar::list(&mut cursor, None, "expected ',' or the end", |cursor| {
-            if cursor.eat('{') {
-                let group = grammar::list(cursor, Some('}'), "expected ',' or '}'", &mut cpus)?;
+        let entries = grammar::list(&mut cursor, None, "expected ',' or the end", |entry| {
+            if entry.eat('{') {
+                let group = grammar::list(entry, Some('}'), "expected ',' or '}'", |input| {
+                    counted_range(input, &mut all)
+                })?;
                 return Ok(vec![group.concat()]);
             }
-            Ok(cpus(cursor)?.into_iter().map(|cpu| vec![cpu]).collect::<Vec<_>>())
+            let cpus = counted_range(entry, &mut all)?;
+            Ok(cpus.into_iter().map(|cpu| vec![cpu]).collect())
         })?;
         Ok(Self(entries.concat()))
     }
+}
+
+/// Parses a range and adds the number of its CPUs to `all`, the number of CPUs of the list so far.
+fn counted_range(cursor: &mut Cursor<'_>, all: &mut usize) -> Result<Vec<u32>, SyntaxError> {
+    let at = cursor.position();
+    let cpus = range(cursor)?;
+    *all += cpus.len();
+    if *all > MOST as usize {
+        return Err(cursor.error_at(at, "too many CPUs"));
+    }
+    Ok(cpus)
 }
 
 /// Parses `A`, `A-B` or `A-B:STEP`.

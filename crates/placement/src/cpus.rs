@@ -65,18 +65,19 @@ impl<'a> UsableCpus<'a> {
 
     /// Returns the CPU with this number if this process may use it.
     pub(crate) fn get(&self, number: i64) -> Result<CpuId, PlacementError> {
-        let allowed = || ranges(&allowed(self.topology));
         let asked = u32::try_from(number).ok().map(CpuId);
         let known = asked.and_then(|cpu| Some((cpu, *self.allowed.get(&cpu)?)));
+        if let Some((cpu, true)) = known {
+            return Ok(cpu);
+        }
+        let usable = ranges(&allowed(self.topology));
         Err(PlacementError::new(match known {
-            Some((cpu, true)) => return Ok(cpu),
-            Some((cpu, false)) => {
-                format!("cpu {cpu} is not among the CPUs that this process may use ({})", allowed())
+            Some((cpu, _)) => {
+                format!("cpu {cpu} is not among the CPUs that this process may use ({usable})")
             }
             None => format!(
-                "cpu {number} is not on this machine, whose CPUs are {}; this process may use {}",
+                "cpu {number} is not on this machine, whose CPUs are {}; this process may use {usable}",
                 number_ranges(self.allowed.keys().map(|cpu| cpu.0)),
-                allowed()
             ),
         }))
     }

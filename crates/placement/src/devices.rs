@@ -13,7 +13,7 @@ use nodegauge_machine::topology::{HardwareThread, PciDevice};
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::quantity::counted;
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Device of a rank.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -67,6 +67,11 @@ fn share(ranks: usize, each: usize, count: usize) -> Result<Vec<Vec<usize>>, Pla
         .collect())
 }
 
+/// Returns the number of devices whose nearest CPUs are `cpus`.
+fn count_on(cpus: &[CpuId], devices: &[&PciDevice]) -> usize {
+    devices.iter().filter(|device| device.cpus == cpus).count()
+}
+
 /// Places ranks of `threads` threads near their devices, with `each` devices per rank.
 pub(crate) fn place(
     topology: &Topology,
@@ -79,9 +84,8 @@ pub(crate) fn place(
     let firsts: Vec<&PciDevice> = shares.iter().map(|share| devices[share[0]]).collect();
     let mut used: BTreeSet<CpuId> = BTreeSet::new();
     let placed = firsts.iter().enumerate().map(|(rank, device)| {
-        let alike = |other: &&&PciDevice| other.cpus == device.cpus;
-        let sharers = firsts.iter().filter(alike).count();
-        let index = firsts[..rank].iter().filter(alike).count();
+        let sharers = count_on(&device.cpus, &firsts);
+        let index = count_on(&device.cpus, &firsts[..rank]);
         let near_device =
             |thread: &&HardwareThread| device.cpus.is_empty() || device.cpus.contains(&thread.cpu);
         let near: Vec<&HardwareThread> = topology.allowed().filter(near_device).collect();
@@ -112,6 +116,44 @@ pub(crate) fn place(
     Ok(placed.collect())
 }
 
+/// Returns the indices of the devices of each rank: devices with fewer ranks than their share, and among these the
+/// devices near the rank's CPUs.
+fn nearest(devices: &[&PciDevice], ranks: &[Option<Vec<CpuId>>], each: usize) -> Vec<Vec<usize>> {
+    // An equal number of ranks per device has priority over the distance.
+    let share = (ranks.len() * each).div_ceil(devices.len());
+    let mut held = vec![0_usize; devices.len()];
+    let mut chosen = Vec::new();
+    for cpus in ranks {
+        let mut candidates: Vec<usize> = (0..devices.len()).collect();
+        candidates.sort_by_key(|at| {
+            let is_far = cpus.as_ref().and_then(|cpus| devices[*at].is_near(cpus)) == Some(false);
+            (held[*at] >= share, is_far, held[*at], *at)
+        });
+        candidates.truncate(each);
+        candidates.sort_unstable();
+        for at in &candidates {
+            held[*at] += 1;
+        }
+        chosen.push(candidates);
+    }
+    chosen
+}
+
+impl RankDevice {
+    /// Describes the device with index `at` for a rank that is bound to `cpus`.
+    fn of(devices: &[&PciDevice], at: usize, cpus: Option<&[CpuId]>) -> Self {
+        let device = devices[at];
+        let same_vendor = devices[..at].iter().filter(|other| other.vendor == device.vendor);
+        Self {
+            number: same_vendor.count() as u32,
+            address: device.address.clone(),
+            vendor: device.vendor,
+            numa_node: device.node.map(|node| node.0),
+            near: cpus.and_then(|cpus| device.is_near(cpus)),
+        }
+    }
+}
+
 /// Returns the devices of ranks that are bound to these CPUs, with `each` devices per rank, and notices. With
 /// `by_number`, devices are assigned in the order of rank numbers. Otherwise each rank gets devices near its CPUs.
 pub(crate) fn give(
@@ -122,45 +164,12 @@ pub(crate) fn give(
 ) -> Result<(Vec<Vec<RankDevice>>, Vec<String>), PlacementError> {
     let devices: Vec<&PciDevice> = topology.accelerators().collect();
     let shares = share(ranks.len(), each as usize, devices.len())?;
-    let mut held: BTreeMap<usize, usize> = BTreeMap::new();
-    let is_near = |rank: usize, device: usize| {
-        ranks[rank].as_ref().and_then(|cpus| devices[device].is_near(cpus))
-    };
-    let chosen: Vec<Vec<usize>> = if by_number {
-        shares
-    } else {
-        (0..ranks.len())
-            .map(|rank| {
-                let mut candidates: Vec<usize> = (0..devices.len()).collect();
-                let held_by = |device: &usize| held.get(device).copied().unwrap_or(0);
-                // An equal number of ranks per device has priority over the distance.
-                let total = ranks.len() * each as usize;
-                let full = |device: &usize| held_by(device) >= total.div_ceil(devices.len());
-                candidates.sort_by_key(|device| {
-                    (full(device), is_near(rank, *device) == Some(false), held_by(device), *device)
-                });
-                candidates.truncate(each as usize);
-                candidates.sort_unstable();
-                candidates.iter().for_each(|device| *held.entry(*device).or_default() += 1);
-                candidates
-            })
-            .collect()
-    };
-    let number = |at: usize| {
-        let vendor = devices[at].vendor;
-        devices[..at].iter().filter(|device| device.vendor == vendor).count() as u32
-    };
-    let given = |(rank, indices): (usize, &Vec<usize>)| -> Vec<RankDevice> {
-        let device = |at: &usize| RankDevice {
-            number: number(*at),
-            address: devices[*at].address.clone(),
-            vendor: devices[*at].vendor,
-            numa_node: devices[*at].node.map(|node| node.0),
-            near: is_near(rank, *at),
-        };
-        indices.iter().map(device).collect()
-    };
-    let devices_of: Vec<Vec<RankDevice>> = chosen.iter().enumerate().map(given).collect();
+    let chosen = if by_number { shares } else { nearest(&devices, ranks, each as usize) };
+    let mut devices_of = Vec::new();
+    for (cpus, indices) in ranks.iter().zip(&chosen) {
+        let own = indices.iter().map(|at| RankDevice::of(&devices, *at, cpus.as_deref()));
+        devices_of.push(own.collect::<Vec<_>>());
+    }
     let mut notices = Vec::new();
     if ranks.len() * each as usize > devices.len() {
         notices.push(format!("{} ranks share {}", ranks.len(), counted(devices.len(), "device")));

@@ -59,16 +59,17 @@ pub(crate) struct PerRank {
 pub(crate) fn per_rank(plan: &RankPlan, launcher: RankLauncher) -> Vec<PerRank> {
     let slurm = launcher == RankLauncher::Slurm;
     let by_srun = slurm && mem_bind(plan).is_some();
-    let settings = |(rank, place): (usize, &RankPlace)| PerRank {
+    let mut settings = Vec::new();
+    for (rank, place) in plan.ranks.iter().enumerate() {
+        let mut environment = threads_within(place);
         // Slurm sets the variables that select devices itself.
-        environment: if slurm {
-            threads_within(place)
-        } else {
-            [threads_within(place), visible(plan, rank)].concat()
-        },
-        prefix: if by_srun { Vec::new() } else { numactl_words(None, &place.memory) },
-    };
-    plan.ranks.iter().enumerate().map(settings).collect()
+        if !slurm {
+            environment.extend(visible(plan, rank));
+        }
+        let prefix = if by_srun { Vec::new() } else { numactl_words(None, &place.memory) };
+        settings.push(PerRank { environment, prefix });
+    }
+    settings
 }
 
 /// Major version of Open MPI; the options differ between these versions.
@@ -107,39 +108,51 @@ impl OpenMpi {
             (OpenMpiVersion::V5, None) => "-np RANKS --map-by :oversubscribe --bind-to none",
         };
         let ranks = self.ranks.to_string();
-        let word = |word: &str| word.replace("RANKS", &ranks).replace("FILE", rankfile);
-        words.split(' ').map(word).collect()
+        words
+            .split(' ')
+            .map(|word| word.replace("RANKS", &ranks).replace("FILE", rankfile))
+            .collect()
     }
 }
 
 /// Converts a plan into options of Open MPI. Version 5 numbers the CPUs that this process may use in hwloc's logical
 /// order, which is the order of the topology.
 pub fn openmpi(plan: &RankPlan, topology: &Topology, version: OpenMpiVersion) -> OpenMpi {
-    let logical = |cpus: &[CpuId]| {
-        let position = |cpu: &CpuId| topology.allowed().position(|thread| thread.cpu == *cpu);
-        number_ranges(cpus.iter().filter_map(position).map(|index| index as u32))
-    };
-    let line = |(rank, place): (usize, &RankPlace)| {
+    OpenMpi { version, ranks: plan.ranks.len(), rankfile: rankfile(plan, topology, version) }
+}
+
+/// Returns the text of a rank file; `None` if a rank is not bound.
+fn rankfile(plan: &RankPlan, topology: &Topology, version: OpenMpiVersion) -> Option<String> {
+    let mut text = String::new();
+    for (rank, place) in plan.ranks.iter().enumerate() {
         let cpus = place.bound_cpus()?;
         let slots = match version {
             OpenMpiVersion::V4 => ranges(&cpus),
-            OpenMpiVersion::V5 => logical(&cpus),
+            OpenMpiVersion::V5 => logical_ranges(topology, &cpus),
         };
-        Some(format!("rank {rank}=localhost slot={slots}\n"))
-    };
-    OpenMpi {
-        version,
-        ranks: plan.ranks.len(),
-        rankfile: plan.ranks.iter().enumerate().map(line).collect(),
+        text.push_str(&format!("rank {rank}=localhost slot={slots}\n"));
     }
+    Some(text)
+}
+
+/// Formats CPUs by their positions among the CPUs that this process may use.
+fn logical_ranges(topology: &Topology, cpus: &[CpuId]) -> String {
+    let positions =
+        cpus.iter().filter_map(|cpu| topology.allowed().position(|thread| thread.cpu == *cpu));
+    number_ranges(positions.map(|position| position as u32))
 }
 
 /// Returns the options of MPICH's `mpirun` (Hydra). `-bind-to user:` requires the CPU numbers of the operating system,
 /// with `+` between the CPUs of a rank.
 pub fn mpich(plan: &RankPlan) -> Vec<String> {
-    let rank = |place: &RankPlace| Some(joined(place.bound_cpus()?).replace(',', "+"));
-    let bound: Option<Vec<String>> = plan.ranks.iter().map(rank).collect();
-    let bind = bound.map_or("none".to_owned(), |ranks| format!("user:{}", joined(ranks)));
+    let bound: Option<Vec<Vec<CpuId>>> = plan.ranks.iter().map(RankPlace::bound_cpus).collect();
+    let bind = match bound {
+        Some(ranks) => {
+            let ranks = ranks.into_iter().map(|cpus| joined(cpus).replace(',', "+"));
+            format!("user:{}", joined(ranks))
+        }
+        None => "none".to_owned(),
+    };
     ["-np", &plan.ranks.len().to_string(), "-bind-to", &bind].map(str::to_owned).to_vec()
 }
 
@@ -167,8 +180,8 @@ fn cpu_bind(plan: &RankPlan) -> String {
             format!("map_cpu:{}", joined(ranks.iter().flatten()))
         }
         Some(ranks) => {
-            let mask = |cpus: &Vec<CpuId>| hex_mask(cpus.iter().map(|cpu| cpu.0));
-            format!("mask_cpu:{}", joined(ranks.iter().map(mask)))
+            let masks = ranks.iter().map(|cpus| hex_mask(cpus.iter().map(|cpu| cpu.0)));
+            format!("mask_cpu:{}", joined(masks))
         }
     }
 }
@@ -178,21 +191,24 @@ fn cpu_bind(plan: &RankPlan) -> String {
 /// node would end the program.
 fn mem_bind(plan: &RankPlan) -> Option<String> {
     let nodes: Option<Vec<Vec<NodeId>>> = plan.ranks.iter().map(|p| p.memory.nodes()).collect();
-    let masks = |of_ranks: &[Vec<NodeId>]| {
-        let mask = |own: &Vec<NodeId>| hex_mask(own.iter().map(|node| node.0));
-        format!("mask_mem:{}", joined(of_ranks.iter().map(mask)))
-    };
+
     match plan.ranks.first()?.memory {
         MemoryPolicy::Default | MemoryPolicy::Local | MemoryPolicy::Interleave(_) => None,
-        MemoryPolicy::Preferred(_) => Some(format!("prefer,{}", masks(&nodes?))),
+        MemoryPolicy::Preferred(_) => Some(format!("prefer,{}", mem_masks(&nodes?))),
         MemoryPolicy::Bind(_) => {
             let nodes = nodes?;
             if nodes.iter().any(|own| own.len() != 1) {
-                return Some(masks(&nodes));
+                return Some(mem_masks(&nodes));
             }
             Some(format!("map_mem:{}", joined(nodes.iter().flatten())))
         }
     }
+}
+
+/// Returns the value of `--mem-bind` with a mask of the NUMA nodes of each rank.
+fn mem_masks(nodes: &[Vec<NodeId>]) -> String {
+    let masks = nodes.iter().map(|own| hex_mask(own.iter().map(|node| node.0)));
+    format!("mask_mem:{}", joined(masks))
 }
 
 /// Returns the options that give each task its devices. Device numbers are those of the node only if the job requests
@@ -206,11 +222,12 @@ fn gpu_bind(plan: &RankPlan) -> Vec<String> {
     } else {
         format!("--gpus-per-node={}", plan.device_count)
     };
-    let numbers = |devices: &Vec<RankDevice>| devices.iter().map(|device| device.number).collect();
-    let tasks: Vec<Vec<u32>> = plan.devices.iter().map(numbers).collect();
-    let bind = match each {
-        1 => format!("map_gpu:{}", joined(tasks.iter().flatten())),
-        _ => format!("mask_gpu:{}", joined(tasks.into_iter().map(hex_mask))),
+    let bind = if each == 1 {
+        format!("map_gpu:{}", joined(all.iter().map(|device| device.number)))
+    } else {
+        let tasks = plan.devices.iter();
+        let masks = tasks.map(|devices| hex_mask(devices.iter().map(|device| device.number)));
+        format!("mask_gpu:{}", joined(masks))
     };
     vec![amount, format!("--gpu-bind={bind}")]
 }

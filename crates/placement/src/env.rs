@@ -37,13 +37,9 @@ impl Environment {
 
     /// Reads the variables, e.g. with `|name| std::env::var(name).ok()`.
     pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Self {
-        let read = |name| lookup(name).filter(|text| !text.trim().is_empty());
-        Self {
-            num_threads: read(NUM_THREADS),
-            places: read(PLACES),
-            proc_bind: read(PROC_BIND),
-            kmp_affinity: read(KMP),
-        }
+        let [num_threads, places, proc_bind, kmp_affinity] = [NUM_THREADS, PLACES, PROC_BIND, KMP]
+            .map(|name| lookup(name).filter(|text| !text.trim().is_empty()));
+        Self { num_threads, places, proc_bind, kmp_affinity }
     }
 
     /// Fills the fields of `request` that options left empty. Returns a notice for each variable that is
@@ -53,12 +49,7 @@ impl Environment {
     /// Fails when a variable that would be used has a syntax error; the error names the variable.
     pub fn apply(&self, request: &mut PlacementRequest) -> Result<Vec<String>, SyntaxError> {
         let mut notices = Vec::new();
-        let mut note = |name: &str, text: &str, why_not: Option<&str>| {
-            notices.push(match why_not {
-                None => format!("{name}={text} honoured"),
-                Some(reason) => format!("{name}={text} ignored: {reason}"),
-            });
-        };
+
         let by_cache = request.per_cache.map(|_| "--per-cache is given");
 
         if let Some(text) = &self.num_threads {
@@ -67,7 +58,7 @@ impl Environment {
             if why_not.is_none() {
                 request.threads = Some(num_threads(text)?);
             }
-            note(NUM_THREADS, text, why_not);
+            notices.push(notice(NUM_THREADS, text, why_not));
         }
 
         if let Some(text) = &self.kmp_affinity {
@@ -83,7 +74,7 @@ impl Environment {
                     why_not = Some("it contains no affinity type");
                 }
             }
-            note(KMP, text, why_not);
+            notices.push(notice(KMP, text, why_not));
         }
         let by_kmp = request.kmp.as_ref().map(|_| "KMP_AFFINITY is set and has priority");
 
@@ -93,7 +84,7 @@ impl Environment {
             if why_not.is_none() {
                 request.places = Some(parsed(text, PLACES, PLACES_EXAMPLE)?);
             }
-            note(PLACES, text, why_not);
+            notices.push(notice(PLACES, text, why_not));
         }
         if let Some(text) = &self.proc_bind {
             let option = request.bind.map(|_| "--bind is given");
@@ -101,7 +92,7 @@ impl Environment {
             if why_not.is_none() {
                 request.bind = Some(parsed(text, PROC_BIND, PROC_BIND_EXAMPLE)?);
             }
-            note(PROC_BIND, text, why_not);
+            notices.push(notice(PROC_BIND, text, why_not));
         }
         Ok(notices)
     }
@@ -110,6 +101,14 @@ impl Environment {
 const KMP_EXAMPLE: &str = "KMP_AFFINITY=granularity=fine,compact";
 const PLACES_EXAMPLE: &str = "OMP_PLACES=cores or OMP_PLACES='{0:4}:4:8'";
 const PROC_BIND_EXAMPLE: &str = "OMP_PROC_BIND=spread";
+
+/// Returns the notice about a variable that is set; `why_not` is the reason why it is ignored.
+fn notice(name: &str, text: &str, why_not: Option<&str>) -> String {
+    match why_not {
+        None => format!("{name}={text} honoured"),
+        Some(reason) => format!("{name}={text} ignored: {reason}"),
+    }
+}
 
 /// Parses the text of a variable; the error names the variable instead of the option.
 fn parsed<T: FromStr<Err = SyntaxError>>(

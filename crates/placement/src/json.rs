@@ -122,8 +122,11 @@ impl PlacesDocument {
 
 impl From<&MemoryPolicy> for MemoryEntry {
     fn from(policy: &MemoryPolicy) -> Self {
-        let numbers = |nodes: Vec<nodegauge_machine::NodeId>| nodes.iter().map(|n| n.0).collect();
-        Self { policy: policy.as_str(), nodes: policy.nodes().map(numbers) }
+        let nodes = policy.nodes();
+        Self {
+            policy: policy.as_str(),
+            nodes: nodes.map(|nodes| nodes.iter().map(|node| node.0).collect()),
+        }
     }
 }
 

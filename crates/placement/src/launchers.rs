@@ -143,7 +143,8 @@ impl Started {
     fn read(lookup: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let launcher = launcher(&lookup)?;
         let number = number_of(&lookup);
-        let (rank, ranks) = (number(launcher.rank)?, number(launcher.ranks)?);
+        let rank = number(launcher.rank)?;
+        let ranks = number(launcher.ranks)?;
         let here = launcher.here.iter().find_map(|name| number(name));
         let here = match launcher.name {
             // If a Slurm step uses one node, all its tasks are on this host.
@@ -184,12 +185,13 @@ impl Started {
         threads: u32,
         memory: &MemoryPolicy,
     ) -> Result<RankPlan, (u32, PlacementError)> {
-        let place = |(rank, allowed): (u32, &Vec<u32>)| {
+        let mut ranks = Vec::new();
+        for (rank, allowed) in (0..).zip(cpus) {
             let placement = within(topology, allowed, threads).map_err(|error| (rank, error))?;
-            Ok(RankPlace { rank: Some(rank), placement, memory: memory.clone() })
-        };
+            ranks.push(RankPlace { rank: Some(rank), placement, memory: memory.clone() });
+        }
         Ok(RankPlan {
-            ranks: (0..).zip(cpus).map(place).collect::<Result<_, _>>()?,
+            ranks,
             policy: None,
             words: format!("as placed by {}", self.launcher),
             devices: Vec::new(),
@@ -224,8 +226,8 @@ impl Started {
     /// True if an MPI can be initialised in this process: an MPI launcher has started it, or srun with a process manager
     /// interface.
     pub fn has_mpi(&self) -> bool {
-        let is_set = |name: &&str| std::env::var_os(name).is_some();
-        self.launcher != SLURM || ["PMIX_RANK", "PMI_FD"].iter().any(is_set)
+        self.launcher != SLURM
+            || ["PMIX_RANK", "PMI_FD"].iter().any(|name| std::env::var_os(name).is_some())
     }
 
     /// Returns the ranks of this job on the host `host` as a job of their own, in which this process has the number
@@ -237,8 +239,11 @@ impl Started {
 
     /// Returns a name of the job for files: letters, digits, hyphens and points.
     pub fn file_name(&self) -> String {
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
-        self.job.chars().map(|c| if is_plain(c) { c } else { '-' }).take(64).collect()
+        let plain = self.job.chars().map(|c| match c {
+            '.' | '-' | 'A'..='Z' | 'a'..='z' | '0'..='9' => c,
+            _ => '-',
+        });
+        plain.take(64).collect()
     }
 
     /// True if some ranks are on other hosts.

@@ -325,11 +325,16 @@ pub fn pages_by_node(address: usize, bytes: usize, sample: usize) -> Result<Page
 /// Returns the index of the page with number `k` in a sample of `asked` out of `count` pages; `count` is at least
 /// `asked`.
 fn sampled(k: usize, asked: usize, count: usize) -> usize {
-    let start = |part: usize| (part as u128 * count as u128 / asked as u128) as usize;
-    let length = start(k + 1) - start(k);
+    let start = start_of_part(k, asked, count);
+    let length = start_of_part(k + 1, asked, count) - start;
     // Multiples of the golden ratio fill the unit interval evenly and do not coincide with powers of two.
     let within = (k as f64 * 0.618_033_988_749_895).fract();
-    start(k) + ((within * length as f64) as usize).min(length.saturating_sub(1))
+    start + ((within * length as f64) as usize).min(length.saturating_sub(1))
+}
+
+/// Returns the first index of the part with this number if `count` indices are divided into `parts` parts.
+fn start_of_part(number: usize, parts: usize, count: usize) -> usize {
+    (number as u128 * count as u128 / parts as u128) as usize
 }
 
 #[cfg(test)]

@@ -93,11 +93,10 @@ impl PlacementOptions {
     /// Fails if several numbers of threads are given, if a variable that would be used has a syntax error, or if a NUMA
     /// node does not exist.
     pub fn team(&self, topology: &Topology, mode: &str) -> Result<TeamRequest, Failure> {
-        let several = || {
+        let threads = self.one_count(|| {
             Failure::usage(format!("{mode} requires a single thread count"))
                 .hint("e.g. --threads 4")
-        };
-        let threads = self.one_count(several)?;
+        })?;
         let (request, mut notices) = self.request(threads, &self.environment)?;
         let policy = self.policy(topology, &mut notices)?;
         Ok(TeamRequest { request, policy, notices })

@@ -54,12 +54,11 @@ impl Distance {
 
     /// Returns the distance between two hardware threads of the same host.
     pub fn between(a: &HardwareThread, b: &HardwareThread) -> Self {
-        let same = |x: Option<usize>, y: Option<usize>| x.is_some() && x == y;
         if a.core == b.core {
             Self::Core
-        } else if same(a.llc, b.llc) {
+        } else if a.llc.is_some() && a.llc == b.llc {
             Self::Cache
-        } else if same(a.node, b.node) && a.socket == b.socket {
+        } else if a.node.is_some() && a.node == b.node && a.socket == b.socket {
             Self::Node
         } else if a.socket == b.socket {
             Self::Socket

@@ -67,11 +67,15 @@ type Cores = Vec<Vec<CpuId>>;
 
 /// Returns the number and the cores of each cache that has allowed CPUs.
 fn caches(topology: &Topology) -> Vec<(u32, Cores)> {
-    let of_cache = |index: usize| {
-        cpus::grouped(topology, |thread| (thread.llc == Some(index)).then_some(thread.core))
-    };
-    let numbered = topology.llcs.iter().enumerate().map(|(index, n)| (*n, of_cache(index)));
-    numbered.filter(|(_, cores)| !cores.is_empty()).collect()
+    let mut caches = Vec::new();
+    for (index, number) in topology.llcs.iter().enumerate() {
+        let cores =
+            cpus::grouped(topology, |thread| (thread.llc == Some(index)).then_some(thread.core));
+        if !cores.is_empty() {
+            caches.push((*number, cores));
+        }
+    }
+    caches
 }
 
 /// Returns `count` CPUs of the cores in this order: the first hardware threads of all cores, then the second hardware

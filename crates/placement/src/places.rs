@@ -39,8 +39,7 @@ impl fmt::Display for Place {
     /// Formats the place in the notation of `OMP_PLACES`, e.g. `{0:4,8}`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let runs = self.0.chunk_by(|a, b| b.0 - a.0 == 1);
-        let interval = |run: &[CpuId]| spread(&run[0], run.len() as u32, 1);
-        write!(f, "{{{}}}", joined(runs.map(interval)))
+        write!(f, "{{{}}}", joined(runs.map(|run| spread(&run[0], run.len() as u32, 1))))
     }
 }
 
@@ -160,8 +159,10 @@ fn place(cursor: &mut Cursor<'_>, problem: &str) -> Result<PlaceExpr, SyntaxErro
         return Ok(PlaceExpr::Cpu(grammar::number(cursor, problem)?));
     }
     let cpus = ["expected a CPU number", "expected a CPU number after '!'"];
-    let cpu = |at: &mut Cursor<'_>| interval(at, cpus, grammar::number);
-    grammar::list(cursor, Some('}'), "expected ',' or '}'", cpu).map(PlaceExpr::Set)
+    let entries = grammar::list(cursor, Some('}'), "expected ',' or '}'", |entry| {
+        interval(entry, cpus, grammar::number)
+    })?;
+    Ok(PlaceExpr::Set(entries))
 }
 
 /// Parses `!item` or `item[:count[:stride]]`. The default of the count and of the stride is 1. A stride without effect

@@ -76,8 +76,8 @@ impl ThreadPlace {
 
     /// Returns the NUMA nodes that are nearest to the thread's CPUs.
     pub fn nodes(&self, topology: &Topology) -> Vec<NodeId> {
-        let node = |thread: &HardwareThread| Some(topology.nodes.get(thread.node?)?.id.0);
-        self.numbers(topology, node).into_iter().map(NodeId).collect()
+        let nodes = self.numbers(topology, |thread| Some(topology.nodes.get(thread.node?)?.id.0));
+        nodes.into_iter().map(NodeId).collect()
     }
 
     fn numbers(
@@ -242,29 +242,25 @@ fn default_places(
     notices: &mut Vec<String>,
 ) -> (String, Vec<Place>) {
     let cores = cpus::grouped(topology, |thread| Some(thread.core));
-    let places = |groups: Vec<Vec<CpuId>>| groups.into_iter().filter_map(Place::new).collect();
-    let named = |name: PlaceName| name.name().to_owned();
     if bind == Bind::Primary {
-        return (named(PlaceName::Cores), places(cores));
+        let places = cores.into_iter().filter_map(Place::new);
+        return (PlaceName::Cores.name().to_owned(), places.collect());
     }
-    let first = |groups: &[Vec<CpuId>]| groups.iter().map(|core| vec![core[0]]).collect();
     let fastest = fastest(topology, &cores);
     let wanted = threads.map_or(0, |threads| threads as usize);
     if wanted <= fastest.len() && fastest.len() < cores.len() {
-        let first_cpus =
-            |of: &[Vec<CpuId>]| cpus::ranges(&of.iter().map(|core| core[0]).collect::<Vec<_>>());
         let left_out: Vec<Vec<CpuId>> =
             cores.iter().filter(|core| !fastest.contains(core)).cloned().collect();
         notices.push(format!(
             "cores differ in speed: threads use the {} fastest ({}) of {} cores, not the slower ones ({}); to use all, \
              add --places cores",
             fastest.len(),
-            first_cpus(&fastest),
+            cpus::ranges(&first_cpus(&fastest)),
             cores.len(),
-            first_cpus(&left_out),
+            cpus::ranges(&first_cpus(&left_out)),
         ));
         let words: Vec<String> = fastest.iter().map(|core| format!("{{{}}}", core[0])).collect();
-        return (words.join(","), places(first(&fastest)));
+        return (words.join(","), single_cpus(first_cpus(&fastest)));
     }
     if fastest.len() < cores.len() {
         notices.push(
@@ -273,19 +269,35 @@ fn default_places(
         );
     }
     if wanted > cores.len() {
-        let single = topology.allowed().map(|thread| vec![thread.cpu]).collect();
-        return (named(PlaceName::Threads), places(single));
+        let all = topology.allowed().map(|thread| thread.cpu);
+        return (PlaceName::Threads.name().to_owned(), single_cpus(all));
     }
-    (named(PlaceName::Cores), places(first(&cores)))
+    (PlaceName::Cores.name().to_owned(), single_cpus(first_cpus(&cores)))
+}
+
+/// Returns the CPU of the first hardware thread of each core.
+fn first_cpus(cores: &[Vec<CpuId>]) -> Vec<CpuId> {
+    cores.iter().map(|core| core[0]).collect()
+}
+
+/// Returns one place per CPU.
+fn single_cpus(cpus: impl IntoIterator<Item = CpuId>) -> Vec<Place> {
+    cpus.into_iter().filter_map(|cpu| Place::new(vec![cpu])).collect()
 }
 
 /// Returns the cores of the fastest class; all cores if the cores are of the same class.
 fn fastest(topology: &Topology, cores: &[Vec<CpuId>]) -> Vec<Vec<CpuId>> {
-    let efficiency = |core: &&Vec<CpuId>| {
-        core.first().and_then(|cpu| topology.thread(*cpu)).and_then(|thread| thread.efficiency)
-    };
-    let most = cores.iter().filter_map(|core| efficiency(&core)).max();
-    cores.iter().filter(|core| most.is_none() || efficiency(core) == most).cloned().collect()
+    let most = cores.iter().filter_map(|core| efficiency(topology, core)).max();
+    cores
+        .iter()
+        .filter(|core| most.is_none() || efficiency(topology, core) == most)
+        .cloned()
+        .collect()
+}
+
+/// Returns the efficiency class of a core.
+fn efficiency(topology: &Topology, core: &[CpuId]) -> Option<usize> {
+    topology.thread(*core.first()?)?.efficiency
 }
 
 #[cfg(test)]

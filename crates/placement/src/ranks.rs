@@ -94,22 +94,24 @@ impl LecturePolicy {
     /// Returns the memory policy of a rank. `own` are the NUMA nodes nearest to the CPUs of the rank; `all` are the
     /// nodes of the machine.
     fn memory(self, own: Vec<NodeId>, all: Vec<NodeId>) -> Result<MemoryPolicy, PlacementError> {
-        let some = |nodes: Vec<NodeId>| {
-            if nodes.is_empty() {
-                return Err(PlacementError::new(format!(
-                    "policy {self} requires NUMA nodes; this machine reports none"
-                ))
-                .hint("use --policy 0 or 5"));
-            }
-            Ok(nodes)
-        };
         Ok(match self.0 {
             0 => MemoryPolicy::Default,
-            1 => MemoryPolicy::Interleave(some(all)?),
-            2 => MemoryPolicy::Interleave(some(own)?),
-            3 => MemoryPolicy::Bind(some(own)?),
+            1 => MemoryPolicy::Interleave(self.some(all)?),
+            2 => MemoryPolicy::Interleave(self.some(own)?),
+            3 => MemoryPolicy::Bind(self.some(own)?),
             _ => MemoryPolicy::Local,
         })
+    }
+
+    /// Returns `nodes`, or an error if there are none.
+    fn some(self, nodes: Vec<NodeId>) -> Result<Vec<NodeId>, PlacementError> {
+        if nodes.is_empty() {
+            return Err(PlacementError::new(format!(
+                "policy {self} requires NUMA nodes; this machine reports none"
+            ))
+            .hint("use --policy 0 or 5"));
+        }
+        Ok(nodes)
     }
 
     /// Returns ranks with these placements, each with the memory policy for its CPUs.
@@ -119,12 +121,13 @@ impl LecturePolicy {
         placements: Vec<Placement>,
     ) -> Result<Vec<RankPlace>, PlacementError> {
         let all: Vec<NodeId> = topology.host_nodes().map(|node| node.id).collect();
-        let place = |(rank, placement): (u32, Placement)| {
+        let mut places = Vec::new();
+        for (rank, placement) in (0..).zip(placements) {
             let together = ThreadPlace { thread: 0, cpus: placement.cpus() };
             let memory = self.memory(together.nodes(topology), all.clone())?;
-            Ok(RankPlace { rank: Some(rank), placement, memory })
-        };
-        (0..).zip(placements).map(place).collect()
+            places.push(RankPlace { rank: Some(rank), placement, memory });
+        }
+        Ok(places)
     }
 }
 
@@ -288,31 +291,17 @@ fn placed(
     let ranks = request.ranks;
     let threads = request.threads.unwrap_or(1);
     check_counts(topology, ranks, threads)?;
-    let free = |plan: Vec<Placement>, words: String, notices| {
-        let memory = match &request.numa {
-            Some(spec) => spec.resolve(topology)?,
-            None => request.inherited.clone(),
-        };
-        let place =
-            |(rank, placement)| RankPlace { rank: Some(rank), placement, memory: memory.clone() };
-        let placed = (0..).zip(plan).map(place).collect();
-        Ok(RankPlan {
-            ranks: placed,
-            policy: None,
-            words,
-            devices: Vec::new(),
-            device_count: 0,
-            notices,
-        })
-    };
     if let Some(each) = request.devices.filter(|_| by_number) {
         let placements = devices::place(topology, ranks, threads, each)?;
-        return free(placements, "near devices".to_owned(), Vec::new());
+        return without_policy(topology, request, placements, "near devices".to_owned());
     }
     if let Some(list) = &request.cpus {
         let (placements, mut notices) = by_list(topology, list, ranks, threads)?;
         let words = format!("cpus {list}");
-        let Some(policy) = request.policy else { return free(placements, words, notices) };
+        let Some(policy) = request.policy else {
+            let plan = without_policy(topology, request, placements, words)?;
+            return Ok(RankPlan { notices, ..plan });
+        };
         notices.push(format!(
             "--cpus determines the CPUs of threads, and policy {policy} the placement of memory"
         ));
@@ -336,11 +325,37 @@ fn placed(
         } else {
             RankMap::Spread.to_string()
         };
-        let notices = all.notices.clone();
-        return free(chunks(&all, threads), words, notices);
+        let plan = without_policy(topology, request, chunks(&all, threads), words)?;
+        return Ok(RankPlan { notices: all.notices, ..plan });
     }
     let map = request.map.unwrap_or(RankMap::Spread);
-    free(own_cpus(topology, map, ranks, threads), map.to_string(), Vec::new())
+    let placements = own_cpus(topology, map, ranks, threads);
+    without_policy(topology, request, placements, map.to_string())
+}
+
+/// Returns ranks with these placements and with the memory policy that is requested or inherited.
+fn without_policy(
+    topology: &Topology,
+    request: &RankRequest,
+    placements: Vec<Placement>,
+    words: String,
+) -> Result<RankPlan, PlacementError> {
+    let memory = match &request.numa {
+        Some(spec) => spec.resolve(topology)?,
+        None => request.inherited.clone(),
+    };
+    let mut ranks = Vec::new();
+    for (rank, placement) in (0..).zip(placements) {
+        ranks.push(RankPlace { rank: Some(rank), placement, memory: memory.clone() });
+    }
+    Ok(RankPlan {
+        ranks,
+        policy: None,
+        words,
+        devices: Vec::new(),
+        device_count: 0,
+        notices: Vec::new(),
+    })
 }
 
 /// True if the request contains places or a binding policy for all threads together.
@@ -402,11 +417,12 @@ fn check_counts(topology: &Topology, ranks: u32, threads: u32) -> Result<(), Pla
 
 /// Divides a placement into ranks of `threads` threads each.
 fn chunks(all: &Placement, threads: u32) -> Vec<Placement> {
-    let cpus = |places: &[ThreadPlace]| places.iter().map(|place| place.cpus.clone()).collect();
-    all.threads
-        .chunks(threads as usize)
-        .map(|places| Placement::new(all.bind, all.places.clone(), cpus(places)))
-        .collect()
+    let mut ranks = Vec::new();
+    for places in all.threads.chunks(threads as usize) {
+        let cpus = places.iter().map(|place| place.cpus.clone()).collect();
+        ranks.push(Placement::new(all.bind, all.places.clone(), cpus));
+    }
+    ranks
 }
 
 fn by_list(
@@ -475,11 +491,13 @@ fn by_policy(
         own_cpus(topology, map, ranks, threads)
     } else {
         let sockets = Sockets::of(topology);
-        let place = |socket: usize| {
-            let cpus = sockets.cpus[socket].clone();
-            Placement::new(bind_of(map), words.clone(), vec![cpus; threads as usize])
-        };
-        sockets.of_ranks(map, ranks, threads).into_iter().map(place).collect()
+        let of_ranks = sockets.of_ranks(map, ranks, threads).into_iter();
+        of_ranks
+            .map(|socket| {
+                let cpus = sockets.cpus[socket].clone();
+                Placement::new(bind_of(map), words.clone(), vec![cpus; threads as usize])
+            })
+            .collect()
     };
     let places = policy.places(topology, placements)?;
     Ok(RankPlan {
@@ -505,18 +523,28 @@ fn bind_of(map: RankMap) -> Bind {
 fn own_cpus(topology: &Topology, map: RankMap, ranks: u32, threads: u32) -> Vec<Placement> {
     let sockets = Sockets::of(topology);
     let mut free = sockets.turns.clone();
-    let mut take = |socket: Option<usize>| {
-        let wanted = free.iter().position(|(of, _)| socket.is_none_or(|socket| *of == socket));
-        // If the socket has no free CPU, the thread gets the next free CPU of the machine.
-        (!free.is_empty()).then(|| free.remove(wanted.unwrap_or(0)).1)
-    };
     let in_order = matches!(map, RankMap::Block | RankMap::Core);
-    let place = |socket: usize| {
+    let mut placements = Vec::new();
+    for socket in sockets.of_ranks(map, ranks, threads) {
         let socket = (!in_order).then_some(socket);
-        let cpus = (0..threads).filter_map(|_| take(socket)).map(|cpu| vec![cpu]).collect();
-        Placement::new(bind_of(map), map.name(), cpus)
-    };
-    sockets.of_ranks(map, ranks, threads).into_iter().map(place).collect()
+        let mut cpus = Vec::new();
+        for _ in 0..threads {
+            cpus.extend(take(&mut free, socket).map(|cpu| vec![cpu]));
+        }
+        placements.push(Placement::new(bind_of(map), map.name(), cpus));
+    }
+    placements
+}
+
+/// Removes the first CPU of `socket` from the free CPUs, which have the indices of their sockets, and returns it. If
+/// the socket has no free CPU, this is the first free CPU of the machine.
+fn take(free: &mut Vec<(usize, CpuId)>, socket: Option<usize>) -> Option<CpuId> {
+    if free.is_empty() {
+        return None;
+    }
+    let wanted = free.iter().position(|(of, _)| socket.is_none_or(|socket| *of == socket));
+    let (_, cpu) = free.remove(wanted.unwrap_or(0));
+    Some(cpu)
 }
 
 #[cfg(test)]

@@ -172,12 +172,19 @@ impl Team {
         let count = places.len();
         let gate = Arc::new(Gate::default());
         let (report, reports) = sync_channel(count);
-        let (jobs, members, observed) = (Vec::new(), Vec::new(), Vec::new());
-        let mut team = Self { jobs, reports, members, observed, failed: None };
+        let mut team = Self {
+            jobs: Vec::new(),
+            reports,
+            members: Vec::new(),
+            observed: Vec::new(),
+            failed: None,
+        };
         for (index, place) in places.iter().enumerate() {
             let (tell, bound) = sync_channel(1);
             let (job, inbox) = sync_channel(1);
-            let (gate, report, place) = (Arc::clone(&gate), report.clone(), place.clone());
+            let gate = Arc::clone(&gate);
+            let report = report.clone();
+            let place = place.clone();
             let member = std::thread::Builder::new()
                 .name(format!("gauge-{index}"))
                 .stack_size(STACK)

@@ -145,8 +145,10 @@ pub fn settle(place: &RankPlace) -> Result<(), String> {
     if let Some(cpus) = place.bound_cpus() {
         pin::pin_current_thread(&cpus).map_err(|error| error.to_string())?;
     }
-    let refused = |error| format!("memory policy {} was refused: {error}", place.memory);
-    place.memory.apply_to_thread().map_err(refused)
+    place
+        .memory
+        .apply_to_thread()
+        .map_err(|error| format!("memory policy {} was refused: {error}", place.memory))
 }
 
 #[cfg(test)]

@@ -38,8 +38,8 @@ impl<T> Timed<T> {
         let (made, laps): (Vec<T>, Vec<Vec<Option<Lap>>>) = members.into_iter().unzip();
         let stolen = stolen_ticks().zip(stolen).map_or(0, |(now, then)| now.saturating_sub(then));
         let parts = laps.iter().map(Vec::len).min().unwrap_or(0);
-        let part = |i: usize| laps.iter().filter_map(|laps| laps[i]).collect::<Vec<Lap>>();
-        let parts: Vec<Vec<Lap>> = (0..parts).map(part).collect();
+        let parts: Vec<Vec<Lap>> =
+            (0..parts).map(|part| laps.iter().filter_map(|laps| laps[part]).collect()).collect();
         Self {
             spans: parts.iter().map(|of_part| span(of_part)).collect(),
             part_causes: parts.iter().map(|of_part| causes(of_part)).collect(),
@@ -99,7 +99,8 @@ impl<'a> Laps<'a> {
 
     /// Waits for all members, runs `work`, and times it as a part of the job.
     pub fn time<T>(&mut self, work: impl FnOnce() -> T) -> T {
-        let (begun, before) = (monotonic_nanos(), ThreadCounts::now());
+        let begun = monotonic_nanos();
+        let before = ThreadCounts::now();
         self.member.barrier();
         let start = monotonic_nanos();
         let made = std::hint::black_box(work());
@@ -208,10 +209,9 @@ fn causes(laps: &[Lap]) -> Vec<Cause> {
 /// Returns stolen time that does not appear in the times of the threads and can therefore not be attributed to a part.
 /// Stolen time is counted for the whole machine and is therefore compared with the time of all threads.
 fn unplaced(parts: &[Vec<Lap>], ticks: u64) -> Option<Cause> {
-    let laps = || parts.iter().flatten();
-    let time: f64 = laps().map(|lap| lap.wall_nanos as f64).sum();
+    let time: f64 = parts.iter().flatten().map(|lap| lap.wall_nanos as f64).sum();
     let stolen = ticks as f64 * TICK_NANOS;
-    let shown: f64 = laps().map(|lap| off_cpu(lap) as f64).sum();
+    let shown: f64 = parts.iter().flatten().map(|lap| off_cpu(lap) as f64).sum();
     (stolen > DELAY_ALLOWED * time && shown < STOLEN_SHOWN * stolen)
         .then_some(Cause::Stolen { ticks })
 }

@@ -62,9 +62,9 @@ impl Workers {
 
     /// Describes `count` forked ranks that are not bound.
     pub fn unbound_ranks(count: usize) -> Self {
-        let place = |rank: usize| RankPlace::of_thread(rank as u32, Vec::new());
+        let ranks = 0..count as u32;
         Self::Ranks(RankPlan {
-            ranks: (0..count).map(place).collect(),
+            ranks: ranks.map(|rank| RankPlace::of_thread(rank, Vec::new())).collect(),
             policy: None,
             words: "unbound".to_owned(),
             devices: Vec::new(),
@@ -139,16 +139,17 @@ impl Workers {
         if together.bind == Bind::None {
             return None;
         }
-        let of_thread = |cpus: &[CpuId]| cpus.iter().map(|cpu| cpu.0).collect();
-        Some(together.threads.iter().map(|thread| of_thread(&thread.cpus)).collect())
+        let threads = together.threads.iter();
+        Some(threads.map(|thread| thread.cpus.iter().map(|cpu| cpu.0).collect()).collect())
     }
 
     /// Returns the CPUs of each thread, as [`Team::start`] expects them; `None` for ranks.
     fn thread_places(&self) -> Option<Vec<Vec<CpuId>>> {
         let Self::Threads(placement) = self else { return None };
-        let bound = placement.bind != Bind::None;
-        let cpus = |cpus: &[CpuId]| if bound { cpus.to_vec() } else { Vec::new() };
-        Some(placement.threads.iter().map(|thread| cpus(&thread.cpus)).collect())
+        if placement.bind == Bind::None {
+            return Some(vec![Vec::new(); placement.threads.len()]);
+        }
+        Some(placement.threads.iter().map(|thread| thread.cpus.clone()).collect())
     }
 }
 
@@ -174,8 +175,9 @@ impl<'a> WorkerPool<'a> {
             let places = workers.thread_places();
             teams.push(places.map(|places| Team::start(&places)).transpose()?);
         }
-        let threads = |at: &usize| teams[*at].as_ref().map_or(0, Team::len);
-        let widest = (0..all.len()).filter(|at| threads(at) > 0).max_by_key(threads);
+        let threads: Vec<usize> =
+            teams.iter().map(|team| team.as_ref().map_or(0, Team::len)).collect();
+        let widest = (0..all.len()).filter(|at| threads[*at] > 0).max_by_key(|at| threads[*at]);
         let places = widest.and_then(|at| all[at].thread_places()).unwrap_or_default();
         Ok(Self { all, teams, widest, lines: SharedLines::of_places(&places) })
     }

@@ -7,7 +7,7 @@
 //! was compiled. The program that runs is a copy of the verified bytes, in a private folder of the run.
 
 use nodegauge_measure::Bytes;
-use nodegauge_os::{FolderTrustError, LONGEST_PROGRAM, TrustedFolder, effective_user};
+use nodegauge_os::{LONGEST_PROGRAM, TrustedFolder, effective_user};
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, openat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
@@ -27,13 +27,11 @@ const DIGITS: usize = 16;
 /// Returns the folder of compiled programs and of measured capacities: `NODEGAUGE_CACHE_DIR`, else the XDG cache folder.
 /// A relative `XDG_CACHE_HOME` is ignored, as the XDG specification requires.
 pub fn cache_folder(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    let set = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    set("NODEGAUGE_CACHE_DIR")
-        .or_else(|| {
-            let folder = set("XDG_CACHE_HOME").filter(|folder| folder.is_absolute())?;
-            Some(folder.join("nodegauge"))
-        })
-        .or_else(|| set("HOME").map(|home| home.join(".cache/nodegauge")))
+    let [own, of_caches, home] = ["NODEGAUGE_CACHE_DIR", "XDG_CACHE_HOME", "HOME"]
+        .map(|name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from));
+    let of_caches = of_caches.filter(|folder| folder.is_absolute());
+    own.or(of_caches.map(|folder| folder.join("nodegauge")))
+        .or(home.map(|home| home.join(".cache/nodegauge")))
 }
 
 /// Returns the name of a file of the cache: a kind, and a digest of the text that identifies the content.
@@ -54,9 +52,9 @@ impl ProgramCache {
     /// # Errors
     /// Returns the reason if the folder cannot be trusted, created or opened.
     pub fn open(path: &Path) -> Result<Self, String> {
-        let text = |why: FolderTrustError| why.to_string();
-        let folder = TrustedFolder::create(path).map_err(text)?;
-        match why_not_ours(&folder.stat().map_err(text)?) {
+        let folder = TrustedFolder::create(path).map_err(|why| why.to_string())?;
+        let stat = folder.stat().map_err(|why| why.to_string())?;
+        match why_not_ours(&stat) {
             Some(why) => Err(format!("{} {why}", folder.path().display())),
             None => Ok(Self { folder }),
         }

@@ -20,16 +20,20 @@ impl CommandLine {
 
     /// Returns the value of a macro that an argument defines (`-DNAME=VALUE`); empty for a macro without a value.
     pub fn defined<'a>(&'a self, name: &str) -> Option<&'a str> {
-        let words = self.arguments().iter().map(String::as_str);
-        let previous_words = std::iter::once(self.program()).chain(words.clone());
-        let definition = |(previous, word): (&str, &'a str)| match word.strip_prefix("-D") {
-            Some(definition) => Some(definition),
-            None => (previous == "-D").then_some(word),
-        };
-        previous_words.zip(words).filter_map(definition).find_map(|definition| {
+        let mut previous = self.program();
+        for word in self.arguments() {
+            let definition = match word.strip_prefix("-D") {
+                Some(definition) => Some(definition),
+                None => (previous == "-D").then_some(word.as_str()),
+            };
+            previous = word;
+            let Some(definition) = definition else { continue };
             let (defined, value) = definition.split_once('=').unwrap_or((definition, ""));
-            (defined == name).then_some(value)
-        })
+            if defined == name {
+                return Some(value);
+            }
+        }
+        None
     }
 
     /// Returns the command without the arguments that select its input and output: `-o FILE`, and files named `source`.
@@ -106,8 +110,7 @@ impl fmt::Display for CommandLine {
             if i > 0 {
                 f.write_str(" ")?;
             }
-            let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+./,:@%".contains(c);
-            if !word.is_empty() && word.chars().all(plain) {
+            if !word.is_empty() && word.chars().all(needs_no_quotes) {
                 f.write_str(word)?;
             } else {
                 write!(f, "'{}'", word.replace('\'', r"'\''"))?;
@@ -115,6 +118,11 @@ impl fmt::Display for CommandLine {
         }
         Ok(())
     }
+}
+
+/// True if a shell reads the character as itself.
+fn needs_no_quotes(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "-_=+./,:@%".contains(c)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use nodegauge_os::{
     ChildEnd, ChildError, ChildLimits, ChildOutput, ChildPlace, KillReason, LONGEST_TEXT,
     StackLimit, describe, helper_time,
 };
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
@@ -68,11 +68,10 @@ pub fn run(job: &Job, interrupted: &dyn Fn() -> bool) -> Result<JobOutput, Toolc
     }
     let limited = Job { limit, ..job.clone() };
     let mut stdout = String::new();
-    let mut collect = |lines: &str| {
+    let output = listen(&limited, Duration::ZERO, &mut |lines| {
         stdout.push_str(lines);
         interrupted().then_some(KillReason::Interrupted)
-    };
-    let output = listen(&limited, Duration::ZERO, &mut collect)?;
+    })?;
     Ok(JobOutput {
         end: output.end,
         stdout,
@@ -92,8 +91,7 @@ pub(crate) fn listen(
     let limits = ChildLimits { time: job.limit, output: job.output_limit, grace };
     let mut command = job.to_command();
     if let Some(place) = &job.place {
-        let refused = |cause: nodegauge_os::SysError| ChildError::Start(cause.into());
-        place.apply_to(&mut command).map_err(|cause| job.error(refused(cause)))?;
+        place.apply_to(&mut command).map_err(|cause| job.error(ChildError::Start(cause.into())))?;
     }
     if let Some(stack) = job.stack {
         stack.apply_to(&mut command);
@@ -119,15 +117,11 @@ impl Job {
     fn to_command(&self) -> Command {
         let mut command = Command::new(self.command.program());
         command.args(self.command.arguments()).current_dir(&self.folder);
-        let own = |(name, value): &(String, Option<String>)| {
-            (OsString::from(name), value.as_ref().map(OsString::from))
-        };
-        let safe = search::for_children().map(|(name, value)| (OsString::from(name), value));
-        for (name, value) in safe.chain(self.environment.iter().map(own)) {
-            match value {
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
-            };
+        for (name, value) in search::for_children() {
+            set_variable(&mut command, name, value.as_deref());
+        }
+        for (name, value) in &self.environment {
+            set_variable(&mut command, name, value.as_ref().map(OsStr::new));
         }
         command
     }
@@ -197,4 +191,12 @@ impl Job {
         let lines = quoted_lines(&last_lines(&output.stderr));
         Err(ToolchainError::Failed(format!("{command} ended with {status}{lines}")))
     }
+}
+
+/// Sets a variable of a child process, or removes it if `value` is `None`.
+fn set_variable(command: &mut Command, name: &str, value: Option<&OsStr>) {
+    match value {
+        Some(value) => command.env(name, value),
+        None => command.env_remove(name),
+    };
 }

@@ -158,6 +158,14 @@ impl Installed {
     }
 }
 
+/// Returns the compiler of a family in the vendor's locations below `root`, and the command that runs it.
+fn in_places(family: &CompilerFamily, root: &Path) -> Option<(PathBuf, String)> {
+    let mut places = family.places.iter().flat_map(|place| expand(root, place));
+    let program = places.find(|program| is_program(program))?;
+    let command = program.display().to_string();
+    Some((program, command))
+}
+
 /// Returns the installed compilers of all families. They are searched for in the search path `path` (in the form of
 /// `PATH`) and in the vendors' locations below `root`. A compiler that is found twice is listed once.
 pub fn installed(path: &std::ffi::OsStr, root: &Path) -> Vec<Installed> {
@@ -171,13 +179,9 @@ pub fn installed(path: &std::ffi::OsStr, root: &Path) -> Vec<Installed> {
             // search path.
             .filter(|_| family.name == family.program)
             .map(|program| (program, family.program.to_owned()));
-        let elsewhere = || {
-            let mut places = family.places.iter().flat_map(|place| expand(root, place));
-            let place = places.find(|program| is_program(program))?;
-            let command = place.display().to_string();
-            Some((place, command))
+        let Some((program, command)) = on_path.or_else(|| in_places(family, root)) else {
+            continue;
         };
-        let Some((program, command)) = on_path.or_else(elsewhere) else { continue };
         let real = std::fs::canonicalize(&program).unwrap_or(program);
         if !seen.contains(&real) {
             seen.push(real);

@@ -150,11 +150,10 @@ pub fn run(
     interrupted: &dyn Fn() -> bool,
 ) -> Result<ProgramOutput, ToolchainError> {
     let mut stdout = String::new();
-    let mut collect = |lines: &str| {
+    let output = listen(run, &mut |lines| {
         stdout.push_str(lines);
         interrupted().then_some(KillReason::Interrupted)
-    };
-    let output = listen(run, &mut collect)?;
+    })?;
     Ok(ProgramOutput { stdout, ..output })
 }
 
@@ -264,17 +263,17 @@ fn session_variables(
     shared_memory: Option<&Path>,
 ) -> Vec<(String, Option<String>)> {
     let mut variables = Vec::new();
-    let value = |path: &Path| Some(path.display().to_string());
     // Slurm passes variables to other hosts, on which this folder does not exist.
     if launch.is_local() || !MpiLaunch::is_in_job() {
-        variables.push(("TMPDIR".to_owned(), value(private)));
+        variables.push(("TMPDIR".to_owned(), Some(private.display().to_string())));
     }
     for name in KILL_DELAY {
         variables.push((name.to_owned(), Some("0".to_owned())));
     }
     if let Some(folder) = shared_memory {
         let unset = SHARED_MEMORY_FOLDER.iter().filter(|name| std::env::var_os(name).is_none());
-        variables.extend(unset.map(|name| ((*name).to_owned(), value(folder))));
+        let folder = folder.display().to_string();
+        variables.extend(unset.map(|name| ((*name).to_owned(), Some(folder.clone()))));
     }
     variables
 }
@@ -356,8 +355,8 @@ impl ProgramOutput {
     /// Returns the error for a run that ended without a result. The error contains `reason`, which the program printed.
     /// Without a reason, it contains the last line of the error output that has a word.
     pub fn no_result(&self, reason: Option<&str>, hint: &'static str) -> ToolchainError {
-        let has_word = |line: &&str| line.contains(char::is_alphanumeric);
-        let reason = reason.or_else(|| self.stderr.lines().rev().find(has_word));
+        let mut lines = self.stderr.lines().rev();
+        let reason = reason.or_else(|| lines.find(|line| line.contains(char::is_alphanumeric)));
         let last_words = reason.map(legible::quoted).unwrap_or_default();
         ToolchainError::NoResult {
             command: self.command(),

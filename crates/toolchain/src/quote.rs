@@ -24,8 +24,9 @@ pub fn last_line(text: &str) -> String {
 /// none.
 pub fn first_errors(text: &str) -> String {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    let is_error = |line: &&str| ERRORS.iter().any(|words| line.contains(words));
-    let errors: Vec<&str> = lines.iter().copied().filter(is_error).take(LINES).collect();
+    let errors = lines.iter().copied();
+    let errors: Vec<&str> =
+        errors.filter(|line| ERRORS.iter().any(|words| line.contains(words))).take(LINES).collect();
     if errors.is_empty() { join(&lines[..lines.len().min(LINES)]) } else { join(&errors) }
 }
 

@@ -77,25 +77,29 @@ pub(crate) fn for_children() -> impl Iterator<Item = (&'static str, Option<OsStr
 
 /// Returns one notice for each search path in the environment that has skipped elements.
 pub fn skipped(variable: impl Fn(&str) -> Option<OsString>) -> Vec<String> {
-    let quoted = |folder: &PathBuf| format!("{folder:?}");
-    let line = |path: UnsafePath| {
-        let all = path.skipped.iter().map(quoted).collect::<Vec<String>>().join(", ");
-        format!(
-            "{}: {all} skipped, because a relative folder depends on the current folder",
-            path.name
-        )
-    };
-    unsafe_paths(variable).map(line).collect()
+    let mut notices = Vec::new();
+    for path in unsafe_paths(variable) {
+        let folders: Vec<String> =
+            path.skipped.iter().map(|folder| format!("{folder:?}")).collect();
+        notices.push(format!(
+            "{}: {} skipped, because a relative folder depends on the current folder",
+            path.name,
+            folders.join(", "),
+        ));
+    }
+    notices
 }
 
 /// Returns a path, followed by the targets of its chain of symbolic links.
 pub fn links(path: &Path) -> impl Iterator<Item = PathBuf> {
     const MOST: usize = 8;
-    let next = |of: &PathBuf| {
-        let target = std::fs::read_link(of).ok()?;
-        Some(of.parent()?.join(target))
-    };
-    std::iter::successors(Some(path.to_owned()), next).take(MOST)
+    std::iter::successors(Some(path.to_owned()), |link| target(link)).take(MOST)
+}
+
+/// Returns the target of a symbolic link.
+fn target(link: &Path) -> Option<PathBuf> {
+    let target = std::fs::read_link(link).ok()?;
+    Some(link.parent()?.join(target))
 }
 
 /// Returns the folders of the system's libraries: the folder of the target triplet, and the folders that are common to
@@ -122,23 +126,24 @@ pub(crate) fn expand(root: &Path, pattern: &str) -> Vec<PathBuf> {
             paths.iter_mut().for_each(|path| path.push(part));
             continue;
         };
-        let fits = |name: &str| {
-            name.len() >= before.len() + after.len()
-                && name.starts_with(before)
-                && name.ends_with(after)
-        };
-        let below = |folder: PathBuf| {
-            let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-            let mut found: Vec<PathBuf> = entries
-                .filter(|entry| fits(&entry.file_name().to_string_lossy()))
-                .map(|entry| entry.path())
-                .collect();
-            found.sort_by(|a, b| b.cmp(a));
-            found
-        };
-        paths = paths.into_iter().flat_map(below).collect();
+        paths = paths.iter().flat_map(|folder| entries_between(folder, before, after)).collect();
     }
     paths
+}
+
+/// Returns the entries of `folder` whose names begin with `before` and end with `after`, in descending order.
+fn entries_between(folder: &Path, before: &str, after: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let is_long = name.len() >= before.len() + after.len();
+        if is_long && name.starts_with(before) && name.ends_with(after) {
+            found.push(entry.path());
+        }
+    }
+    found.sort_by(|a, b| b.cmp(a));
+    found
 }
 
 #[cfg(test)]

@@ -80,16 +80,18 @@ fn ends(row: &VendorFlag, rest: &str) -> bool {
 pub(crate) fn refused(command: &CommandLine, errors: &str) -> Option<String> {
     // gcc names a wrong level of optimisation by the flag without the level.
     let is_level = errors.contains("argument to") && errors.contains("-O");
-    let of_level = |word: &str| is_level && word.starts_with("-O");
-    let named = |word: &&String| errors.contains(word.as_str()) || of_level(word);
-    in_words(command.arguments().iter().filter(named))
+    in_words(
+        command
+            .arguments()
+            .iter()
+            .filter(|word| errors.contains(word.as_str()) || (is_level && word.starts_with("-O"))),
+    )
 }
 
 /// Returns a sentence for each flag of another vendor in `command`, if the version line is that of a compiler that would
 /// read one of them as the name of the output file.
 pub(crate) fn misread(command: &CommandLine, version: Option<&str>) -> Option<String> {
-    let is_intel = |line: &str| line.contains("ICC") || line.contains("Intel");
-    if version.is_none_or(is_intel) {
+    if version.is_none_or(|line| line.contains("ICC") || line.contains("Intel")) {
         return None;
     }
     let mut vendors = command.arguments().iter().filter(|word| known(word).is_some());

@@ -78,11 +78,15 @@ impl FlopCounters {
 /// Sums the operations of all events. If the kernel multiplexed a counter among events, the count is scaled to the
 /// whole time.
 fn sum(counts: &[(f64, Count)]) -> Option<f64> {
-    let one = |(operations, count): &(f64, Count)| {
-        let counted = (count.running > 0).then_some(count.running as f64)?;
-        Some(count.value as f64 * (count.enabled as f64 / counted).max(1.0) * operations)
-    };
-    counts.iter().map(one).sum()
+    let mut sum = 0.0;
+    for (operations, count) in counts {
+        if count.running == 0 {
+            return None;
+        }
+        let scale = (count.enabled as f64 / count.running as f64).max(1.0);
+        sum += count.value as f64 * scale * operations;
+    }
+    Some(sum)
 }
 
 /// Returns the events that count operations on this machine.
@@ -99,19 +103,27 @@ fn find(root: &SysRoot) -> Result<(String, Vec<Weighed>), Unavailable> {
             None => format!("the kernel provides no counters for cores of one kind; {remedy}"),
         }));
     };
-    let unknown =
-        || Unavailable("the events that count operations on this processor are unknown".to_owned());
-    let identity = chip.identity.as_ref();
-    let family = table().flops.iter().find(|family| family.is_for(identity)).ok_or_else(unknown)?;
-    let weighed = |(terms, operations): &(String, f64)| {
+    events_of(root, kind, chip.identity.as_ref()).ok_or_else(|| {
+        Unavailable("the events that count operations on this processor are unknown".to_owned())
+    })
+}
+
+/// Returns the name of the processor's family in the table and its events. `kind` is the type number of the PMU.
+fn events_of(
+    root: &SysRoot,
+    kind: u32,
+    identity: Option<&ProcessorIdentity>,
+) -> Option<(String, Vec<Weighed>)> {
+    let family = table().flops.iter().find(|family| family.is_for(identity))?;
+    let mut events = Vec::new();
+    for (terms, operations) in &family.events {
         let (config, _) = encoded(root, CORES, terms, 1.0)?;
         let pmu = CORES.to_owned();
         let direction = TrafficDirection::Both;
         let event = Event { pmu, kind, config, cpu: 0, direction, bytes: 1.0 };
-        Some(Weighed { event, operations: *operations })
-    };
-    let events: Option<Vec<Weighed>> = family.events.iter().map(weighed).collect();
-    Ok((family.name.clone(), events.ok_or_else(unknown)?))
+        events.push(Weighed { event, operations: *operations });
+    }
+    Some((family.name.clone(), events))
 }
 
 impl FlopFamily {

@@ -90,12 +90,14 @@ pub(super) fn read(file: &File) -> io::Result<Count> {
     let mut bytes = [0u8; 24];
     let mut file = file;
     file.read_exact(&mut bytes)?;
-    let word = |i: usize| {
-        let mut word = [0u8; 8];
-        word.copy_from_slice(&bytes[i * 8..][..8]);
-        u64::from_ne_bytes(word)
-    };
-    Ok(Count { value: word(0), enabled: word(1), running: word(2) })
+    Ok(Count { value: word(&bytes, 0), enabled: word(&bytes, 1), running: word(&bytes, 2) })
+}
+
+/// Returns the 64-bit word with this index.
+fn word(bytes: &[u8; 24], index: usize) -> u64 {
+    let mut word = [0u8; 8];
+    word.copy_from_slice(&bytes[index * 8..][..8]);
+    u64::from_ne_bytes(word)
 }
 
 /// Open counters of the node's memory traffic.
@@ -208,18 +210,10 @@ impl CycleCounter {
     /// Starts to count cycles. The counter is `PERF_COUNT_HW_CPU_CYCLES` of the thread outside the kernel, or APERF if
     /// the kernel provides it. Returns `None` if neither is available, as in most guests.
     pub fn start(root: &SysRoot) -> Option<Self> {
-        let event = |kind, config| Event {
-            pmu: "cycles".to_owned(),
-            kind,
-            config,
-            cpu: 0,
-            direction: TrafficDirection::Both,
-            bytes: 1.0,
-        };
-        let file = open(&event(0, [0; 3]), 0, -1, USER_ONLY).ok().or_else(|| {
+        let file = open(&event_of_cycles(0, [0; 3]), 0, -1, USER_ONLY).ok().or_else(|| {
             let (config, _) = super::encoded(root, "msr", "aperf", 1.0)?;
             let kind = root.value(&format!("{}/msr/type", super::DEVICES))?;
-            open(&event(kind, config), 0, -1, 0).ok()
+            open(&event_of_cycles(kind, config), 0, -1, 0).ok()
         })?;
         let start = read(&file).ok()?;
         Some(Self { file, start })
@@ -232,6 +226,18 @@ impl CycleCounter {
         let nanoseconds = end.running.checked_sub(self.start.running).filter(|ns| *ns > 0)?;
         let cycles = end.value.checked_sub(self.start.value).filter(|cycles| *cycles > 0)?;
         Some(Hertz(cycles as f64 / (nanoseconds as f64 / 1e9)))
+    }
+}
+
+/// Returns an event that counts cycles of this thread.
+fn event_of_cycles(kind: u32, config: [u64; 3]) -> Event {
+    Event {
+        pmu: "cycles".to_owned(),
+        kind,
+        config,
+        cpu: 0,
+        direction: TrafficDirection::Both,
+        bytes: 1.0,
     }
 }
 

@@ -10,28 +10,46 @@ use nodegauge_measure::{Hertz, Watts};
 /// Folder of the driver's compute interface.
 const KFD: &str = "sys/class/kfd/kfd";
 
+/// Files of the kernel about a device.
+struct DeviceFiles<'a> {
+    root: &'a SysRoot,
+    /// Address of the device on the PCI bus.
+    address: &'a str,
+}
+
+impl DeviceFiles<'_> {
+    /// Returns the text of a file; `None` if it is empty.
+    fn text(&self, name: &str) -> Option<String> {
+        self.root.non_empty_text(&file(self.address, name))
+    }
+
+    /// Returns the power in a file that contains microwatts.
+    fn watts(&self, name: &str) -> Option<Watts> {
+        let microwatts: f64 = self.text(name)?.parse().ok()?;
+        Some(Watts(microwatts / 1e6))
+    }
+}
+
 /// Adds the data that amdgpu reports.
 pub(super) fn add(device: &mut Device, pci: &PciDevice, root: &SysRoot) {
-    let text = |name: &str| root.text(&file(&pci.address, name)).filter(|text| !text.is_empty());
-    device.name = text("product_name").or(device.name.take());
-    device.uuid = text("unique_id").or(device.uuid.take());
+    let files = DeviceFiles { root, address: &pci.address };
+    device.name = files.text("product_name").or(device.name.take());
+    device.uuid = files.text("unique_id").or(device.uuid.take());
     let memory = device.memory.get_or_insert_default();
     memory.bytes =
-        text("mem_info_vram_total").and_then(|bytes| bytes.parse().ok()).or(memory.bytes);
-    if let Some(errors) = text("ras/umc_err_count") {
+        files.text("mem_info_vram_total").and_then(|bytes| bytes.parse().ok()).or(memory.bytes);
+    if let Some(errors) = files.text("ras/umc_err_count") {
         // The file exists only if the memory has ECC.
         memory.ecc = Some(true);
         memory.corrected_errors = keyed(&errors, "ce");
         memory.uncorrected_errors = keyed(&errors, "ue");
     }
     let sensors = root.names(&file(&pci.address, "hwmon")).into_iter().next().unwrap_or_default();
-    let microwatts = |name: &str| text(&format!("hwmon/{sensors}/{name}"))?.parse::<f64>().ok();
-    let watts = |name: &str| microwatts(name).map(|value| Watts(value / 1e6));
-    let [core_levels, memory_levels] =
-        ["pp_dpm_sclk", "pp_dpm_mclk"].map(|name| text(name).map(|text| levels(&text)));
+    let core_levels = files.text("pp_dpm_sclk").map(|text| levels(&text));
+    let memory_levels = files.text("pp_dpm_mclk").map(|text| levels(&text));
     let partition: Vec<String> = ["current_compute_partition", "current_memory_partition"]
         .into_iter()
-        .filter_map(text)
+        .filter_map(|name| files.text(name))
         .collect();
     device.state = some_state(DeviceState {
         hz: core_levels.and_then(|(now, _)| now),
@@ -39,8 +57,8 @@ pub(super) fn add(device: &mut Device, pci: &PciDevice, root: &SysRoot) {
         memory_hz: memory_levels.and_then(|(now, _)| now),
         most_memory_hz: memory_levels.and_then(|(_, most)| most),
         throttled_by: Vec::new(),
-        watts: watts("power1_cap"),
-        most_watts: watts("power1_cap_max"),
+        watts: files.watts(&format!("hwmon/{sensors}/power1_cap")),
+        most_watts: files.watts(&format!("hwmon/{sensors}/power1_cap_max")),
         partition: (!partition.is_empty()).then(|| partition.join("/")),
         others: others(pci, root),
     });
@@ -48,13 +66,16 @@ pub(super) fn add(device: &mut Device, pci: &PciDevice, root: &SysRoot) {
 
 /// Returns the active level and the last level from a list with lines such as `1: 1600Mhz *`.
 fn levels(text: &str) -> (Option<Hertz>, Option<Hertz>) {
-    let hz = |line: &str| {
-        let (_, value) = line.split_once(": ")?;
-        let digits = value.trim_end_matches([' ', '*']).to_lowercase();
-        digits.strip_suffix("mhz")?.trim().parse::<f64>().ok().map(|mhz| Hertz(mhz * 1e6))
-    };
     let now = text.lines().find(|line| line.trim_end().ends_with('*'));
-    (now.and_then(hz), text.lines().last().and_then(hz))
+    (now.and_then(clock_of_level), text.lines().last().and_then(clock_of_level))
+}
+
+/// Returns the clock in a line such as `1: 1600Mhz *`.
+fn clock_of_level(line: &str) -> Option<Hertz> {
+    let (_, value) = line.split_once(": ")?;
+    let digits = value.trim_end_matches([' ', '*']).to_lowercase();
+    let megahertz: f64 = digits.strip_suffix("mhz")?.trim().parse().ok()?;
+    Some(Hertz(megahertz * 1e6))
 }
 
 /// Returns the number of other processes that have allocated memory of the device, according to the compute interface
@@ -72,11 +93,14 @@ fn others(pci: &PciDevice, root: &SysRoot) -> Option<u32> {
         (address == pci.address).then(|| root.text(&format!("{nodes}/{node}/gpu_id")))?
     })?;
     let own = std::process::id().to_string();
-    let uses = |process: &&String| {
+    let mut others = 0;
+    for process in root.names(&format!("{KFD}/proc")) {
         let bytes: Option<u64> = root.value(&format!("{KFD}/proc/{process}/vram_{gpu}"));
-        **process != own && bytes.is_some_and(|bytes| bytes > 0)
-    };
-    Some(root.names(&format!("{KFD}/proc")).iter().filter(uses).count() as u32)
+        if process != own && bytes.is_some_and(|bytes| bytes > 0) {
+            others += 1;
+        }
+    }
+    Some(others)
 }
 
 #[cfg(test)]

@@ -62,9 +62,11 @@ pub fn identified(identification: &str) -> Option<&'static DeviceEntry> {
 /// entries whose words are all in the name, this is the first one with the largest number of words.
 pub fn named(name: &str) -> Option<&'static DeviceEntry> {
     let typed = words(name);
-    let fits = |entry: &&DeviceEntry| words(&entry.words).iter().all(|word| typed.contains(word));
     // The list is reversed, because `max_by_key` returns the last of several equal entries.
-    tables().device.iter().rev().filter(fits).max_by_key(|entry| words(&entry.words).len())
+    let entries = tables().device.iter().rev();
+    entries
+        .filter(|entry| words(&entry.words).iter().all(|word| typed.contains(word)))
+        .max_by_key(|entry| words(&entry.words).len())
 }
 
 /// Returns the words of a name in lower case: `Xeon(R) Phi` gives `xeon phi`, and `A100-SXM4` gives `a100 sxm4`.

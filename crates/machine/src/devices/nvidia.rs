@@ -12,9 +12,8 @@ const TRANSFERS_PER_CYCLE: f64 = 2.0;
 
 /// Adds the data of the driver's files.
 pub(super) fn add(device: &mut Device, root: &SysRoot) {
-    let value = |key: &str| driver_value(root, &device.address, "information", key);
-    let name = value("Model");
-    let uuid = value("GPU UUID");
+    let name = driver_value(root, &device.address, "information", "Model");
+    let uuid = driver_value(root, &device.address, "information", "GPU UUID");
     device.name = name.or(device.name.take());
     // The driver shows question marks until the device is used for the first time.
     device.uuid = uuid.filter(|uuid| !uuid.contains('?'));
@@ -23,16 +22,15 @@ pub(super) fn add(device: &mut Device, root: &SysRoot) {
 /// Returns a value from a file of the driver about a device. The file has lines of the form `KEY: VALUE`.
 pub(super) fn driver_value(root: &SysRoot, address: &str, file: &str, key: &str) -> Option<String> {
     let text = root.text(&format!("{NVIDIA_GPUS}/{address}/{file}"))?;
-    let value = |line: &str| {
-        Some(line.strip_prefix(key)?.trim_start().strip_prefix(':')?.trim().to_owned())
-    };
-    text.lines().find_map(value)
+    text.lines().find_map(|line| {
+        let value = line.strip_prefix(key)?.trim_start().strip_prefix(':')?;
+        Some(value.trim().to_owned())
+    })
 }
 
 /// Adds the data of the NVML library about the devices of this machine, if the library is available.
 pub(super) fn ask_library(devices: &mut [Device], root: &SysRoot) {
-    let driven = |device: &Device| device.driver.as_deref() == Some("nvidia");
-    if root.is_live() && devices.iter().any(driven) {
+    if root.is_live() && devices.iter().any(|device| device.driver.as_deref() == Some("nvidia")) {
         // If NVML does not respond, the data stay unknown; the kernel's files then show why a device is unusable.
         add_reading(devices, &nvml::read().unwrap_or_default());
     }

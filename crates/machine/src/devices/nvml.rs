@@ -222,6 +222,13 @@ struct Process {
     instances: [c_uint; 2],
 }
 
+impl Process {
+    /// Returns the memory of the process in bytes. If it is unknown, all bits of the number are set.
+    fn known_memory(&self) -> Option<u64> {
+        (self.memory != u64::MAX).then_some(self.memory)
+    }
+}
+
 /// Loaded and initialised library. All calls of NVML functions are in this type.
 #[derive(Debug)]
 pub struct Nvml {
@@ -360,27 +367,31 @@ impl Nvml {
         given(code, CStr::from_bytes_until_nul(&text).ok()?.to_string_lossy().into_owned())
     }
 
+    /// Returns the clock of this kind, a value of `nvmlClockType_t`.
+    fn clock(&self, device: Handle, kind: c_uint) -> Option<NowAndMost<Hertz>> {
+        let now = self.get_of("nvmlDeviceGetClockInfo", device, kind)?;
+        let most = self.get_of("nvmlDeviceGetMaxClockInfo", device, kind)?;
+        Some(NowAndMost { now: Hertz(f64::from(now) * 1e6), most: Hertz(f64::from(most) * 1e6) })
+    }
+
+    /// Returns the results of two functions, for the current and for the maximum value.
+    fn now_and_most(&self, now: &str, most: &str, device: Handle) -> Option<NowAndMost<u32>> {
+        Some(NowAndMost { now: self.get(now, device)?, most: self.get(most, device)? })
+    }
+
+    /// Returns the result of a function that reports milliwatts.
+    fn watts(&self, name: &str, device: Handle) -> Option<Watts> {
+        let milliwatts: c_uint = self.get(name, device)?;
+        Some(Watts(f64::from(milliwatts) / 1e3))
+    }
+
     fn state(&self, device: Handle) -> Option<GpuState> {
         /// Clock of the multiprocessors, a value of `nvmlClockType_t`.
         const SM: c_uint = 1;
         const MEMORY: c_uint = 2;
         let pci: PciInfo = self.get("nvmlDeviceGetPciInfo_v3", device)?;
         let ecc = self.get_two("nvmlDeviceGetEccMode", device);
-        let clock = |kind| {
-            let megahertz = |name| Some(Hertz(f64::from(self.get_of(name, device, kind)?) * 1e6));
-            let now = megahertz("nvmlDeviceGetClockInfo")?;
-            let most = megahertz("nvmlDeviceGetMaxClockInfo")?;
-            Some(NowAndMost { now, most })
-        };
-        let link = |now, most| {
-            let now = self.get(now, device)?;
-            let most = self.get(most, device)?;
-            Some(NowAndMost { now, most })
-        };
-        let watts = |name| {
-            let milliwatts = self.get::<c_uint>(name, device)?;
-            Some(Watts(f64::from(milliwatts) / 1e3))
-        };
+
         let limits = ["nvmlDeviceGetCurrentClocksEventReasons", OLDER_LIMITS];
         Some(GpuState {
             name: self.text("nvmlDeviceGetName", device),
@@ -394,16 +405,21 @@ impl Nvml {
             ecc_pending: ecc.map(|[_, pending]| pending == 1),
             corrected: self.errors(device, 0),
             uncorrected: self.errors(device, 1),
-            clock: clock(SM),
-            memory_clock: clock(MEMORY),
+            clock: self.clock(device, SM),
+            memory_clock: self.clock(device, MEMORY),
             clock_limits: limits.iter().find_map(|name| self.get::<c_ulonglong>(name, device)),
-            power_limit_w: watts("nvmlDeviceGetEnforcedPowerLimit"),
-            power_w: watts("nvmlDeviceGetPowerUsage"),
-            link_generation: link(
+            power_limit_w: self.watts("nvmlDeviceGetEnforcedPowerLimit", device),
+            power_w: self.watts("nvmlDeviceGetPowerUsage", device),
+            link_generation: self.now_and_most(
                 "nvmlDeviceGetCurrPcieLinkGeneration",
                 "nvmlDeviceGetMaxPcieLinkGeneration",
+                device,
             ),
-            link_width: link("nvmlDeviceGetCurrPcieLinkWidth", "nvmlDeviceGetMaxPcieLinkWidth"),
+            link_width: self.now_and_most(
+                "nvmlDeviceGetCurrPcieLinkWidth",
+                "nvmlDeviceGetMaxPcieLinkWidth",
+                device,
+            ),
             processes: self.processes(device),
             mig: self.get_two("nvmlDeviceGetMigMode", device).map(|[now, _]| now == 1),
             compute_mode: self.get::<c_uint>("nvmlDeviceGetComputeMode", device).map(|mode| {
@@ -445,9 +461,7 @@ impl Nvml {
         let code = unsafe { call(device, &raw mut count, processes.as_mut_ptr()) };
         given(code, ())?;
         processes.truncate(count as usize);
-        // If the memory of a process is unknown, all bits of the number are set.
-        let known = |p: &Process| (p.pid, Some(p.memory).filter(|bytes| *bytes != u64::MAX));
-        Some(processes.iter().map(known).collect())
+        Some(processes.iter().map(|process| (process.pid, process.known_memory())).collect())
     }
 }
 

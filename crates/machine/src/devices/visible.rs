@@ -52,14 +52,15 @@ pub(super) fn hide(devices: &mut [Device], on_bus: &[PciDevice], root: &SysRoot)
             set.filter(|(_, value)| !value.starts_with("MIG-") || value.starts_with("MIG-GPU-"));
         let Some((name, value)) = set else { continue };
         // Drivers number only the remaining devices.
-        let of_maker = |(device, pci): &(&mut Device, &PciDevice)| {
-            pci.vendor == vendor && pci.kind == DeviceKind::Gpu && device.hidden.is_empty()
-        };
-        let left: Vec<_> = devices.iter_mut().zip(on_bus).filter(of_maker).collect();
-        let uuids: Vec<Option<&str>> =
-            left.iter().map(|(device, _)| device.uuid.as_deref()).collect();
+        let mut left = Vec::new();
+        for (device, pci) in devices.iter_mut().zip(on_bus) {
+            if pci.vendor == vendor && pci.kind == DeviceKind::Gpu && device.hidden.is_empty() {
+                left.push(device);
+            }
+        }
+        let uuids: Vec<Option<&str>> = left.iter().map(|device| device.uuid.as_deref()).collect();
         let visible = visible_to(value, &uuids);
-        for (at, (device, _)) in left.into_iter().enumerate() {
+        for (at, device) in left.into_iter().enumerate() {
             if !visible.contains(&at) {
                 device.hidden.push(format!("hidden by {name}={value}"));
             }
@@ -71,17 +72,21 @@ pub(super) fn hide(devices: &mut [Device], on_bus: &[PciDevice], root: &SysRoot)
 /// of the devices. Entries are numbers (`0,2`), UUIDs (`GPU-5e0b...`), slices (`MIG-GPU-5e0b.../1/0`) and halves of
 /// devices (`0.1`). The list ends at the first entry that matches no device.
 fn visible_to(list: &str, uuids: &[Option<&str>]) -> Vec<usize> {
-    let position = |entry: &str| {
-        let number = entry.split('.').next().unwrap_or(entry);
-        if let Ok(number) = number.parse::<usize>() {
-            return (number < uuids.len()).then_some(number);
-        }
-        let name = entry.strip_prefix("MIG-").unwrap_or(entry);
-        let name = name.split('/').next().unwrap_or(name);
-        let starts = |uuid: &&str| !name.is_empty() && uuid.starts_with(name);
-        uuids.iter().position(|uuid| uuid.as_ref().is_some_and(starts))
-    };
-    list.split(',').map(str::trim).map_while(position).collect()
+    list.split(',').map_while(|entry| position(entry.trim(), uuids)).collect()
+}
+
+/// Returns the position of the device that an entry of such a list names.
+fn position(entry: &str, uuids: &[Option<&str>]) -> Option<usize> {
+    let number = entry.split('.').next().unwrap_or(entry);
+    if let Ok(number) = number.parse::<usize>() {
+        return (number < uuids.len()).then_some(number);
+    }
+    let name = entry.strip_prefix("MIG-").unwrap_or(entry);
+    let name = name.split('/').next().unwrap_or(name);
+    if name.is_empty() {
+        return None;
+    }
+    uuids.iter().position(|uuid| uuid.is_some_and(|uuid| uuid.starts_with(name)))
 }
 
 /// Returns the reason why this process cannot access a device; `None` if no reason is known.

@@ -5,7 +5,6 @@ use super::{Examined, Found, found};
 use crate::devices::{LOCAL_RANK, environment};
 use crate::ids::CpuId;
 use crate::root::number_ranges;
-use crate::topology::PciDevice;
 use nodegauge_measure::record::{Device, Severity};
 
 /// Returns the texts that `what` returns for computing devices, with the names and addresses of the devices. Devices
@@ -42,8 +41,7 @@ pub(super) fn far(node: &Examined<'_>) -> Option<Found> {
     let described = node.machine.devices.iter().zip(&topology.devices);
     let usable: Vec<_> =
         described.filter(|(device, _)| device.computes() && device.hidden.is_empty()).collect();
-    let is_far = |(_, pci): &&(&Device, &PciDevice)| pci.is_near(&own) == Some(false);
-    let far: Vec<_> = usable.iter().filter(is_far).collect();
+    let far: Vec<_> = usable.iter().filter(|(_, pci)| pci.is_near(&own) == Some(false)).collect();
     // If all devices are available to the process, it can choose a near device.
     let all = node.machine.devices.iter().filter(|device| device.computes()).count();
     if far.is_empty() || (far.len() < usable.len() && usable.len() == all) {
@@ -109,15 +107,15 @@ pub(super) fn hidden(node: &Examined<'_>) -> Option<Found> {
 
 /// Reports memory errors that were counted since the driver was loaded.
 pub(super) fn memory_errors(node: &Examined<'_>) -> Option<Found> {
-    let count = |device: &Device| {
-        let memory = device.memory.as_ref()?;
-        Some((memory.uncorrected_errors.unwrap_or(0), memory.corrected_errors.unwrap_or(0)))
-    };
     let reported = each(node, |device| {
-        let (lost, corrected) = count(device).filter(|errors| *errors != (0, 0))?;
-        Some(format!("{lost} uncorrected and {corrected} corrected memory errors"))
+        let memory = device.memory.as_ref()?;
+        let lost = memory.uncorrected_errors.unwrap_or(0);
+        let corrected = memory.corrected_errors.unwrap_or(0);
+        (lost > 0 || corrected > 0)
+            .then(|| format!("{lost} uncorrected and {corrected} corrected memory errors"))
     });
-    let lost = node.machine.devices.iter().filter_map(count).any(|(lost, _)| lost > 0);
+    let mut memories = node.machine.devices.iter().filter_map(|device| device.memory.as_ref());
+    let lost = memories.any(|memory| memory.uncorrected_errors.is_some_and(|errors| errors > 0));
     let found = of_devices(&reported, "reset or replace the device if the numbers increase")?;
     Some(Found { severity: lost.then_some(Severity::Critical), ..found })
 }

@@ -127,12 +127,13 @@ fn reduced<T: ToString>(
     links: &[T],
     address_of: fn(&T) -> &String,
 ) -> Option<Found> {
-    let is_accelerator = |address: &String| {
-        let mut devices = node.machine.devices.iter();
-        devices.any(|device| device.computes() && device.address == *address)
-    };
-    let links = links.iter().filter(|link| !is_accelerator(address_of(link)));
-    let words: Vec<String> = links.map(ToString::to_string).collect();
+    let mut words = Vec::new();
+    for link in links {
+        let mut accelerators = node.machine.devices.iter().filter(|device| device.computes());
+        if !accelerators.any(|device| device.address == *address_of(link)) {
+            words.push(link.to_string());
+        }
+    }
     (!words.is_empty()).then(|| {
         found(
             words.join("; "),

@@ -119,9 +119,8 @@ pub(super) fn aged(node: &Examined<'_>) -> Option<Found> {
     let up = node.machine.circumstances.as_ref()?.uptime_seconds?;
     let share = memory::share_in_large_blocks(node.root).filter(|share| share.0 < FRAGMENTED);
     let pieces = share.map(|share| format!("only {share} of the free memory is in large blocks"));
-    let much = |used: &u64| *used as f64 >= all as f64 * SWAPPED;
-    let swapped =
-        memory.swap_used.filter(much).map(|used| format!("{} are swapped out", Bytes(used)));
+    let swapped = memory.swap_used.filter(|used| *used as f64 >= all as f64 * SWAPPED);
+    let swapped = swapped.map(|used| format!("{} are swapped out", Bytes(used)));
     let signs: Vec<String> = [pieces, swapped].into_iter().flatten().collect();
     (!signs.is_empty()).then(|| {
         found(

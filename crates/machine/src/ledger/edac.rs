@@ -1,6 +1,6 @@
 //! Memory errors of each module, which the kernel's EDAC drivers count.
 
-use super::SourceReader;
+use super::{SourceReader, is_numbered};
 use nodegauge_measure::record::HardwareEvent;
 
 /// Folder with one subfolder per memory controller.
@@ -33,12 +33,8 @@ pub(super) fn read(reader: &mut SourceReader<'_>) {
 
 /// Returns the sorted names in `folder` that consist of one of `prefixes` and a number.
 fn numbered(reader: &SourceReader<'_>, folder: &str, prefixes: &[&str]) -> Vec<String> {
-    let is_numbered = |name: &String| {
-        let number = prefixes.iter().find_map(|prefix| name.strip_prefix(prefix));
-        number.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
-    };
-    let mut names: Vec<String> =
-        reader.root.names(folder).into_iter().filter(is_numbered).collect();
+    let mut names = reader.root.names(folder);
+    names.retain(|name| is_numbered(name, prefixes));
     names.sort_by_key(|name| (name.len(), name.clone()));
     names
 }

@@ -1,6 +1,6 @@
 //! Machine checks and throttling of the processor.
 
-use super::SourceReader;
+use super::{SourceReader, is_numbered};
 use crate::root::list;
 use nodegauge_measure::record::HardwareEvent;
 use std::collections::BTreeSet;
@@ -32,11 +32,8 @@ const CPUS: &str = "sys/devices/system/cpu";
 /// Reads the numbers of throttling events. Events of cores are summed. All CPUs of a package count the same events of
 /// the package, so that one of them is read.
 pub(super) fn throttling(reader: &mut SourceReader<'_>) {
-    let is_cpu = |name: &String| {
-        name.strip_prefix("cpu")
-            .is_some_and(|id| id.bytes().all(|b| b.is_ascii_digit()) && !id.is_empty())
-    };
-    let cpus: Vec<String> = reader.root.names(CPUS).into_iter().filter(is_cpu).collect();
+    let mut cpus = reader.root.names(CPUS);
+    cpus.retain(|name| is_numbered(name, &["cpu"]));
     let packages = one_per_package(reader, &cpus);
     let files = [
         (HardwareEvent::ThermalThrottle, "core", "core_throttle_count", &cpus),

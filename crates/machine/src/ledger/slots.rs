@@ -8,12 +8,13 @@ use crate::dimms::{self, ModuleLocator};
 use crate::root::SysRoot;
 use nodegauge_measure::record::{EventCount, HardwareEvent};
 
+fn is_of_memory(kind: HardwareEvent) -> bool {
+    matches!(kind, HardwareEvent::MemoryCorrected | HardwareEvent::MemoryUncorrected)
+}
+
 /// Adds the slots to errors of memory modules.
 pub(super) fn name(root: &SysRoot, events: &mut [EventCount]) {
-    let of_memory = |event: &&mut EventCount| {
-        matches!(event.kind, HardwareEvent::MemoryCorrected | HardwareEvent::MemoryUncorrected)
-    };
-    let mut of_memory = events.iter_mut().filter(of_memory).peekable();
+    let mut of_memory = events.iter_mut().filter(|event| is_of_memory(event.kind)).peekable();
     if of_memory.peek().is_none() {
         return;
     }
@@ -26,8 +27,8 @@ pub(super) fn name(root: &SysRoot, events: &mut [EventCount]) {
 /// Returns the slot of the module with this name; `None` if it is not certain.
 fn slot(component: &str, locators: &[ModuleLocator]) -> Option<String> {
     let (_, label) = component.split_once(", ")?;
-    let named = |locator: &&ModuleLocator| has_words(label, &locator.slot);
-    let mut found: Vec<&ModuleLocator> = locators.iter().filter(named).collect();
+    let mut found: Vec<&ModuleLocator> =
+        locators.iter().filter(|locator| has_words(label, &locator.slot)).collect();
     // Boards repeat the names of slots for each bank.
     if found.len() > 1 {
         found.retain(|locator| has_words(label, &locator.bank));
@@ -47,12 +48,11 @@ fn slot(component: &str, locators: &[ModuleLocator]) -> Option<String> {
 
 /// True if `text` contains `words` and neither a letter nor a digit is next to them.
 fn has_words(text: &str, words: &str) -> bool {
-    let is_free = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric());
     let mut places = text.match_indices(words);
     !words.is_empty()
         && places.any(|(at, _)| {
-            is_free(text[..at].chars().next_back())
-                && is_free(text[at + words.len()..].chars().next())
+            !text[..at].ends_with(char::is_alphanumeric)
+                && !text[at + words.len()..].starts_with(char::is_alphanumeric)
         })
 }
 
@@ -64,8 +64,12 @@ type ModulePlace = [u32; 3];
 /// and their number in the firmware's list is not known.
 fn numbers_of_label(label: &str) -> Option<ModulePlace> {
     let numbers = numbers_after(label, &["SrcID#", "Chan#", "DIMM#"])?;
-    let first_only = |name: &str| numbers_after(label, &[name]).is_none_or(|n: [u32; 1]| n == [0]);
-    (first_only("MC#") && first_only("Ha#")).then_some(numbers)
+    (is_absent_or_zero(label, "MC#") && is_absent_or_zero(label, "Ha#")).then_some(numbers)
+}
+
+/// True if `label` has no number after `name`, or the number 0.
+fn is_absent_or_zero(label: &str, name: &str) -> bool {
+    numbers_after(label, &[name]).is_none_or(|[number]| number == 0)
 }
 
 /// Returns the numbers in a bank locator such as `NODE 1 CHANNEL 2 DIMM 0`.

@@ -39,8 +39,8 @@ pub(super) fn entries(cache: &[u8]) -> Vec<CachedLibrary<'_>> {
         let Some(flags) = word(table, at) else { break };
         let is_own = OWN.is_none_or(|own| flags & ARCHITECTURE == own);
         let is_general = word(table, at + 16) == Some(0) && word(table, at + 20) == Some(0);
-        let text = |offset| text(table, word(table, offset)? as usize);
-        if let Some((name, path)) = text(at + 4).zip(text(at + 8))
+        if let Some(name) = referenced_text(table, at + 4)
+            && let Some(path) = referenced_text(table, at + 8)
             && is_own
             && is_general
         {
@@ -54,6 +54,11 @@ pub(super) fn entries(cache: &[u8]) -> Vec<CachedLibrary<'_>> {
 fn word(table: &[u8], at: usize) -> Option<u32> {
     let bytes = table.get(at..at.checked_add(4)?)?;
     Some(u32::from_ne_bytes(bytes.try_into().ok()?))
+}
+
+/// Returns the text whose position is the number at `at`.
+fn referenced_text(table: &[u8], at: usize) -> Option<&str> {
+    text(table, word(table, at)? as usize)
 }
 
 /// Returns the text at a position, which ends with a zero byte.

@@ -25,8 +25,8 @@ pub(super) struct CoreKind {
 impl CoreKind {
     /// True if cores of this kind are as fast as those of the faster kind `fastest`, within [`EQUAL_SPEED`].
     fn is_as_fast_as(&self, fastest: &Self) -> bool {
-        let differs = |(a, b): (&String, &String)| a != b;
-        if self.design.as_ref().zip(fastest.design.as_ref()).is_some_and(differs) {
+        let designs = self.design.as_ref().zip(fastest.design.as_ref());
+        if designs.is_some_and(|(own, other)| own != other) {
             return false;
         }
         // The capacity contains the clock.

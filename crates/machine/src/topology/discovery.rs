@@ -17,8 +17,9 @@ use nodegauge_measure::record::{Cache, CacheKind};
 use nodegauge_measure::{Failure, legible};
 use nodegauge_os::{AnswerLimits, ChildAnswer};
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::ffi::CStr;
-use std::fmt::Display;
+
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -101,32 +102,33 @@ fn described(source: &TopologySource, text: &str) -> Result<Topology, String> {
             return Err(TOO_LONG.to_owned());
         }
     };
-    let crashed = |_| Err("hwloc crashed".to_owned());
     let topology: Result<Topology, String> =
-        serde_json::from_slice(&output).unwrap_or_else(crashed);
+        serde_json::from_slice(&output).unwrap_or_else(|_| Err("hwloc crashed".to_owned()));
     topology.map(|topology| Topology { source: source.clone(), ..topology })
 }
 
 fn built(source: &TopologySource, text: &str) -> Result<Topology, String> {
-    let reason = |cause: &dyn Display| match source {
+    match loaded(source, text) {
+        Ok(hwloc) => Ok(copied(&hwloc, source)),
         // hwloc does not report the reason for a failure.
-        TopologySource::Synthetic(_) => "hwloc does not accept this order of levels".to_owned(),
-        _ => cause.to_string(),
-    };
+        Err(_) if matches!(source, TopologySource::Synthetic(_)) => {
+            Err("hwloc does not accept this order of levels".to_owned())
+        }
+        Err(cause) => Err(cause.to_string()),
+    }
+}
+
+/// Loads the topology with hwloc.
+fn loaded(source: &TopologySource, text: &str) -> Result<Hwloc, Box<dyn Error>> {
     let builder = Hwloc::builder();
     let builder = match source {
-        TopologySource::Live => {
-            builder.with_flags(BuildFlags::INCLUDE_DISALLOWED).map_err(|e| reason(&e))?
+        TopologySource::Live => builder.with_flags(BuildFlags::INCLUDE_DISALLOWED)?,
+        TopologySource::Synthetic(_) => builder.from_synthetic(text)?,
+        TopologySource::Xml(_) => {
+            builder.from_xml(text)?.with_io_type_filter(TypeFilter::KeepImportant)?
         }
-        TopologySource::Synthetic(_) => builder.from_synthetic(text).map_err(|e| reason(&e))?,
-        TopologySource::Xml(_) => builder
-            .from_xml(text)
-            .map_err(|e| reason(&e))?
-            .with_io_type_filter(TypeFilter::KeepImportant)
-            .map_err(|e| reason(&e))?,
     };
-    let hwloc = builder.build().map_err(|e| reason(&e))?;
-    Ok(copied(&hwloc, source))
+    Ok(builder.build()?)
 }
 
 /// Adds the data that hwloc does not provide: the devices, which hwloc lists only with the vendors' plug-ins, and the
@@ -198,19 +200,11 @@ fn copied(hwloc: &Hwloc, source: &TopologySource) -> Topology {
     }
     // To memory without CPUs, such as device memory, hwloc assigns the nearest CPUs.
     for (at, node) in nodes.iter_mut().enumerate() {
-        let own = |cpu: &CpuId| {
-            threads.iter().any(|t: &HardwareThread| t.cpu == *cpu && t.node == Some(at))
-        };
-        node.cpus.retain(own);
+        node.cpus.retain(|cpu| {
+            threads.iter().any(|thread| thread.cpu == *cpu && thread.node == Some(at))
+        });
     }
     let package = hwloc.objects_with_type(ObjectType::Package).next();
-    let info = |key: &str| {
-        package
-            .and_then(|object| object.info(key))
-            .map(|text| text.to_string_lossy().trim().to_owned())
-            .filter(|text| !text.is_empty())
-    };
-    let number = |key: &str| info(key).and_then(|text| text.parse().ok());
     Topology {
         source: source.clone(),
         threads,
@@ -220,27 +214,39 @@ fn copied(hwloc: &Hwloc, source: &TopologySource) -> Topology {
         nodes,
         caches: cache_levels(hwloc, source),
         devices: io_objects::devices(hwloc),
-        processor_model: info("CPUModel"),
-        identification: info("CPUVendor")
-            .zip(number("CPUFamilyNumber"))
-            .zip(number("CPUModelNumber"))
-            .map(|((vendor, family), model)| (vendor, family, model)),
+        processor_model: package.and_then(|package| info(package, "CPUModel")),
+        identification: package.and_then(identification),
     }
+}
+
+/// Returns the text that hwloc stores for an object under `key`; `None` if it is empty.
+fn info(object: &TopologyObject, key: &str) -> Option<String> {
+    let text = object.info(key)?.to_string_lossy().trim().to_owned();
+    (!text.is_empty()).then_some(text)
+}
+
+/// Returns the vendor, the family and the model of a processor.
+fn identification(package: &TopologyObject) -> Option<(String, u32, u32)> {
+    let vendor = info(package, "CPUVendor")?;
+    let family = info(package, "CPUFamilyNumber")?.parse().ok()?;
+    let model = info(package, "CPUModelNumber")?.parse().ok()?;
+    Some((vendor, family, model))
 }
 
 /// Reads the speed of a kind of cores. The names of the texts are those of hwloc's documentation.
 fn core_kind(found: &CpuKind<'_>) -> CoreKind {
-    let text = |name: &str| {
-        let info = found.infos.iter().find(|info| info.name().to_bytes() == name.as_bytes())?;
-        Some(info.value().to_string_lossy().into_owned())
-    };
-    let number = |name: &str| text(name).and_then(|value| value.parse().ok());
     CoreKind {
         rank: found.efficiency,
-        capacity: number("LinuxCapacity"),
-        clock: number("FrequencyMaxMHz"),
-        design: text("CoreType"),
+        capacity: info_of_kind(found, "LinuxCapacity").and_then(|value| value.parse().ok()),
+        clock: info_of_kind(found, "FrequencyMaxMHz").and_then(|value| value.parse().ok()),
+        design: info_of_kind(found, "CoreType"),
     }
+}
+
+/// Returns the text that hwloc stores for a kind of cores under `name`.
+fn info_of_kind(found: &CpuKind<'_>, name: &str) -> Option<String> {
+    let info = found.infos.iter().find(|info| info.name().to_bytes() == name.as_bytes())?;
+    Some(info.value().to_string_lossy().into_owned())
 }
 
 /// Assigns indices to objects in order of first appearance, and stores the numbers of the objects.
@@ -303,6 +309,13 @@ fn nodes(hwloc: &Hwloc, source: &TopologySource) -> Vec<TopologyNode> {
     nodes
 }
 
+/// Returns the number of cores that share a cache.
+fn cores_of(hwloc: &Hwloc, cache: &TopologyObject) -> u32 {
+    let Some(cpus) = cache.cpuset() else { return 0 };
+    let cores = hwloc.objects_with_type(ObjectType::Core);
+    cores.filter(|core| core.is_inside_cpuset(cpus)).count() as u32
+}
+
 fn cache_levels(hwloc: &Hwloc, source: &TopologySource) -> Vec<Cache> {
     const TYPES: [ObjectType; 8] = [
         ObjectType::L1Cache,
@@ -321,14 +334,7 @@ fn cache_levels(hwloc: &Hwloc, source: &TopologySource) -> Vec<Cache> {
             let Some(ObjectAttributes::Cache(first)) = objects.first()?.attributes() else {
                 return None;
             };
-            let cores = |cache: &&TopologyObject| {
-                cache.cpuset().map_or(0, |set| {
-                    hwloc
-                        .objects_with_type(ObjectType::Core)
-                        .filter(|core| core.is_inside_cpuset(set))
-                        .count()
-                })
-            };
+
             let level = first.depth() as u32;
             // For a synthetic machine without cache sizes, hwloc assumes sizes, so that the real size is unknown.
             let known = match source {
@@ -347,7 +353,7 @@ fn cache_levels(hwloc: &Hwloc, source: &TopologySource) -> Vec<Cache> {
                 bytes: first.size().map(std::num::NonZero::get).filter(|_| known),
                 line: first.line_size().map(|line| line.get() as u32).filter(|_| known),
                 count: objects.len() as u32,
-                cores: objects.iter().map(cores).max().unwrap_or(0) as u32,
+                cores: objects.iter().map(|cache| cores_of(hwloc, cache)).max().unwrap_or(0),
             })
         })
         .collect()

@@ -90,8 +90,11 @@ pub fn omp(job: &EmittedRanks<'_>) -> String {
     match each.as_slice() {
         [first, rest @ ..] if rest.iter().all(|other| other == first) => text + &exports(first),
         _ => {
-            let export = |words: &Vec<_>| format!("export {}", env_words(words, QUOTE).trim_end());
-            text + &rank::cases(job, &each.iter().map(export).collect::<Vec<_>>())
+            let exports: Vec<String> = each
+                .iter()
+                .map(|words| format!("export {}", env_words(words, QUOTE).trim_end()))
+                .collect();
+            text + &rank::cases(job, &exports)
         }
     }
 }
@@ -127,8 +130,11 @@ pub fn wrapper(job: &EmittedRanks<'_>) -> String {
 
 /// Returns the code that starts the program of the rank that this process is, bound as planned.
 fn by_rank(job: &EmittedRanks<'_>, quote: char) -> String {
-    let command = |(rank, place)| format!("exec {}", started(job.plan, rank, place, quote));
-    rank::cases(job, &job.plan.ranks.iter().enumerate().map(command).collect::<Vec<_>>())
+    let places = job.plan.ranks.iter().enumerate();
+    let commands: Vec<String> = places
+        .map(|(rank, place)| format!("exec {}", started(job.plan, rank, place, quote)))
+        .collect();
+    rank::cases(job, &commands)
 }
 
 /// Returns the code that puts [`by_rank`] before the program's command, for launchers on several nodes. These start the
@@ -204,23 +210,26 @@ pub fn slurm(job: &EmittedRanks<'_>) -> String {
     format!("{}{wrapped}exec srun {args} \"$@\"\n", head(job, &remark))
 }
 
+/// Returns the program's command with the settings of a rank.
+fn with_settings(rank: &PerRank, quote: char) -> String {
+    let prefix: String = rank.prefix.iter().map(|word| format!("{word} ")).collect();
+    format!("env {}{prefix}\"$@\"", env_words(&rank.environment, quote))
+}
+
 /// Returns the shell code that puts the settings of each rank before the program's command. Settings that all ranks
 /// share are passed with `env`. If the settings differ, a shell selects them by the number of its rank on its node.
 fn wrapped(plan: &RankPlan, launcher: RankLauncher) -> String {
     let each = super::per_rank(plan, launcher);
     let Some(first) = each.first() else { return String::new() };
-    let command = |rank: &PerRank, quote| {
-        let prefix: String = rank.prefix.iter().map(|word| format!("{word} ")).collect();
-        format!("env {}{prefix}\"$@\"", env_words(&rank.environment, quote))
-    };
+
     if each.iter().all(|rank| rank == first) {
         // Variables that are part of the command work with every launcher.
-        return format!("set -- {}\n", command(first, QUOTE));
+        return format!("set -- {}\n", with_settings(first, QUOTE));
     }
     let own_rank = launcher.rank_variable();
     let mut text = format!("set -- sh -c '\ncase ${own_rank} in\n");
     for (number, rank) in each.iter().enumerate() {
-        text.push_str(&format!("{number}) exec {} ;;\n", command(rank, INNER_QUOTE)));
+        text.push_str(&format!("{number}) exec {} ;;\n", with_settings(rank, INNER_QUOTE)));
     }
     text.push_str(&format!(
         "*) echo \"{own_rank}=${own_rank}: {} planned\" >&2; exit 1 ;;\n",

@@ -34,8 +34,9 @@ impl KmpAffinity {
                 (objects.sorted(|_| numbers.permute, numbers)?, numbers.offset)
             }
             Some(KmpKind::Ordered(KmpOrder::Scatter, numbers)) => {
-                let depth = |depth: u32| depth - 1 - numbers.permute.min(depth - 1);
-                (objects.sorted(depth, numbers)?, numbers.offset)
+                let masks =
+                    objects.sorted(|depth| depth - 1 - numbers.permute.min(depth - 1), numbers)?;
+                (masks, numbers.offset)
             }
             Some(KmpKind::Ordered(KmpOrder::Balanced, _)) => (objects.balanced(threads), 0),
             Some(KmpKind::Explicit(items)) => (objects.listed(items)?, 0),
@@ -160,10 +161,11 @@ impl<'a> Objects<'a> {
                 lap += 1;
             }
         }
-        let on_core = |(count, core): (&usize, &Vec<CpuId>)| {
-            (0..*count).map(|t| self.mask(core[t % core.len()])).collect::<Vec<_>>()
-        };
-        counts.iter().zip(&cores).flat_map(on_core).collect()
+        let mut masks = Vec::new();
+        for (count, core) in counts.into_iter().zip(&cores) {
+            masks.extend((0..count).map(|thread| self.mask(core[thread % core.len()])));
+        }
+        masks
     }
 
     fn listed(&self, items: &[ProcItem]) -> Result<Vec<Vec<CpuId>>, PlacementError> {

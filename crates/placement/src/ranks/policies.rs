@@ -79,8 +79,9 @@ fn number(cursor: &mut Cursor<'_>) -> Result<LecturePolicy, SyntaxError> {
     let at = cursor.position();
     let number = cursor.number("expected the number of a policy, 0 to 5")?;
     let policy = u8::try_from(number).ok().and_then(LecturePolicy::new);
-    let beyond = || format!("policy {number} is out of range: expected 0 to 5");
-    policy.ok_or_else(|| cursor.error_at(at, beyond()))
+    policy.ok_or_else(|| {
+        cursor.error_at(at, format!("policy {number} is out of range: expected 0 to 5"))
+    })
 }
 
 /// Reads a map if there is a slash.

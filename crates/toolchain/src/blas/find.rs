@@ -127,8 +127,8 @@ pub fn resolve(
         "onemkl" | "intel" => "mkl",
         other => other,
     };
-    let named = |candidate: &&BlasCandidate| candidate.vendor.name().to_lowercase() == alias;
-    found.iter().find(named).cloned().ok_or_else(|| {
+    let named = found.iter().find(|candidate| candidate.vendor.name().to_lowercase() == alias);
+    named.cloned().ok_or_else(|| {
         let paths: Vec<String> = found.iter().map(|c| c.path.display().to_string()).collect();
         let among = if paths.is_empty() {
             String::new()

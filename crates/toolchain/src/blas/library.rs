@@ -122,6 +122,11 @@ impl Symbols {
         unsafe { self.library.function(name) }
     }
 
+    /// Returns the text of a function of OpenBLAS, whose name may have a suffix in builds with 64-bit integers.
+    fn suffixed_text(&self, name: &str) -> Option<String> {
+        self.text(name).or_else(|| self.text(&format!("{name}64_")))
+    }
+
     /// Returns a routine by its Fortran name, which may have a suffix in builds with 64-bit integers.
     ///
     /// # Safety
@@ -244,23 +249,12 @@ impl BlasLibrary {
     /// Computes small products and compares them with the results of plain loops. The matrices contain small integers,
     /// so that all results are exact, and any difference is an error.
     fn check(&self) -> Result<(), ToolchainError> {
-        let agree = |routine, got: &[f64], rows: usize, expected: &dyn Fn(usize, usize) -> f64| {
-            let differs = got.iter().enumerate().find_map(|(x, got)| {
-                let i = x % rows;
-                let j = x / rows;
-                let expected = expected(i, j);
-                (*got != expected).then(|| format!("{got} at row {i}, column {j}, not {expected}"))
-            });
-            differs.map_or(Ok(()), |what| Err(wrong(&self.about.path, routine, what)))
-        };
-        let (m, n, k) = (37, 19, 23);
-        let entry = |i: usize, j: usize| ((i * 7 + j * 5) % 9) as f64 - 4.0;
-        let fill = |rows: usize, columns: usize, at: &dyn Fn(usize, usize) -> f64| -> Vec<f64> {
-            (0..rows * columns).map(|x| at(x % rows, x / rows)).collect()
-        };
-        let a = fill(m, k, &entry);
-        let b = fill(k, n, &entry);
-        let mut c = fill(m, n, &entry);
+        let m = 37;
+        let n = 19;
+        let k = 23;
+        let a = filled(m, k, entry);
+        let b = filled(k, n, entry);
+        let mut c = filled(m, n, entry);
         let product = Product {
             size: (m, n, k),
             a: (a.as_ptr(), m),
@@ -269,20 +263,54 @@ impl BlasLibrary {
         };
         // SAFETY: the vectors have the given sizes.
         unsafe { self.update(product) };
-        agree("dgemm", &c, m, &|i, j| {
+        self.check_entries("dgemm", &c, m, |i, j| {
             entry(i, j) - (0..k).map(|p| entry(i, p) * entry(p, j)).sum::<f64>()
         })?;
-        // L has small entries below its diagonal. X is given, and B is computed as L X.
-        let below = |i: usize, j: usize| if i > j { ((i + 2 * j) % 3) as f64 - 1.0 } else { 0.0 };
-        let l = fill(n, n, &below);
+        // X is given, and B is computed as L X.
+        let l = filled(n, n, entry_below_diagonal);
         // The array contains B; the routine replaces B by the solution X.
-        let mut x = fill(n, k, &|i, j| {
-            entry(i, j) + (0..i).map(|p| below(i, p) * entry(p, j)).sum::<f64>()
+        let mut x = filled(n, k, |i, j| {
+            entry(i, j) + (0..i).map(|p| entry_below_diagonal(i, p) * entry(p, j)).sum::<f64>()
         });
         // SAFETY: the vectors have the given sizes.
         unsafe { self.solve_unit_lower((n, k), (l.as_ptr(), n), (x.as_mut_ptr(), n)) };
-        agree("dtrsm", &x, n, &entry)
+        self.check_entries("dtrsm", &x, n, entry)
     }
+
+    /// Compares the entries of a result, which has `rows` rows, with the expected ones.
+    fn check_entries(
+        &self,
+        routine: &str,
+        result: &[f64],
+        rows: usize,
+        expected: impl Fn(usize, usize) -> f64,
+    ) -> Result<(), ToolchainError> {
+        for (at, got) in result.iter().enumerate() {
+            let i = at % rows;
+            let j = at / rows;
+            let expected = expected(i, j);
+            if *got != expected {
+                let what = format!("{got} at row {i}, column {j}, not {expected}");
+                return Err(wrong(&self.about.path, routine, what));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns a matrix in column-major order with the entry `at(i, j)` in row `i` and column `j`.
+fn filled(rows: usize, columns: usize, at: impl Fn(usize, usize) -> f64) -> Vec<f64> {
+    (0..rows * columns).map(|x| at(x % rows, x / rows)).collect()
+}
+
+/// Returns an entry of the test's matrices: a small integer.
+fn entry(i: usize, j: usize) -> f64 {
+    ((i * 7 + j * 5) % 9) as f64 - 4.0
+}
+
+/// Returns an entry of the test's triangular matrix L, which is zero on and above the diagonal.
+fn entry_below_diagonal(i: usize, j: usize) -> f64 {
+    if i > j { ((i + 2 * j) % 3) as f64 - 1.0 } else { 0.0 }
 }
 
 fn wrong(path: &Path, routine: &str, what: String) -> ToolchainError {
@@ -311,11 +339,12 @@ fn integer_bits(ddot: Ddot) -> Option<u32> {
 }
 
 fn about(symbols: &Symbols, path: &Path, integer_bits: u32) -> BlasInfo {
-    let suffixed = |name: &str| symbols.text(name).or_else(|| symbols.text(&format!("{name}64_")));
-    let (vendor, version, kernel) = if let Some(config) = suffixed("openblas_get_config") {
+    let config = symbols.suffixed_text("openblas_get_config");
+    let (vendor, version, kernel) = if let Some(config) = config {
         let mut words = config.split_whitespace();
         let version = words.next().filter(|name| *name == "OpenBLAS").and_then(|_| words.next());
-        (Vendor::OpenBlas, version.map(str::to_owned), suffixed("openblas_get_corename"))
+        let kernel = symbols.suffixed_text("openblas_get_corename");
+        (Vendor::OpenBlas, version.map(str::to_owned), kernel)
     } else if let Some(version) = symbols.text("bli_info_get_version_str") {
         (Vendor::Blis, Some(version), blis_kernel(symbols))
     } else if let Some(version) = mkl_version(symbols) {
@@ -387,7 +416,10 @@ fn armpl_version(symbols: &Symbols) -> Option<String> {
     // SAFETY: ArmPL declares `void armplversion(int*, int*, int*, const char**)`, which writes all four values.
     unsafe {
         let version = symbols.function::<Version>("armplversion")?;
-        let (mut major, mut minor, mut patch, mut tag) = (0, 0, 0, std::ptr::null());
+        let mut major = 0;
+        let mut minor = 0;
+        let mut patch = 0;
+        let mut tag = std::ptr::null();
         version(&raw mut major, &raw mut minor, &raw mut patch, &raw mut tag);
         Some(format!("{major}.{minor}.{patch}"))
     }

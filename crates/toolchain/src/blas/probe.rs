@@ -104,30 +104,21 @@ impl BlasProber {
         job.environment
             .extend(environment.map(|(name, value)| (name.clone(), Some(value.clone()))));
         let output = run(&job, interrupted)?;
-        let path = path.display();
-        let crashed = |how: String| {
-            let reason = quoted_lines(&last_line(&output.stderr));
-            ToolchainError::Unusable(
-                Failure::missing(format!(
-                    "{path} cannot be used: the process that tested it ended with {how}{reason}"
-                ))
-                .hint("give another library with --blas"),
-            )
-        };
+
         let status = match output.end {
             ChildEnd::Exited(status) => status,
             ChildEnd::Killed(KillReason::Interrupted) => return Err(ToolchainError::Interrupted),
             ChildEnd::Killed(KillReason::TimedOut) => {
-                return Err(crashed(no_response(output.limit)));
+                return Err(crashed(path, &no_response(output.limit), &output.stderr));
             }
             ChildEnd::Killed(KillReason::TooMuchOutput) => {
-                return Err(crashed("endless output".to_owned()));
+                return Err(crashed(path, "endless output", &output.stderr));
             }
         };
         // The library may also print to standard output; the answer is the last line.
         let line = output.stdout.lines().next_back().unwrap_or_default();
         let answer = serde_json::from_str::<Answer>(line).ok().filter(|_| status.success());
-        let answer = answer.ok_or_else(|| crashed(describe(status)))?;
+        let answer = answer.ok_or_else(|| crashed(path, &describe(status), &output.stderr))?;
         answer.map_err(ToolchainError::Unusable)
     }
 
@@ -155,8 +146,8 @@ impl BlasProber {
             if is_over() {
                 break;
             }
-            let is_this = |known: &String| known.eq_ignore_ascii_case(kernel);
-            if !probed.iter().any(|known| known.about.kernel.as_ref().is_some_and(is_this)) {
+            let mut known = probed.iter().filter_map(|blas| blas.about.kernel.as_deref());
+            if !known.any(|name| name.eq_ignore_ascii_case(kernel)) {
                 probed.extend(usable(self.probe_kernel(candidate, kernel, isa, interrupted))?);
             }
         }
@@ -213,6 +204,18 @@ impl BlasProber {
         let command = self.command.with([path.display().to_string()]);
         Job { environment, ..Job::new(command, LIMIT) }
     }
+}
+
+/// Returns the error for a process that tested the library at `path` and ended with `how`, without an answer.
+fn crashed(path: &Path, how: &str, stderr: &str) -> ToolchainError {
+    let path = path.display();
+    let reason = quoted_lines(&last_line(stderr));
+    ToolchainError::Unusable(
+        Failure::missing(format!(
+            "{path} cannot be used: the process that tested it ended with {how}{reason}"
+        ))
+        .hint("give another library with --blas"),
+    )
 }
 
 /// Returns the environment variables that set the number of threads of a library in a child process.

@@ -21,22 +21,13 @@ fn device(object: &TopologyObject, one_node: bool) -> Option<PciDevice> {
     let vendor = pci.vendor_id();
     let device = pci.device_id();
     let inside: Vec<&TopologyObject> = object.io_children().collect();
-    let fast = |part: &&TopologyObject| match part.attributes() {
-        Some(ObjectAttributes::OSDevice(os)) => os.device_type() == OSDeviceType::OpenFabrics,
-        _ => false,
-    };
-    let fast_parts = inside.iter().filter(|part| fast(part));
-    let others = inside.iter().filter(|part| !fast(part));
-    let kind = kind(pci.class_id(), vendor, device, inside.iter().any(fast))?;
-    let info = |names: &[&str]| {
-        let objects = inside.iter().copied().chain([object]);
-        let mut found = objects.flat_map(|part| names.iter().filter_map(|name| part.info(name)));
-        found.next().map(|text| text.to_string_lossy().trim().to_owned())
-    };
+    let fast_parts = inside.iter().filter(|part| is_fast(part));
+    let others = inside.iter().filter(|part| !is_fast(part));
+    let kind = kind(pci.class_id(), vendor, device, inside.iter().any(|part| is_fast(part)))?;
     // CUDA, OpenCL, RSMI and Level Zero report the size in KiB, each under a different name.
     let sizes =
         ["CUDAGlobalMemorySize", "OpenCLGlobalMemorySize", "RSMIVRAMSize", "LevelZeroHBMSize"];
-    let kib = info(&sizes).and_then(|text| text.parse::<u64>().ok());
+    let kib = info(object, &sizes).and_then(|text| text.parse::<u64>().ok());
     let host = object.first_non_io_ancestor()?;
     let indices = host.cpuset().map(|set| set.iter_set().map(usize::from).collect::<Vec<_>>());
     let mut cpus: Vec<CpuId> =
@@ -53,14 +44,32 @@ fn device(object: &TopologyObject, one_node: bool) -> Option<PciDevice> {
         vendor,
         device,
         names: fast_parts.chain(others).filter_map(|part| name(part)).collect(),
-        model: info(&["GPUModel"]),
-        uuid: info(&["NVIDIAUUID", "AMDUUID", "LevelZeroUUID"]),
+        model: info(object, &["GPUModel"]),
+        uuid: info(object, &["NVIDIAUUID", "AMDUUID", "LevelZeroUUID"]),
         bytes: kib.map(|kib| kib << 10),
         link_rate: (gigabytes > 0.0).then_some((gigabytes * 1e9) as u64),
         node: node.filter(|_| somewhere).map(NodeId),
         cpus: if somewhere { cpus } else { Vec::new() },
         bridges: bridges(object),
     })
+}
+
+/// True if a part of a device is a network interface that bypasses the kernel.
+fn is_fast(part: &TopologyObject) -> bool {
+    match part.attributes() {
+        Some(ObjectAttributes::OSDevice(os)) => os.device_type() == OSDeviceType::OpenFabrics,
+        _ => false,
+    }
+}
+
+/// Returns the first text that hwloc stores for the parts of a device, or for the device, under one of `names`.
+fn info(device: &TopologyObject, names: &[&str]) -> Option<String> {
+    for object in device.io_children().chain([device]) {
+        if let Some(text) = names.iter().find_map(|name| object.info(name)) {
+            return Some(text.to_string_lossy().trim().to_owned());
+        }
+    }
+    None
 }
 
 fn name(object: &TopologyObject) -> Option<String> {
@@ -78,13 +87,14 @@ fn address(pci: &PCIDeviceAttributes) -> String {
 /// the processor.
 fn bridges(object: &TopologyObject) -> Vec<String> {
     use hwlocality::object::attributes::UpstreamAttributes::PCI;
-    let on_bus = |above: &TopologyObject| match above.attributes() {
-        Some(ObjectAttributes::Bridge(bridge)) => {
-            bridge.upstream_attributes().map(|PCI(pci)| address(pci))
+    let mut bridges = Vec::new();
+    for above in object.ancestors() {
+        if let Some(ObjectAttributes::Bridge(bridge)) = above.attributes()
+            && let Some(PCI(pci)) = bridge.upstream_attributes()
+        {
+            bridges.push(address(pci));
         }
-        _ => None,
-    };
-    let mut bridges: Vec<String> = object.ancestors().filter_map(on_bus).collect();
+    }
     bridges.reverse();
     bridges
 }

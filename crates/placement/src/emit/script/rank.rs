@@ -10,7 +10,7 @@
 //! that runs it.
 
 use super::EmittedRanks;
-use crate::launchers;
+use crate::launchers::{self, RankVariables};
 use nodegauge_machine::devices::LOCAL_RANK;
 use std::fmt::Write as _;
 
@@ -69,15 +69,20 @@ pub(super) fn cases(job: &EmittedRanks<'_>, commands: &[String]) -> String {
     text + "*) exit 1 ;;\nesac\n"
 }
 
-/// Returns the code that prints the rank on the node, or fails with one line.
-fn code(job: &EmittedRanks<'_>) -> String {
-    let words = |variables: &[(&str, Option<&str>)]| {
-        let word = |(rank, ranks): &(&str, Option<&str>)| match ranks {
+/// Formats variables as the arguments of `first`: RANK or RANK/RANKS.
+fn words(variables: &[RankVariables]) -> String {
+    let mut words = Vec::new();
+    for (rank, ranks) in variables {
+        words.push(match ranks {
             Some(ranks) => format!("{rank}/{ranks}"),
             None => (*rank).to_owned(),
-        };
-        variables.iter().map(word).collect::<Vec<_>>().join(" ")
-    };
+        });
+    }
+    words.join(" ")
+}
+
+/// Returns the code that prints the rank on the node, or fails with one line.
+fn code(job: &EmittedRanks<'_>) -> String {
     let mpi = words(&launchers::of_mpi());
     let system = words(&launchers::of_systems());
     let node = LOCAL_RANK.join(" ");
