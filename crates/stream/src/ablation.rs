@@ -147,8 +147,7 @@ impl Planned for AblationPlan {
         }
         if kept == steps.len() && !series.has_ended() {
             observer.phase("measuring the last step alone");
-            let mut last = |_: Turn| pass(&cells[steps.len() - 1]);
-            alone.run(&mut last, observer, None)?;
+            alone.run(&mut |_: Turn| pass(&cells[steps.len() - 1]), observer, None)?;
         }
         let mut lost_points = Vec::new();
         for (cell, (point, _)) in cells.iter().enumerate() {
@@ -420,20 +419,6 @@ impl Measured<'_> {
     /// [`MEMCPY`]; empty if no round counts.
     fn figures(&self) -> Vec<Measurement> {
         let explained = self.explained();
-        let validity = self.validity();
-        let figure = |figure: &str, (ratio, by_round): (Ratio, Vec<f64>), config: ExplainConfig| {
-            let config = ExplainConfig {
-                engine: config.engine.or(Some("native".to_owned())),
-                kernel: config.kernel.or_else(|| Some(self.kernel_name(explained))),
-                interval: ratio.interval.map(Vec::from),
-                ..config
-            };
-            Measurement::new(GAUGE, TEST, figure, Unit::Factor)
-                .sampled(Quoted::Single, by_round)
-                .value(Quoted::Single, ratio.value)
-                .config(&config)
-                .judged(validity.clone())
-        };
         let mut figures: Vec<Measurement> = Vec::new();
         for (before, step) in self.steps[1..].iter().enumerate() {
             let to = before + 1;
@@ -451,7 +436,7 @@ impl Measured<'_> {
                 to: self.best(to).map(BytesPerSec),
                 ..ExplainConfig::default()
             };
-            figures.push(figure(step.name, of_step, config));
+            figures.push(self.figure(step.name, of_step, config));
         }
         let last = self.steps.len() - 1;
         let config = ExplainConfig {
@@ -468,7 +453,7 @@ impl Measured<'_> {
             reported_cache_bytes: self.size.rule.reported().map(|bytes| bytes.0),
             ..ExplainConfig::default()
         };
-        let whole = self.factor(0, last, explained).map(|whole| figure(WHOLE, whole, config));
+        let whole = self.factor(0, last, explained).map(|whole| self.figure(WHOLE, whole, config));
         // Without all steps, the product is not that of the whole.
         figures.extend(whole.map(|m| match self.lost {
             Some(failure) => m.missing(lost_in_words(failure)),
@@ -482,9 +467,30 @@ impl Measured<'_> {
                 to: Some(BytesPerSec(rate)),
                 ..ExplainConfig::default()
             };
-            figure(MEMCPY, (ratio, by_round), memcpy_config).category(Category::Reference)
+            self.figure(MEMCPY, (ratio, by_round), memcpy_config).category(Category::Reference)
         }));
         figures
+    }
+
+    /// Returns a figure with its ratio and the ratios of the rounds. The configuration is that of the native loops of
+    /// the explained kernel where it does not say otherwise.
+    fn figure(
+        &self,
+        name: &str,
+        (ratio, by_round): (Ratio, Vec<f64>),
+        config: ExplainConfig,
+    ) -> Measurement {
+        let config = ExplainConfig {
+            engine: config.engine.or(Some("native".to_owned())),
+            kernel: config.kernel.or_else(|| Some(self.kernel_name(self.explained()))),
+            interval: ratio.interval.map(Vec::from),
+            ..config
+        };
+        Measurement::new(GAUGE, TEST, name, Unit::Factor)
+            .sampled(Quoted::Single, by_round)
+            .value(Quoted::Single, ratio.value)
+            .config(&config)
+            .judged(self.validity())
     }
 
     fn validity(&self) -> Validity {

@@ -55,11 +55,10 @@ impl Gauge for Stream {
     ) -> Result<Option<Box<dyn Planned>>, Failure> {
         let mut request = PlacementRequest::default();
         let reported = ask.environment.apply(&mut request)?;
-        let notice = |text| Notice::new(NoticeId::Environment, GAUGE, text);
-        let mut notices: Vec<Notice> = reported.into_iter().map(notice).collect();
+        let mut notices: Vec<Notice> = reported.into_iter().map(environment_notice).collect();
         let policy = MemoryPolicy::inherited();
         let honoured = policy.as_ref().map(MemoryPolicy::inherited_in_words);
-        notices.extend(honoured.map(notice));
+        notices.extend(honoured.map(environment_notice));
         let usual = if ask.depth == Depth::Full { FULL } else { StreamPlan::BUDGET };
         let mut options = StreamOptions {
             budget: ask.budget.unwrap_or(usual).into(),
@@ -91,8 +90,7 @@ impl Gauge for Stream {
     }
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {
-        let triad = |m: &Measurement| (m.test == STREAM && m.name == TRIAD).then_some(m.value?);
-        vec![Headline::of("memory", "Triad, best", record, GAUGE, triad)]
+        vec![Headline::of("memory", "Triad, best", record, GAUGE, triad_rate)]
     }
 
     fn reach(&self, record: &Record, figure: &Measurement) -> Option<Reach> {
@@ -106,4 +104,15 @@ impl Gauge for Stream {
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {
         view::sections(record, detail, &self.show)
     }
+}
+
+/// Returns a notice about a request of the environment.
+fn environment_notice(text: String) -> Notice {
+    Notice::new(NoticeId::Environment, GAUGE, text)
+}
+
+/// Returns the best rate of a figure of Triad; `None` for other figures.
+fn triad_rate(figure: &Measurement) -> Option<f64> {
+    let is_triad = figure.test == STREAM && figure.name == TRIAD;
+    figure.value.filter(|_| is_triad)
 }

@@ -73,6 +73,17 @@ pub(crate) enum LengthBasis {
     Given(SizeSpec),
 }
 
+impl LengthBasis {
+    /// Returns the basis of the length that a size requests.
+    fn of(size: SizeSpec) -> Self {
+        match size {
+            SizeSpec::Auto => Self::Rule,
+            SizeSpec::Share(share) => Self::Share(share),
+            spec => Self::Given(spec),
+        }
+    }
+}
+
 /// Planned length of the arrays.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PlannedLength {
@@ -143,12 +154,8 @@ impl LengthPlan {
                     if is_described { failure.kind(FailureKind::Usage) } else { failure }
                 },
             )?;
-        let is_chosen = |(basis, _): &(LengthBasis, u64)| match arrays.size {
-            SizeSpec::Auto => *basis == LengthBasis::Rule,
-            SizeSpec::Share(share) => *basis == LengthBasis::Share(share),
-            spec => *basis == LengthBasis::Given(spec),
-        };
-        let chosen = found.iter().position(is_chosen).unwrap_or(0);
+        let asked = LengthBasis::of(arrays.size);
+        let chosen = found.iter().position(|(basis, _)| *basis == asked).unwrap_or(0);
         let wanted = Wanted {
             elements: 0,
             element: arrays.element,

@@ -383,15 +383,17 @@ pub(crate) fn native_loops(
     kernels: &[(Kernel, KernelShape)],
     element: Element,
 ) -> Result<Vec<Loop>, ArenaError> {
-    let native = |(kernel, shape): &(Kernel, KernelShape)| {
-        Loop::native(*kernel, element, *shape).ok_or_else(|| {
-            ArenaError::Loops(
-                Failure::missing(format!("this processor has no {kernel} kernel with {shape}"))
-                    .hint("leave out the options of the loop"),
-            )
-        })
-    };
-    kernels.iter().map(native).collect()
+    kernels.iter().map(|(kernel, shape)| native_loop(*kernel, element, *shape)).collect()
+}
+
+/// Returns the native loop of a kernel with this shape.
+fn native_loop(kernel: Kernel, element: Element, shape: KernelShape) -> Result<Loop, ArenaError> {
+    Loop::native(kernel, element, shape).ok_or_else(|| {
+        ArenaError::Loops(
+            Failure::missing(format!("this processor has no {kernel} kernel with {shape}"))
+                .hint("leave out the options of the loop"),
+        )
+    })
 }
 
 #[cfg(test)]

@@ -138,7 +138,8 @@ impl StreamRequest {
                     ))
                     .hint("give STREAM's MPI source, e.g. --standard stream_mpi.c"));
                 }
-                let (budget, share) = (StandardPlan::BUDGET, StandardPlan::SHARE);
+                let budget = StandardPlan::BUDGET;
+                let share = StandardPlan::SHARE;
                 let macros = StreamMacros::of(&self.compilers)?;
                 let request = self.with_macros(&macros)?;
                 let arrangement = request.arrange(site, "--standard", budget, share)?;
@@ -193,7 +194,8 @@ impl StreamRequest {
     /// # Errors
     /// Fails if threads or arrays do not fit, and if the requested loops do not exist.
     pub fn ablation(&self, site: &Site) -> Result<AblationPlan, Failure> {
-        let (budget, share) = (AblationPlan::BUDGET, AblationPlan::SHARE);
+        let budget = AblationPlan::BUDGET;
+        let share = AblationPlan::SHARE;
         Ok(AblationPlan::new(self.arrange(site, "explain", budget, share)?))
     }
 

@@ -24,7 +24,7 @@ use nodegauge_measure::record::{Finding, Limit, Measurement, Quoted, Severity, T
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{self, CellSamples, Sample, Sorted};
 use nodegauge_measure::{BytesPerSec, Failure, Fraction, Outcome, Seconds, Unit, stream_rule};
-use nodegauge_placement::{Bind, MemoryPolicy, ThreadPlace};
+use nodegauge_placement::{Bind, MemoryPolicy};
 use nodegauge_toolchain::Compiler;
 
 /// All inputs from which the figures of a run are computed.
@@ -207,12 +207,19 @@ fn traffic_factor(
     stores: Option<Stores>,
     allocates: bool,
 ) -> Option<f64> {
-    let factor = |kind| kernel.moved(element, kind) as f64 / kernel.counted(element) as f64;
     let possible = match stores {
-        Some(stores) => [factor(stores); 2],
-        None => [factor(Stores::Regular), factor(Stores::NonTemporal)],
+        Some(stores) => [factor_with(kernel, element, stores); 2],
+        None => [
+            factor_with(kernel, element, Stores::Regular),
+            factor_with(kernel, element, Stores::NonTemporal),
+        ],
     };
     (possible[0] == possible[1] && (possible[0] == 1.0 || allocates)).then_some(possible[0])
+}
+
+/// Returns the ratio of the moved to the counted bytes with a known kind of store.
+fn factor_with(kernel: Kernel, element: Element, stores: Stores) -> f64 {
+    kernel.moved(element, stores) as f64 / kernel.counted(element) as f64
 }
 
 /// Returns the traffic of the kernel with index `i` at a rate of `best` counted bytes per second. If the memory
@@ -308,10 +315,11 @@ fn numa(evidence: &StreamEvidence<'_>) -> NumaConfig {
     let nodes = evidence.site.topology.nodes.len();
     let threads = &evidence.arrangement.placement.threads;
     let bound = evidence.arrangement.placement.bind != Bind::None;
-    let home = |thread: &ThreadPlace| {
-        if bound { thread.nodes(&evidence.site.topology) } else { Vec::new() }
-    };
-    let thread_nodes: Vec<Vec<NodeId>> = threads.iter().map(home).collect();
+    let mut thread_nodes: Vec<Vec<NodeId>> = Vec::new();
+    for thread in threads {
+        let home = if bound { thread.nodes(&evidence.site.topology) } else { Vec::new() };
+        thread_nodes.push(home);
+    }
     let together = location::of_arrays(policy, &evidence.seen.nodes, nodes);
     if !evidence.seen.ranks.is_empty() {
         return ranks::numa(&evidence.seen.ranks, together);

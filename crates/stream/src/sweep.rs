@@ -437,7 +437,8 @@ impl Running {
             let leader = &mut cells[members[0]].arrangement;
             let ready = leader.check_size(site, ready, &mut set_up, limits, observer)?;
             notice::add_new(&mut notices, leader.notices.drain(..));
-            let (size, check) = (leader.size.clone(), ready.check);
+            let size = leader.size.clone();
+            let check = ready.check;
             candidates.insert(members[0], MeasuredTarget::new(ready.target, check));
             for i in &members[1..] {
                 observer.check_interrupt()?;

@@ -42,19 +42,34 @@ pub(crate) fn measure<E>(
     }
 }
 
+/// Returns the reason why figures lack traffic when the counters cannot be read.
+fn unreadable(error: &std::io::Error) -> Unavailable {
+    Unavailable(format!("cannot read the counters: {error}"))
+}
+
+/// Returns the traffic of one pass, given that of all [`PASSES`].
+fn per_pass(moved: MemoryTraffic) -> MemoryTraffic {
+    MemoryTraffic {
+        read: moved.read.map(|bytes| bytes / PASSES as f64),
+        write: moved.write.map(|bytes| bytes / PASSES as f64),
+        total: moved.total / PASSES as f64,
+    }
+}
+
 fn count<E>(
     kernels: usize,
     run: &mut dyn FnMut(Option<usize>) -> Result<(), E>,
     counters: &MemoryCounters,
 ) -> Result<Result<Counted, Unavailable>, E> {
     let mut intervals: Vec<Vec<(CounterReading, CounterReading)>> = vec![Vec::new(); kernels];
-    let lost = |error: std::io::Error| Unavailable(format!("cannot read the counters: {error}"));
-    let (before, begun) = (counters.read(), Instant::now());
+    let before = counters.read();
+    let begun = Instant::now();
     std::thread::sleep(REST);
-    let (after, rested) = (counters.read(), begun.elapsed());
+    let after = counters.read();
+    let rested = begun.elapsed();
     let rest = match before.and_then(|before| Ok((before, after?))) {
         Ok(interval) => interval,
-        Err(error) => return Ok(Err(lost(error))),
+        Err(error) => return Ok(Err(unreadable(&error))),
     };
     for _ in 0..PASSES {
         run(None)?;
@@ -63,16 +78,11 @@ fn count<E>(
             run(Some(i))?;
             match begin.and_then(|start| Ok((start, counters.read()?))) {
                 Ok(interval) => of_kernel.push(interval),
-                Err(error) => return Ok(Err(lost(error))),
+                Err(error) => return Ok(Err(unreadable(&error))),
             }
         }
     }
-    let a_run = |moved: MemoryTraffic| MemoryTraffic {
-        read: moved.read.map(|bytes| bytes / PASSES as f64),
-        write: moved.write.map(|bytes| bytes / PASSES as f64),
-        total: moved.total / PASSES as f64,
-    };
-    let of_kernels = intervals.iter().map(|all| counters.traffic(all).map(a_run)).collect();
+    let of_kernels = intervals.iter().map(|all| counters.traffic(all).map(per_pass)).collect();
     let at_rest = counters.traffic(&[rest]).map(|moved| moved.total / rested.as_secs_f64());
     Ok(Ok(Counted {
         family: counters.plan().family.clone(),
@@ -88,15 +98,14 @@ impl Counted {
     /// STREAM counts (`counted`).
     pub(crate) fn of_kernel(&self, i: usize, counted: f64) -> CountedConfig {
         let moved = self.kernels.get(i).copied().flatten();
-        let factor = |bytes: f64| bytes / counted;
         CountedConfig {
             family: self.family.clone(),
             events: self.counters,
             passes: self.passes,
             at_rest_bytes_per_s: self.at_rest,
-            read_factor: moved.and_then(|moved| moved.read).map(factor),
-            write_factor: moved.and_then(|moved| moved.write).map(factor),
-            factor: moved.map(|moved| factor(moved.total)),
+            read_factor: moved.and_then(|moved| moved.read).map(|bytes| bytes / counted),
+            write_factor: moved.and_then(|moved| moved.write).map(|bytes| bytes / counted),
+            factor: moved.map(|moved| moved.total / counted),
         }
     }
 }

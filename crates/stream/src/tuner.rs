@@ -200,8 +200,10 @@ pub fn choose(
     };
     let tried = if tried < 2 { 0 } else { tried.min(shapes.len()) };
     parts.enlarge(affordable / (LEAST_PASSES * tried.max(1)));
-    let begin = |kernel: &Kernel| Halving::new(loops(*kernel, element, &shapes[..tried.max(1)]));
-    let mut groups: Vec<Halving<KernelShape>> = kernels.iter().map(begin).collect();
+    let mut groups: Vec<Halving<KernelShape>> = Vec::new();
+    for kernel in &kernels {
+        groups.push(Halving::new(loops(*kernel, element, &shapes[..tried.max(1)])));
+    }
     let mut chosen = ChosenLoops { passes: 2, ..ChosenLoops::default() };
     if tried > 0 {
         let most_turns = (MOST_TURNS * tried).max(MOST_TURNS_OF_FEW);

@@ -75,14 +75,16 @@ impl Arrangement {
         while self.size.follows_rule != Some(false) {
             observer.phase("checking the size of the arrays");
             let target = (set_up.target)(&mut ready.target);
-            let (shown, kernels) = (shown(target.loops()), target.config().kernels.clone());
+            let shown = shown(target.loops());
+            let kernels = target.config().kernels.clone();
             ready.check = check::run(target, shown, set_up.count, limits, observer)?;
             // The set-up of doubled arrays takes twice as long as the last set-up.
             let again = 2 * set_up.count * ready.setting_up;
             let in_time = limits.elapsed() + again < limits.budget.mul_f64(DOUBLE_UNTIL);
             let cached = ready.check.filter(SizeCheck::finds_cache);
             let twice = self.twice(site).filter(|_| in_time && set_up.may_grow);
-            let (Some(cached), Some(twice)) = (cached, twice) else { break };
+            let Some(cached) = cached else { break };
+            let Some(twice) = twice else { break };
             self.notices.push(self.doubled(&cached, &twice));
             self.resize(twice);
             // The memory of the old arrays is freed before the new arrays are set up.

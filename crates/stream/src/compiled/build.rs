@@ -146,8 +146,8 @@ impl<'a> KernelBuilder<'a> {
             Ok(library) => self.kernels_of(&library, &compiler, interrupted)?,
             Err(error) => {
                 let why = self.in_words(error)?;
-                let none = |kernel: &Kernel| Made { kernel: *kernel, outcome: Err(why.clone()) };
-                self.kernels.iter().map(none).collect()
+                let kernels = self.kernels.iter().copied();
+                kernels.map(|kernel| Made { kernel, outcome: Err(why.clone()) }).collect()
             }
         };
         Ok(CompiledKernels { compiler, kernels, compiled })

@@ -59,11 +59,13 @@ impl CompilerChoice {
     pub fn resolve(choices: &[Self], installed: &[Installed], openmp: bool) -> Vec<ChosenCompiler> {
         let mut chosen: Vec<ChosenCompiler> = Vec::new();
         for choice in choices {
-            let all = || installed.iter().flat_map(|compiler| compiler.variants(openmp));
             let more = match choice {
                 Self::Native => vec![Self::Native],
                 Self::Command(command) => vec![Self::Command(with_usual_flags(command))],
-                Self::All => all().map(Self::Command).collect(),
+                Self::All => {
+                    let all = installed.iter().flat_map(|compiler| compiler.variants(openmp));
+                    all.map(Self::Command).collect()
+                }
             };
             for one in more {
                 if !chosen.iter().any(|known| known.choice.to_string() == one.to_string()) {

@@ -140,13 +140,7 @@ fn about_memcpy(
     point: &StreamPoint,
     observer: &dyn Observer,
 ) -> Option<Notice> {
-    let calls_it = |each: &Loop| match each {
-        Loop::Compiled(made) => {
-            made.code.as_ref().is_some_and(|code| code.calls.iter().any(|call| call == "memcpy"))
-        }
-        Loop::Native(_) | Loop::Memcpy(_) => false,
-    };
-    if !compiled.iter().flat_map(CompiledKernels::loops).any(|each| calls_it(&each)) {
+    if !compiled.iter().flat_map(CompiledKernels::loops).any(|each| calls_memcpy(&each)) {
         return None;
     }
     let from = memcpy_streams_from(&|| observer.interrupted())?;
@@ -189,4 +183,14 @@ fn settle(point: &mut StreamPoint, candidates: &mut [MeasuredKernels]) -> Result
         candidates.iter_mut().for_each(|candidate| candidate.wrong = Some(seen.clone()));
     }
     Ok(())
+}
+
+/// True if a compiler made a call of memcpy of this loop.
+fn calls_memcpy(each: &Loop) -> bool {
+    match each {
+        Loop::Compiled(made) => {
+            made.code.as_ref().is_some_and(|code| code.calls.iter().any(|call| call == "memcpy"))
+        }
+        Loop::Native(_) | Loop::Memcpy(_) => false,
+    }
 }

@@ -54,14 +54,15 @@ pub fn resolve(choices: &[CompilerChoice]) -> Result<Vec<ChosenCompiler>, Failur
 /// # Errors
 /// Fails if a compiler is not installed.
 pub fn find<'a>(choices: impl IntoIterator<Item = &'a CompilerChoice>) -> Result<(), Failure> {
-    let missing = |choice: &CompilerChoice| match choice {
-        CompilerChoice::Command(command) => {
+    for choice in choices {
+        if let CompilerChoice::Command(command) = choice {
             let program = command.program().to_owned();
-            which(&program).is_none().then_some(ToolchainError::NoCompiler { program })
+            if which(&program).is_none() {
+                return Err(ToolchainError::NoCompiler { program }.into());
+            }
         }
-        _ => None,
-    };
-    choices.into_iter().find_map(missing).map_or(Ok(()), |error| Err(error.into()))
+    }
+    Ok(())
 }
 
 /// Returns the time limits of a compilation.
@@ -189,8 +190,11 @@ impl Planned for CompiledPlan {
         let made = make(&chosen, &arrangement.options, compile_limits, time, observer)?;
         let Some(made) = made else {
             // The outcome without measurements is saved, so that the record shows that nothing was measured.
-            let (notices, stop) = (arrangement.notices, Some(Stop::Interrupted));
-            return Ok(Outcome { notices, stop, ..Outcome::default() });
+            return Ok(Outcome {
+                notices: arrangement.notices,
+                stop: Some(Stop::Interrupted),
+                ..Outcome::default()
+            });
         };
         arrangement.notices.extend(made.notices);
         let variants: Vec<CompiledKernels> =

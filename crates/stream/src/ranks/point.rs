@@ -165,22 +165,6 @@ impl RanksPoint {
     }
 
     fn together(&self, parts: &[Seen]) -> Seen {
-        let rank = |(rank, part): (usize, &Seen)| {
-            let cpus: BTreeSet<u32> =
-                part.affinity.iter().flat_map(|thread| &thread.cpus).map(|cpu| cpu.0).collect();
-            let policy = self.configs[rank].policy.clone();
-            let named = policy.nodes().map(|nodes| nodes.iter().map(|node| node.0).collect());
-            let got = mean(&part.nodes.iter().collect::<Vec<_>>());
-            let config = RankConfig {
-                rank: rank as u32,
-                cpus: cpus.into_iter().collect(),
-                memory: RankMemory { policy: policy.as_str().to_owned(), nodes: named },
-                memory_got: got.map(|got| got.iter().map(|(node, x)| (node.0, *x)).collect()),
-                ..RankConfig::default()
-            };
-            let unchecked = self.configs[rank].too_few_pages(part.pages.as_ref());
-            RankSeen { config, policy, expected: self.expected[rank].clone(), unchecked }
-        };
         let mut nodes = Vec::new();
         for i in 0..self.configs[0].arrays {
             nodes.push(mean(&parts.iter().map(|part| &part.nodes[i]).collect::<Vec<_>>()));
@@ -196,8 +180,30 @@ impl RanksPoint {
             nodes,
             wrong,
             checks: parts.iter().map(|part| part.checks).min().unwrap_or(0),
-            ranks: parts.iter().enumerate().map(rank).collect(),
+            ranks: parts
+                .iter()
+                .enumerate()
+                .map(|(rank, part)| self.rank_seen(rank, part))
+                .collect(),
         }
+    }
+
+    /// Returns the observations of one rank, with its own policy and its expected nodes.
+    fn rank_seen(&self, rank: usize, part: &Seen) -> RankSeen {
+        let cpus: BTreeSet<u32> =
+            part.affinity.iter().flat_map(|thread| &thread.cpus).map(|cpu| cpu.0).collect();
+        let policy = self.configs[rank].policy.clone();
+        let named = policy.nodes().map(|nodes| nodes.iter().map(|node| node.0).collect());
+        let got = mean(&part.nodes.iter().collect::<Vec<_>>());
+        let config = RankConfig {
+            rank: rank as u32,
+            cpus: cpus.into_iter().collect(),
+            memory: RankMemory { policy: policy.as_str().to_owned(), nodes: named },
+            memory_got: got.map(|got| got.iter().map(|(node, x)| (node.0, *x)).collect()),
+            ..RankConfig::default()
+        };
+        let unchecked = self.configs[rank].too_few_pages(part.pages.as_ref());
+        RankSeen { config, policy, expected: self.expected[rank].clone(), unchecked }
     }
 }
 
@@ -216,29 +222,40 @@ fn mean<K: Copy + Ord>(shares: &[&Option<BTreeMap<K, Fraction>>]) -> Option<BTre
 /// the interference of all ranks is included.
 fn joined(parts: &[Passed]) -> Sample {
     let kernels = parts.first().map_or(0, |part| part.spans.len());
-    let whole = |i: usize| {
-        let start = parts.iter().map(|part| part.spans[i].0).min().unwrap_or(0);
-        let end = parts.iter().map(|part| part.spans[i].1).max().unwrap_or(0);
-        seconds((start, end))
-    };
-    // The round trip is the median over the ranks with several threads, or over the pairs of ranks.
-    let trip = |of: &dyn Fn(&Passed) -> Option<f64>| {
-        let trips: Vec<f64> = parts.iter().filter_map(of).collect();
-        if trips.is_empty() { f64::NAN } else { stats::median(&trips) }
-    };
-    let causes_of = |i: usize| {
-        parts.iter().flat_map(|part| part.part_causes.get(i).cloned().unwrap_or_default()).collect()
-    };
+    let mut whole = Vec::new();
+    let mut part_causes = Vec::new();
+    for i in 0..kernels {
+        whole.push(whole_seconds(parts, i));
+        let of_kernel = parts.iter().filter_map(|part| part.part_causes.get(i));
+        part_causes.push(of_kernel.flatten().cloned().collect());
+    }
     Sample {
-        round_trips: (trip(&|part| part.round_trips.0), trip(&|part| part.round_trips.1)),
+        round_trips: (
+            typical_trip(parts.iter().filter_map(|part| part.round_trips.0)),
+            typical_trip(parts.iter().filter_map(|part| part.round_trips.1)),
+        ),
         causes: parts.iter().flat_map(|part| part.causes.clone()).collect(),
-        part_causes: (0..kernels).map(causes_of).collect(),
+        part_causes,
         each: parts
             .iter()
             .map(|part| part.spans.iter().map(|span| seconds(*span)).collect())
             .collect(),
-        ..Sample::of_times((0..kernels).map(whole).collect())
+        ..Sample::of_times(whole)
     }
+}
+
+/// Returns the time from the earliest start to the latest end of the kernel with index `i`.
+fn whole_seconds(parts: &[Passed], i: usize) -> f64 {
+    let start = parts.iter().map(|part| part.spans[i].0).min().unwrap_or(0);
+    let end = parts.iter().map(|part| part.spans[i].1).max().unwrap_or(0);
+    seconds((start, end))
+}
+
+/// Returns the median round trip over the ranks with several threads, or over the pairs of ranks; NaN if none measured
+/// one.
+fn typical_trip(trips: impl Iterator<Item = f64>) -> f64 {
+    let trips: Vec<f64> = trips.collect();
+    if trips.is_empty() { f64::NAN } else { stats::median(&trips) }
 }
 
 impl Drop for RanksPoint {

@@ -75,13 +75,12 @@ impl Rank {
         let point = self.points.get_mut(&number).ok_or_else(|| no_point(number))?;
         let member = barrier.member(ranks);
         let gate = || member.barrier();
-        let idle = || barrier.idle();
         // If the number of ranks is odd, the last rank has no partner.
         let paired = self.number / 2 * 2 + 1 < ranks;
         let line = barrier.line().filter(|_| paired);
         let line = line.map(|line| (line, self.number.is_multiple_of(2)));
         let latency = |own: &mut StreamPoint| {
-            if ping_pong { own.ping_pong(line, &gate, &idle) } else { Ok(None) }
+            if ping_pong { own.ping_pong(line, &gate, &|| barrier.idle()) } else { Ok(None) }
         };
         let before = latency(point)?;
         let passed = match over {

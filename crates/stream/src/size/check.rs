@@ -9,7 +9,6 @@ use crate::kernels::Kernel;
 use crate::target::Target;
 use nodegauge_arena::{ArenaError, ArrayShare};
 use nodegauge_measure::Observer;
-use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Schedule, policy};
 use nodegauge_measure::stats::{self, Better, Summary};
 
@@ -102,8 +101,11 @@ pub(crate) fn run(
     let clean = schedule.clean_rounds();
     let counted =
         if clean.len() >= policy::SIZE.fewest { clean } else { (0..rounds.len()).collect() };
-    let ratio = |round: &[Sample]| round[0].seconds[0] / (2.0 * round[1].seconds[0]);
-    let ratios: Vec<f64> = counted.iter().map(|at| ratio(&rounds[*at])).collect();
+    let mut ratios: Vec<f64> = Vec::new();
+    for at in counted {
+        let round = &rounds[at];
+        ratios.push(round[0].seconds[0] / (2.0 * round[1].seconds[0]));
+    }
     Ok(SizeCheck::of(kernel, &ratios))
 }
 

@@ -100,7 +100,8 @@ fn number(of: Option<u64>) -> String {
 fn as_asked(output: &StreamOutput, expected: &Expected<'_>, validity: &mut Validity) {
     let name = output.dialect.engine();
     if let Some(wanted) = expected.wanted.filter(|_| output.dialect != OutputFormat::Fortran) {
-        let (elements, element) = (wanted.elements, wanted.element);
+        let elements = wanted.elements;
+        let element = wanted.element;
         if output.elements != Some(elements) || output.element != Some(element) {
             validity.invalid(format!(
                 "{elements} elements of {} requested, but {name} used {} of {}",

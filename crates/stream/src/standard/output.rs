@@ -231,8 +231,11 @@ struct SaidLines<'a>(Vec<(usize, &'a str)>);
 
 impl<'a> SaidLines<'a> {
     fn of(text: &'a str) -> Self {
-        let said = |line: &'a str| line.trim_start_matches(|c: char| !c.is_alphanumeric());
-        Self(text.lines().enumerate().map(|(at, line)| (at + 1, said(line))).collect())
+        let mut lines = Vec::new();
+        for (at, line) in text.lines().enumerate() {
+            lines.push((at + 1, line.trim_start_matches(|c: char| !c.is_alphanumeric())));
+        }
+        Self(lines)
     }
 
     /// True if a line begins with these words.
@@ -248,20 +251,25 @@ impl<'a> SaidLines<'a> {
 
     /// Returns the number of bytes behind a label; other counts behind it are left out.
     fn bytes(&self, label: &'static str) -> Result<Option<u64>, NotStream> {
-        let is_of_bytes = |end: &str| end.split_whitespace().nth(1) == Some("bytes");
         let behind = self.0.iter().filter_map(|(at, line)| Some((*at, behind(line, label)?)));
-        Self::only(label, behind.filter(|(_, end)| is_of_bytes(end)))
+        Self::only(label, behind.filter(|(_, end)| end.split_whitespace().nth(1) == Some("bytes")))
     }
 
     /// Returns the padding between arrays, which stream.c prints in the line of the length.
     fn offset(&self) -> Result<u64, NotStream> {
         const LABEL: &str = "Offset =";
-        let starts = |line: &str| line.starts_with("Array size") || line.starts_with("Offset");
-        let of = |(at, line): &(usize, &'a str)| {
-            let from = line.find("Offset").filter(|_| starts(line))?;
-            Some((*at, behind(&line[from..], LABEL)?))
-        };
-        Ok(Self::only(LABEL, self.0.iter().filter_map(of))?.unwrap_or(0))
+        let mut ends = Vec::new();
+        for (at, line) in &self.0 {
+            if !line.starts_with("Array size") && !line.starts_with("Offset") {
+                continue;
+            }
+            if let Some(from) = line.find("Offset")
+                && let Some(end) = behind(&line[from..], LABEL)
+            {
+                ends.push((*at, end));
+            }
+        }
+        Ok(Self::only(LABEL, ends.into_iter())?.unwrap_or(0))
     }
 
     /// Returns the count at the beginning of these texts, which are the ends of lines; all have the same count.

@@ -185,8 +185,11 @@ impl Planned for StandardPlan {
         self.arrangement.notices.extend(scratch.notice(GAUGE));
         let Some((mut builds, left_out)) = self.built(&scratch, observer)? else {
             // The outcome without measurements is saved, so that the record shows that nothing was measured.
-            let (notices, stop) = (self.arrangement.notices, Some(Stop::Interrupted));
-            return Ok(Outcome { notices, stop, ..Outcome::default() });
+            return Ok(Outcome {
+                notices: self.arrangement.notices,
+                stop: Some(Stop::Interrupted),
+                ..Outcome::default()
+            });
         };
         self.arrangement.notices.extend(left_out);
         let make = &mut |arrangement: &Arrangement| arrangement.point();

@@ -51,13 +51,6 @@ impl Choice {
 
     /// Returns the choice as stored in the configuration of a measurement.
     pub fn to_config(&self) -> ChoiceConfig {
-        let of_shape = |shape: &KernelShape| LoopConfig {
-            isa: shape.isa.name().to_owned(),
-            stores: shape.stores.name().to_owned(),
-            unroll: shape.unroll,
-            side_by_side: shape.side_by_side.several(),
-            prefetch: shape.prefetch.to_string(),
-        };
         let loops = self.loops.iter();
         ChoiceConfig {
             threads: self.request.threads,
@@ -66,7 +59,7 @@ impl Choice {
             per_cache: self.request.per_cache,
             pages: self.pages.name().to_owned(),
             element: self.element.name().to_owned(),
-            loops: loops.map(|(k, shape)| (k.name().to_owned(), of_shape(shape))).collect(),
+            loops: loops.map(|(k, shape)| (k.name().to_owned(), loop_config(shape))).collect(),
         }
     }
 
@@ -101,6 +94,17 @@ impl Choice {
             element: config.element.parse().ok()?,
             loops: loops.collect::<Option<_>>()?,
         })
+    }
+}
+
+/// Returns the shape of a loop as stored in the configuration of a measurement.
+fn loop_config(shape: &KernelShape) -> LoopConfig {
+    LoopConfig {
+        isa: shape.isa.name().to_owned(),
+        stores: shape.stores.name().to_owned(),
+        unroll: shape.unroll,
+        side_by_side: shape.side_by_side.several(),
+        prefetch: shape.prefetch.to_string(),
     }
 }
 

@@ -113,15 +113,9 @@ fn other_teams(topology: &Topology) -> Vec<PlacementRequest> {
     cores.dedup();
     let cores = cores.len();
     let threads = topology.allowed().count();
-    let on = |places, count: usize, bind| PlacementRequest {
-        threads: Some(count as u32),
-        places: Some(PlacesSpec::Abstract { name: places, count: None }),
-        bind: Some(bind),
-        ..PlacementRequest::default()
-    };
     let mut requests = Vec::new();
     if threads > cores {
-        requests.push(on(PlaceName::Threads, threads, Bind::Close));
+        requests.push(team_on(PlaceName::Threads, threads, Bind::Close));
     }
     let most = cores_of_largest_cache(topology);
     let mut each = 1;
@@ -130,15 +124,25 @@ fn other_teams(topology: &Topology) -> Vec<PlacementRequest> {
         each = if each == 1 { 2 } else { each + 2 };
     }
     if cores <= FEW_CORES {
-        requests.extend((1..cores).map(|n| on(PlaceName::Cores, n, Bind::Spread)));
+        requests.extend((1..cores).map(|n| team_on(PlaceName::Cores, n, Bind::Spread)));
     } else {
         for (part, whole) in SHARES {
-            requests.push(on(PlaceName::Cores, cores * part / whole, Bind::Spread));
+            requests.push(team_on(PlaceName::Cores, cores * part / whole, Bind::Spread));
         }
         // Half of the node is also tried: one socket may be sufficient to saturate the memory for some kernels.
-        requests.push(on(PlaceName::Cores, cores / 2, Bind::Close));
+        requests.push(team_on(PlaceName::Cores, cores / 2, Bind::Close));
     }
     requests
+}
+
+/// Returns the request for `count` threads, bound to places of this kind.
+fn team_on(places: PlaceName, count: usize, bind: Bind) -> PlacementRequest {
+    PlacementRequest {
+        threads: Some(count as u32),
+        places: Some(PlacesSpec::Abstract { name: places, count: None }),
+        bind: Some(bind),
+        ..PlacementRequest::default()
+    }
 }
 
 /// Returns the maximum number of cores that share a last-level cache; 0 without caches.
