@@ -358,7 +358,7 @@ fn statistics(column: &Column, reference: Option<&ReferenceGroup>) -> FigureStat
         nodes: group.nodes,
         runs: group.runs,
         limit: group.limit,
-        reference: reference.and_then(|saved| saved.figure(&column.key)).cloned(),
+        reference: reference.and_then(|bounds| bounds.figure(&column.key)).cloned(),
         size: column.size(),
         key: column.key.clone(),
     }

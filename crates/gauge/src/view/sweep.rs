@@ -330,10 +330,10 @@ mod tests {
         });
         // The drift of the machine is in all combinations.
         let [twice, more] = [[1.9, 2.0, 2.1, 2.4, 1.8, 2.0], [2.4, 2.5, 2.62, 3.0, 2.25, 2.5]];
-        let rounds = [Rounds::Baseline, Rounds::Relative(&twice), Rounds::Relative(&more)];
+        let relative = [Rounds::Baseline, Rounds::Relative(&twice), Rounds::Relative(&more)];
         let names = ["one", "two", "three"];
         let mut all = Vec::new();
-        for ((name, figure), rounds) in names.into_iter().zip(&figures).zip(rounds) {
+        for ((name, figure), rounds) in names.into_iter().zip(&figures).zip(relative) {
             all.push(SweptRow { name: name.to_owned(), figure, rounds });
         }
         let swept = SweptRows::new(all, Quoted::Median);
