@@ -235,7 +235,8 @@ impl Probe {
     fn share(&mut self, set: Bytes) -> Result<Option<f64>, ArenaError> {
         let each = (set.0 as usize / self.team.len() / PAGE).max(1) * PAGE;
         let Self { team, mapping, buffer, touched, reader } = self;
-        let (start, old) = (mapping.at(0, *buffer * team.len()).as_ptr() as usize, *touched);
+        let start = mapping.at(0, *buffer * team.len()).as_ptr() as usize;
+        let old = *touched;
         let of_worker = |worker: usize| start + worker * *buffer;
         team.map(|member| {
             let new = each.saturating_sub(old);

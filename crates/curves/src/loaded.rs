@@ -324,7 +324,8 @@ fn knee(curve: &[LoadPoint]) -> Knee {
     if curve[at + 1..].iter().any(|point| point.latency < target) {
         return Knee::Falls;
     }
-    let (low, high) = (&curve[at], &curve[at + 1]);
+    let low = &curve[at];
+    let high = &curve[at + 1];
     let part = (target - low.latency) / (high.latency - low.latency);
     let doubt = [idle, low, high].into_iter().find_map(|point| point.doubt.clone());
     Knee::At { rate: low.rate + (high.rate - low.rate) * part, doubt }

@@ -81,11 +81,14 @@ pub fn among(round_trips: &[f64], known: &[f64]) -> Vec<Regime> {
     let mut all = [own.clone(), logs(known)].concat();
     all.sort_by(f64::total_cmp);
     let least = (own.len() as f64 * MIN_SHARE).max(if own.len() > 4 { 2.0 } else { 1.0 });
-    let met = |part: &[f64]| {
-        let (from, to) = (part[0], part[part.len() - 1]);
-        own.iter().filter(|x| (from..=to).contains(*x)).count() as f64 >= least
-    };
-    parts(&all).into_iter().filter(|part| met(part)).map(Regime::of).collect()
+    let mut regimes = Vec::new();
+    for part in parts(&all) {
+        let range = part[0]..=part[part.len() - 1];
+        if own.iter().filter(|x| range.contains(*x)).count() as f64 >= least {
+            regimes.push(Regime::of(part));
+        }
+    }
+    regimes
 }
 
 /// Splits ascending logarithms into one slice per class of distance.

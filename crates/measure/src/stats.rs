@@ -126,7 +126,8 @@ pub fn normal_quantile(tail: f64) -> f64 {
 /// two degrees of `freedom`. The error is below 0.1 %. G. W. Hill, "Algorithm 396: Student's t-quantiles",
 /// Communications of the ACM 13 (1970), 619-620.
 pub fn student(tail: f64, freedom: f64) -> f64 {
-    let (n, both) = (freedom, 2.0 * tail);
+    let n = freedom;
+    let both = 2.0 * tail;
     if n == 2.0 {
         return (2.0 / (both * (2.0 - both)) - 2.0).sqrt();
     }

@@ -74,7 +74,8 @@ impl Drop for ForkedChild {
 pub unsafe fn fork(body: impl FnOnce(File)) -> Result<ForkedChild, SysError> {
     let ends = pipe_with(PipeFlags::CLOEXEC)
         .map_err(|error| SysError { call: "pipe2", errno: error.raw_os_error() })?;
-    let (reader, writer) = (File::from(ends.0), File::from(ends.1));
+    let reader = File::from(ends.0);
+    let writer = File::from(ends.1);
     let parent = std::process::id();
     // SAFETY: the caller guarantees the requirements. The child ends below without running the exit handlers of the
     // parent.

@@ -203,7 +203,8 @@ impl World {
                 };
             }
             let initialise: Initialise = call!("MPI_Init_thread");
-            let (rank_of, count_of): (Own, Own) = (call!("MPI_Comm_rank"), call!("MPI_Comm_size"));
+            let rank_of: Own = call!("MPI_Comm_rank");
+            let count_of: Own = call!("MPI_Comm_size");
             let version: Version = call!("MPI_Get_library_version");
             let calls = Calls {
                 world: handle(abi::MPI_COMM_WORLD)?,
@@ -225,7 +226,10 @@ impl World {
                 abort: call!("MPI_Abort"),
                 _library: library,
             };
-            let (mut provided, mut rank, mut count, mut length) = (0, 0, 0, 0);
+            let mut provided = 0;
+            let mut rank = 0;
+            let mut count = 0;
+            let mut length = 0;
             // Some network libraries install a signal handler for Ctrl-C that prints a backtrace; the handler of
             // nodegauge is kept.
             nodegauge_os::keep_interrupts(|| {
@@ -269,10 +273,12 @@ impl World {
 
     /// Returns the sum of `x` over all ranks; every rank gets the sum.
     pub fn sum(&self, x: f64) -> f64 {
-        let (calls, mut sum) = (self.calls(), 0.0_f64);
+        let calls = self.calls();
+        let mut sum = 0.0_f64;
         // SAFETY: MPI was initialised by this thread. The buffers for input and output contain one number each.
         unsafe {
-            let (of, to) = ((&raw const x).cast(), (&raw mut sum).cast());
+            let of = (&raw const x).cast();
+            let to = (&raw mut sum).cast();
             (calls.reduce)(of, to, 1, calls.double, calls.sum, calls.world);
         }
         sum
@@ -293,12 +299,14 @@ impl World {
         // no other code accesses the received numbers before.
         unsafe {
             for each in &mut *all {
-                let (at, n) = (each.received.as_mut_ptr().cast(), each.received.len() as c_int);
+                let at = each.received.as_mut_ptr().cast();
+                let n = each.received.len() as c_int;
                 let with = each.with as c_int;
                 (calls.begin_receive)(at, n, calls.double, with, HALO, calls.world, place());
             }
             for each in &*all {
-                let (at, n) = (each.sent.as_ptr().cast_mut().cast(), each.sent.len() as c_int);
+                let at = each.sent.as_ptr().cast_mut().cast();
+                let n = each.sent.len() as c_int;
                 let with = each.with as c_int;
                 (calls.begin_send)(at, n, calls.double, with, HALO, calls.world, place());
             }
@@ -310,7 +318,8 @@ impl World {
     /// Sends bytes to another rank.
     pub fn say(&self, rank: usize, words: &[u8]) {
         let calls = self.calls();
-        let (at, n) = (words.as_ptr().cast(), words.len() as c_int);
+        let at = words.as_ptr().cast();
+        let n = words.len() as c_int;
         // SAFETY: MPI was initialised by this thread. The bytes exist until they have been sent.
         unsafe { (calls.send)(at, n, calls.byte, rank as c_int, WORDS, calls.world) };
     }
@@ -329,7 +338,9 @@ impl World {
     pub fn poll(&self, rank: usize) -> Option<Vec<u8>> {
         let calls = self.calls();
         let mut status = [0_u64; STATUS / 8];
-        let (mut there, mut length, rank) = (0, 0, rank as c_int);
+        let mut there = 0;
+        let mut length = 0;
+        let rank = rank as c_int;
         // SAFETY: MPI was initialised by this thread. The buffers are large enough for a status of any binary
         // interface, and for the message.
         unsafe {

@@ -66,6 +66,11 @@ impl Chosen {
         self.0.iter().map(|(_, part)| part.value).collect()
     }
 
+    /// Returns the number of samples of all runs.
+    pub fn samples(&self) -> usize {
+        self.0.iter().map(|(_, part)| part.samples.len()).sum()
+    }
+
     /// Returns the figures for display, with the status `Valid`.
     pub fn figure(&self) -> SideFigures {
         let mean = |values: Vec<f64>| match values.as_slice() {
@@ -162,20 +167,13 @@ pub(super) fn matched(
     regimes_matter: bool,
 ) -> Result<Matched, String> {
     // If the threads ran on different CPUs, the round trips do not identify a common regime.
-    let places = |m: &Measurement| m.read_key::<shared::places>();
-    let first = a.first().and_then(|(_, m)| places(m));
-    let on_the_same_cpus = a.iter().chain(b).all(|(_, m)| places(m) == first);
-    let by_run = |side: &[Numbered<'_>]| -> Vec<(usize, Vec<RegimeFigures>)> {
-        side.iter().map(|(run, m)| (*run, parts(m))).collect()
-    };
-    let (a, b, like) = (by_run(a), by_run(b), like.map(by_run));
-    let all = |side: &[(usize, Vec<RegimeFigures>)]| -> Vec<RegimeFigures> {
-        side.iter().flat_map(|(_, parts)| parts).cloned().collect()
-    };
-    let trips = |side: &[(usize, Vec<RegimeFigures>)]| -> Vec<f64> {
-        all(side).iter().filter_map(|part| part.round_trip).collect()
-    };
-    let (of_a, of_b) = (trips(&a), trips(&b));
+    let first = a.first().and_then(|(_, m)| m.read_key::<shared::places>());
+    let on_the_same_cpus = a.iter().chain(b).all(|(_, m)| m.read_key::<shared::places>() == first);
+    let a = parts_by_run(a);
+    let b = parts_by_run(b);
+    let like = like.map(parts_by_run);
+    let of_a = round_trips(&a);
+    let of_b = round_trips(&b);
     let watched = !of_a.is_empty() && !of_b.is_empty();
     if !regimes_matter || !watched || !on_the_same_cpus {
         let remark = (regimes_matter && !(of_a.is_empty() && of_b.is_empty())).then(|| {
@@ -186,27 +184,24 @@ pub(super) fn matched(
     }
     let regimes = regime::regimes(&[of_a.as_slice(), of_b.as_slice()].concat());
     // The regime with most samples of A and B is selected; in case of a tie, the regime with the shortest round trips.
-    let samples = |side: &Chosen| side.0.iter().map(|(_, part)| part.samples.len()).sum::<usize>();
-    let met = |regime: &Regime| {
-        let [a, b] = [&a, &b].map(|side| chosen(side, Some(regime)));
-        let runs = a.0.len().min(b.0.len());
-        (runs > 0).then_some(samples(&a).min(samples(&b)))
-    };
-    let most = regimes
-        .iter()
-        .filter_map(|regime| Some((met(regime)?, regime)))
-        .reduce(|best, next| if next.0 > best.0 { next } else { best });
+    let mut most: Option<(usize, &Regime)> = None;
+    for regime in &regimes {
+        let Some(samples) = samples_in_common(&a, &b, regime) else { continue };
+        if most.is_none_or(|(best, _)| samples > best) {
+            most = Some((samples, regime));
+        }
+    }
     let Some((_, regime)) = most else {
-        let median = |round_trips: &[f64]| Seconds(stats::median(round_trips));
         return Err(format!(
             "A and B ran in different regimes of a virtual machine: core-to-core round trip {} in A, {} in B",
-            median(&of_a),
-            median(&of_b)
+            Seconds(stats::median(&of_a)),
+            Seconds(stats::median(&of_b))
         ));
     };
     let [chosen_a, chosen_b] = [&a, &b].map(|side| chosen(side, Some(regime)));
-    let total = all(&a).iter().chain(&all(&b)).map(|part| part.samples.len()).sum::<usize>();
-    let left_out = total - samples(&chosen_a) - samples(&chosen_b);
+    let total: usize =
+        a.iter().chain(&b).flat_map(|(_, parts)| parts).map(|part| part.samples.len()).sum();
+    let left_out = total - chosen_a.samples() - chosen_b.samples();
     let remark = (left_out > 0).then(|| {
         format!(
             "compared in the regime with core-to-core round trips of {}; {left_out} samples of other \
@@ -216,6 +211,25 @@ pub(super) fn matched(
     });
     let like = like.map(|side| chosen(&side, Some(regime)));
     Ok(Matched { a: chosen_a, b: chosen_b, like, remark })
+}
+
+/// Parts of the figure of each run, with the number of the run.
+type PartsByRun = Vec<(usize, Vec<RegimeFigures>)>;
+
+fn parts_by_run(side: &[Numbered<'_>]) -> PartsByRun {
+    side.iter().map(|(run, m)| (*run, parts(m))).collect()
+}
+
+/// Returns the known round trips of all parts.
+fn round_trips(side: &PartsByRun) -> Vec<f64> {
+    side.iter().flat_map(|(_, parts)| parts).filter_map(|part| part.round_trip).collect()
+}
+
+/// Returns the number of samples that both sides have in a regime; `None` if a side has no run in it.
+fn samples_in_common(a: &PartsByRun, b: &PartsByRun, regime: &Regime) -> Option<usize> {
+    let [a, b] = [a, b].map(|side| chosen(side, Some(regime)));
+    let runs = a.0.len().min(b.0.len());
+    (runs > 0).then_some(a.samples().min(b.samples()))
 }
 
 /// Returns the samples of a figure by regime, beginning with the regime of the figure's value.

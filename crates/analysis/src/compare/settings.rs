@@ -210,54 +210,76 @@ pub(super) fn differences(
     same_question: bool,
     registry: &Registry,
 ) -> Vec<Difference> {
-    let mut differences = Vec::new();
-    let mut add = |what: &str, values: Vec<String>| {
-        differences.extend(Difference::between(what.to_owned(), values));
-    };
-    let of_sides = |of: &dyn Fn(&Record) -> Option<String>| -> Vec<String> {
-        sides.iter().map(|side| distinct(side.iter().map(of))).collect()
-    };
-    let all = || sides.iter().copied().flatten();
-    let mut labels: Vec<&String> = all().flat_map(|run| run.labels.keys()).collect();
-    labels.retain(|label| *label != TURNS && *label != COMPARED);
-    labels.sort();
-    labels.dedup();
-    for key in labels {
-        let label = |side: &&[Record]| {
-            let text = distinct(side.iter().map(|run| run.labels.get(key).cloned()));
-            if text.is_empty() { "-".to_owned() } else { text }
-        };
-        add(&format!("label {key}"), sides.iter().map(label).collect());
-    }
-    let is_known =
-        |run: &Record| run.machine.host.is_some() || run.machine.processor.model.is_some();
-    let known: Vec<bool> = sides.iter().map(|side| side.iter().any(is_known)).collect();
-    let in_words = |yes: &bool| if *yes { "described" } else { "not known" }.to_owned();
-    add("machine", known.iter().map(in_words).collect());
+    let known: Vec<bool> = sides.iter().map(|side| side.iter().any(is_described)).collect();
+    let mut differences = labels(sides);
+    let described = known.iter().map(|known| if *known { "described" } else { "not known" });
+    differences
+        .extend(Difference::between("machine".to_owned(), described.map(str::to_owned).collect()));
     for (what, _, fact) in FACTS {
-        add(what, of_sides(&|run| fact(&run.machine)));
+        let values = of_sides(sides, |run| fact(&run.machine));
+        differences.extend(Difference::between(what.to_owned(), values));
     }
-    let commit = |run: &Record| run.tool.commit.as_ref().map(|commit| format!(" ({commit})"));
-    let tool = |run: &Record| format!("{}{}", run.tool.version, commit(run).unwrap_or_default());
-    add("nodegauge", of_sides(&|run| Some(tool(run))));
-    let warnings = all().flat_map(|run| &run.findings);
-    let warnings = warnings.filter(|finding| finding.severity >= Severity::Warning);
+    let tools = of_sides(sides, |run| Some(tool_in_words(run)));
+    differences.extend(Difference::between("nodegauge".to_owned(), tools));
+    differences.extend(findings(sides, &known));
+    differences.extend(configurations(points, same_question, registry));
+    differences
+}
+
+/// Returns the distinct values of each side.
+fn of_sides(sides: &[&[Record]], value: impl Fn(&Record) -> Option<String>) -> Vec<String> {
+    sides.iter().map(|side| distinct(side.iter().map(&value))).collect()
+}
+
+/// True if the record describes its machine.
+fn is_described(run: &Record) -> bool {
+    run.machine.host.is_some() || run.machine.processor.model.is_some()
+}
+
+/// Returns the version of nodegauge, with its commit if that is known.
+fn tool_in_words(run: &Record) -> String {
+    match &run.tool.commit {
+        Some(commit) => format!("{} ({commit})", run.tool.version),
+        None => run.tool.version.clone(),
+    }
+}
+
+/// Returns the labels in which the sides differ; a side without the label has a dash.
+fn labels(sides: &[&[Record]]) -> Vec<Difference> {
+    let mut names: Vec<&String> = Vec::new();
+    for run in sides.iter().copied().flatten() {
+        names.extend(run.labels.keys().filter(|name| *name != TURNS && *name != COMPARED));
+    }
+    names.sort();
+    names.dedup();
+    let mut differences = Vec::new();
+    for name in names {
+        let mut values = of_sides(sides, |run| run.labels.get(name).cloned());
+        for value in values.iter_mut().filter(|value| value.is_empty()) {
+            "-".clone_into(value);
+        }
+        differences.extend(Difference::between(format!("label {name}"), values));
+    }
+    differences
+}
+
+/// Returns the findings, from warnings on, in which the sides differ. A side whose machine is not `known` has no value.
+fn findings(sides: &[&[Record]], known: &[bool]) -> Vec<Difference> {
     let mut ids: Vec<&str> = Vec::new();
-    for finding in warnings {
-        if !ids.contains(&finding.id.as_str()) {
+    for finding in sides.iter().copied().flatten().flat_map(|run| &run.findings) {
+        if finding.severity >= Severity::Warning && !ids.contains(&finding.id.as_str()) {
             ids.push(&finding.id);
         }
     }
+    let mut differences = Vec::new();
     for id in ids {
-        let has = |(side, yes): (&&[Record], &bool)| {
-            if *yes { finding_in_words(side, id) } else { String::new() }
-        };
-        add(
-            &format!("finding: {}", Finding::name_of(id)),
-            sides.iter().zip(&known).map(has).collect(),
-        );
+        let mut values = Vec::new();
+        for (side, is_known) in sides.iter().zip(known) {
+            values.push(if *is_known { finding_in_words(side, id) } else { String::new() });
+        }
+        let what = format!("finding: {}", Finding::name_of(id));
+        differences.extend(Difference::between(what, values));
     }
-    differences.extend(configurations(points, same_question, registry));
     differences
 }
 

@@ -301,7 +301,8 @@ fn median_quantile(runs: usize, rank: usize, tail: f64) -> f64 {
         return shift + normal_quantile(tail) * variance_of_median(count).sqrt();
     }
     // The value is above x if fewer than `rank` of the values are below x.
-    let (mut low, mut high) = (0.0, 1.0);
+    let mut low = 0.0;
+    let mut high = 1.0;
     for _ in 0..60 {
         let below: f64 = (low + high) / 2.0;
         if fewer_than(rank, runs, below) > tail { low = below } else { high = below }

@@ -187,7 +187,8 @@ impl<T> Halving<T> {
         let relative = relative(&self.candidates[..self.still_in]);
         let Some(leader) = relative.first() else { return };
         let behind = |rates: &Vec<f64>| {
-            let (m, n) = (rates.len() as f64, leader.len() as f64);
+            let m = rates.len() as f64;
+            let n = leader.len() as f64;
             let pairs =
                 rates.iter().flat_map(|rate| leader.iter().map(move |of| rate.total_cmp(of)));
             let won: f64 = pairs.map(|order| (order as i8 + 1) as f64 / 2.0).sum();

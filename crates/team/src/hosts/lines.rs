@@ -98,8 +98,8 @@ impl SrunStep {
             Failure::missing(format!("cannot start srun for the other hosts: {cause}"))
         };
         let mut child = KillOnDrop::spawn(command).map_err(|cause| cannot(&cause))?;
-        let (input, output) = (child.take_stdin(), child.take_stdout());
-        let output = output.ok_or_else(|| cannot(&"no standard output"))?;
+        let input = child.take_stdin();
+        let output = child.take_stdout().ok_or_else(|| cannot(&"no standard output"))?;
         Ok(Self {
             input: RefCell::new(input),
             inbox: listen(output)?,
