@@ -176,7 +176,8 @@ mod tests {
         let mut set_up = |planned: &Arrangement| {
             Ok(Simulated::set_up(&planned.configs[0], pass / 4.0 / arrays, cache * arrays))
         };
-        let outcome = measure(&site, arrangement, limits, &mut set_up, &mut Silent).unwrap();
+        let ended = measure(&site, arrangement, limits, &mut set_up, &mut Silent);
+        let outcome = Outcome::of_run(ended, &Silent).unwrap();
         (outcome, limits.elapsed().as_secs_f64())
     }
 
