@@ -1,10 +1,13 @@
-//! Density of the code: closures that are bound by `let`. A function says more than such a closure, has a name that a
-//! search finds, and can be tested.
+//! Density of the code: closures that are bound by `let`, and tuples that bind several variables in a line. A function says
+//! more than such a closure, has a name that a search finds, and can be tested.
 
 use crate::{crates, files};
 
 /// Maximum number of closures bound by `let` per 100 functions of product code. The limit may only fall.
 const MOST_PER_HUNDRED: f64 = 6.5;
+
+/// Maximum number of functions with more than two closures bound by `let`. The limit may only fall.
+const MOST_DENSE_FUNCTIONS: usize = 18;
 
 /// Returns the product code of a source: without its tests at the end.
 fn product(text: &str) -> &str {
@@ -31,10 +34,23 @@ fn begins_function(line: &str) -> bool {
     words.find(|word| !is_qualifier(word)) == Some("fn")
 }
 
-#[test]
-fn closures_bound_by_let_become_fewer() {
-    let mut closures = 0;
-    let mut functions = 0;
+/// True if a line binds several variables by a tuple of their values. Patterns that may not match, as in `let ... else`,
+/// are of another kind.
+fn binds_tuple(line: &str) -> bool {
+    let Some(rest) = line.trim_start().strip_prefix("let (") else { return false };
+    let Some((names, _)) = rest.split_once(") = (") else { return false };
+    !names.contains('(')
+}
+
+/// Product code of a file, with its path.
+struct ProductFile {
+    path: String,
+    code: String,
+}
+
+/// Reads the product code of all crates.
+fn product_files() -> Vec<ProductFile> {
+    let mut all = Vec::new();
     for folder in crates() {
         for file in files(&folder.join("src"), &["rs"]) {
             let path = file.display().to_string();
@@ -42,10 +58,55 @@ fn closures_bound_by_let_become_fewer() {
                 continue;
             }
             let text = std::fs::read_to_string(&file).unwrap();
-            let code = product(&text);
-            closures += code.lines().filter(|line| binds_closure(line)).count();
-            functions += code.lines().filter(|line| begins_function(line)).count();
+            all.push(ProductFile { path, code: product(&text).to_owned() });
         }
+    }
+    all
+}
+
+#[test]
+fn functions_with_several_closures_become_fewer() {
+    let mut dense = Vec::new();
+    for file in product_files() {
+        let mut function = "";
+        let mut closures = 0;
+        for line in file.code.lines().chain(["fn end() {"]) {
+            if begins_function(line) {
+                if closures > 2 {
+                    dense.push(format!("{}: {function} ({closures})", file.path));
+                }
+                function = line.trim();
+                closures = 0;
+            }
+            closures += usize::from(binds_closure(line));
+        }
+    }
+    assert!(
+        dense.len() == MOST_DENSE_FUNCTIONS,
+        "{} functions have more than two closures bound by let, the limit is {MOST_DENSE_FUNCTIONS} and may only fall:\n{}",
+        dense.len(),
+        dense.join("\n")
+    );
+}
+
+#[test]
+fn no_line_binds_variables_by_a_tuple() {
+    let mut found = Vec::new();
+    for file in product_files() {
+        for line in file.code.lines().filter(|line| binds_tuple(line)) {
+            found.push(format!("{}: {}", file.path, line.trim()));
+        }
+    }
+    assert!(found.is_empty(), "one `let` a line:\n{}", found.join("\n"));
+}
+
+#[test]
+fn closures_bound_by_let_become_fewer() {
+    let mut closures = 0;
+    let mut functions = 0;
+    for file in product_files() {
+        closures += file.code.lines().filter(|line| binds_closure(line)).count();
+        functions += file.code.lines().filter(|line| begins_function(line)).count();
     }
     assert!(functions > 3000, "only {functions} functions were found");
     let per_hundred = 100.0 * closures as f64 / functions as f64;
@@ -67,6 +128,13 @@ fn closures_and_functions_are_told_from_other_lines() {
     }
     for line in ["let x = a || b;", "let x = 5;", "x.map(|y| y)", "let y = z.map(|a| a);"] {
         assert!(!binds_closure(line), "{line}");
+    }
+    for line in ["let (a, b) = (1, 2);", "    let (mut n, to) = (f(), 2);"] {
+        assert!(binds_tuple(line), "{line}");
+    }
+    for line in ["let (a, b) = f(1);", "let (Some(a), Some(b)) = (x, y) else {", "let a = (1, 2);"]
+    {
+        assert!(!binds_tuple(line), "{line}");
     }
     for line in
         ["fn of(x: u8) {", "    pub(crate) const fn of() {", "unsafe fn raw(", "pub fn a<T>("]
