@@ -285,9 +285,9 @@ impl HplPlan {
         let peak = self.peak.as_ref().map(|peak| peak.value);
         let fastest = FlopsPerSec(peak.unwrap_or(LIBRARY_OVER_BUILT_IN * rate.0).max(rate.0));
         let libraries = self.options.libraries.len().max(1);
-        let around = hpl::least(libraries);
-        let least = self.solutions(&vec![fastest; libraries]) + around;
-        let likely = self.solutions(&vec![rate; libraries]) + around;
+        let other_parts = hpl::least(libraries);
+        let least = self.solutions(&vec![fastest; libraries]) + other_parts;
+        let likely = self.solutions(&vec![rate; libraries]) + other_parts;
         Ok(PredictedTime { least, likely })
     }
 }

@@ -38,11 +38,11 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         .known("time", |(_, one)| Some(one.seconds?.to_string()))
         .stated("GFLOP/s", ColumnUnit::GFLOP_PER_S)
         .optional("efficiency", |of| {
-            let m = beside(&all, of, "efficiency")?;
+            let m = related_figure(&all, of, "efficiency")?;
             Some(TableCell::value_of(m, |value| Fraction(value).in_tenths()))
         })
         .optional("relative", |of| {
-            let m = beside(&all, of, "relative")?;
+            let m = related_figure(&all, of, "relative")?;
             Some(TableCell::value_of(m, |value| format!("{value:.3}")))
         })
         .known("off pi", |(_, one)| Some(format!("{:.0e}", one.error?)))
@@ -116,7 +116,7 @@ fn efficiency(all: &[TrapezoidFigure<'_>]) -> Option<Picture> {
     let longest = all.iter().filter_map(|(_, config)| config.n).max()?;
     let points = of_length(all, "rate", longest).filter_map(|figure| {
         let (m, config) = figure;
-        let efficiency = beside(all, figure, "efficiency").and_then(|ratio| ratio.value);
+        let efficiency = related_figure(all, figure, "efficiency").and_then(|ratio| ratio.value);
         Some(WorkersRate { efficiency, ..WorkersRate::of(&config.on, None, m)? })
     });
     efficiency::picture(&points.collect::<Vec<_>>())
@@ -150,7 +150,7 @@ fn power(points: u64) -> String {
 }
 
 /// Returns the figure of another name for the same sum and workers.
-fn beside<'a>(
+fn related_figure<'a>(
     all: &[TrapezoidFigure<'a>],
     (_, config): &TrapezoidFigure<'_>,
     name: &str,

@@ -8,6 +8,7 @@ use nodegauge_analysis::conclusion::Obstacle;
 use nodegauge_arena::names::TRIAD;
 use nodegauge_gauge::view::sentence::{capital, doubted, quotable};
 use nodegauge_gauge::view::sweep::{Rounds, SweptRow, SweptRows};
+use nodegauge_gauge::view::words::without_number;
 use nodegauge_gauge::view::{
     Block, Chart, ChartSeries, Column, Drawing, Guide, Note, Picture, Scale, Section, Step, Table,
     TableCell, distinct, grouped,
@@ -559,11 +560,6 @@ fn doubt<'a>(cell: &[StreamFigure<'a>]) -> Doubt<'a> {
         }
     }
     (worst, reasons)
-}
-
-/// Returns a reason without its leading number.
-fn without_number(reason: &str) -> &str {
-    reason.trim_start_matches(|c: char| c.is_ascii_digit())
 }
 
 /// Describes a set of configurations: `size 32MiB or 48MiB`. An axis is omitted if all values of the axis occur. A set
