@@ -276,7 +276,7 @@ impl PeakCell {
         if let Some(limit) = limit {
             m = m.within(limit);
         }
-        Some(series.judged(number, m.judged_also(&validity)))
+        Some(series.judged(number, m.judged(validity)))
     }
 }
 

@@ -424,7 +424,7 @@ impl StreamCell {
             if let Some(theoretical) = &theoretical {
                 m = m.within(theoretical);
             }
-            Some(series.judged(cell, m.judged_also(&validity)))
+            Some(series.judged(cell, m.judged(validity)))
         };
         self.loops.iter().enumerate().filter_map(figure).collect()
     }

@@ -105,7 +105,9 @@ fn rule_of_doubt_holds_for_the_figures_of_every_gauge() {
                 let quoted = m.quoted;
                 let value = m.value.unwrap_or(1.0);
                 let mut m = m.sampled(quoted, samples(value));
-                (m.limit, m.disturbed) = (None, Vec::new());
+                m.limit = None;
+                m.disturbed = Vec::new();
+                m.validity = Validity::valid();
                 m.judged(Validity::valid())
             })
         };
@@ -137,7 +139,9 @@ fn single_values_of_every_gauge_are_exempt() {
         let single = changed(&record, |m| {
             let value = m.value.unwrap_or(1.0);
             let mut m = m.sampled(Quoted::Single, vec![value]);
-            (m.limit, m.disturbed) = (None, Vec::new());
+            m.limit = None;
+            m.disturbed = Vec::new();
+            m.validity = Validity::valid();
             m.judged(Validity::valid())
         });
         let own = single.measurements.iter().filter(|m| m.value.is_some());

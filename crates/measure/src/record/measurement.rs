@@ -454,26 +454,22 @@ impl Measurement {
         }
     }
 
-    /// Sets the validity that the gauge found, and applies the rule of doubt ([`super::doubt`]), which may lower it.
-    /// Removes the value of an invalid figure.
-    pub fn judged(mut self, validity: Validity) -> Self {
-        if validity.status == Status::Invalid {
+    /// Adds the reasons of doubt that the gauge found to those that the figure has, e.g. those of its samples, and applies
+    /// the rule of doubt ([`super::doubt`]), which may add another. Removes the value of an invalid figure.
+    #[must_use]
+    pub fn judged(mut self, found: Validity) -> Self {
+        let earlier = std::mem::replace(&mut self.validity, found);
+        for reason in earlier.reasons {
+            if !self.validity.reasons.contains(&reason) {
+                self.validity.add(earlier.status, reason);
+            }
+        }
+        if self.validity.status == Status::Invalid {
             self.value = None;
             self.traffic = None;
         }
-        self.validity = validity;
         self.doubt_by_rule();
         self
-    }
-
-    /// Judges the figure for more reasons than those that it has, e.g. those of its samples.
-    #[must_use]
-    pub fn judged_also(self, more: &Validity) -> Self {
-        let mut validity = self.validity.clone();
-        for reason in &more.reasons {
-            validity.add(more.status, reason);
-        }
-        self.judged(validity)
     }
 
     /// Marks the figure as invalid with the reason why it could not be measured.

@@ -85,6 +85,12 @@ fn judged_figures_pass_the_rule_once() {
     assert_eq!((reasons[0].as_str(), reasons.len()), ("disturbed", 2));
     let invalid = few().missing("wrong result");
     assert_eq!(invalid.validity.reasons, ["wrong result"]);
+    // A later judgement removes no reason.
+    let mut of_samples = rate(Quoted::Best, &[50.0; 6]);
+    of_samples.doubt(Status::Suspect, "7 of 7 samples were disturbed");
+    let later = of_samples.judged(Validity::valid());
+    assert_eq!(later.validity.status, Status::Suspect);
+    assert_eq!(later.validity.reasons, ["7 of 7 samples were disturbed"]);
 }
 
 #[test]
