@@ -6,7 +6,7 @@ use crate::outcome::Outcome;
 use std::path::{Path, PathBuf};
 
 /// Returns the documentation, as paths relative to the root of the repository with their texts.
-fn chapters() -> Vec<(String, String)> {
+pub fn chapters() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     let names = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"];
     let mut files: Vec<PathBuf> = names.map(|name| root.join(name)).into();
@@ -30,7 +30,7 @@ fn chapters() -> Vec<(String, String)> {
 }
 
 /// Returns the commands of a chapter that begin with `nodegauge`: lines of code, and code between backquotes.
-fn commands(text: &str) -> Vec<String> {
+pub fn commands(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut prose = String::new();
     let mut is_fenced = false;

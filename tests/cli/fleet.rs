@@ -30,11 +30,16 @@ fn fleet() -> Vec<(String, Value)> {
         .collect()
 }
 
-/// Writes the records into a folder, one file per node.
+/// Writes the records into the folder `fleet`, one file per node.
 fn written(harness: &Harness) -> Vec<(String, Value)> {
+    write_records(harness, "fleet")
+}
+
+/// Writes the records into a folder, one file per node.
+pub fn write_records(harness: &Harness, folder: &str) -> Vec<(String, Value)> {
     let fleet = fleet();
     for (host, record) in &fleet {
-        harness.write(&format!("fleet/{host}.json"), format!("{record}\n"));
+        harness.write(&format!("{folder}/{host}.json"), format!("{record}\n"));
     }
     fleet
 }

@@ -119,7 +119,7 @@ fn the_list_is_newest_first_and_filtered() {
 }
 
 /// Returns `runs` records, one per line, made from a recorded one: on three hosts, a minute apart.
-fn many(runs: usize) -> String {
+pub fn many(runs: usize) -> String {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../tests/golden/stream-sweep-two-axes/record.json"

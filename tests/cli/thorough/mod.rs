@@ -23,4 +23,5 @@ mod own_program;
 mod random_signals;
 mod signals;
 pub mod slurm;
+mod tasks;
 mod unsaved;

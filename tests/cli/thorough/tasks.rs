@@ -1,0 +1,208 @@
+//! Commands of `docs/tasks`: each runs as it is written, with a small budget or small sizes, on a history with sixty
+//! unrelated runs.
+
+use crate::chapters::{chapters, commands};
+use crate::contract::words;
+use crate::harness::{Harness, Part};
+use crate::history::many;
+
+/// Number of runs that have nothing to do with the task.
+const UNRELATED: usize = 60;
+/// Machine for plans of commands whose threads do not fit on every machine.
+const LARGE: &str =
+    "synthetic:Package:2 NUMANode:1 L3Cache:4(size=33554432) L2Cache:4 L1dCache:1 Core:1 PU:1";
+
+/// Command that is not run, and why.
+struct Exemption {
+    /// Beginning of the command.
+    command: &'static str,
+    reason: &'static str,
+}
+
+const EXEMPT: [Exemption; 6] = [
+    Exemption { command: "fleet run ", reason: "needs a cluster; thorough::slurm runs it on one" },
+    Exemption {
+        command: "check --level 2 --vet ",
+        reason: "needs ranks on several nodes; thorough::check_slurm runs it with srun",
+    },
+    Exemption { command: "hpl --full", reason: "fills the memory of the machine" },
+    Exemption {
+        command: "hpl --xhpl ./xhpl",
+        reason: "needs an HPL at this path; thorough::hpl_real runs one",
+    },
+    Exemption {
+        command: "hpl --blas /opt/blis/lib/libblis.so",
+        reason: "needs a library at this path; hpl_blas gives one by its path",
+    },
+    Exemption {
+        command: "mpi --mpicc /opt/openmpi/bin/mpicc",
+        reason: "needs an MPI at this path; mpi gives one by its path",
+    },
+];
+
+/// Change of a command that shortens it. The options before and after the added ones stay as they are written.
+struct Reduction {
+    /// Beginning of the command.
+    command: &'static str,
+    added: &'static [&'static str],
+}
+
+/// Reductions; the first that fits applies.
+const REDUCED: [Reduction; 16] = [
+    Reduction { command: "stream --against list", added: &[] },
+    Reduction { command: "stream --sweep", added: &["--size", "1MiB", "--samples", "2"] },
+    Reduction { command: "stream", added: &["--size", "1MiB", "--samples", "3"] },
+    Reduction { command: "explain", added: &["--size", "1MiB", "--samples", "2"] },
+    Reduction { command: "compare --run", added: &["--blocks", "3"] },
+    Reduction { command: "hpl --plan", added: &[] },
+    Reduction { command: "hpl --hpl-dat-only", added: &[] },
+    Reduction { command: "hpl", added: &["--order", "256"] },
+    Reduction { command: "mpi", added: &["--sizes", "8", "--budget", "5"] },
+    Reduction { command: "io", added: &["--file-sizes", "1MiB", "--budget", "2"] },
+    Reduction { command: "run", added: &["--budget", "10"] },
+    Reduction { command: "roofline", added: &["--size", "1MiB", "--samples", "1"] },
+    Reduction { command: "memory matrix", added: &["--size", "1MiB", "--samples", "1"] },
+    Reduction { command: "apps iccg", added: &["--elements", "8,8,8", "--samples", "1"] },
+    Reduction { command: "watch", added: &["--budget", "1", "--when-busy", "measure"] },
+    Reduction { command: "places --", added: &["--topology", LARGE] },
+];
+
+/// Replaced words: paths and times of the chapters. In the commands of `compare --run` they are parts of a word.
+const REPLACED: [(&str, &str); 4] = [
+    ("/scratch", "scratch"),
+    ("--every 10m --for 24h", "--every 10s --for 1s"),
+    ("'stream --pages 4k'", "'stream --pages 4k --size 1MiB --samples 3'"),
+    ("'stream --pages thp'", "'stream --pages thp --size 1MiB --samples 3'"),
+];
+
+/// Commands that exit with 1 when a verdict or a condition is negative, which depends on the machine.
+const JUDGING: [&str; 4] = ["--expect", "--fail-on", "check", "fleet rank"];
+
+/// Command whose results a chapter requires: those of another node, or of another month.
+struct Preparation {
+    chapter: &'static str,
+    command: &'static str,
+}
+
+const PREPARED: [Preparation; 2] = [
+    Preparation { chapter: "accept", command: "run --label node=n16" },
+    Preparation { chapter: "site", command: "stream --label check=november" },
+];
+
+/// Returns the arguments of a command after its reduction.
+fn reduced(command: &str) -> Vec<String> {
+    let mut text = command.to_owned();
+    for (written, replaced) in REPLACED {
+        text = text.replace(written, replaced);
+    }
+    let mut arguments = words(&text);
+    let reduction = REDUCED.iter().find(|reduction| command.starts_with(reduction.command));
+    let added = reduction.map_or(&[][..], |reduction| reduction.added);
+    if !added.iter().any(|added| added.starts_with("--") && arguments.iter().any(|a| a == added)) {
+        arguments.extend(added.iter().map(|&added| added.to_owned()));
+    }
+    arguments
+}
+
+/// Runs a command; fails the test if it does not do what the chapter says.
+#[track_caller]
+fn run(harness: &Harness, command: &str) {
+    let arguments = reduced(command);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = harness.run(&arguments);
+    let is_judging = JUDGING.iter().any(|words| command.contains(words));
+    if is_judging && outcome.code == Some(1) {
+        return;
+    }
+    outcome.exits(0);
+}
+
+/// Returns the text of a chapter.
+fn text(chapter: &str) -> String {
+    let name = format!("docs/tasks/{chapter}.md");
+    let found = chapters().into_iter().find(|(path, _)| *path == name);
+    found.unwrap_or_else(|| panic!("no {name}")).1
+}
+
+/// Runs the commands of a chapter in their order, if the required programs are installed.
+fn works_as_written(chapter: &str, required: &[(Part, &str)]) {
+    let harness = Harness::new();
+    if !required.iter().all(|(part, program)| harness.has(*part, program)) {
+        return;
+    }
+    harness.write("runs.jsonl", many(UNRELATED));
+    harness.run(&["history", "import", "runs.jsonl"]).exits(0);
+    harness.write("stream.c", include_str!("../../standin/stream.c"));
+    std::fs::create_dir_all(harness.path("scratch/me")).unwrap();
+    for folder in ["fleet", "night"] {
+        crate::fleet::write_records(&harness, folder);
+    }
+    for preparation in PREPARED.iter().filter(|one| one.chapter == chapter) {
+        run(&harness, preparation.command);
+    }
+    let text = text(chapter);
+    let commands = commands(&text);
+    assert!(!commands.is_empty(), "{chapter}");
+    for command in &commands {
+        if EXEMPT.iter().any(|exempt| command.starts_with(exempt.command)) {
+            continue;
+        }
+        run(&harness, command);
+    }
+}
+
+/// Makes the list of chapters, with a test of each.
+macro_rules! tasks {
+    ($($name:ident $(needs $part:ident $program:literal)*;)*) => {
+        const TASKS: &[&str] = &[$(stringify!($name)),*];
+
+        mod works_as_written {
+            use super::Part;
+
+            $(
+                #[test]
+                fn $name() {
+                    let required: &[(Part, &str)] = &[$((Part::$part, $program)),*];
+                    super::works_as_written(stringify!($name), required);
+                }
+            )*
+        }
+    };
+}
+
+tasks! {
+    accept;
+    balance;
+    choose needs Compilers "gcc" needs Mpi "mpicc";
+    files needs Fio "fio";
+    hpl;
+    place;
+    settings;
+    site;
+    teach;
+    triad needs Compilers "gcc";
+}
+
+#[test]
+fn every_task_is_tested() {
+    let mut names: Vec<String> = Vec::new();
+    for (path, _) in chapters() {
+        let name = path.strip_prefix("docs/tasks/").and_then(|name| name.strip_suffix(".md"));
+        names.extend(name.map(str::to_owned));
+    }
+    names.sort();
+    assert_eq!(names, TASKS);
+}
+
+#[test]
+fn every_exemption_and_reduction_is_of_a_command() {
+    let texts: Vec<String> = TASKS.iter().map(|chapter| text(chapter)).collect();
+    let all: Vec<String> = texts.iter().flat_map(|text| commands(text)).collect();
+    let is_used = |beginning: &str| all.iter().any(|command| command.starts_with(beginning));
+    for exempt in &EXEMPT {
+        assert!(is_used(exempt.command), "{}: {}", exempt.command, exempt.reason);
+    }
+    for reduction in &REDUCED {
+        assert!(is_used(reduction.command), "{}", reduction.command);
+    }
+}
