@@ -151,6 +151,9 @@ mod tests {
     use crate::isa::{InstructionSet, Isa, multiply_add};
 
     /// Loads, multiplies and stores numbers around `at`, and returns them.
+    ///
+    /// # Safety
+    /// The processor must support the instruction set.
     #[inline(always)]
     unsafe fn probe_body<S: InstructionSet>(numbers: &mut [f64; 8]) -> [f64; 8] {
         let from = numbers.as_ptr();
@@ -166,7 +169,10 @@ mod tests {
         results
     }
 
-    /// The results of [`probe_body`], number by number.
+    /// Returns the results of [`probe_body`], number by number.
+    ///
+    /// # Safety
+    /// The processor must support the instruction set.
     #[inline(always)]
     unsafe fn expected_body<S: InstructionSet>(numbers: &mut [f64; 8]) -> [f64; 8] {
         std::array::from_fn(|at| match at {
@@ -177,7 +183,11 @@ mod tests {
     }
 
     crate::dispatched! {
+        /// # Safety
+        /// The processor must support the instruction set.
         unsafe fn probe(numbers: &mut [f64; 8]) -> [f64; 8] = probe_body;
+        /// # Safety
+        /// The processor must support the instruction set.
         unsafe fn expected(numbers: &mut [f64; 8]) -> [f64; 8] = expected_body;
     }
 

@@ -132,17 +132,23 @@ macro_rules! dispatched {
             $($arg: $type),*
         ) $(-> $made)? {
             $crate::enabled! { Avx512,
+                /// # Safety
+                /// The requirements are those of the dispatched function.
                 unsafe fn avx512 $(<$(const $flag: bool),+>)? ($($arg: $type),*) $(-> $made)? {
                     // SAFETY: the caller guarantees that the processor has the instruction set.
                     unsafe { $body::<$crate::isa::Avx512 $($(, $flag)+)?>($($arg),*) }
                 }
             }
             $crate::enabled! { Avx2,
+                /// # Safety
+                /// The requirements are those of the dispatched function.
                 unsafe fn avx2 $(<$(const $flag: bool),+>)? ($($arg: $type),*) $(-> $made)? {
                     // SAFETY: the caller guarantees that the processor has the instruction set.
                     unsafe { $body::<$crate::isa::Avx2 $($(, $flag)+)?>($($arg),*) }
                 }
             }
+            /// # Safety
+            /// The requirements are those of the dispatched function.
             #[inline(never)]
             unsafe fn portable $(<$(const $flag: bool),+>)? ($($arg: $type),*) $(-> $made)? {
                 // SAFETY: the caller guarantees that the processor has the instruction set.
@@ -281,6 +287,8 @@ pub fn multiply_add<S: InstructionSet>(a: f64, x: f64, y: f64) -> f64 {
 mod tests {
     use super::*;
 
+    /// # Safety
+    /// The processor must support the instruction set.
     #[inline(always)]
     unsafe fn probe_body<S: InstructionSet, const FUSED: bool>(
         a: f64,
@@ -292,6 +300,8 @@ mod tests {
     }
 
     dispatched! {
+        /// # Safety
+        /// The processor must support the instruction set.
         unsafe fn probe<const FUSED: bool>(a: f64, x: f64, y: f64) -> (Isa, f64) = probe_body;
     }
 

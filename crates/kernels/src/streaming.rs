@@ -32,7 +32,10 @@ pub unsafe fn stream_line<S: InstructionSet>(to: *mut f64, line: &[f64; LINE_NUM
     }
 }
 
-/// Writes a cache line with the streaming stores of a vector. The requirements are those of [`stream_line`].
+/// Writes a cache line with the streaming stores of a vector.
+///
+/// # Safety
+/// The requirements are those of [`stream_line`].
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn stream_vectors<V: crate::vector::Vector<Scalar = f64>>(
@@ -48,6 +51,9 @@ unsafe fn stream_vectors<V: crate::vector::Vector<Scalar = f64>>(
 }
 
 /// Writes a number as [`stream_line`] writes a line.
+///
+/// # Safety
+/// The number must be writable at `to`.
 #[inline(always)]
 unsafe fn stream_number(to: *mut f64, number: f64) {
     #[cfg(target_arch = "x86_64")]
@@ -71,6 +77,10 @@ crate::dispatched! {
     pub unsafe fn stream_copy(to: *mut f64, from: *const f64, count: usize) = stream_copy_body;
 }
 
+/// Body of [`stream_copy`].
+///
+/// # Safety
+/// The requirements are those of [`stream_copy`].
 #[inline(always)]
 unsafe fn stream_copy_body<S: InstructionSet>(to: *mut f64, from: *const f64, count: usize) {
     let before_line = to.align_offset(LINE).min(count);

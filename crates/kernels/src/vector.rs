@@ -49,18 +49,40 @@ pub(super) trait Vector: Copy + 'static {
     /// Number of elements per vector.
     const LANES: usize;
     /// Loads a vector from any address.
+    ///
+    /// # Safety
+    /// The processor must support the instruction set. `LANES` elements must be readable at `from`.
     unsafe fn load(from: *const Self::Scalar) -> Self;
     /// Stores the vector to an aligned address through the caches.
+    ///
+    /// # Safety
+    /// The processor must support the instruction set. `LANES` elements must be writable at `to`, which must be a multiple
+    /// of the size of the vector.
     unsafe fn store(self, to: *mut Self::Scalar);
     /// Stores the vector to an aligned address. The store bypasses the caches if the instruction set has such stores.
+    ///
+    /// # Safety
+    /// The requirements are those of [`Vector::store`].
     unsafe fn stream(self, to: *mut Self::Scalar);
     /// Returns a vector with the same value in all lanes.
+    ///
+    /// # Safety
+    /// The processor must support the instruction set.
     unsafe fn splat(x: Self::Scalar) -> Self;
     /// Returns the sum of two vectors, lane by lane.
+    ///
+    /// # Safety
+    /// The processor must support the instruction set.
     unsafe fn add(self, other: Self) -> Self;
     /// Returns the product of two vectors, lane by lane.
+    ///
+    /// # Safety
+    /// The processor must support the instruction set.
     unsafe fn mul(self, other: Self) -> Self;
     /// Returns `self * x + y`, fused if the instruction set has fused multiply-add.
+    ///
+    /// # Safety
+    /// The processor must support the instruction set.
     #[inline(always)]
     unsafe fn mul_add(self, x: Self, y: Self) -> Self {
         // SAFETY: the caller guarantees the conditions of `Vector`.
@@ -68,11 +90,17 @@ pub(super) trait Vector: Copy + 'static {
     }
     /// Prefetches the cache line at `from` into level 1; if `FAR` is true, into level 2. Any address is allowed; the
     /// processor ignores an invalid address.
+    ///
+    /// # Safety
+    /// The processor must support the instruction set.
     #[inline(always)]
     unsafe fn prefetch<const FAR: bool>(from: *const Self::Scalar) {
         let _ = from;
     }
     /// Makes all previous streaming stores visible to other threads.
+    ///
+    /// # Safety
+    /// The processor must support the instruction set.
     #[inline(always)]
     unsafe fn fence() {}
 }

@@ -87,6 +87,10 @@ fn row_of(x: &[f64], start: usize, value: f64) -> usize {
     start + x[start..].iter().position(|x| x.abs() == value).unwrap_or(0)
 }
 
+/// Body of [`largest`].
+///
+/// # Safety
+/// The requirements are those of [`largest`].
 #[inline(always)]
 #[allow(clippy::extra_unused_type_parameters, reason = "every dispatched body has one")]
 unsafe fn largest_body<S: InstructionSet>(x: *const f64, rows: usize) -> Largest {
@@ -103,6 +107,10 @@ unsafe fn largest_body<S: InstructionSet>(x: *const f64, rows: usize) -> Largest
     (best, if best < 0.0 { 0 } else { row_of(x, at, best) })
 }
 
+/// Body of [`eliminate`].
+///
+/// # Safety
+/// The requirements are those of [`eliminate`].
 #[inline(always)]
 unsafe fn eliminate_body<S: InstructionSet>(job: Elimination) -> Largest {
     let Elimination { x, rest, ld, rows, columns, pivot_row, inverse } = job;
@@ -140,6 +148,9 @@ unsafe fn eliminate_body<S: InstructionSet>(job: Elimination) -> Largest {
 }
 
 /// Updates a tile of `R` rows and `C` columns of the product, held in registers.
+///
+/// # Safety
+/// The requirements are those of [`update`], and the tile must be within the product.
 #[inline(always)]
 unsafe fn tile<S: InstructionSet, const R: usize, const C: usize>(
     job: &Product,
@@ -171,6 +182,9 @@ unsafe fn tile<S: InstructionSet, const R: usize, const C: usize>(
 
 /// Chooses the tile size that fills the registers of the instruction set: three vectors by eight or four columns, so
 /// that registers remain for a strip of A and an element of B.
+///
+/// # Safety
+/// The requirements are those of [`update`].
 #[inline(always)]
 unsafe fn update_body<S: InstructionSet>(job: Product) {
     // SAFETY: the caller meets the requirements of this function.
@@ -184,6 +198,10 @@ unsafe fn update_body<S: InstructionSet>(job: Product) {
     }
 }
 
+/// Updates the product by tiles of `R` vectors of rows and `C` columns.
+///
+/// # Safety
+/// The requirements are those of [`update`].
 #[inline(always)]
 unsafe fn update_by_tiles<S: InstructionSet, const R: usize, const C: usize>(job: Product) {
     let (m, n, _) = job.size;
@@ -208,6 +226,10 @@ unsafe fn update_by_tiles<S: InstructionSet, const R: usize, const C: usize>(job
     }
 }
 
+/// Body of [`solve`].
+///
+/// # Safety
+/// The requirements are those of [`solve`].
 #[inline(always)]
 unsafe fn solve_body<S: InstructionSet>(
     (m, n): (usize, usize),

@@ -28,10 +28,19 @@ trait Register: Copy {
     /// Number of elements of the register.
     const LANES: usize;
     /// Returns a register whose elements all equal `x`.
+    ///
+    /// # Safety
+    /// The processor must support the instruction set of the register.
     unsafe fn splat(x: f64) -> Self;
     /// Returns `self * x + y`, computed with two instructions.
+    ///
+    /// # Safety
+    /// The processor must support the instruction set of the register.
     unsafe fn mul_then_add(self, x: Self, y: Self) -> Self;
     /// Returns `self * x + y`, computed with one instruction if the instruction set has a fused multiply-add.
+    ///
+    /// # Safety
+    /// The processor must support the instruction set of the register.
     unsafe fn mul_add(self, x: Self, y: Self) -> Self;
 }
 
@@ -39,6 +48,9 @@ trait Register: Copy {
 const ROUNDS: u64 = 20_000;
 
 /// Runs `CHAINS` chains of `ROUNDS` iterations; returns the number of operations.
+///
+/// # Safety
+/// The processor must support the instruction set of the register.
 #[inline(always)]
 unsafe fn chains<R: Register, const CHAINS: usize, const FUSED: bool>() -> u64 {
     // SAFETY: the caller meets the requirements of this function.
@@ -87,6 +99,10 @@ impl PeakLoop {
 macro_rules! kernel {
     ($isa:ident, $element:literal, $fused:literal, $register:ty, $chains:literal) => {{
         enabled! { $isa,
+            /// Runs the loop; returns the number of operations.
+            ///
+            /// # Safety
+            /// The processor must support the instruction set of the loop.
             unsafe fn run() -> u64 {
                 // SAFETY: the caller meets the requirements of this function.
                 unsafe { chains::<$register, $chains, $fused>() }
@@ -397,6 +413,8 @@ mod tests {
             assert_eq!(_mm_cvtsd_f64(three.mul_add(five, seven)), 22.0);
             if Isa::Avx2.is_available() {
                 enabled! { Avx2,
+                    /// # Safety
+                    /// The processor must support the instruction set.
                     unsafe fn wide() -> [f64; 2] {
                         // SAFETY: the caller meets the requirements of this function.
                         unsafe {

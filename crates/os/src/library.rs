@@ -32,6 +32,10 @@ impl SharedLibrary {
         unsafe { Self::open_as(name.as_ref(), unix::RTLD_LOCAL) }
     }
 
+    /// Loads a library whose symbols have this scope.
+    ///
+    /// # Safety
+    /// The requirements are those of [`SharedLibrary::open`].
     unsafe fn open_as(name: &Path, scope: c_int) -> Result<Self, LoadError> {
         // SAFETY: the caller guarantees the requirements of this function.
         let library = unsafe { unix::Library::open(Some(name), unix::RTLD_NOW | scope) };
@@ -64,6 +68,10 @@ impl SharedLibrary {
         unsafe { Self::first_as(names, unix::RTLD_GLOBAL) }
     }
 
+    /// Loads the first library that can be loaded, whose symbols have this scope.
+    ///
+    /// # Safety
+    /// The requirements are those of [`SharedLibrary::open`].
     unsafe fn first_as(names: &[&str], scope: c_int) -> Result<Self, LoadError> {
         let mut error = None;
         for name in names {

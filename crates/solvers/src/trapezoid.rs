@@ -128,6 +128,10 @@ dispatched! {
     unsafe fn sum(first: u64, end: u64, h: f64, stop: &AtomicBool) -> f64 = sum_body;
 }
 
+/// Body of [`sum`].
+///
+/// # Safety
+/// The requirements are those of [`sum`].
 #[inline(always)]
 #[allow(clippy::extra_unused_type_parameters, reason = "every dispatched body has one")]
 unsafe fn sum_body<S: InstructionSet>(first: u64, end: u64, h: f64, stop: &AtomicBool) -> f64 {

@@ -25,6 +25,10 @@ compiled! {
     dot = dot_body(n: usize, x: *const f64, y: *const f64) -> f64
 }
 
+/// Body of [`dot`].
+///
+/// # Safety
+/// The requirements are those of [`dot`].
 #[inline(always)]
 unsafe fn dot_body<S: InstructionSet, const ASK: bool>(
     n: usize,
@@ -59,6 +63,10 @@ compiled! {
     direction = direction_body(n: usize, beta: f64, z: *const f64, p: *mut f64)
 }
 
+/// Body of [`direction`].
+///
+/// # Safety
+/// The requirements are those of [`direction`].
 #[inline(always)]
 unsafe fn direction_body<S: InstructionSet, const ASK: bool>(
     n: usize,
@@ -93,6 +101,10 @@ compiled! {
     update = update_body(n: usize, alpha: f64, pq: (*const f64, *const f64), xr: (*mut f64, *mut f64)) -> f64
 }
 
+/// Body of [`update`].
+///
+/// # Safety
+/// The requirements are those of [`update`].
 #[inline(always)]
 unsafe fn update_body<S: InstructionSet, const ASK: bool>(
     n: usize,

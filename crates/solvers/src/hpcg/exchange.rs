@@ -142,6 +142,9 @@ impl<'a> DomainExchangePoint<'a> {
 }
 
 /// Calls `each` for all points in the given ranges, with the index of the point in a vector and a consecutive number.
+///
+/// # Safety
+/// The points must exist in the vector, and `each` must be allowed to use their indices.
 #[inline]
 unsafe fn copy(
     shape: &VectorShape,

@@ -55,6 +55,9 @@ compiled! {
 }
 
 /// Returns eight numbers from an unaligned address.
+///
+/// # Safety
+/// Eight numbers must be readable at `from`.
 #[inline(always)]
 unsafe fn load(from: *const f64) -> Lanes {
     // SAFETY: the caller meets the requirements of this function.
@@ -63,6 +66,9 @@ unsafe fn load(from: *const f64) -> Lanes {
 
 /// Returns the numbers of x in the eight columns of slot number `slot`; slot number [`OUTER`] has the neighbours in the
 /// same line.
+///
+/// # Safety
+/// `columns` must have the columns of the slice, and `x` must have eight readable numbers at each of them.
 #[inline(always)]
 unsafe fn gather(columns: *const u32, slot: usize, x: *const f64) -> Lanes {
     // SAFETY: the caller guarantees that the columns exist and are within x.
@@ -74,6 +80,10 @@ unsafe fn gather(columns: *const u32, slot: usize, x: *const f64) -> Lanes {
 
 /// Returns the sum of the products of x with the slots whose columns are outside the slice. Two partial sums are used,
 /// so that additions do not wait for each other.
+///
+/// # Safety
+/// The processor must support the instruction set. `values` and `columns` must be those of a slice, and `x` must have its
+/// columns.
 #[inline(always)]
 unsafe fn outer<S: InstructionSet, const ASK: bool, const BACKWARD: bool>(
     values: *const f64,
@@ -99,6 +109,10 @@ fn inner<S: InstructionSet>(a: Lanes, x: Lanes, sum: Lanes) -> Lanes {
     std::array::from_fn(|lane| multiply_add::<S>(a[lane], x[lane], sum[lane]))
 }
 
+/// Body of [`forward_from_zero`].
+///
+/// # Safety
+/// The requirements are those of [`forward_from_zero`].
 #[inline(always)]
 unsafe fn forward_from_zero_body<S: InstructionSet, const ASK: bool>(
     a: &Matrix,
@@ -110,6 +124,10 @@ unsafe fn forward_from_zero_body<S: InstructionSet, const ASK: bool>(
     unsafe { forward_body::<S, ASK, true>(a, r, x, t) }
 }
 
+/// Body of [`forward`].
+///
+/// # Safety
+/// The requirements are those of [`forward`].
 #[inline(always)]
 unsafe fn forward_full_body<S: InstructionSet, const ASK: bool>(
     a: &Matrix,
@@ -121,6 +139,10 @@ unsafe fn forward_full_body<S: InstructionSet, const ASK: bool>(
     unsafe { forward_body::<S, ASK, false>(a, r, x, t) }
 }
 
+/// Body of [`forward_from_zero`] and [`forward`].
+///
+/// # Safety
+/// The requirements are those of [`forward`].
 #[inline(always)]
 unsafe fn forward_body<S: InstructionSet, const ASK: bool, const FROM_ZERO: bool>(
     a: &Matrix,
@@ -174,6 +196,10 @@ unsafe fn forward_body<S: InstructionSet, const ASK: bool, const FROM_ZERO: bool
     }
 }
 
+/// Body of [`backward`].
+///
+/// # Safety
+/// The requirements are those of [`backward`].
 #[inline(always)]
 unsafe fn backward_body<S: InstructionSet, const ASK: bool>(
     a: &Matrix,
@@ -215,6 +241,9 @@ unsafe fn backward_body<S: InstructionSet, const ASK: bool>(
 }
 
 /// Returns the product of one slice and x.
+///
+/// # Safety
+/// The requirements are those of [`product`], and the slice must exist.
 #[inline(always)]
 unsafe fn slice_product<S: InstructionSet, const ASK: bool>(
     a: &Matrix,
@@ -239,6 +268,10 @@ unsafe fn slice_product<S: InstructionSet, const ASK: bool>(
     }
 }
 
+/// Body of [`product`].
+///
+/// # Safety
+/// The requirements are those of [`product`].
 #[inline(always)]
 unsafe fn product_body<S: InstructionSet, const ASK: bool>(a: &Matrix, x: *const f64, y: *mut f64) {
     let slices = a.shape.slices();
@@ -254,6 +287,10 @@ unsafe fn product_body<S: InstructionSet, const ASK: bool>(a: &Matrix, x: *const
     }
 }
 
+/// Body of [`restrict`].
+///
+/// # Safety
+/// The requirements are those of [`restrict`].
 #[inline(always)]
 unsafe fn restrict_body<S: InstructionSet, const ASK: bool>(
     a: &Matrix,

@@ -132,6 +132,10 @@ compiled! {
     eliminate = eliminate_body(group: &RowGroup<'_>, scratch: &mut RowScratch, good: &AtomicBool)
 }
 
+/// Body of [`eliminate`].
+///
+/// # Safety
+/// The requirements are those of [`eliminate`].
 #[inline(always)]
 unsafe fn eliminate_body<S: InstructionSet, const ASK: bool>(
     group: &RowGroup<'_>,
@@ -144,7 +148,10 @@ unsafe fn eliminate_body<S: InstructionSet, const ASK: bool>(
     }
 }
 
-/// Eliminates a row. The requirements are those of [`eliminate`].
+/// Eliminates a row.
+///
+/// # Safety
+/// The requirements are those of [`eliminate`].
 #[inline(always)]
 unsafe fn eliminate_row<S: InstructionSet>(
     group: &RowGroup<'_>,

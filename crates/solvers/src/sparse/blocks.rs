@@ -209,9 +209,11 @@ impl PaddedBlock {
 /// Block in three registers, one per column. The last lane of a column is undefined.
 pub(crate) struct Columns<S: InstructionSet>([S::Four; 3]);
 
-/// The methods require a processor with the instruction set.
 impl<S: InstructionSet> Columns<S> {
     /// Returns a block of zeros.
+    ///
+    /// # Safety
+    /// The processor must support the instruction set.
     #[inline(always)]
     pub unsafe fn zero() -> Self {
         // SAFETY: the caller guarantees the instruction set.
@@ -219,6 +221,9 @@ impl<S: InstructionSet> Columns<S> {
     }
 
     /// Loads a block.
+    ///
+    /// # Safety
+    /// The processor must support the instruction set.
     #[inline(always)]
     pub unsafe fn load(block: &[f64; BLOCK]) -> Self {
         let from = block.as_ptr();
@@ -233,6 +238,9 @@ impl<S: InstructionSet> Columns<S> {
     }
 
     /// Stores the block.
+    ///
+    /// # Safety
+    /// The processor must support the instruction set.
     #[inline(always)]
     pub unsafe fn store(&self, block: &mut [f64; BLOCK]) {
         let [first, second, third] = self.0;
@@ -247,6 +255,9 @@ impl<S: InstructionSet> Columns<S> {
     }
 
     /// Stores the block with its padding.
+    ///
+    /// # Safety
+    /// The processor must support the instruction set.
     #[inline(always)]
     pub unsafe fn store_padded(&self, block: &mut PaddedBlock) {
         for (column, to) in self.0.iter().zip(&mut block.0) {
@@ -255,7 +266,10 @@ impl<S: InstructionSet> Columns<S> {
         }
     }
 
-    /// Adds `a b^T`.
+    /// Adds `a b^T` to this block.
+    ///
+    /// # Safety
+    /// The processor must support the instruction set.
     #[inline(always)]
     pub unsafe fn add_product(&mut self, a: &Self, b: &[f64; BLOCK]) {
         for (column, sum) in self.0.iter_mut().enumerate() {
@@ -266,7 +280,10 @@ impl<S: InstructionSet> Columns<S> {
         }
     }
 
-    /// Subtracts `a b^T`.
+    /// Subtracts `a b^T` from this block.
+    ///
+    /// # Safety
+    /// The processor must support the instruction set.
     #[inline(always)]
     pub unsafe fn subtract_product(&mut self, a: &Self, b: &[f64; BLOCK]) {
         for (column, sum) in self.0.iter_mut().enumerate() {
@@ -278,7 +295,10 @@ impl<S: InstructionSet> Columns<S> {
         }
     }
 
-    /// Subtracts `a b^T`.
+    /// Subtracts `a b^T` from this block.
+    ///
+    /// # Safety
+    /// The processor must support the instruction set.
     #[inline(always)]
     pub unsafe fn subtract_padded_product(&mut self, a: &PaddedBlock, b: &[f64; BLOCK]) {
         // SAFETY: the caller guarantees the instruction set.

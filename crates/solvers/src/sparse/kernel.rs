@@ -26,6 +26,9 @@ pub(crate) struct Rows {
 /// Returns the product of row `i` and `x`. `BACKWARD` is the direction in which rows and their blocks are visited, so that
 /// the addresses rise or fall throughout: hardware prefetchers follow such a stream, and the block that needs the row
 /// solved before comes last in the sums. Lane 3 is undefined.
+///
+/// # Safety
+/// The requirements are those of [`product`].
 #[inline(always)]
 unsafe fn row_product<S: InstructionSet, const ASK: bool, const BACKWARD: bool>(
     rows: &Rows,
@@ -59,6 +62,9 @@ unsafe fn row_product<S: InstructionSet, const ASK: bool, const BACKWARD: bool>(
 }
 
 /// Returns the product of a diagonal block and three components; lane 3 is undefined.
+///
+/// # Safety
+/// The processor must support the instruction set. `block` must have nine readable numbers and one after these.
 #[inline(always)]
 unsafe fn block_product<S: InstructionSet>(block: *const f64, x: [f64; 3]) -> [f64; 4] {
     let mut sum = [0.0; 4];
@@ -82,6 +88,10 @@ compiled! {
     product = product_body(rows: &Rows, x: *const f64, y: *mut f64)
 }
 
+/// Body of [`product`].
+///
+/// # Safety
+/// The requirements are those of [`product`].
 #[inline(always)]
 unsafe fn product_body<S: InstructionSet, const ASK: bool>(
     rows: &Rows,
@@ -114,6 +124,10 @@ compiled! {
     forward = forward_body(rows: &Rows, r: *const f64, z: *mut f64)
 }
 
+/// Body of [`forward`].
+///
+/// # Safety
+/// The requirements are those of [`forward`].
 #[inline(always)]
 unsafe fn forward_body<S: InstructionSet, const ASK: bool>(
     rows: &Rows,
@@ -142,6 +156,10 @@ compiled! {
     backward = backward_body(rows: &Rows, diagonal: *const f64, z: *mut f64)
 }
 
+/// Body of [`backward`].
+///
+/// # Safety
+/// The requirements are those of [`backward`].
 #[inline(always)]
 unsafe fn backward_body<S: InstructionSet, const ASK: bool>(
     rows: &Rows,
@@ -168,6 +186,10 @@ compiled! {
     scale = scale_body(range: (usize, usize), diagonal: *const f64, r: *const f64, z: *mut f64)
 }
 
+/// Body of [`scale`].
+///
+/// # Safety
+/// The requirements are those of [`scale`].
 #[inline(always)]
 unsafe fn scale_body<S: InstructionSet, const ASK: bool>(
     range: (usize, usize),
@@ -211,6 +233,10 @@ compiled! {
     slices = slices_body(slices: &Slices, x: *const f64, y: *mut f64)
 }
 
+/// Body of [`slices`].
+///
+/// # Safety
+/// The requirements are those of [`slices`].
 #[inline(always)]
 unsafe fn slices_body<S: InstructionSet, const ASK: bool>(
     slices: &Slices,
@@ -233,6 +259,9 @@ unsafe fn slices_body<S: InstructionSet, const ASK: bool>(
 }
 
 /// Computes the products of some slices, one column of blocks after another.
+///
+/// # Safety
+/// The requirements are those of [`slices`], and `these` must be slices of the thread.
 #[inline(always)]
 unsafe fn slices_together<S: InstructionSet, const ASK: bool, const N: usize>(
     slices: &Slices,
@@ -264,6 +293,9 @@ unsafe fn slices_together<S: InstructionSet, const ASK: bool, const N: usize>(
 }
 
 /// Adds the products of one column of blocks.
+///
+/// # Safety
+/// The requirements are those of [`slices`], and `place` must be in one of the slices.
 #[inline(always)]
 unsafe fn add_place<S: InstructionSet, const ASK: bool>(
     slices: &Slices,

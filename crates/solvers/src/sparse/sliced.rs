@@ -99,6 +99,10 @@ compiled! {
     fill = fill_body(slices: &EmptySlices, slice: usize, rows: &[BlockRow<'_>; LANES])
 }
 
+/// Body of [`fill`].
+///
+/// # Safety
+/// The requirements are those of [`fill`].
 #[inline(always)]
 unsafe fn fill_body<S: InstructionSet, const ASK: bool>(
     slices: &EmptySlices,

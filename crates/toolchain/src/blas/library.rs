@@ -447,12 +447,17 @@ mod tests {
     use super::*;
 
     /// Returns the dot product of `n` elements.
+    ///
+    /// # Safety
+    /// The requirements are those of the function of the library.
     unsafe fn product(n: i64, x: *const f64, y: *const f64) -> f64 {
         let at = |i: i64| i as usize;
         // SAFETY: the vectors have `n` elements.
         (0..n).map(|i| unsafe { *x.add(at(i)) * *y.add(at(i)) }).sum()
     }
 
+    /// # Safety
+    /// The requirements are those of the function of the library.
     unsafe extern "C" fn of_32_bits(
         n: *const Int,
         x: *const f64,
@@ -464,6 +469,8 @@ mod tests {
         unsafe { product((*n.cast::<i32>()).into(), x, y) }
     }
 
+    /// # Safety
+    /// The requirements are those of the function of the library.
     unsafe extern "C" fn of_64_bits(
         n: *const Int,
         x: *const f64,
@@ -475,6 +482,8 @@ mod tests {
         unsafe { product(*n, x, y) }
     }
 
+    /// # Safety
+    /// The requirements are those of the function of the library.
     unsafe extern "C" fn wrong_product(
         _: *const Int,
         _: *const f64,
