@@ -313,10 +313,10 @@ mod thorough {
             harness.run_with(&variables, &["stream", "--no-save"]).exits(3)
         };
         one("0").only_error(
-            "only 1 of 4 ranks joined within 0 s; missing: 1-3\nhint: start all ranks with the same command on one host",
+            "no response from ranks 1-3 within 0.5 s\nhint: start all ranks with the same command on one host",
         );
         one("2").only_error(
-            "rank 2 of 4: rank 0 has not joined within 0 s\nhint: start all ranks with the same command on one host",
+            "rank 2 of 4: no response from rank 0 within 0.5 s\nhint: start all ranks with the same command on one host",
         );
     }
 }

@@ -4,17 +4,15 @@
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::session::{self, HostsRun};
-use nodegauge_os::is_end_requested;
+use nodegauge_os::{Wait, is_end_requested, wait_out};
 use nodegauge_placement::Started;
 use nodegauge_team::hosts::{Hosts, SlurmNodes};
 use nodegauge_toolchain::mpi::HostList;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Maximum time that other ranks wait before they exit because of an error. Launchers end all ranks as soon as one
 /// exits with an error, and rank 0 prints the error before.
 const PRINTING: Duration = Duration::from_secs(3);
-/// Interval at which waiting ranks check if they are to end.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// Returns the launcher if it has started ranks on several hosts.
 pub(crate) fn on_several_hosts() -> Option<JobOnHosts> {
@@ -42,7 +40,7 @@ impl JobOnHosts {
             if is_rank_0 {
                 output::failure(&refusal);
             } else {
-                std::thread::sleep(PRINTING);
+                let_rank_0_print();
             }
             nodegauge_os::leave(Exit::Missing.number())
         })
@@ -142,9 +140,11 @@ pub(crate) fn once(started: &Started, refusal: Failure) -> Result<Exit, Failure>
     if started.rank == 0 {
         return Err(refusal);
     }
-    let waits_since = Instant::now();
-    while waits_since.elapsed() < PRINTING && !is_end_requested() {
-        std::thread::sleep(LOOK);
-    }
+    let_rank_0_print();
     Ok(Exit::Told(Exit::from(&refusal).number()))
+}
+
+/// Waits while rank 0 prints an error, unless the user ends the job.
+fn let_rank_0_print() {
+    wait_out(&Wait::within(PRINTING).unless(&is_end_requested));
 }

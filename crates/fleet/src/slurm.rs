@@ -58,10 +58,10 @@ impl Until {
         self.0.is_some_and(|end| Instant::now() >= end)
     }
 
-    /// Returns the time limit of a command that is started now.
-    fn limit(self) -> Duration {
+    /// Returns the time that is left, at most `longest`.
+    pub fn left(self, longest: Duration) -> Duration {
         let left = self.0.map(|end| end.saturating_duration_since(Instant::now()));
-        left.map_or(LIMIT, |left| left.min(LIMIT))
+        left.map_or(longest, |left| left.min(longest))
     }
 }
 
@@ -130,7 +130,7 @@ pub enum Refusal {
 
 /// Runs a program of Slurm.
 fn ask(program: &str, words: Vec<String>, until: Until) -> Result<ProgramOutput, Failure> {
-    let job = ProgramJob::new(CommandLine::new(program.to_owned(), words), until.limit());
+    let job = ProgramJob::new(CommandLine::new(program.to_owned(), words), until.left(LIMIT));
     let hint = "check that Slurm's commands work here, e.g. sinfo";
     let output = program::run(&job, &|| false).map_err(|error| Failure::from(error).hint(hint))?;
     output.status().map_err(|error| Failure::from(error).hint(hint))?;

@@ -7,6 +7,7 @@ use nodegauge_measure::keys::FormerNames;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{self, Record};
 use nodegauge_measure::{Failure, legible, printed};
+use nodegauge_os::{Wait, wait_out};
 use rusqlite::OptionalExtension;
 use serde::de::IgnoredAny;
 use std::collections::{BTreeMap, HashMap};
@@ -93,7 +94,7 @@ impl Store {
         let mut records = records().peekable();
         while records.peek().is_some() {
             if imported != Imported::default() {
-                std::thread::sleep(PAUSE);
+                wait_out(&Wait::within(PAUSE));
             }
             self.import_portion(&mut records, portion, &mut imported)?;
         }

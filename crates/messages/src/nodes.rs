@@ -9,7 +9,7 @@ use crate::pattern::{Participants, Pattern};
 use crate::probe::start::{StartReport, Starter, error_tail};
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::schedule::shuffle::Shuffler;
-use nodegauge_os::{OtherUsers, check_rights, describe};
+use nodegauge_os::{OtherUsers, check_rights, describe, wait_always};
 use nodegauge_placement::Distance;
 use nodegauge_toolchain::mpi::without_explanations;
 use nodegauge_toolchain::program::{self, ProgramJob};
@@ -94,6 +94,8 @@ pub(crate) fn silent(report: &StartReport) -> Option<Vec<String>> {
 
 /// Maximum time for a host to respond.
 const ANSWER: Duration = Duration::from_secs(15);
+/// Interval between two checks whether the user has interrupted the run.
+const LOOK: Duration = Duration::from_millis(10);
 /// Number of hosts that are checked concurrently.
 const AT_ONCE: usize = 64;
 
@@ -127,10 +129,10 @@ pub(crate) fn ask(
                 }
             }
             // Only this thread can check whether the user has interrupted the run.
-            while !threads.iter().all(|(_, thread)| thread.is_finished()) {
+            wait_always(LOOK, || {
                 ended.fetch_or(interrupted(), Ordering::Relaxed);
-                std::thread::sleep(Duration::from_millis(10));
-            }
+                threads.iter().all(|(_, thread)| thread.is_finished()).then_some(())
+            });
             for (host, thread) in threads {
                 match thread
                     .join()

@@ -9,10 +9,11 @@ use nodegauge_fleet::reference::Reference;
 use nodegauge_fleet::slurm::{self, JobOptions, NodeState, QueuedJob, Refusal, Until};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::{Failure, record};
+use nodegauge_os::{Wait, wait_out};
 use nodegauge_toolchain::mpi::HostList;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Interval between two looks at the queue; Slurm's controller serves all users.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -95,10 +96,8 @@ impl FleetRequest {
                     outputs.note(&failure.in_a_line());
                 }
             }
-            let wait = Instant::now();
-            while wait.elapsed() < INTERVAL && !until.is_over() && !signals.is_received() {
-                std::thread::sleep(Duration::from_millis(50));
-            }
+            let interrupted = || signals.is_received();
+            wait_out(&Wait::within(until.left(INTERVAL)).unless(&interrupted));
             if let Some(signal) = signals.received() {
                 outputs.note("jobs in the queue stay there; start the command again to go on");
                 return Ok(FleetEnd::Signal(signal));

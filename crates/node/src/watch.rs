@@ -17,6 +17,7 @@ use nodegauge_machine::OTHER_LOAD;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{self, Measurement, Record, Severity, Status};
 use nodegauge_measure::{Failure, legible};
+use nodegauge_os::{Unmet, Wait, wait_out, wait_until};
 use nodegauge_report::conclusion;
 use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::program::ProgramJob;
@@ -175,33 +176,43 @@ impl<'a> Watch<'a> {
     /// Waits until a sample is due; returns false if the user ends the watch. If the clock is set back or the
     /// machine was suspended, only the time of the next sample changes.
     fn wait(&self, due: &mut SystemTime, grid: &mut TimeGrid) -> bool {
+        let interrupted = || self.signals.is_received();
         loop {
-            if self.signals.is_received() {
+            let now = SystemTime::now();
+            let left = due.duration_since(now).unwrap_or_default();
+            if left > self.request.every {
+                *due = grid.next(now);
+                continue;
+            }
+            // The clock of the grid is looked at again, because it may have been set.
+            let wait = Wait::within(left.min(LOOK)).every(LOOK).unless(&interrupted);
+            if wait_out(&wait) == Unmet::Interrupted {
                 return false;
             }
-            let now = SystemTime::now();
-            match due.duration_since(now) {
-                Err(_) => return true,
-                Ok(left) if left.is_zero() => return true,
-                Ok(left) if left > self.request.every => *due = grid.next(now),
-                Ok(left) => std::thread::sleep(left.min(LOOK)),
+            if left.is_zero() {
+                return true;
             }
         }
     }
 
     /// Waits for other load to end; returns the load if it does not.
     fn busy(&self) -> Option<String> {
-        let until = SystemTime::now() + self.request.every / WAITS;
-        loop {
-            let Site { topology, machine, root, .. } = &self.site;
-            let mut found = nodegauge_machine::examine(topology, root, machine);
-            found.retain(|one| one.id == OTHER_LOAD && one.severity == Severity::Critical);
-            let load = found.into_iter().next()?;
-            if SystemTime::now() >= until || self.signals.is_received() {
-                return Some(load.text);
-            }
-            std::thread::sleep(LOOK);
-        }
+        let interrupted = || self.signals.is_received();
+        let wait = Wait::within(self.request.every / WAITS).every(LOOK).unless(&interrupted);
+        let mut load = None;
+        let is_quiet = wait_until(&wait, || {
+            load = self.other_load();
+            load.is_none().then_some(())
+        });
+        if is_quiet.is_ok() { None } else { load }
+    }
+
+    /// Returns the other load on this node that would spoil a sample.
+    fn other_load(&self) -> Option<String> {
+        let Site { topology, machine, root, .. } = &self.site;
+        let mut found = nodegauge_machine::examine(topology, root, machine);
+        found.retain(|one| one.id == OTHER_LOAD && one.severity == Severity::Critical);
+        found.into_iter().next().map(|load| load.text)
     }
 
     /// Takes a sample and prints a line with the figures.

@@ -22,8 +22,11 @@ pub(crate) fn mask(bits: impl IntoIterator<Item = u32>, words: usize) -> Vec<u64
 
 /// Returns the numbers of the bits that are set.
 pub(crate) fn bits(mask: &[u64]) -> Vec<u32> {
-    let set = |index: &usize| mask[index / WORD] >> (index % WORD) & 1 == 1;
-    (0..mask.len() * WORD).filter(set).map(|index| index as u32).collect()
+    (0..mask.len() * WORD).filter(|bit| is_set(mask, *bit)).map(|bit| bit as u32).collect()
+}
+
+fn is_set(mask: &[u64], bit: usize) -> bool {
+    mask[bit / WORD] >> (bit % WORD) & 1 == 1
 }
 
 /// Restricts the calling thread to these CPUs.

@@ -4,7 +4,9 @@
 //! Therefore the write is done by another thread, and this thread stops to wait for it.
 
 use crate::end_request::{is_end_handled, is_end_requested};
+use crate::wait::{Wait, wait_for_event};
 use rustix::io::{Errno, retry_on_intr};
+use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -51,37 +53,53 @@ fn write_unless(to: impl AsFd, bytes: &[u8], is_over: &dyn Fn(Duration) -> bool)
     let parts = Arc::new(AtomicUsize::new(0));
     let written = Arc::clone(&parts);
     let (done, end) = mpsc::channel();
-    let write = move || {
-        let each = |part| {
-            write_directly(copy.as_fd(), part)?;
-            written.fetch_add(1, Ordering::Relaxed);
-            Ok(())
-        };
+    let started = std::thread::Builder::new().stack_size(STACK).spawn(move || {
         // An error means that nobody waits any more.
-        let _ = done.send(content.chunks(PART).try_for_each(each));
-    };
-    let started = std::thread::Builder::new().stack_size(STACK).spawn(write);
+        let _ = done.send(write_parts(copy.as_fd(), &content, &written));
+    });
     if started.is_err() {
         return write_directly(to, bytes);
     }
-    let mut known = 0;
-    let mut progress = Instant::now();
-    loop {
-        match end.recv_timeout(LOOK) {
-            Ok(result) => return result,
+    let progress = Progress { parts, seen: Cell::new((0, Instant::now())) };
+    let is_stopped = || is_over(progress.stalled());
+    let written = wait_for_event(&Wait::unlimited().every(LOOK).unless(&is_stopped), |pause| {
+        match end.recv_timeout(pause) {
+            Ok(result) => Some(result),
             Err(RecvTimeoutError::Disconnected) => {
-                return Err(io::Error::other("the thread that writes has ended"));
+                Some(Err(io::Error::other("the thread that writes has ended")))
             }
-            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Timeout) => None,
         }
-        let now = parts.load(Ordering::Relaxed);
-        if now != known {
-            (known, progress) = (now, Instant::now());
+    });
+    written.unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "nobody reads it")))
+}
+
+/// Progress of a write by another thread.
+struct Progress {
+    /// Number of parts that have been written.
+    parts: Arc<AtomicUsize>,
+    /// Number of parts seen at the last progress, and its time.
+    seen: Cell<(usize, Instant)>,
+}
+
+impl Progress {
+    /// Returns the time since the last progress.
+    fn stalled(&self) -> Duration {
+        let parts = self.parts.load(Ordering::Relaxed);
+        if parts != self.seen.get().0 {
+            self.seen.set((parts, Instant::now()));
         }
-        if is_over(progress.elapsed()) {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "nobody reads it"));
-        }
+        self.seen.get().1.elapsed()
     }
+}
+
+/// Writes all bytes in parts, and counts the parts.
+fn write_parts(to: BorrowedFd<'_>, bytes: &[u8], written: &AtomicUsize) -> io::Result<()> {
+    for part in bytes.chunks(PART) {
+        write_directly(to, part)?;
+        written.fetch_add(1, Ordering::Relaxed);
+    }
+    Ok(())
 }
 
 fn write_directly(to: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {

@@ -11,7 +11,7 @@
 
 use crate::input::LONGEST_TEXT;
 use crate::signal_delay::SignalDelay;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use crate::wait::{Wait, is_readable_within, sleep, wait_for_event, wait_until};
 use rustix::fd::OwnedFd;
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, pidfd_open,
@@ -37,10 +37,9 @@ const SWEEPS: u32 = 20;
 /// Maximum time in which killed processes are expected to end. On a busy machine, a process may wait for a CPU before it
 /// ends.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum time in which a process is expected to have executed another program, and the interval between two looks at
-/// it. On a busy machine, a process may wait for a CPU while it executes another program.
+/// Maximum time in which a process is expected to have executed another program. On a busy machine, a process may wait
+/// for a CPU while it executes another program.
 const EXECUTION_TIMEOUT: Duration = Duration::from_secs(10);
-const EXECUTION_INTERVAL: Duration = Duration::from_millis(1);
 /// Size of the first read of an environment. One read of the whole environment is consistent; between two reads, the
 /// process may execute another program, which ends the old environment.
 const ENVIRONMENT_SIZE: usize = 1 << 18;
@@ -182,35 +181,37 @@ impl Supervised {
         let leader = Pid::from_child(&self.child);
         // Kernels before 5.3 have no descriptors of processes; the end is then noticed at the next check.
         let ending = pidfd_open(leader, PidfdFlags::empty()).ok();
-        let stop = loop {
-            let ended = has_ended(leader);
-            if !matches!(ended, Ok(false)) {
-                break ended.map(|_| None);
+        let left = limits.time.saturating_sub(self.started.elapsed());
+        let stop = wait_for_event(&Wait::within(left).every(POLL_INTERVAL), |pause| {
+            pause_until_end(ending.as_ref(), pause);
+            match has_ended(leader) {
+                Ok(true) => Some(Ok(None)),
+                Ok(false) => self.kill_reason(poll).map(|reason| Ok(Some(reason))),
+                Err(cause) => Some(Err(cause)),
             }
-            let stop = poll(&self.stdout);
-            if stop.is_some() {
-                break Ok(stop);
-            }
-            if self.has_overflowed() {
-                break Ok(Some(KillReason::TooMuchOutput));
-            }
-            if self.started.elapsed() >= limits.time {
-                break Ok(Some(KillReason::TimedOut));
-            }
-            wait_for_end(ending.as_ref(), POLL_INTERVAL);
-        };
+        });
+        let stop = stop.unwrap_or(Ok(Some(KillReason::TimedOut)));
         if matches!(stop, Ok(Some(_))) && !limits.grace.is_zero() {
             let _ = kill_process_group(leader, Signal::TERM);
-            let terminated = Instant::now();
-            while terminated.elapsed() < limits.grace && !has_ended(leader).unwrap_or(true) {
-                std::thread::sleep(POLL_INTERVAL);
-            }
+            // A child that has not ended is killed below.
+            let _ = wait_for_event(&Wait::within(limits.grace).every(POLL_INTERVAL), |pause| {
+                pause_until_end(ending.as_ref(), pause);
+                has_ended(leader).unwrap_or(true).then_some(())
+            });
         }
         // A failure means that the group has already ended.
         let _ = kill_process_group(leader, Signal::KILL);
         let status = self.child.wait().map_err(ChildError::Watch)?;
         let stop = stop.map_err(ChildError::Watch)?;
         Ok(stop.map_or(ChildEnd::Exited(status), ChildEnd::Killed))
+    }
+
+    /// Returns the reason to kill the running child, except its time limit.
+    fn kill_reason(
+        &self,
+        poll: &mut dyn FnMut(&Collector) -> Option<KillReason>,
+    ) -> Option<KillReason> {
+        poll(&self.stdout).or(self.has_overflowed().then_some(KillReason::TooMuchOutput))
     }
 
     /// True if standard output or error output exceeds its limit.
@@ -242,14 +243,14 @@ fn prefer_for_oom(child: u32) {
     let _ = std::fs::write(format!("/proc/{child}/oom_score_adj"), "1000");
 }
 
-/// Waits for the end of the process of this descriptor, at most for `timeout`; without a descriptor, for
-/// [`POLL_INTERVAL`].
-fn wait_for_end(process: Option<&OwnedFd>, timeout: Duration) {
-    let Some(process) = process else { return std::thread::sleep(POLL_INTERVAL) };
-    let timeout =
-        Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
-    // An interrupted wait is only a shorter one.
-    let _ = poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&timeout));
+/// Pauses until the end of the process of this descriptor, at most for `pause`; without a descriptor, for the whole
+/// pause.
+fn pause_until_end(process: Option<&OwnedFd>, pause: Duration) {
+    match process {
+        // After an error, the next look at the process reports it.
+        Some(process) => drop(is_readable_within(process, pause)),
+        None => sleep(pause),
+    }
 }
 
 /// Returns true if the child has ended, without reaping it.
@@ -292,7 +293,9 @@ fn kill_all(processes: &[Pid]) {
     }
     let killed = Instant::now();
     for descriptor in &descriptors {
-        wait_for_end(descriptor.as_ref(), KILL_TIMEOUT.saturating_sub(killed.elapsed()));
+        let left = KILL_TIMEOUT.saturating_sub(killed.elapsed());
+        let pause = if descriptor.is_some() { left } else { POLL_INTERVAL };
+        pause_until_end(descriptor.as_ref(), pause);
     }
 }
 
@@ -311,8 +314,8 @@ fn marked_processes(mark: &str, first: i32) -> Vec<Pid> {
     let mut unknown: Vec<i32> = numbers.filter(|number| *number >= first).collect();
     let mut reader = MarkReader::new(mark);
     let mut marked = Vec::new();
-    let started = Instant::now();
-    loop {
+    // What executes programs for longer is not found.
+    let _ = wait_until(&Wait::within(EXECUTION_TIMEOUT), || {
         unknown.retain(|number| {
             let found = reader.read(*number);
             if found == Mark::Present {
@@ -320,11 +323,9 @@ fn marked_processes(mark: &str, first: i32) -> Vec<Pid> {
             }
             found == Mark::Unknown
         });
-        if unknown.is_empty() || started.elapsed() >= EXECUTION_TIMEOUT {
-            return marked;
-        }
-        std::thread::sleep(EXECUTION_INTERVAL);
-    }
+        unknown.is_empty().then_some(())
+    });
+    marked
 }
 
 /// Mark in the environment of a process.
@@ -386,10 +387,14 @@ fn has_no_environment(folder: &Path) -> bool {
     // The name of the program, in brackets, may contain spaces and brackets.
     let fields: Vec<&str> =
         stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    let field = |number: usize| fields.get(number - STATE_FIELD).copied().unwrap_or("0");
-    let start = field(ENVIRONMENT_START_FIELD);
-    let end = field(ENVIRONMENT_END_FIELD);
-    field(MEMORY_FIELD) == "0" || end != "0" && start == end
+    let start = field_of(&fields, ENVIRONMENT_START_FIELD);
+    let end = field_of(&fields, ENVIRONMENT_END_FIELD);
+    field_of(&fields, MEMORY_FIELD) == "0" || end != "0" && start == end
+}
+
+/// Returns the field with this number, given the fields from [`STATE_FIELD`] on; zero if there is none.
+fn field_of<'a>(fields: &[&'a str], number: usize) -> &'a str {
+    fields.get(number - STATE_FIELD).copied().unwrap_or("0")
 }
 
 /// Reader of a pipe, which runs in its own thread. It reads until the end of the pipe, so that a child never waits for
@@ -508,16 +513,8 @@ impl KillOnDrop {
 
     /// Waits for the end of the child. Returns `None` if the child is still running after `timeout`.
     pub fn wait_within(&mut self, timeout: Duration) -> Option<ExitStatus> {
-        let deadline = Instant::now() + timeout;
-        loop {
-            match self.0.try_wait() {
-                Ok(Some(status)) => return Some(status),
-                Ok(None) if Instant::now() < deadline => {
-                    std::thread::sleep(Duration::from_millis(5));
-                }
-                _ => return None,
-            }
-        }
+        let ended = wait_until(&Wait::within(timeout), || self.0.try_wait().transpose());
+        ended.ok()?.ok()
     }
 }
 

@@ -3,7 +3,8 @@
 use crate::call::{SysError, check};
 use crate::helpers::helper_time;
 use crate::system::die_with_parent;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use crate::wait::{Wait, timespec, wait_for_event};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::fs::File;
@@ -38,9 +39,10 @@ impl ForkedChild {
     pub fn wait(&mut self) -> ExitStatus {
         *self.status.get_or_insert_with(|| {
             let mut status = 0;
-            let interrupted = || SysError::last("waitpid").errno == libc::EINTR;
             // SAFETY: only this value reaps the child, so that its process ID is still valid.
-            while unsafe { libc::waitpid(self.pid, &raw mut status, 0) } < 0 && interrupted() {}
+            while unsafe { libc::waitpid(self.pid, &raw mut status, 0) } < 0
+                && SysError::last("waitpid").errno == libc::EINTR
+            {}
             ExitStatus::from_raw(status)
         })
     }
@@ -170,11 +172,13 @@ pub unsafe fn ask_child(
         })
     }?;
     let mut children = [child];
-    while children[0].open {
-        if started.elapsed() > limits.elapsed {
-            return Ok(ChildAnswer::TimedOut);
-        }
-        receive(&mut children, Duration::from_millis(100));
+    let left = limits.elapsed.saturating_sub(started.elapsed());
+    let ended = wait_for_event(&Wait::within(left).every(left), |pause| {
+        receive(&mut children, pause);
+        (!children[0].open).then_some(())
+    });
+    if ended.is_err() {
+        return Ok(ChildAnswer::TimedOut);
     }
     let [mut finished] = children;
     if finished.wait().signal() == Some(libc::SIGXCPU) {
@@ -183,13 +187,12 @@ pub unsafe fn ask_child(
     Ok(ChildAnswer::Said(std::mem::take(&mut finished.received)))
 }
 
-/// Receives bytes from the child processes. Waits at most `timeout`, which must be less than a second.
+/// Receives bytes from the child processes. Waits at most `timeout`.
 pub fn receive(children: &mut [ForkedChild], timeout: Duration) {
     let mut open: Vec<&mut ForkedChild> = children.iter_mut().filter(|child| child.open).collect();
     let mut fds: Vec<PollFd<'_>> =
         open.iter().map(|child| PollFd::new(&child.pipe, PollFlags::IN)).collect();
-    let timeout = Timespec { tv_sec: 0, tv_nsec: timeout.subsec_nanos().into() };
-    if poll(&mut fds, Some(&timeout)).is_err() {
+    if poll(&mut fds, Some(&timespec(timeout))).is_err() {
         return;
     }
     let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();

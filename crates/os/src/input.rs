@@ -5,22 +5,21 @@
 //! read if a program has opened it for writing, or does so within [`WRITER`] ([`read_input`]).
 
 use crate::end_request::is_end_requested;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use crate::wait::{Unmet, Wait, is_readable_within, wait_for_event};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::io::retry_on_intr;
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Maximum length of a text in bytes. It exceeds what programs print, users write, or runs record.
 pub const LONGEST_TEXT: u64 = 64 << 20;
 /// Maximum wait for a program that opens a pipe for writing; outputs wait as long for a reader.
 const WRITER: Duration = Duration::from_secs(10);
-/// Interval between two looks at a pipe, in nanoseconds.
-const LOOK_EVERY: i64 = 50_000_000;
+/// Interval between two looks at a pipe.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Maximum length of a program or library in bytes. It exceeds what compilers make of the sources of a benchmark.
 pub const LONGEST_PROGRAM: u64 = 256 << 20;
@@ -55,34 +54,56 @@ pub(crate) fn read_open(file: File, longest: u64) -> io::Result<Vec<u8>> {
 /// Reads at most `longest` bytes from a pipe that was opened without waiting. A program must open the pipe for writing
 /// within `wait`; then the time that it needs is not limited.
 fn read_pipe(file: File, longest: u64, wait: Duration) -> io::Result<Vec<u8>> {
-    let start = Instant::now();
-    let look_every = Timespec { tv_sec: 0, tv_nsec: LOOK_EVERY };
-    let mut first = Vec::new();
-    // The wait ends when a writer writes to the pipe, or when a writer has closed the pipe.
-    while retry_on_intr(|| poll(&mut [PollFd::new(&file, PollFlags::IN)], Some(&look_every)))? == 0
-    {
-        if is_end_requested() {
-            return Err(io::Error::other("the end of the run was requested"));
+    let for_writer = Wait::within(wait).every(LOOK_EVERY).unless(&is_end_requested);
+    let begun = wait_for_event(&for_writer, |pause| writer_of(&file, pause).transpose());
+    let first = match begun.map_err(|reason| unwritten(reason, wait))?? {
+        Writer::HasWritten(first) => first,
+        Writer::IsSilent => {
+            // The wait ends when the writer writes to the pipe, or closes it.
+            let for_text = Wait::unlimited().every(LOOK_EVERY).unless(&is_end_requested);
+            let written = wait_for_event(&for_text, |pause| {
+                is_readable_within(&file, pause)
+                    .map(|is_readable| is_readable.then_some(()))
+                    .transpose()
+            });
+            written.map_err(|reason| unwritten(reason, wait))??;
+            Vec::new()
         }
-        // A pipe without a writer is at its end; one with a writer that has written nothing would block.
-        let mut byte = [0];
-        match (&file).read(&mut byte) {
-            Ok(0) if start.elapsed() >= wait => {
-                let seconds = wait.as_secs_f64();
-                let text = format!("no program has written to this pipe within {seconds} s");
-                return Err(io::Error::new(io::ErrorKind::TimedOut, text));
-            }
-            Ok(0) => {}
-            Ok(_) => {
-                first.extend(byte);
-                break;
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
-        }
-    }
+    };
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     read_at_most(first.as_slice().chain(file), longest, 0)
+}
+
+/// Program that has opened a pipe for writing.
+enum Writer {
+    /// It has written these bytes, which have been read, or more, or has closed the pipe.
+    HasWritten(Vec<u8>),
+    /// It has not written yet.
+    IsSilent,
+}
+
+/// Returns the writer of a pipe that was opened without waiting; `None` if there is none after the pause.
+fn writer_of(mut file: &File, pause: Duration) -> io::Result<Option<Writer>> {
+    if is_readable_within(file, pause)? {
+        return Ok(Some(Writer::HasWritten(Vec::new())));
+    }
+    // A pipe without a writer is at its end; one with a writer that has written nothing would block.
+    let mut byte = [0];
+    match file.read(&mut byte) {
+        Ok(0) => Ok(None),
+        Ok(_) => Ok(Some(Writer::HasWritten(byte.to_vec()))),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Some(Writer::IsSilent)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns the error for a pipe whose writer was awaited for this time.
+fn unwritten(reason: Unmet, wait: Duration) -> io::Error {
+    if reason == Unmet::Interrupted {
+        return io::Error::other("the end of the run was requested");
+    }
+    let text = format!("no program has written to this pipe within {} s", wait.as_secs_f64());
+    io::Error::new(io::ErrorKind::TimedOut, text)
 }
 
 /// Reads a part of a regular file.

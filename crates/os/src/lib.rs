@@ -1,7 +1,7 @@
 //! Operating-system services, each with a single implementation: memory on pages of a chosen size (with a query for the
 //! size that the kernel used), barriers for threads and for processes, child processes with time limits, affinity and
-//! NUMA policy, input and output files of the user, libraries loaded at run time, signals. The crate depends on no
-//! other crate of nodegauge.
+//! NUMA policy, waits, input and output files of the user, libraries loaded at run time, signals. The crate depends on
+//! no other crate of nodegauge.
 //!
 //! Every resource is owned and released by its type. Every foreign call that fails returns a [`SysError`] with the name
 //! of the call and its error number.
@@ -35,6 +35,7 @@ mod status;
 mod system;
 mod trusted;
 mod trusted_folder;
+mod wait;
 
 pub use affinity::{affinity, set_affinity, set_affinity_to_all};
 pub use allocator::{ExitingAllocator, share_arena_if_limited};
@@ -73,3 +74,6 @@ pub use system::{
 };
 pub use trusted::{TrustError, check_trusted, read_trusted_file, read_trusted_input};
 pub use trusted_folder::{FolderTrustError, OtherUsers, TrustedFolder, check_rights};
+pub use wait::{
+    Unmet, Wait, is_readable_within, wait_always, wait_for_event, wait_out, wait_until,
+};

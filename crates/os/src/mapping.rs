@@ -286,11 +286,15 @@ impl Drop for Mapping {
 /// Returns the total number and the number of free reserved huge pages of a size; zeros if the kernel does not support
 /// that size.
 fn reserved_pages(page: usize) -> (u64, u64) {
-    let read = |file: &str| {
-        let path = format!("/sys/kernel/mm/hugepages/hugepages-{}kB/{file}", page >> 10);
-        std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
-    };
-    (read("nr_hugepages"), read("free_hugepages").saturating_sub(read("resv_hugepages")))
+    let free = huge_page_count(page, "free_hugepages");
+    let reserved = huge_page_count(page, "resv_hugepages");
+    (huge_page_count(page, "nr_hugepages"), free.saturating_sub(reserved))
+}
+
+/// Returns a number of huge pages of a size from a file of the kernel; zero without the file.
+fn huge_page_count(page: usize, file: &str) -> u64 {
+    let path = format!("/sys/kernel/mm/hugepages/hugepages-{}kB/{file}", page >> 10);
+    std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
 }
 
 /// Page-aligned byte buffer that dereferences to a slice. It is filled with zeros and touched, and is on huge pages if

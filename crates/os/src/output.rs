@@ -10,6 +10,7 @@
 
 use crate::blocked_write::write_all;
 use crate::end_request::is_end_requested;
+use crate::wait::{Unmet, Wait, wait_until};
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, fchmod, fcntl_getfl, fcntl_setfl,
     fstat, fstatfs, openat, readlinkat, renameat, statat, unlinkat,
@@ -25,13 +26,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// Maximum wait for a program that reads a pipe, and the interval between two attempts to open the pipe.
+/// Maximum wait for a program that reads a pipe.
 const READER: Duration = Duration::from_secs(10);
-/// Maximum wait if the user requested the end of the run.
+/// Maximum further wait if the user requested the end of the run.
 const READER_AT_END: Duration = Duration::from_millis(500);
-const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Permissions of a new file, before the umask.
 const NEW_FILE: Mode = Mode::from_raw_mode(0o666);
 /// Bits of a mode that are permissions. The other bits are setuid, setgid and sticky.
@@ -363,22 +363,16 @@ impl Location {
     fn open_in_place(&self) -> Result<File, OutputError> {
         let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOCTTY | OFlags::CLOEXEC;
         let flags = if self.is_descriptor { flags } else { flags | OFlags::NOFOLLOW };
-        let open =
-            |more| retry_on_intr(|| openat(&self.folder, &self.name, flags | more, Mode::empty()));
-        // A pipe without a reader cannot be opened without waiting (ENXIO).
-        let start = Instant::now();
-        let file = loop {
-            let longest = if is_end_requested() { READER_AT_END } else { READER };
-            match open(OFlags::NONBLOCK) {
-                Err(Errno::NXIO) if start.elapsed() < longest => std::thread::sleep(LOOK_EVERY),
-                Err(Errno::NXIO) => {
-                    let seconds = longest.as_secs_f64();
-                    let text = format!("no program has read this pipe within {seconds} s");
-                    return Err(io::Error::new(io::ErrorKind::TimedOut, text).into());
-                }
-                opened => break opened?,
+        let wait = Wait::within(READER).unless(&is_end_requested).grace(READER_AT_END);
+        let opened = wait_until(&wait, || {
+            let flags = flags | OFlags::NONBLOCK;
+            match retry_on_intr(|| openat(&self.folder, &self.name, flags, Mode::empty())) {
+                // A pipe without a reader cannot be opened without waiting.
+                Err(Errno::NXIO) => None,
+                opened => Some(opened),
             }
-        };
+        });
+        let file = opened.map_err(without_reader)??;
         fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
         let opened = fstat(&file)?;
         let is_expected = self.found.as_ref().is_some_and(|found| is_same_file(found, &opened));
@@ -387,6 +381,16 @@ impl Location {
         }
         Ok(file.into())
     }
+}
+
+/// Returns the error for a pipe that no program has opened for reading.
+fn without_reader(reason: Unmet) -> io::Error {
+    let longest = match reason {
+        Unmet::TimedOut => READER,
+        Unmet::Interrupted => READER_AT_END,
+    };
+    let text = format!("no program has read this pipe within {} s", longest.as_secs_f64());
+    io::Error::new(io::ErrorKind::TimedOut, text)
 }
 
 /// New file with a random name in the folder of its location. It is removed when this value is dropped, unless it has

@@ -19,8 +19,7 @@ fn pages_in(text: &str, range: Range<usize>, huge: u64) -> BTreeMap<u64, f64> {
     for line in text.lines() {
         let Some((head, rest)) = line.split_once(' ') else { continue };
         if let Some((from, to)) = head.split_once('-') {
-            let parse = |hex: &str| usize::from_str_radix(hex, 16).unwrap_or(0);
-            inside = parse(from) < range.end && parse(to) > range.start;
+            inside = address(from) < range.end && address(to) > range.start;
             continue;
         }
         if !inside {
@@ -47,6 +46,11 @@ fn pages_in(text: &str, range: Range<usize>, huge: u64) -> BTreeMap<u64, f64> {
         .filter(|(_, kib)| *kib > 0)
         .map(|(size, kib)| (size, kib as f64 / total as f64))
         .collect()
+}
+
+/// Parses an address in hexadecimal digits.
+fn address(hex: &str) -> usize {
+    usize::from_str_radix(hex, 16).unwrap_or(0)
 }
 
 #[cfg(test)]

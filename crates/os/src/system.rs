@@ -42,8 +42,11 @@ pub fn system_memory() -> Option<SystemMemory> {
     check("sysinfo", unsafe { libc::sysinfo(info.as_mut_ptr()) }).ok()?;
     // SAFETY: all-zero bytes are a valid structure, which the kernel has filled.
     let info = unsafe { info.assume_init() };
-    let bytes = |units: u64| units.saturating_mul(u64::from(info.mem_unit).max(1));
-    Some(SystemMemory { total: bytes(info.totalram), free: bytes(info.freeram + info.bufferram) })
+    let unit = u64::from(info.mem_unit).max(1);
+    Some(SystemMemory {
+        total: info.totalram.saturating_mul(unit),
+        free: (info.freeram + info.bufferram).saturating_mul(unit),
+    })
 }
 
 /// Returns the IDs of the calling process and of the calling thread.

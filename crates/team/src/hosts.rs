@@ -20,23 +20,25 @@ mod cpus;
 mod lines;
 mod link;
 
+use crate::TeamError;
+use crate::collect::Collection;
 use crate::launched::join_timeout;
 use crate::mpi::{World, WorldHosts};
 use lines::{SrunLeader, SrunStep};
 use link::Link;
 use nodegauge_measure::{Failure, Notice, NoticeId};
-use nodegauge_placement::cpus::number_ranges;
+use nodegauge_os::{Wait, is_end_requested, wait_until};
 use nodegauge_placement::launchers::Started;
 use nodegauge_placement::pin;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// Interval between two checks for a message.
+/// Interval between two looks for a message. It is fixed, because the hosts are to start at nearly the same time.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// Time in which the other hosts report after an interrupt. Launchers kill ranks about a second after the signal.
 const AFTER_INTERRUPT: Duration = Duration::from_millis(700);
@@ -68,10 +70,10 @@ impl SlurmNodes {
         let list: Vec<&str> =
             others.flat_map(|(name, n)| std::iter::repeat_n(name.as_str(), *n as usize)).collect();
         let mut command = Command::new(&self.srun);
-        let is_kept = |name: &str| KEPT.iter().any(|kept| name.starts_with(kept));
         for (name, _) in std::env::vars_os() {
             let name = name.to_string_lossy();
-            if name.starts_with("SLURM_") && !is_kept(&name) {
+            let is_kept = KEPT.iter().any(|kept| name.starts_with(kept));
+            if name.starts_with("SLURM_") && !is_kept {
                 command.env_remove(name.as_ref());
             }
         }
@@ -112,24 +114,31 @@ struct RankHost {
 
 impl RankHost {
     fn own(version: &str) -> Self {
-        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
         let by_slurm = std::env::var(SLURM_NODE).ok().filter(|name| !name.is_empty());
-        let name = by_slurm.unwrap_or_else(|| read("/proc/sys/kernel/hostname"));
+        let name = by_slurm.unwrap_or_else(|| word_of("/proc/sys/kernel/hostname"));
         let cpus = pin::current_affinity().unwrap_or_default();
         Self {
             name: legible(&name),
-            boot: read("/proc/sys/kernel/random/boot_id"),
+            boot: word_of("/proc/sys/kernel/random/boot_id"),
             cpus: cpus.into_iter().map(|cpu| cpu.0).collect(),
             version: version.to_owned(),
         }
     }
 }
 
+/// Returns the word in a file of the kernel; an empty one if the file cannot be read.
+fn word_of(path: &str) -> String {
+    std::fs::read_to_string(path).unwrap_or_default().trim().to_owned()
+}
+
 /// Returns a host name that can be written to a list of hosts: characters that no host name has are replaced.
 fn legible(name: &str) -> String {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || "-._:".contains(c);
-    let name: String = name.chars().map(|c| if allowed(c) { c } else { '_' }).collect();
+    let name: String = name.chars().map(|c| if is_of_host_name(c) { c } else { '_' }).collect();
     if name.is_empty() { "unnamed".to_owned() } else { name }
+}
+
+fn is_of_host_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "-._:".contains(c)
 }
 
 /// Ranks of one host.
@@ -315,21 +324,14 @@ impl Hosts {
         let own = RankHost::own(version);
         let mut notices = Vec::new();
         if world.rank == 0 {
-            let deadline = Instant::now() + timeout;
-            let joined = |rank: u32| Some((rank, hear_from(world, rank as usize, deadline)?));
-            let ranks: Vec<(u32, RankHost)> =
-                std::iter::once((0, own)).chain((1..started.ranks).filter_map(joined)).collect();
-            let here: BTreeSet<u32> = ranks.iter().map(|(rank, _)| *rank).collect();
-            let missing: Vec<u32> =
-                (0..started.ranks).filter(|rank| !here.contains(rank)).collect();
-            if !missing.is_empty() {
-                let text = format!(
-                    "ranks {} did not respond within {} s, so that their hosts were not measured",
-                    number_ranges(missing),
-                    timeout.as_secs()
-                );
+            let collection = hosts_of_ranks(world, timeout)?;
+            if let Some(missing) = collection.missing_ranks() {
+                let text = format!("{missing}; their hosts were not measured");
                 notices.push(Notice::new(NoticeId::Failed, "", text));
             }
+            let mut ranks = vec![(0, own)];
+            let others = collection.into_messages();
+            ranks.extend(others.into_iter().map(|(rank, host)| (rank as u32, host)));
             let layout = group(&ranks);
             world.tell_all(&layout)?;
             return Self::of(started, world, layout?, notices);
@@ -346,8 +348,10 @@ impl Hosts {
         layout: Vec<HostRanks>,
         notices: Vec<Notice>,
     ) -> Result<Self, Failure> {
-        let place = |host: &HostRanks| host.ranks.iter().position(|rank| *rank == started.rank);
-        let found = layout.iter().enumerate().find_map(|(at, host)| Some((at, place(host)?)));
+        let found = layout.iter().enumerate().find_map(|(at, host)| {
+            let rank = host.ranks.iter().position(|rank| *rank == started.rank)?;
+            Some((at, rank))
+        });
         let (own, rank) =
             found.ok_or_else(|| Failure::missing("this rank joined after the deadline"))?;
         let HostRanks { name, ranks, cpus } = &layout[own];
@@ -423,16 +427,10 @@ impl Hosts {
     /// # Errors
     /// Fails if the timeout in the environment is invalid.
     pub fn start(&self, interrupted: &dyn Fn() -> bool) -> Result<(), Failure> {
-        let timeout = join_timeout()?;
-        let deadline = Instant::now() + timeout;
-        let others: Vec<usize> = (1..self.names.len()).collect();
-        self.hear_each(&others, deadline, interrupted, |_, message: FromHost<()>| match message {
-            FromHost::Failed(why) => Some(why),
-            FromHost::Ready | FromHost::Measured(()) => None,
-        });
-        for host in others {
-            if self.lost.borrow()[host].is_none() {
-                self.link.send(host, &ToHost::Go)?;
+        for (host, message) in self.collect_from_hosts::<()>(join_timeout()?, interrupted)? {
+            match message {
+                FromHost::Failed(why) => self.lost.borrow_mut()[host] = Some(why),
+                FromHost::Ready | FromHost::Measured(()) => self.link.send(host, &ToHost::Go)?,
             }
         }
         Ok(())
@@ -467,19 +465,10 @@ impl Hosts {
 
     /// Waits for a message of rank 0; after an interrupt, which rank 0 receives too, only for some seconds.
     fn order(&self) -> Result<ToHost, Failure> {
-        let mut interrupted_at = None;
-        loop {
-            if let Some(words) = self.link.poll(0)? {
-                return serde_json::from_slice(&words).map_err(Failure::missing);
-            }
-            if nodegauge_os::is_end_requested() {
-                let since = *interrupted_at.get_or_insert_with(Instant::now);
-                if since.elapsed() > END_AFTER_INTERRUPT {
-                    return Err(Failure::missing("interrupted"));
-                }
-            }
-            std::thread::sleep(LOOK_EVERY);
-        }
+        let wait = Wait::unlimited().every(LOOK_EVERY).unless(&is_end_requested);
+        let words = wait_until(&wait.grace(END_AFTER_INTERRUPT), || self.link.poll(0).transpose());
+        let words = words.map_err(|_| TeamError::Interrupted)??;
+        serde_json::from_slice(&words).map_err(Failure::missing)
     }
 
     fn ended(&self, code: u8, all_respond: bool) -> u8 {
@@ -505,74 +494,64 @@ impl Hosts {
         elapsed: Duration,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Vec<HostResult<R>>, Failure> {
-        let deadline = Instant::now() + elapsed + join_timeout()?;
-        let mut results: Vec<Option<R>> = self.names.iter().map(|_| None).collect();
-        let is_lost = |host: &usize| self.lost.borrow()[*host].is_some();
-        let others: Vec<usize> = (1..self.names.len()).filter(|host| !is_lost(host)).collect();
-        self.hear_each(&others, deadline, interrupted, |host, message| match message {
-            FromHost::Measured(result) => {
-                results[host] = Some(result);
-                None
-            }
-            FromHost::Failed(why) => Some(why),
-            FromHost::Ready => Some(Failure::missing("reported twice that it is ready")),
-        });
-        let lost = self.lost.borrow();
-        let of = |(host, result): (usize, Option<R>)| {
-            let unknown = || Failure::missing("no result");
-            let result = result.ok_or_else(|| lost[host].clone().unwrap_or_else(unknown));
-            (self.names[host].clone(), result)
-        };
-        Ok(results.into_iter().enumerate().skip(1).map(of).collect())
+        let mut messages = self.collect_from_hosts(elapsed + join_timeout()?, interrupted)?;
+        let mut results = Vec::new();
+        for (host, name) in self.names.iter().enumerate().skip(1) {
+            let result = match messages.remove(&host) {
+                Some(FromHost::Measured(result)) => Ok(result),
+                Some(FromHost::Failed(why)) => Err(why),
+                Some(FromHost::Ready) => Err(Failure::missing("reported twice that it is ready")),
+                None => Err(self.reason_of_loss(host)),
+            };
+            results.push((name.clone(), result));
+        }
+        Ok(results)
     }
 
-    /// Waits for one message of each of these hosts. `take` handles a message and returns the reason if the host cannot
-    /// go on. Hosts without a message at the deadline are lost.
-    fn hear_each<R: DeserializeOwned>(
+    /// Returns the reason why a lost host has no result.
+    fn reason_of_loss(&self, host: usize) -> Failure {
+        let lost = self.lost.borrow();
+        lost[host].clone().unwrap_or_else(|| Failure::missing("no result"))
+    }
+
+    /// Collects one message of each host but the first that is not lost. Hosts without a message at the deadline are
+    /// lost.
+    fn collect_from_hosts<R: DeserializeOwned>(
         &self,
-        hosts: &[usize],
-        deadline: Instant,
+        timeout: Duration,
         interrupted: &dyn Fn() -> bool,
-        mut take: impl FnMut(usize, FromHost<R>) -> Option<Failure>,
-    ) {
-        let since = Instant::now();
-        let mut deadline = deadline;
-        let mut is_interrupted = false;
-        let mut open: Vec<usize> = hosts.to_vec();
-        while !open.is_empty() {
-            open.retain(|host| {
-                let why = match self.link.poll(*host) {
-                    Ok(None) => return true,
-                    Ok(Some(words)) => match serde_json::from_slice(&words) {
-                        Ok(message) => take(*host, message),
-                        Err(cause) => Some(Failure::missing(format!("unreadable result: {cause}"))),
-                    },
-                    Err(why) => {
-                        self.all_respond.set(false);
-                        Some(why)
-                    }
-                };
-                self.lost.borrow_mut()[*host] = why;
-                false
-            });
-            if !is_interrupted && interrupted() {
-                is_interrupted = true;
-                self.link.interrupt();
-                deadline = deadline.min(Instant::now() + AFTER_INTERRUPT);
-            }
-            if Instant::now() >= deadline {
-                break;
-            }
-            std::thread::sleep(LOOK_EVERY);
-        }
-        for host in open {
+    ) -> Result<BTreeMap<usize, FromHost<R>>, Failure> {
+        let others = (1..self.names.len()).filter(|host| self.lost.borrow()[*host].is_none());
+        let mut collection = Collection::new(others, timeout);
+        let passed_on = || self.passes_on(interrupted);
+        let wait = collection.wait().every(LOOK_EVERY).unless(&passed_on).grace(AFTER_INTERRUPT);
+        collection.poll_each(&wait, |host| Ok(self.message_of(host)))?;
+        for host in collection.missing() {
             self.all_respond.set(false);
-            let why = if is_interrupted {
-                "no result before the interrupt".to_owned()
-            } else {
-                format!("no response within {} s", since.elapsed().as_secs())
-            };
-            self.lost.borrow_mut()[host] = Some(Failure::missing(why));
+            self.lost.borrow_mut()[host] = Some(Failure::missing(collection.reason()));
+        }
+        Ok(collection.into_messages())
+    }
+
+    /// True if the user interrupts the run. The leaders of the other hosts are then interrupted, too.
+    fn passes_on(&self, interrupted: &dyn Fn() -> bool) -> bool {
+        let is_interrupted = interrupted();
+        if is_interrupted {
+            self.link.interrupt();
+        }
+        is_interrupted
+    }
+
+    /// Returns the message of a host; `None` if none has arrived. A host that has ended has failed.
+    fn message_of<R: DeserializeOwned>(&self, host: usize) -> Option<FromHost<R>> {
+        match self.link.poll(host) {
+            Ok(words) => Some(serde_json::from_slice(&words?).unwrap_or_else(|cause| {
+                FromHost::Failed(Failure::missing(format!("unreadable result: {cause}")))
+            })),
+            Err(why) => {
+                self.all_respond.set(false);
+                Some(FromHost::Failed(why))
+            }
         }
     }
 
@@ -618,21 +597,9 @@ pub fn places_of_ranks(world: &World, version: &str) -> Result<Option<Vec<Vec<u3
     let layout: Result<Vec<HostRanks>, Failure>;
     let mut cpus = None;
     if world.rank == 0 {
-        let timeout = join_timeout()?;
-        let deadline = Instant::now() + timeout;
-        let others = (1..world.count).map(|rank| hear_from(world, rank, deadline));
-        let all: Vec<Option<RankHost>> = std::iter::once(Some(own)).chain(others).collect();
-        let missing = (0..).zip(&all).filter(|(_, of)| of.is_none()).map(|(rank, _)| rank);
-        let missing: Vec<u32> = missing.collect();
-        if !missing.is_empty() {
-            return Err(Failure::missing(format!(
-                "ranks {} did not respond within {} s",
-                number_ranges(missing),
-                timeout.as_secs()
-            ))
-            .hint("check their hosts, e.g. mpirun hostname"));
-        }
-        let all: Vec<(u32, RankHost)> = (0..).zip(all.into_iter().flatten()).collect();
+        let others = hosts_of_ranks(world, join_timeout()?)?.of_all_ranks();
+        let others = others.map_err(|lost| lost.hint("check their hosts, e.g. mpirun hostname"))?;
+        let all: Vec<(u32, RankHost)> = (0..).zip(std::iter::once(own).chain(others)).collect();
         layout = group(&all);
         world.tell_all(&layout)?;
         cpus = Some(all.into_iter().map(|(_, of)| of.cpus).collect());
@@ -650,17 +617,24 @@ pub fn places_of_ranks(world: &World, version: &str) -> Result<Option<Vec<Vec<u3
     Ok(cpus)
 }
 
-/// Waits until the deadline for a value from a rank.
-fn hear_from<T: DeserializeOwned>(world: &World, rank: usize, deadline: Instant) -> Option<T> {
-    loop {
-        if let Some(words) = world.poll(rank) {
-            return serde_json::from_slice(&words).ok();
-        }
-        if Instant::now() >= deadline {
-            return None;
-        }
-        std::thread::sleep(LOOK_EVERY);
+/// Collects the hosts of all ranks but the first, at rank 0.
+///
+/// # Errors
+/// Fails if a rank sends something else, as another version of the program may do. All ranks then get the failure instead
+/// of their hosts.
+fn hosts_of_ranks(world: &World, timeout: Duration) -> Result<Collection<RankHost>, Failure> {
+    let mut collection = Collection::new(1..world.count, timeout);
+    let wait = collection.wait().every(LOOK_EVERY);
+    let collected = collection.poll_each(&wait, |rank| match world.poll(rank) {
+        Some(words) => serde_json::from_slice(&words)
+            .map(Some)
+            .map_err(|cause| Failure::missing(format!("rank {rank}: unreadable message: {cause}"))),
+        None => Ok(None),
+    });
+    if let Err(failure) = &collected {
+        world.tell_all(&Err::<Vec<HostRanks>, &Failure>(failure))?;
     }
+    collected.map(|()| collection)
 }
 
 #[cfg(test)]

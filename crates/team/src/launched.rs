@@ -24,6 +24,9 @@ const JOIN_TIMEOUT: Duration = Duration::from_secs(30);
 /// Environment variable that sets the timeout for the connection of all ranks, in seconds.
 const JOIN_VARIABLE: &str = "NODEGAUGE_JOIN_SECONDS";
 
+/// Hint if ranks do not find each other.
+const SAME_COMMAND: &str = "start all ranks with the same command on one host";
+
 /// Returns the timeout for the connection of all ranks.
 pub(crate) fn join_timeout() -> Result<Duration, Failure> {
     let Ok(text) = std::env::var(JOIN_VARIABLE) else { return Ok(JOIN_TIMEOUT) };

@@ -5,6 +5,7 @@
 //! The threads of a team (members) sleep between jobs and spin within a job. No thread is started while time is
 //! measured. [`workers`] runs the same jobs in ranks, i.e. in other processes.
 
+pub mod collect;
 pub mod core_to_core;
 pub mod hosts;
 mod interrupt;

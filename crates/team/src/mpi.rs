@@ -8,7 +8,7 @@ use crate::{Member, MemberBarrier};
 use nodegauge_measure::Failure;
 use nodegauge_measure::interference::stolen_ticks;
 use nodegauge_os::mpi_abi::{self as abi, MpiAbi, MpiHandle, MpiHandleValue};
-use nodegauge_os::{SharedLibrary, monotonic_nanos};
+use nodegauge_os::{SharedLibrary, monotonic_nanos, wait_always};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::cell::Cell;
@@ -326,12 +326,7 @@ impl World {
 
     /// Waits for bytes from another rank. While it waits, the core is available to other ranks.
     pub fn hear(&self, rank: usize) -> Vec<u8> {
-        loop {
-            match self.poll(rank) {
-                Some(words) => return words,
-                None => std::thread::sleep(LOOK_EVERY),
-            }
-        }
+        wait_always(LOOK_EVERY, || self.poll(rank))
     }
 
     /// Returns bytes that another rank has sent; `None` if none have arrived.

@@ -7,7 +7,7 @@
 //!
 //! If a rank dies or fails, the job ends, and all other ranks are killed, so that no rank waits forever.
 
-use crate::timed::{Lap, Laps, Timed};
+use crate::timed::{Laps, Timed};
 use crate::{Interrupt, Member, MemberBarrier, TeamError};
 use nodegauge_measure::interference::stolen_ticks;
 use nodegauge_os::{ForkedChild, Gate, Mapping, SysError, describe, receive};
@@ -87,14 +87,15 @@ pub unsafe fn timed<T: Serialize + DeserializeOwned>(
     job: impl Fn(&Member<'_>, &mut Laps<'_>) -> T,
 ) -> Result<Timed<T>, TeamError> {
     let stolen = stolen_ticks();
-    let job = |member: &Member<'_>| -> Result<(T, Vec<Option<Lap>>), String> {
-        let mut laps = Laps::new(member);
-        let made = job(member, &mut laps);
-        Ok((made, laps.into_inner()))
-    };
     // SAFETY: the caller guarantees the conditions for `job`. The timing only uses the clock, the allocator and system
     // calls.
-    let all = unsafe { run(places, interrupt, job) }?;
+    let all = unsafe {
+        run(places, interrupt, |member| {
+            let mut laps = Laps::new(member);
+            let made = job(member, &mut laps);
+            Ok((made, laps.into_inner()))
+        })
+    }?;
     Ok(Timed::of(all, stolen))
 }
 

@@ -400,7 +400,7 @@ fn interrupted_step_has_result(harness: &Harness, slurm: &Slurm, kind: &str) -> 
         triads.into_iter().partition(|m| m["value"].is_number());
     for figure in missing {
         let reasons = texts(&figure["validity"]["reasons"]);
-        assert_eq!(reasons, ["no result before the interrupt"], "{kind}");
+        assert_eq!(reasons, ["no response before the interrupt"], "{kind}");
     }
     !measured.is_empty()
 }

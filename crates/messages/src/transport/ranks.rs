@@ -7,7 +7,7 @@ use super::{Fabric, RankJob, Route, measure};
 use crate::pattern::{Participants, Pattern};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::Failure;
-use nodegauge_os::{die_with_parent, let_others_read, read_process_memory};
+use nodegauge_os::{die_with_parent, let_others_read, read_process_memory, wait_always};
 use nodegauge_placement::cpus::ranges;
 use nodegauge_placement::{RankPlace, pin};
 use nodegauge_team::{Interrupt, ranks};
@@ -80,9 +80,7 @@ impl Rank<'_> {
                 over.store(step as u64 + 1, Ordering::Release);
             }
             // An idle rank sleeps, so that it neither polls memory nor heats the processor.
-            while over.load(Ordering::Acquire) <= step as u64 {
-                std::thread::sleep(POLL);
-            }
+            wait_always(POLL, || (over.load(Ordering::Acquire) > step as u64).then_some(()));
         }
         self.segment.meet(&everybody);
         // Other ranks may read the proof until all ranks have reached this line.

@@ -1,6 +1,7 @@
 //! Deadline of a check, at which this process ends even if the kernel does not return from a call.
 
 use crate::caller::Outputs;
+use nodegauge_os::{Wait, wait_out};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,13 +17,8 @@ pub(super) struct Deadline(pub(super) Instant);
 impl Deadline {
     /// Returns the time that is left.
     pub(super) fn left(self) -> Duration {
-        time_until(self.0).saturating_sub(MARGIN)
+        self.0.saturating_duration_since(Instant::now()).saturating_sub(MARGIN)
     }
-}
-
-/// Returns the time that is left until an instant.
-fn time_until(end: Instant) -> Duration {
-    end.saturating_duration_since(Instant::now())
 }
 
 /// Exit code of this process when it is ended at the deadline; `None` until there is a verdict.
@@ -47,14 +43,14 @@ impl Ending {
         let ending = self.clone();
         // Without another thread (`ulimit -u`), no child process can be started either, so that nothing is measured.
         let _ = std::thread::Builder::new().spawn(move || {
-            std::thread::sleep(time_until(deadline.0));
+            wait_out(&Wait::until(deadline.0));
             let decided = ending.0.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(verdict) = *decided else {
                 outputs.print_within(&format!("{line}\n"), LATE);
                 nodegauge_os::leave(unknown);
             };
             drop(decided);
-            std::thread::sleep(time_until(deadline.0 + LATE));
+            wait_out(&Wait::until(deadline.0 + LATE));
             outputs.note_within("an output was not written within the deadline", LATE);
             nodegauge_os::leave(verdict);
         });

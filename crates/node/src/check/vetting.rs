@@ -9,8 +9,9 @@ use crate::signals::Signals;
 use nodegauge_fleet::check::NodeVerdict;
 use nodegauge_measure::Failure;
 use nodegauge_measure::quantity::counted;
-use nodegauge_os::TrustError;
+use nodegauge_os::{TrustError, Wait, wait_until};
 use nodegauge_placement::Started;
+use nodegauge_team::collect::Collection;
 use nodegauge_toolchain::mpi::HostList;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -143,23 +144,19 @@ impl Vetting {
         if self.job.rank != 0 {
             return self.pass(&own, until, signals, outputs);
         }
-        let mut verdicts = vec![own];
+        let mut collection = Collection::new(
+            1..self.job.ranks as usize,
+            until.saturating_duration_since(Instant::now()),
+        );
         let mut refused = BTreeSet::new();
-        while verdicts.len() < self.job.ranks as usize
-            && Instant::now() < until
-            && !signals.is_received()
-        {
-            std::thread::sleep(LOOK);
-            for rank in 1..self.job.ranks {
-                if verdicts.iter().all(|known| known.rank != rank) {
-                    verdicts.extend(self.take(rank, &mut refused, outputs));
-                }
-            }
-        }
+        let interrupted = || signals.is_received();
+        let wait = collection.wait().every(LOOK).unless(&interrupted);
+        collection.poll_each(&wait, |rank| Ok(self.take(rank as u32, &mut refused, outputs)))?;
         if let Some(signal) = signals.received() {
             return Ok(Ended::Signal(signal));
         }
-        self.write_lists(verdicts, outputs)
+        let others = collection.into_messages().into_values();
+        self.write_lists(std::iter::once(own).chain(others).collect(), outputs)
     }
 
     /// Writes the verdict of this rank and waits until rank 0 has taken it, so that no file is left.
@@ -172,11 +169,12 @@ impl Vetting {
     ) -> Result<Ended, Failure> {
         let path = self.path_of(self.job.rank);
         outputs.write_text(&path, as_json(own)?)?;
-        while path.exists() && Instant::now() < until && !signals.is_received() {
-            std::thread::sleep(LOOK);
+        let interrupted = || signals.is_received();
+        let wait = Wait::until(until).every(LOOK).unless(&interrupted);
+        if wait_until(&wait, || (!path.exists()).then_some(())).is_err() {
+            // Rank 0 has ended without taking it, or takes it now.
+            let _ = std::fs::remove_file(&path);
         }
-        // Rank 0 has ended without taking it, or has taken it meanwhile.
-        let _ = std::fs::remove_file(&path);
         Ok(Ended::Met)
     }
 

@@ -61,7 +61,7 @@ impl Parts {
 /// Reads messages in a thread, until the stream ends. A message that interrupts does so while this process measures.
 fn listen(from: impl Read + Send + 'static) -> Result<Receiver<(String, String)>, Failure> {
     let (sender, receiver) = mpsc::channel();
-    let listen = move || {
+    let started = std::thread::Builder::new().spawn(move || {
         let mut parts = Parts::default();
         for line in BufReader::new(from).lines().map_while(Result::ok) {
             let Some((host, message)) = parts.take(&line) else { continue };
@@ -71,10 +71,14 @@ fn listen(from: impl Read + Send + 'static) -> Result<Receiver<(String, String)>
                 return;
             }
         }
-    };
-    std::thread::Builder::new().spawn(listen).map(|_| receiver).map_err(|cause| {
+    });
+    started.map(|_| receiver).map_err(|cause| {
         Failure::missing(format!("cannot start the thread for other hosts: {cause}"))
     })
+}
+
+fn cannot_start_srun(cause: impl std::fmt::Display) -> Failure {
+    Failure::missing(format!("cannot start srun for the other hosts: {cause}"))
 }
 
 /// The leaders of the other hosts, as rank 0 sees them.
@@ -94,12 +98,9 @@ impl SrunStep {
     /// Fails if srun cannot be started.
     pub fn start(mut command: Command) -> Result<Self, Failure> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let cannot = |cause: &dyn std::fmt::Display| {
-            Failure::missing(format!("cannot start srun for the other hosts: {cause}"))
-        };
-        let mut child = KillOnDrop::spawn(command).map_err(|cause| cannot(&cause))?;
+        let mut child = KillOnDrop::spawn(command).map_err(cannot_start_srun)?;
         let input = child.take_stdin();
-        let output = child.take_stdout().ok_or_else(|| cannot(&"no standard output"))?;
+        let output = child.take_stdout().ok_or_else(|| cannot_start_srun("no standard output"))?;
         Ok(Self {
             input: RefCell::new(input),
             inbox: listen(output)?,

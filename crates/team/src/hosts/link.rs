@@ -3,6 +3,7 @@
 use super::lines::{SrunLeader, SrunStep};
 use crate::mpi::World;
 use nodegauge_measure::Failure;
+use nodegauge_os::{Wait, wait_out};
 use nodegauge_placement::launchers::Started;
 use serde::Serialize;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -86,7 +87,7 @@ impl Link {
             Self::Mpi { world, .. } => {
                 // Without the thread, this process waits for the others.
                 let _ = std::thread::Builder::new().spawn(move || {
-                    std::thread::sleep(LEAVING);
+                    wait_out(&Wait::within(LEAVING));
                     nodegauge_os::leave(code)
                 });
                 world.leave();
@@ -119,12 +120,12 @@ pub(super) fn world(
         timeout.as_secs(),
     ))
     .hint("start a program on each host, e.g. mpirun hostname, to find the host that does not respond");
-    let wait = move || {
+    let started_thread = std::thread::Builder::new().spawn(move || {
         if is_done.recv_timeout(timeout) == Err(RecvTimeoutError::Timeout) {
             give_up(refusal);
         }
-    };
-    std::thread::Builder::new().spawn(wait).map_err(|cause| {
+    });
+    started_thread.map_err(|cause| {
         Failure::missing(format!("cannot start the thread for the time limit of MPI: {cause}"))
     })?;
     let world = World::join(started.launcher, started.ranks as usize);

@@ -1,17 +1,17 @@
 //! Coordinator of ranks: starts ranks or waits for ranks of a launcher, sends requests, and receives responses.
 
 use super::protocol::{self, FromRank, Handshake, Protocol, ToRank};
-use super::{cannot, join_timeout, link};
+use super::{SAME_COMMAND, cannot, join_timeout, link};
 use crate::TeamError;
+use crate::collect::Collection;
 use nodegauge_measure::progress::Silent;
 use nodegauge_measure::{Failure, FailureKind, Observer};
 use nodegauge_os::{KillOnDrop, ProcessBarrier, describe};
-use nodegauge_placement::cpus::number_ranges;
 use nodegauge_placement::launchers::Started;
 use serde::de::DeserializeOwned;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::io::BufReader;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, BufReader};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Command, ExitStatus, Stdio};
 use std::rc::Rc;
@@ -39,6 +39,9 @@ pub struct Coordinator<P: Protocol> {
 
 /// Coordinator shared by several users.
 pub type SharedCoordinator<P> = Rc<RefCell<Coordinator<P>>>;
+
+/// Response of a rank with this index, or its failure.
+type RankResponse<P> = (usize, Result<FromRank<<P as Protocol>::Response>, Failure>);
 
 /// Rank that has joined (connected to) the coordinator.
 struct JoinedRank {
@@ -86,46 +89,29 @@ impl<P: Protocol> Coordinator<P> {
         timeout: Duration,
         observer: &dyn Observer,
     ) -> Result<SharedCoordinator<P>, Failure> {
-        let deadline = Instant::now() + timeout;
-        let mut joined: BTreeMap<u32, JoinedRank> = BTreeMap::new();
-        while joined.len() < ranks as usize {
-            let stream = link::accept(listener, deadline.min(Instant::now() + CHILD_POLL));
-            if let Some(member) = stream.and_then(receive_handshake::<P>) {
-                refuse_others(&member.handshake, ranks, &P::version())?;
-                let rank = member.handshake.rank;
-                if joined.insert(rank, member).is_some() {
-                    return Err(failed(
-                        rank,
-                        Failure::missing(
-                            "two processes joined as this rank, because two jobs run on this host",
-                        ),
-                    ));
-                }
+        let mut collection = Collection::new(0..ranks as usize, timeout);
+        let interrupted = || observer.interrupted();
+        let wait = collection.wait().every(CHILD_POLL).unless(&interrupted);
+        let mut known = BTreeSet::new();
+        collection.receive(&wait, |pause| {
+            let stream = link::accept(listener, pause);
+            let Some(member) = stream.and_then(receive_handshake::<P>) else {
+                check_started::<P>(&mut children, &known)?;
+                return Ok(None);
+            };
+            refuse_others(&member.handshake, ranks, &P::version())?;
+            let rank = member.handshake.rank;
+            if !known.insert(rank) {
+                let text = "two processes joined as this rank, because two jobs run on this host";
+                return Err(failed(rank, Failure::missing(text)));
             }
-            for (rank, child) in &mut children {
-                if !joined.contains_key(rank)
-                    && let Some(status) = child.wait_within(Duration::ZERO)
-                {
-                    return Err(lost::<P>(*rank, child.id(), Some(status)));
-                }
-            }
-            let late = Instant::now() >= deadline && joined.len() < ranks as usize;
-            if observer.interrupted() || late {
-                let missing = (0..ranks).filter(|rank| !joined.contains_key(rank));
-                let missing = number_ranges(missing);
-                return Err(Failure::missing(format!(
-                    "only {} of {ranks} ranks joined within {} s; missing: {missing}",
-                    joined.len(),
-                    timeout.as_secs()
-                ))
-                .hint("start all ranks with the same command on one host"));
-            }
-        }
-        let joined: Vec<JoinedRank> = joined.into_values().collect();
+            Ok(Some((rank as usize, member)))
+        })?;
+        let joined = collection.of_all_ranks().map_err(|lost| lost.hint(SAME_COMMAND))?;
         let (sender, inbox) = mpsc::channel();
         for (index, member) in joined.iter().enumerate() {
-            let talk = |cause| cannot("communicate with a rank", cause);
-            forward(index, member.stream.try_clone().map_err(talk)?, sender.clone())?;
+            let stream = member.stream.try_clone().map_err(cannot_communicate)?;
+            forward(index, stream, sender.clone())?;
         }
         let barrier = ProcessBarrier::create(ranks.div_ceil(2) as usize)
             .map_err(|cause| cannot("create the memory shared by the ranks", cause))?;
@@ -164,12 +150,9 @@ impl<P: Protocol> Coordinator<P> {
         let requests: Vec<P::TargetRequest> = (0..ranks).map(request).collect();
         let together = requests.iter().any(P::is_collective);
         let mut requests = requests.into_iter();
-        let mut next = |_: usize| requests.next().map_or(ToRank::End { code: 0 }, ToRank::Handle);
-        let responses = self.exchange(ranks, together, &mut next)?;
-        let handled = |response| match response {
-            FromRank::Handled(response) => Some(response),
-            FromRank::Handshake(_) | FromRank::Mapped | FromRank::Failed(_) => None,
-        };
+        let responses = self.exchange(ranks, together, |_| {
+            requests.next().map_or(ToRank::End { code: 0 }, ToRank::Handle)
+        })?;
         Ok(responses.into_iter().filter_map(handled).collect())
     }
 
@@ -188,38 +171,37 @@ impl<P: Protocol> Coordinator<P> {
             // Errors are ignored here: a lost rank is detected when its response is received.
             let _ = protocol::send(&mut member.stream, &message(index));
         }
-        let mut responses: Vec<Option<FromRank<P::Response>>> = (0..ranks).map(|_| None).collect();
-        let mut first = None;
-        while responses.iter().any(Option::is_none) {
-            match self.inbox.recv_timeout(RESPONSE_TIMEOUT) {
-                Ok((index, Some(FromRank::Failed(failure)))) => {
-                    let rank = self.joined[index].handshake.rank;
-                    let error = failed(rank, failure);
-                    if together {
-                        return Err(self.break_with(error));
-                    }
-                    first.get_or_insert(error);
-                    responses[index] = Some(FromRank::Mapped);
-                }
-                Ok((index, Some(response))) if index < ranks => responses[index] = Some(response),
-                Ok((_, Some(_))) => {}
-                Ok((index, None)) => {
-                    let error = self.lost(index);
-                    return Err(self.break_with(error));
-                }
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                    let open = (0..).zip(&responses).filter(|(_, response)| response.is_none());
-                    let missing = number_ranges(open.map(|(rank, _)| rank));
-                    return Err(self.break_with(Failure::missing(format!(
-                        "no response from ranks {missing} within {} s",
-                        RESPONSE_TIMEOUT.as_secs()
-                    ))));
-                }
+        let mut collection = Collection::new(0..ranks, RESPONSE_TIMEOUT);
+        // A look at the clock would take CPU time from a rank that measures.
+        let wait = collection.wait().every(RESPONSE_TIMEOUT);
+        let received = collection.receive(&wait, |pause| self.response(pause, together));
+        let responses = received.and_then(|()| collection.of_all_ranks());
+        let responses = responses.map_err(|failure| self.break_with(failure))?;
+        responses.into_iter().collect()
+    }
+
+    /// Waits for the next response of a rank: its message, or its failure.
+    ///
+    /// # Errors
+    /// Fails if the other ranks cannot continue: a rank is lost, or has failed in a message that is handled `together`.
+    fn response(
+        &mut self,
+        pause: Duration,
+        together: bool,
+    ) -> Result<Option<RankResponse<P>>, Failure> {
+        let (index, response) = match self.inbox.recv_timeout(pause) {
+            Ok(received) => received,
+            Err(RecvTimeoutError::Timeout) => return Ok(None),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(Failure::missing("no rank is connected"));
             }
-        }
-        match first {
-            Some(error) => Err(error),
-            None => Ok(responses.into_iter().flatten().collect()),
+        };
+        let rank = self.joined[index].handshake.rank;
+        match response {
+            None => Err(self.lost(index)),
+            Some(FromRank::Failed(failure)) if together => Err(failed(rank, failure)),
+            Some(FromRank::Failed(failure)) => Ok(Some((index, Err(failed(rank, failure))))),
+            Some(response) => Ok(Some((index, Ok(response)))),
         }
     }
 
@@ -259,6 +241,31 @@ fn spawn(command_name: &str, name: &str, rank: u32, ranks: u32) -> Result<KillOn
     command.args([command_name, name, &rank.to_string(), &ranks.to_string()]);
     command.stdin(Stdio::null()).stdout(Stdio::null());
     KillOnDrop::spawn(command).map_err(|cause| cannot("start a rank", cause))
+}
+
+/// Fails if a started process has ended before it joined.
+fn check_started<P: Protocol>(
+    children: &mut BTreeMap<u32, KillOnDrop>,
+    joined: &BTreeSet<u32>,
+) -> Result<(), Failure> {
+    for (rank, child) in children.iter_mut().filter(|(rank, _)| !joined.contains(rank)) {
+        if let Some(status) = child.wait_within(Duration::ZERO) {
+            return Err(lost::<P>(*rank, child.id(), Some(status)));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the response to a request of the gauge.
+fn handled<R>(response: FromRank<R>) -> Option<R> {
+    match response {
+        FromRank::Handled(response) => Some(response),
+        FromRank::Handshake(_) | FromRank::Mapped | FromRank::Failed(_) => None,
+    }
+}
+
+fn cannot_communicate(cause: io::Error) -> Failure {
+    cannot("communicate with a rank", cause)
 }
 
 /// Creates the failure for a lost rank.
@@ -301,19 +308,18 @@ fn forward<R: DeserializeOwned + Send + 'static>(
     stream: UnixStream,
     sender: Sender<(usize, Option<FromRank<R>>)>,
 ) -> Result<(), Failure> {
-    let listen = move || {
-        let mut reader = BufReader::new(stream);
-        loop {
-            let response: Option<FromRank<R>> = protocol::receive(&mut reader);
-            let ends = response.is_none();
-            if sender.send((index, response)).is_err() || ends {
-                return;
-            }
-        }
-    };
     std::thread::Builder::new()
         .stack_size(256 << 10)
-        .spawn(listen)
+        .spawn(move || {
+            let mut reader = BufReader::new(stream);
+            loop {
+                let response: Option<FromRank<R>> = protocol::receive(&mut reader);
+                let ends = response.is_none();
+                if sender.send((index, response)).is_err() || ends {
+                    return;
+                }
+            }
+        })
         .map(drop)
         .map_err(|cause| cannot("start the thread for a rank", cause))
 }

@@ -4,14 +4,12 @@
 
 use super::cannot;
 use nodegauge_measure::Failure;
+use nodegauge_os::{Wait, is_readable_within, wait_out, wait_until};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::{Duration, Instant};
-
-/// Pause between two attempts to connect or to accept a connection.
-const PAUSE: Duration = Duration::from_millis(10);
 
 fn address(name: &str) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(name)
@@ -32,34 +30,24 @@ pub(crate) fn listen(name: &str) -> Result<UnixListener, Failure> {
     Ok(listener)
 }
 
-/// Accepts the next connection from a process of this user; returns `None` after the deadline.
-pub(crate) fn accept(listener: &UnixListener, deadline: Instant) -> Option<UnixStream> {
-    loop {
-        match listener.accept() {
-            Ok((stream, _)) if is_own(&stream) => {
-                if stream.set_nonblocking(false).is_ok() {
-                    return Some(stream);
-                }
-            }
-            Ok(_) => {}
-            Err(_) => std::thread::sleep(PAUSE),
-        }
-        if Instant::now() >= deadline {
-            return None;
-        }
+/// Accepts the next connection, if it arrives within `pause` and its process belongs to this user.
+pub(crate) fn accept(listener: &UnixListener, pause: Duration) -> Option<UnixStream> {
+    if !is_readable_within(listener, pause).unwrap_or(false) {
+        return None;
     }
+    let Ok((stream, _)) = listener.accept() else {
+        // There may be no descriptor for the connection, which then stays.
+        wait_out(&Wait::within(pause));
+        return None;
+    };
+    (is_own(&stream) && stream.set_nonblocking(false).is_ok()).then_some(stream)
 }
 
 /// Connects to the socket with this name; waits until the deadline if no process listens on it.
 pub(crate) fn join(name: &str, deadline: Instant) -> Option<UnixStream> {
     let address = address(name).ok()?;
-    loop {
-        match UnixStream::connect_addr(&address) {
-            Ok(stream) if is_own(&stream) => return Some(stream),
-            _ if Instant::now() >= deadline => return None,
-            _ => std::thread::sleep(PAUSE),
-        }
-    }
+    wait_until(&Wait::until(deadline), || UnixStream::connect_addr(&address).ok().filter(is_own))
+        .ok()
 }
 
 /// True if the connected process belongs to the same user.
@@ -96,7 +84,7 @@ mod tests {
     #[test]
     fn processes_of_another_user_are_neither_accepted_nor_joined() {
         let name = format!("nodegauge-test-{}", nodegauge_os::monotonic_nanos());
-        let far = || Instant::now() + Duration::from_secs(30);
+        let far = Instant::now() + Duration::from_secs(30);
         let listener = listen(&name).unwrap();
         let own = name.clone();
         let visitor = std::thread::spawn(move || {
@@ -108,10 +96,12 @@ mod tests {
                 assert!(join(&own, Instant::now()).is_none(), "joined the run of another user");
                 assert!(become_user(0));
             }
-            join(&own, far()).unwrap().write_all(b"own").unwrap();
+            join(&own, far).unwrap().write_all(b"own").unwrap();
         });
         let mut text = String::new();
-        accept(&listener, far()).unwrap().read_to_string(&mut text).unwrap();
+        let accepted =
+            nodegauge_os::wait_for_event(&Wait::until(far), |pause| accept(&listener, pause));
+        accepted.unwrap().read_to_string(&mut text).unwrap();
         visitor.join().unwrap();
         assert_eq!(text, "own");
     }

@@ -1,15 +1,15 @@
 //! A rank: it connects to the coordinator, handles requests, responds, and ends.
 
 use super::protocol::{self, FromRank, Handshake, Protocol, ToRank};
-use super::{ABANDONED, cannot, join_timeout, link};
+use super::{ABANDONED, SAME_COMMAND, cannot, join_timeout, link};
 use crate::{Member, MemberBarrier};
 use nodegauge_measure::Failure;
-use nodegauge_os::ProcessBarrier;
+use nodegauge_os::{ProcessBarrier, Wait, wait_out};
 use serde::de::DeserializeOwned;
-use std::io::BufReader;
+use std::io::{self, BufReader};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::AtomicU64;
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
 /// Time after which the process ends if the main thread does not end it.
@@ -69,18 +69,16 @@ pub fn serve<S: Service>(name: &str, rank: u32, ranks: u32, mut service: S) -> R
     let handshake = Handshake::own(rank, ranks, S::Protocol::version());
     // The coordinator handles interrupts; the ranks end when the coordinator ends.
     nodegauge_os::ignore_interrupts();
-    let alone = || {
+    let stream = link::join(name, Instant::now() + timeout).ok_or_else(|| {
+        let seconds = timeout.as_secs_f64();
         Failure::missing(format!(
-            "rank {rank} of {ranks}: rank 0 has not joined within {} s",
-            timeout.as_secs()
+            "rank {rank} of {ranks}: no response from rank 0 within {seconds} s"
         ))
-        .hint("start all ranks with the same command on one host")
-    };
-    let stream = link::join(name, Instant::now() + timeout).ok_or_else(alone)?;
-    let talk = |cause| cannot("communicate with rank 0", cause);
-    let mut responses = stream.try_clone().map_err(talk)?;
+        .hint(SAME_COMMAND)
+    })?;
+    let mut responses = stream.try_clone().map_err(cannot_communicate)?;
     let first: FromRank<<S::Protocol as Protocol>::Response> = FromRank::Handshake(handshake);
-    protocol::send(&mut responses, &first).map_err(talk)?;
+    protocol::send(&mut responses, &first).map_err(cannot_communicate)?;
     let requests = listen(stream)?;
     let mut barrier = None;
     // The channel is closed only when the process ends; see `listen`.
@@ -97,9 +95,13 @@ pub fn serve<S: Service>(name: &str, rank: u32, ranks: u32, mut service: S) -> R
             },
         };
         let response = response.unwrap_or_else(FromRank::Failed);
-        protocol::send(&mut responses, &response).map_err(talk)?;
+        protocol::send(&mut responses, &response).map_err(cannot_communicate)?;
     }
     Ok(ABANDONED)
+}
+
+fn cannot_communicate(cause: io::Error) -> Failure {
+    cannot("communicate with rank 0", cause)
 }
 
 /// Reads requests in a separate thread. This process thus ends when the coordinator ends, even while its team waits at
@@ -108,26 +110,27 @@ fn listen<Q: DeserializeOwned + Send + 'static>(
     stream: UnixStream,
 ) -> Result<Receiver<ToRank<Q>>, Failure> {
     let (sender, requests) = mpsc::channel();
-    let listen = move || {
-        let mut reader = BufReader::new(stream);
-        let mut code = ABANDONED;
-        while let Some(request) = protocol::receive(&mut reader) {
-            let end = if let ToRank::End { code: given_code } = &request {
-                Some(*given_code)
-            } else {
-                None
-            };
-            let sent = sender.send(request).is_ok();
-            if let (Some(given), true) = (end, sent) {
-                // The main thread ends the process, unless the team waits for a lost rank.
-                std::thread::sleep(GRACE_PERIOD);
-                code = given;
-            }
-        }
-        std::process::exit(code.into());
-    };
     std::thread::Builder::new()
-        .spawn(listen)
+        .spawn(move || std::process::exit(pass_on(stream, &sender).into()))
         .map(|_| requests)
         .map_err(|cause| cannot("start the thread for requests", cause))
+}
+
+/// Passes requests on until the connection ends; returns the exit code of this process.
+fn pass_on<Q: DeserializeOwned>(stream: UnixStream, requests: &Sender<ToRank<Q>>) -> u8 {
+    let mut reader = BufReader::new(stream);
+    let mut code = ABANDONED;
+    while let Some(request) = protocol::receive(&mut reader) {
+        let end = match &request {
+            ToRank::End { code } => Some(*code),
+            ToRank::Map { .. } | ToRank::Handle(_) => None,
+        };
+        let is_sent = requests.send(request).is_ok();
+        if let (Some(given), true) = (end, is_sent) {
+            // The main thread ends the process, unless the team waits for a lost rank.
+            wait_out(&Wait::within(GRACE_PERIOD));
+            code = given;
+        }
+    }
+    code
 }

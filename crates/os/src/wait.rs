@@ -1,0 +1,336 @@
+//! Waits for a condition, a deadline or an interruption. These functions are the only place where a thread sleeps; a
+//! thread that waits for another CPU, inside what is timed, uses [`Spin`](crate::Spin).
+//!
+//! A wait looks at its condition first, and once more when the deadline has passed, so that a condition that is met in
+//! time is never reported as missed. Between two looks it pauses. A pause is a fixed time, or an eighth of the time
+//! waited so far: the end of a short wait is noticed early, a long one takes little CPU time from what is awaited, and
+//! the wait is at most an eighth longer than needed.
+//!
+//! If the kernel or another thread signals the condition, [`wait_for_event`] replaces the pause by a call that returns
+//! early: of `poll`, or of a channel with a timeout.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+/// Limits of the pauses of a wait that states none. The shortest is that in which another process can do something; the
+/// longest is below the time that a person notices.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+/// Time waited, divided by the next pause.
+const WAITED_PER_PAUSE: u32 = 8;
+
+/// Limits of a wait: its deadline, its pauses, and the condition that interrupts it.
+#[derive(Clone, Copy)]
+pub struct Wait<'a> {
+    deadline: Option<Instant>,
+    shortest: Duration,
+    longest: Duration,
+    interrupted: Option<&'a dyn Fn() -> bool>,
+    /// Time for which the wait goes on after an interruption.
+    grace: Duration,
+}
+
+/// Reason why a wait ended before its condition was met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unmet {
+    /// The deadline passed.
+    TimedOut,
+    /// The wait was interrupted.
+    Interrupted,
+}
+
+impl<'a> Wait<'a> {
+    /// Creates a wait without a deadline.
+    pub fn unlimited() -> Self {
+        Self {
+            deadline: None,
+            shortest: SHORTEST_PAUSE,
+            longest: LONGEST_PAUSE,
+            interrupted: None,
+            grace: Duration::ZERO,
+        }
+    }
+
+    /// Creates a wait with a deadline.
+    pub fn until(deadline: Instant) -> Self {
+        Self { deadline: Some(deadline), ..Self::unlimited() }
+    }
+
+    /// Creates a wait of at most `time` from now on.
+    pub fn within(time: Duration) -> Self {
+        // A time that no clock reaches is no limit.
+        Self { deadline: Instant::now().checked_add(time), ..Self::unlimited() }
+    }
+
+    /// Makes all pauses as long as `interval`, because each look takes time from what is awaited, or because waiters are
+    /// to continue at nearly the same time.
+    #[must_use]
+    pub fn every(self, interval: Duration) -> Self {
+        Self { shortest: interval, longest: interval, ..self }
+    }
+
+    /// Interrupts the wait if `interrupted` returns true. After that, it is not called again.
+    #[must_use]
+    pub fn unless(self, interrupted: &'a dyn Fn() -> bool) -> Self {
+        Self { interrupted: Some(interrupted), ..self }
+    }
+
+    /// Lets the wait go on for some time after an interruption, at most until the deadline.
+    #[must_use]
+    pub fn grace(self, grace: Duration) -> Self {
+        Self { grace, ..self }
+    }
+
+    /// Returns the next pause of a wait that has waited for this time.
+    fn pause(&self, waited: Duration) -> Duration {
+        (waited / WAITED_PER_PAUSE).clamp(self.shortest, self.longest)
+    }
+
+    /// Calls `look` until it returns a value. The argument of `look` is the time that it pauses before it looks.
+    fn run<T>(
+        &self,
+        now: &dyn Fn() -> Instant,
+        look: &mut dyn FnMut(Duration) -> Option<T>,
+    ) -> Result<T, Unmet> {
+        let start = now();
+        let mut deadline = self.deadline;
+        let mut interrupted = self.interrupted;
+        let mut unmet = Unmet::TimedOut;
+        let mut pause = Duration::ZERO;
+        loop {
+            if let Some(met) = look(pause) {
+                return Ok(met);
+            }
+            let time = now();
+            if interrupted.is_some_and(|interrupted| interrupted()) {
+                let end = time + self.grace;
+                interrupted = None;
+                unmet = Unmet::Interrupted;
+                deadline = Some(deadline.map_or(end, |deadline| deadline.min(end)));
+            }
+            pause = self.pause(time.saturating_duration_since(start));
+            if let Some(deadline) = deadline {
+                if time >= deadline {
+                    return Err(unmet);
+                }
+                pause = pause.min(deadline - time);
+            }
+        }
+    }
+}
+
+/// Waits until `condition` returns a value.
+///
+/// # Errors
+/// Fails if the deadline passes or the wait is interrupted before.
+pub fn wait_until<T>(
+    wait: &Wait<'_>,
+    mut condition: impl FnMut() -> Option<T>,
+) -> Result<T, Unmet> {
+    wait_for_event(wait, |pause| {
+        sleep(pause);
+        condition()
+    })
+}
+
+/// Waits until `look` returns a value. `look` itself waits for the event, at most for the time that is its argument, and
+/// returns early if the event occurs.
+///
+/// # Errors
+/// Fails if the deadline passes or the wait is interrupted before.
+pub fn wait_for_event<T>(
+    wait: &Wait<'_>,
+    mut look: impl FnMut(Duration) -> Option<T>,
+) -> Result<T, Unmet> {
+    wait.run(&Instant::now, &mut look)
+}
+
+/// Waits until `condition` returns a value, however long this takes, with a look at each interval.
+pub fn wait_always<T>(interval: Duration, mut condition: impl FnMut() -> Option<T>) -> T {
+    let wait = Wait::unlimited().every(interval);
+    loop {
+        // A wait without a deadline and without an interruption ends only with a value.
+        if let Ok(met) = wait_until(&wait, &mut condition) {
+            return met;
+        }
+    }
+}
+
+/// Waits for the whole time of a wait that has a deadline, unless it is interrupted. Returns the reason for the end.
+pub fn wait_out(wait: &Wait<'_>) -> Unmet {
+    let wait = match wait.interrupted {
+        Some(_) => *wait,
+        // Nothing is looked at, so that one pause suffices.
+        None => wait.every(Duration::MAX),
+    };
+    match wait_until(&wait, || None::<Unmet>) {
+        Ok(unmet) | Err(unmet) => unmet,
+    }
+}
+
+/// Returns true as soon as the descriptor can be read, or its other end is closed, and false after `timeout`. The
+/// descriptor of a process can be read when the process has ended.
+///
+/// # Errors
+/// Fails if the kernel refuses the call. A signal only shortens the wait.
+pub fn is_readable_within(descriptor: impl AsFd, timeout: Duration) -> io::Result<bool> {
+    match poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&timespec(timeout))) {
+        Ok(ready) => Ok(ready > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Returns a time in the form of the kernel's calls; what is longer than they can express is the longest time.
+pub(crate) fn timespec(time: Duration) -> Timespec {
+    let tv_sec = time.as_secs().try_into().unwrap_or(i64::MAX);
+    Timespec { tv_sec, tv_nsec: time.subsec_nanos().into() }
+}
+
+/// Sleeps; a time of zero does not leave the CPU.
+pub(crate) fn sleep(time: Duration) {
+    if !time.is_zero() {
+        std::thread::sleep(time);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::{Cell, RefCell};
+
+    const MILLISECOND: Duration = Duration::from_millis(1);
+
+    /// Clock that advances only by the pauses of a wait.
+    struct Simulated {
+        start: Instant,
+        waited: Cell<Duration>,
+        pauses: RefCell<Vec<Duration>>,
+    }
+
+    impl Simulated {
+        fn new() -> Self {
+            Self { start: Instant::now(), waited: Cell::default(), pauses: RefCell::default() }
+        }
+
+        /// Returns a wait of this many milliseconds from the start.
+        fn within(&self, milliseconds: u32) -> Wait<'static> {
+            Wait::until(self.start + milliseconds * MILLISECOND)
+        }
+
+        /// Returns a function that is true from this time on.
+        fn reaches(&self, milliseconds: u32) -> impl Fn() -> bool {
+            move || self.waited.get() >= milliseconds * MILLISECOND
+        }
+
+        /// Waits until a condition is true; returns the milliseconds waited.
+        fn wait(&self, wait: &Wait<'_>, condition: &dyn Fn() -> bool) -> Result<u128, Unmet> {
+            let now = || self.start + self.waited.get();
+            let met = wait.run(&now, &mut |pause| {
+                self.pauses.borrow_mut().push(pause);
+                self.waited.set(self.waited.get() + pause);
+                condition().then_some(())
+            });
+            met.map(|()| self.waited.get().as_millis())
+        }
+    }
+
+    #[test]
+    fn condition_that_is_met_ends_the_wait_before_anything_else() {
+        let time = Simulated::new();
+        let over = time.within(0).unless(&|| true);
+        assert_eq!(time.wait(&over, &|| true), Ok(0));
+        assert_eq!(*time.pauses.borrow(), [Duration::ZERO]);
+    }
+
+    #[test]
+    fn wait_ends_at_its_deadline() {
+        let time = Simulated::new();
+        assert_eq!(time.wait(&time.within(90), &|| false), Err(Unmet::TimedOut));
+        assert_eq!(time.waited.get(), 90 * MILLISECOND);
+        assert_eq!(time.wait(&time.within(90), &|| false), Err(Unmet::TimedOut));
+        assert_eq!(time.waited.get(), 90 * MILLISECOND, "no pause after the deadline");
+    }
+
+    #[test]
+    fn condition_met_at_the_deadline_is_met() {
+        let time = Simulated::new();
+        let wait = time.within(90).every(40 * MILLISECOND);
+        assert_eq!(time.wait(&wait, &time.reaches(90)), Ok(90));
+        let pauses = [0, 40, 40, 10].map(|pause| pause * MILLISECOND);
+        assert_eq!(*time.pauses.borrow(), pauses);
+    }
+
+    #[test]
+    fn interruption_ends_a_wait_with_or_without_a_deadline() {
+        for has_deadline in [true, false] {
+            let time = Simulated::new();
+            let wait = if has_deadline { time.within(90) } else { Wait::unlimited() };
+            let wait = wait.every(20 * MILLISECOND);
+            let interrupted = time.reaches(40);
+            assert_eq!(time.wait(&wait.unless(&interrupted), &|| false), Err(Unmet::Interrupted));
+            assert_eq!(time.waited.get(), 40 * MILLISECOND);
+        }
+    }
+
+    #[test]
+    fn wait_goes_on_for_the_grace_period_and_not_beyond_the_deadline() {
+        for (grace, met, end) in [(30, 65, 70), (30, 80, 70), (300, 100, 90)] {
+            let time = Simulated::new();
+            let calls = Cell::new(0);
+            let interrupted = || {
+                calls.set(calls.get() + 1);
+                time.waited.get() >= 40 * MILLISECOND
+            };
+            let wait = time.within(90).every(10 * MILLISECOND).unless(&interrupted);
+            let wait = wait.grace(grace * MILLISECOND);
+            let expected = if met <= end { Ok(u128::from(end)) } else { Err(Unmet::Interrupted) };
+            assert_eq!(time.wait(&wait, &time.reaches(met)), expected);
+            assert_eq!(time.waited.get(), end * MILLISECOND);
+            assert_eq!(calls.get(), 5, "not asked after the interruption");
+        }
+    }
+
+    #[test]
+    fn pauses_grow_with_the_time_waited_between_their_limits() {
+        let time = Simulated::new();
+        assert_eq!(time.wait(&time.within(2000), &|| false), Err(Unmet::TimedOut));
+        let pauses = time.pauses.borrow();
+        assert_eq!((pauses[0], pauses[1]), (Duration::ZERO, SHORTEST_PAUSE));
+        assert!(pauses.contains(&LONGEST_PAUSE));
+        let mut waited = Duration::ZERO;
+        for pause in &pauses[1..] {
+            assert!(*pause <= (waited / WAITED_PER_PAUSE).clamp(SHORTEST_PAUSE, LONGEST_PAUSE));
+            waited += *pause;
+        }
+    }
+
+    #[test]
+    fn time_is_waited_out_unless_interrupted() {
+        let before = Instant::now();
+        assert_eq!(wait_out(&Wait::within(3 * MILLISECOND)), Unmet::TimedOut);
+        assert!(before.elapsed() >= 3 * MILLISECOND);
+        let hour = Wait::within(Duration::from_secs(3600));
+        assert_eq!(wait_out(&hour.unless(&|| true)), Unmet::Interrupted);
+        let mut looks = 0;
+        let third = wait_always(Duration::ZERO, || {
+            looks += 1;
+            (looks == 3).then_some(looks)
+        });
+        assert_eq!(third, 3);
+    }
+
+    #[test]
+    fn descriptor_can_be_read_when_something_was_written_or_its_other_end_is_closed() {
+        use std::io::Write;
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        assert!(!is_readable_within(&reader, Duration::ZERO).unwrap());
+        writer.write_all(b"x").unwrap();
+        assert!(is_readable_within(&reader, Duration::MAX).unwrap());
+        let (closed, writer) = std::io::pipe().unwrap();
+        drop(writer);
+        assert!(is_readable_within(&closed, Duration::MAX).unwrap());
+    }
+}
