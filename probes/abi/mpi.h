@@ -4,12 +4,10 @@
  * own. Every function is a pointer with the function's name, filled by open_mpi(), so that the probe needs no
  * changes in its source.
  *
- * The build script generates "mpi_abi.h" with the values of handles and constants: MPI_HANDLES, MPI_CONSTANTS and
- * the address of MPI_STATUS_IGNORE. The layout of the status is that of one stable binary interface (ABI):
- *
- *   MPI_ABI_MPICH     libmpi.so.12 of MPICH since 3.1 and of MPIs with the same ABI: Intel MPI, MVAPICH, Cray
- *   MPI_ABI_OPEN_MPI  libmpi.so.40 of Open MPI 3 to 5: handles are addresses of symbols of the library
- *   MPI_ABI_STANDARD  libmpi_abi.so of MPI 5.0, chapter 20
+ * The build script generates "mpi_abi.h" from the table of binary interfaces (crates/os/src/mpi_abi.rs): the type of
+ * handles (MPI_HANDLE_TYPE, and MPI_HANDLES_ARE_SYMBOLS if they are addresses of symbols of the library), the members of
+ * a status (MPI_STATUS_MEMBERS), the values of handles and constants (MPI_HANDLES, MPI_CONSTANTS), and the address of
+ * MPI_STATUS_IGNORE.
  */
 #include <dlfcn.h>
 #include <stddef.h>
@@ -22,29 +20,13 @@
 #define MPI_OPENED_WHEN_RUN
 #define MPI_VERSION 3
 
-#if defined(MPI_ABI_MPICH)
-typedef int MPI_Comm, MPI_Datatype, MPI_Op, MPI_Request;
+typedef MPI_HANDLE_TYPE(MPI_a_comm) MPI_Comm;
+typedef MPI_HANDLE_TYPE(MPI_a_datatype) MPI_Datatype;
+typedef MPI_HANDLE_TYPE(MPI_an_op) MPI_Op;
+typedef MPI_HANDLE_TYPE(MPI_a_request) MPI_Request;
 typedef struct {
-    int count_low, count_high_and_cancelled, MPI_SOURCE, MPI_TAG, MPI_ERROR;
+    MPI_STATUS_MEMBERS
 } MPI_Status;
-#else
-typedef struct MPI_a_comm *MPI_Comm;
-typedef struct MPI_a_datatype *MPI_Datatype;
-typedef struct MPI_an_op *MPI_Op;
-typedef struct MPI_a_request *MPI_Request;
-#if defined(MPI_ABI_OPEN_MPI)
-typedef struct {
-    int MPI_SOURCE, MPI_TAG, MPI_ERROR, cancelled;
-    size_t bytes;
-} MPI_Status;
-#elif defined(MPI_ABI_STANDARD)
-typedef struct {
-    int MPI_SOURCE, MPI_TAG, MPI_ERROR, internal[5];
-} MPI_Status;
-#else
-#error "which ABI?"
-#endif
-#endif
 typedef struct MPI_an_enum *MPI_T_enum;
 typedef struct MPI_a_cvar_handle *MPI_T_cvar_handle;
 
@@ -93,7 +75,7 @@ enum { MPI_CONSTANTS(MPI_CONSTANT) MPI_CONSTANTS_END };
     _(int, MPI_T_cvar_handle_free, (MPI_T_cvar_handle *))                                         \
     _(int, MPI_T_cvar_read, (MPI_T_cvar_handle, void *))
 
-#ifdef MPI_ABI_OPEN_MPI
+#ifdef MPI_HANDLES_ARE_SYMBOLS
 #define MPI_HANDLE(type, name, symbol) static type name;
 #else
 #define MPI_HANDLE(type, name, number) static const type name = (type)number;
@@ -120,7 +102,7 @@ static void open_mpi(const char *path) {
 #define MPI_FIND_FUNCTION(result, name, arguments) MPI_FIND(name, #name)
 #define MPI_FIND_HANDLE(type, name, symbol) MPI_FIND(name, #symbol)
     MPI_FUNCTIONS(MPI_FIND_FUNCTION)
-#ifdef MPI_ABI_OPEN_MPI
+#ifdef MPI_HANDLES_ARE_SYMBOLS
     MPI_HANDLES(MPI_FIND_HANDLE)
 #endif
 }

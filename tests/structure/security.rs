@@ -114,10 +114,12 @@ fn variables(source: &Source) -> BTreeSet<String> {
     let names =
         texts.filter(|text| is_name(text) && (text.contains('_') || (reads && text.len() > 3)));
     let excluded = |name: &&str| NO_VARIABLES.iter().any(|prefix| name.starts_with(prefix));
-    let is_launchers = source.name.ends_with("launchers.rs") || source.name.ends_with("visible.rs");
+    let files_of_launchers = ["launchers.rs", "visible.rs", "mpi_abi.rs"];
+    let is_launchers = files_of_launchers.iter().any(|file| source.name.ends_with(file));
     let excluded_here = |name: &&str| {
         // Launchers set variables that begin like constants.
-        let of_launcher = is_launchers && name.contains('_');
+        let is_constant = name.starts_with("MPI_") && !name.starts_with("MPI_LOCAL");
+        let of_launcher = is_launchers && name.contains('_') && !is_constant;
         let folder_of_open_mpi = name.starts_with("OMPI_MCA_");
         excluded(name) && !of_launcher && !folder_of_open_mpi
     };

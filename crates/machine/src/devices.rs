@@ -11,7 +11,7 @@ pub mod nvml;
 mod visible;
 
 pub(crate) use visible::environment;
-pub use visible::{LOCAL_RANK, VISIBLE};
+pub use visible::{VISIBLE, local_rank_variables};
 
 use crate::pci::{self, PciDevice};
 use crate::root::SysRoot;

@@ -1,6 +1,8 @@
-//! Binary interfaces (ABI) of MPI libraries: names of library files, values of handles and constants. Ranks that load
-//! an MPI library use these definitions. The header of the message probe is also generated from them, because the probe
-//! is compiled without an MPI library.
+//! MPI libraries by their binary interface (ABI), as data. Each row of [`MPI_ABIS`] has all that this program knows of an
+//! ABI: names of library files, values of handles and constants, and of the implementation whose own ABI it is, how its
+//! wrapper and its launcher are recognised and which variables its launchers set. Ranks that load an MPI library use
+//! these definitions. The header of the message probe is also generated from them, because the probe is compiled without
+//! an MPI library.
 //!
 //! Sources: <https://www.mpich.org/abi/> and MPICH's `mpi.h`; Open MPI's `mpi.h` of versions 3 to 5, in which handles
 //! are addresses of symbols; the standard, MPI 5.0, chapter 20. This file must not depend on other modules, because a
@@ -8,48 +10,119 @@
 
 use std::fmt;
 
-/// Binary interface of an MPI library.
+/// Binary interface of MPI libraries.
+#[derive(Debug, PartialEq, Eq)]
+pub struct MpiAbi {
+    /// Name in messages and records, e.g. `Open MPI's ABI`.
+    pub title: &'static str,
+    /// Names of library files with this ABI, the most specific first. The first name identifies the ABI.
+    pub files: &'static [&'static str],
+    /// Implementation with an ABI of its own; `None` for an ABI that several implementations have besides their own.
+    pub implementation: Option<MpiImplementation>,
+    /// Values of [`MPI_HANDLES`].
+    pub handles: MpiHandleValues,
+    /// Values of [`MPI_CONSTANTS`].
+    pub constants: &'static [(&'static str, i32)],
+    /// Members of an `MPI_Status` in C.
+    pub status: &'static str,
+}
+
+/// Implementation of MPI, with those that are derived from it: installation, launchers and their variables.
+#[derive(Debug, PartialEq, Eq)]
+pub struct MpiImplementation {
+    /// Name of the library, unless its wrapper prints another.
+    pub library: &'static str,
+    /// Launcher that starts its ranks, in addition to Slurm.
+    pub launcher: LauncherKind,
+    /// Suffix of wrapper and launcher where several MPIs are installed: `openmpi` of `mpicc.openmpi`.
+    pub suffix: &'static str,
+    /// Debian's package of the launcher.
+    pub package: &'static str,
+    /// Beginnings of the names of its other libraries. A program in Fortran or C++ may require only these.
+    pub other_files: &'static [&'static str],
+    /// Option with which the wrapper prints name and version of the library.
+    pub wrapper_query: &'static str,
+    /// Texts by which the output of the wrapper is recognised.
+    pub wrapper_marks: &'static [WrapperMark],
+    /// Texts by which the output of the launcher for `--version` is recognised.
+    pub launcher_marks: &'static [LauncherMark],
+    /// Variable that srun sets with `srun_option`.
+    pub srun_variable: &'static str,
+    /// Option of srun for ranks of this library.
+    pub srun_option: &'static str,
+    /// Variables of each launcher, in the order in which they are checked.
+    pub variables: &'static [LauncherVariables],
+}
+
+/// Text that a compiler wrapper prints before the version of its library.
+#[derive(Debug, PartialEq, Eq)]
+pub struct WrapperMark {
+    /// Text before the version.
+    pub text: &'static str,
+    /// Name of the library.
+    pub library: &'static str,
+    /// True if only a line with `for` or `version` counts, because compilers print the text elsewhere, e.g. in paths.
+    pub needs_words: bool,
+}
+
+/// Text in a line that a launcher prints for `--version`.
+#[derive(Debug, PartialEq, Eq)]
+pub struct LauncherMark {
+    /// The text.
+    pub text: &'static str,
+    /// Place of the version.
+    pub version: VersionPlace,
+}
+
+/// Place of a version number in the output of a launcher.
+#[derive(Debug, PartialEq, Eq)]
+pub enum VersionPlace {
+    /// The last number of the line.
+    LastOfLine,
+    /// The first number after this text in the line, or of the line without it.
+    After(&'static str),
+    /// The last number of the line that begins with this text.
+    LineBeginning(&'static str),
+}
+
+/// Kind of a launcher, by its options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MpiAbi {
-    /// ABI of MPICH since version 3.1, and of Intel MPI, MVAPICH and Cray MPI.
-    Mpich,
-    /// ABI of Open MPI 3 to 5.
+pub enum LauncherKind {
+    /// `mpirun` of Open MPI (ORTE up to version 4, PRRTE from version 5).
     OpenMpi,
-    /// Standard ABI of MPI 5.0.
-    Standard,
+    /// `mpiexec` of MPICH and its derivatives.
+    Hydra,
+    /// Slurm's `srun`.
+    Slurm,
 }
 
-impl MpiAbi {
-    /// All supported ABIs.
-    pub const ALL: [Self; 3] = [Self::Mpich, Self::OpenMpi, Self::Standard];
-
-    /// Returns the names of library files with this ABI, the most specific first; `*` matches any characters.
-    pub fn files(self) -> &'static [&'static str] {
-        match self {
-            // Debian's name for MPICH comes first, because Open MPI 1 also had a libmpi.so.12.
-            Self::Mpich => &["libmpich.so.12", "libmpi.so.12"],
-            Self::OpenMpi => &["libmpi.so.40"],
-            Self::Standard => &["libmpi_abi.so.*"],
-        }
-    }
-
-    /// Returns the size of an `MPI_Request` in bytes.
-    pub fn request_bytes(self) -> usize {
-        match self {
-            Self::Mpich => 4,
-            Self::OpenMpi | Self::Standard => 8,
-        }
-    }
-}
-
-impl fmt::Display for MpiAbi {
+impl fmt::Display for LauncherKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Mpich => "MPICH's ABI",
-            Self::OpenMpi => "Open MPI's ABI",
-            Self::Standard => "the ABI of MPI 5",
+            Self::OpenMpi => "Open MPI",
+            Self::Hydra => "MPICH (Hydra)",
+            Self::Slurm => "Slurm",
         })
     }
+}
+
+/// Names of the environment variables that a launcher sets.
+#[derive(Debug, PartialEq, Eq)]
+pub struct LauncherVariables {
+    /// Human-readable name of the launcher.
+    pub launcher: &'static str,
+    /// Kind of the launcher.
+    pub kind: LauncherKind,
+    /// Rank of the process.
+    pub rank: &'static str,
+    /// Number of ranks.
+    pub ranks: &'static str,
+    /// Number of ranks on this host.
+    pub here: &'static [&'static str],
+    /// Rank of the process on this host.
+    pub local_rank: &'static [&'static str],
+    /// Identifiers of the job.
+    pub job: &'static [&'static str],
 }
 
 /// Predefined handle of MPI.
@@ -59,9 +132,17 @@ pub struct MpiHandle {
     pub kind: &'static str,
     /// Name of the handle in the MPI standard.
     pub name: &'static str,
-    mpich: u32,
-    open_mpi: &'static str,
-    standard: u32,
+}
+
+/// Representation of handles in C, with the value of each.
+#[derive(Debug, PartialEq, Eq)]
+pub enum MpiHandleValues {
+    /// Numbers of the type `int`.
+    Integers(&'static [(&'static str, u32)]),
+    /// Pointers with these values.
+    Pointers(&'static [(&'static str, u32)]),
+    /// Addresses of these symbols of the library.
+    Symbols(&'static [(&'static str, &'static str)]),
 }
 
 /// Value of a handle in an ABI.
@@ -73,106 +154,357 @@ pub enum MpiHandleValue {
     Symbol(&'static str),
 }
 
-impl MpiHandle {
-    /// Returns the value of the handle in an ABI.
-    pub fn value(&self, abi: MpiAbi) -> MpiHandleValue {
-        match abi {
-            MpiAbi::Mpich => MpiHandleValue::Number(self.mpich),
-            MpiAbi::OpenMpi => MpiHandleValue::Symbol(self.open_mpi),
-            MpiAbi::Standard => MpiHandleValue::Number(self.standard),
-        }
-    }
-}
-
-/// Integer constant of MPI.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MpiConstant {
-    /// Name of the constant in the MPI standard.
-    pub name: &'static str,
-    mpich: i32,
-    open_mpi: i32,
-    standard: i32,
-}
-
-impl MpiConstant {
-    /// Returns the value of the constant in an ABI.
-    pub fn value(&self, abi: MpiAbi) -> i32 {
-        match abi {
-            MpiAbi::Mpich => self.mpich,
-            MpiAbi::OpenMpi => self.open_mpi,
-            MpiAbi::Standard => self.standard,
-        }
-    }
-}
-
-const fn handle(
-    kind: &'static str,
-    name: &'static str,
-    mpich: u32,
-    open_mpi: &'static str,
-    standard: u32,
-) -> MpiHandle {
-    MpiHandle { kind, name, mpich, open_mpi, standard }
-}
-
-const fn constant(name: &'static str, mpich: i32, open_mpi: i32, standard: i32) -> MpiConstant {
-    MpiConstant { name, mpich, open_mpi, standard }
+const fn handle(kind: &'static str, name: &'static str) -> MpiHandle {
+    MpiHandle { kind, name }
 }
 
 /// Handle `MPI_COMM_WORLD`.
-pub const MPI_COMM_WORLD: MpiHandle =
-    handle("MPI_Comm", "MPI_COMM_WORLD", 0x4400_0000, "ompi_mpi_comm_world", 0x101);
+pub const MPI_COMM_WORLD: MpiHandle = handle("MPI_Comm", "MPI_COMM_WORLD");
 /// Handle `MPI_BYTE`.
-pub const MPI_BYTE: MpiHandle =
-    handle("MPI_Datatype", "MPI_BYTE", 0x4c00_010d, "ompi_mpi_byte", 0x247);
+pub const MPI_BYTE: MpiHandle = handle("MPI_Datatype", "MPI_BYTE");
 /// Handle `MPI_DOUBLE`.
-pub const MPI_DOUBLE: MpiHandle =
-    handle("MPI_Datatype", "MPI_DOUBLE", 0x4c00_080b, "ompi_mpi_double", 0x214);
+pub const MPI_DOUBLE: MpiHandle = handle("MPI_Datatype", "MPI_DOUBLE");
 /// Handle `MPI_SUM`.
-pub const MPI_SUM: MpiHandle = handle("MPI_Op", "MPI_SUM", 0x5800_0003, "ompi_mpi_op_sum", 0x21);
+pub const MPI_SUM: MpiHandle = handle("MPI_Op", "MPI_SUM");
 
 /// All handles that this program uses.
 pub const MPI_HANDLES: [MpiHandle; 13] = [
-    handle("MPI_Comm", "MPI_COMM_NULL", 0x0400_0000, "ompi_mpi_comm_null", 0x100),
+    handle("MPI_Comm", "MPI_COMM_NULL"),
     MPI_COMM_WORLD,
     MPI_BYTE,
-    handle("MPI_Datatype", "MPI_CHAR", 0x4c00_0101, "ompi_mpi_char", 0x243),
-    handle("MPI_Datatype", "MPI_INT", 0x4c00_0405, "ompi_mpi_int", 0x209),
-    handle("MPI_Datatype", "MPI_LONG", 0x4c00_0807, "ompi_mpi_long", 0x20a),
-    handle("MPI_Datatype", "MPI_UNSIGNED_LONG", 0x4c00_0808, "ompi_mpi_unsigned_long", 0x20e),
-    handle(
-        "MPI_Datatype",
-        "MPI_UNSIGNED_LONG_LONG",
-        0x4c00_0819,
-        "ompi_mpi_unsigned_long_long",
-        0x20f,
-    ),
-    handle("MPI_Datatype", "MPI_FLOAT", 0x4c00_040a, "ompi_mpi_float", 0x210),
+    handle("MPI_Datatype", "MPI_CHAR"),
+    handle("MPI_Datatype", "MPI_INT"),
+    handle("MPI_Datatype", "MPI_LONG"),
+    handle("MPI_Datatype", "MPI_UNSIGNED_LONG"),
+    handle("MPI_Datatype", "MPI_UNSIGNED_LONG_LONG"),
+    handle("MPI_Datatype", "MPI_FLOAT"),
     MPI_DOUBLE,
     MPI_SUM,
-    handle("MPI_Op", "MPI_MIN", 0x5800_0002, "ompi_mpi_op_min", 0x22),
-    handle("MPI_Op", "MPI_MAX", 0x5800_0001, "ompi_mpi_op_max", 0x23),
+    handle("MPI_Op", "MPI_MIN"),
+    handle("MPI_Op", "MPI_MAX"),
 ];
 
 /// Constants `MPI_STATUS_IGNORE` and `MPI_STATUSES_IGNORE`, which are addresses.
-pub const MPI_STATUS_IGNORE: MpiConstant = constant("MPI_STATUS_IGNORE", 1, 0, 0);
+pub const MPI_STATUS_IGNORE: &str = "MPI_STATUS_IGNORE";
 /// Constant `MPI_THREAD_FUNNELED`.
-pub const MPI_THREAD_FUNNELED: MpiConstant = constant("MPI_THREAD_FUNNELED", 1, 1, 1024);
-
+pub const MPI_THREAD_FUNNELED: &str = "MPI_THREAD_FUNNELED";
 /// Maximum length in bytes of the version text of a library.
-pub const MPI_MAX_LIBRARY_VERSION_STRING: MpiConstant =
-    constant("MPI_MAX_LIBRARY_VERSION_STRING", 8192, 256, 8192);
+pub const MPI_MAX_LIBRARY_VERSION_STRING: &str = "MPI_MAX_LIBRARY_VERSION_STRING";
 
 /// All integer constants that this program uses.
-pub const MPI_CONSTANTS: [MpiConstant; 10] = [
-    constant("MPI_SUCCESS", 0, 0, 0),
-    constant("MPI_UNDEFINED", -32766, -32766, -32766),
-    constant("MPI_PROC_NULL", -1, -2, -3),
-    constant("MPI_ANY_SOURCE", -2, -1, -1),
-    constant("MPI_THREAD_SINGLE", 0, 0, 0),
+pub const MPI_CONSTANTS: [&str; 10] = [
+    "MPI_SUCCESS",
+    "MPI_UNDEFINED",
+    "MPI_PROC_NULL",
+    "MPI_ANY_SOURCE",
+    "MPI_THREAD_SINGLE",
     MPI_THREAD_FUNNELED,
     MPI_MAX_LIBRARY_VERSION_STRING,
-    constant("MPI_THREAD_SERIALIZED", 2, 2, 2048),
-    constant("MPI_THREAD_MULTIPLE", 3, 3, 4096),
-    constant("MPI_T_BIND_NO_OBJECT", 9700, 0, 1),
+    "MPI_THREAD_SERIALIZED",
+    "MPI_THREAD_MULTIPLE",
+    "MPI_T_BIND_NO_OBJECT",
 ];
+
+/// All supported ABIs. Of several implementations that match, the first is used.
+pub static MPI_ABIS: [MpiAbi; 3] = [OPEN_MPI, MPICH, STANDARD];
+
+/// ABI of Open MPI 3 to 5.
+const OPEN_MPI: MpiAbi = MpiAbi {
+    title: "Open MPI's ABI",
+    files: &["libmpi.so.40"],
+    implementation: Some(MpiImplementation {
+        library: "Open MPI",
+        launcher: LauncherKind::OpenMpi,
+        suffix: "openmpi",
+        package: "openmpi-bin",
+        // The first is the library of Open MPI 2, which has a different ABI.
+        other_files: &["libmpi.so.20", "libmpi_mpifh.so", "libmpi_usempi", "libmpi_cxx.so"],
+        wrapper_query: "--showme:version",
+        wrapper_marks: &[WrapperMark {
+            text: "Open MPI ",
+            library: "Open MPI",
+            needs_words: false,
+        }],
+        launcher_marks: &[
+            LauncherMark { text: "OpenRTE", version: VersionPlace::LastOfLine },
+            LauncherMark { text: "Open MPI", version: VersionPlace::LastOfLine },
+            LauncherMark { text: "PRRTE", version: VersionPlace::LastOfLine },
+            LauncherMark { text: "prterun", version: VersionPlace::LastOfLine },
+        ],
+        srun_variable: "PMIX_RANK",
+        srun_option: "--mpi=pmix",
+        variables: &[LauncherVariables {
+            launcher: "Open MPI",
+            kind: LauncherKind::OpenMpi,
+            rank: "OMPI_COMM_WORLD_RANK",
+            ranks: "OMPI_COMM_WORLD_SIZE",
+            here: &["OMPI_COMM_WORLD_LOCAL_SIZE"],
+            local_rank: &["OMPI_COMM_WORLD_LOCAL_RANK"],
+            job: &["PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_hnp_uri"],
+        }],
+    }),
+    handles: MpiHandleValues::Symbols(&[
+        ("MPI_COMM_NULL", "ompi_mpi_comm_null"),
+        ("MPI_COMM_WORLD", "ompi_mpi_comm_world"),
+        ("MPI_BYTE", "ompi_mpi_byte"),
+        ("MPI_CHAR", "ompi_mpi_char"),
+        ("MPI_INT", "ompi_mpi_int"),
+        ("MPI_LONG", "ompi_mpi_long"),
+        ("MPI_UNSIGNED_LONG", "ompi_mpi_unsigned_long"),
+        ("MPI_UNSIGNED_LONG_LONG", "ompi_mpi_unsigned_long_long"),
+        ("MPI_FLOAT", "ompi_mpi_float"),
+        ("MPI_DOUBLE", "ompi_mpi_double"),
+        ("MPI_SUM", "ompi_mpi_op_sum"),
+        ("MPI_MIN", "ompi_mpi_op_min"),
+        ("MPI_MAX", "ompi_mpi_op_max"),
+    ]),
+    constants: &[
+        ("MPI_SUCCESS", 0),
+        ("MPI_UNDEFINED", -32766),
+        ("MPI_PROC_NULL", -2),
+        ("MPI_ANY_SOURCE", -1),
+        ("MPI_THREAD_SINGLE", 0),
+        ("MPI_THREAD_FUNNELED", 1),
+        ("MPI_MAX_LIBRARY_VERSION_STRING", 256),
+        ("MPI_THREAD_SERIALIZED", 2),
+        ("MPI_THREAD_MULTIPLE", 3),
+        ("MPI_T_BIND_NO_OBJECT", 0),
+        ("MPI_STATUS_IGNORE", 0),
+    ],
+    status: "int MPI_SOURCE, MPI_TAG, MPI_ERROR, cancelled; size_t bytes;",
+};
+
+/// ABI of MPICH since version 3.1, and of Intel MPI, MVAPICH and Cray MPI.
+const MPICH: MpiAbi = MpiAbi {
+    title: "MPICH's ABI",
+    // Debian's name for MPICH comes first, because Open MPI 1.7 to 1.10 also had a libmpi.so.12. Since 2014, a library
+    // with this name more likely has MPICH's ABI.
+    files: &["libmpich.so.12", "libmpi.so.12"],
+    implementation: Some(MpiImplementation {
+        library: "MPICH",
+        launcher: LauncherKind::Hydra,
+        suffix: "mpich",
+        package: "mpich",
+        // The first is the library of MPICH before version 3.1, and of MPICH's development packages.
+        other_files: &[
+            "libmpich.so",
+            "libmpichfort.so",
+            "libmpifort.so",
+            "libmpichcxx.so",
+            "libmpicxx.so",
+        ],
+        wrapper_query: "-v",
+        wrapper_marks: &[
+            WrapperMark { text: "Intel(R) MPI Library", library: "Intel MPI", needs_words: true },
+            WrapperMark { text: "MVAPICH", library: "MVAPICH", needs_words: true },
+            WrapperMark { text: "MPICH", library: "MPICH", needs_words: true },
+        ],
+        launcher_marks: &[
+            LauncherMark { text: "Intel(R) MPI Library", version: VersionPlace::After("Version") },
+            LauncherMark { text: "HYDRA", version: VersionPlace::LineBeginning("Version:") },
+        ],
+        srun_variable: "PMI_FD",
+        srun_option: "--mpi=pmi2",
+        variables: &[
+            LauncherVariables {
+                launcher: "MVAPICH",
+                kind: LauncherKind::Hydra,
+                rank: "MV2_COMM_WORLD_RANK",
+                ranks: "MV2_COMM_WORLD_SIZE",
+                here: &["MV2_COMM_WORLD_LOCAL_SIZE"],
+                local_rank: &["MV2_COMM_WORLD_LOCAL_RANK"],
+                job: &["MPISPAWN_ID", "PMI_ID", "PMI_PORT"],
+            },
+            // MPICH's launcher Hydra. Intel MPI's launcher is derived from Hydra.
+            LauncherVariables {
+                launcher: "MPICH or Intel MPI",
+                kind: LauncherKind::Hydra,
+                rank: "PMI_RANK",
+                ranks: "PMI_SIZE",
+                here: &["MPI_LOCALNRANKS", "MPI_LOCALNUMRANKS", "PALS_LOCAL_SIZE"],
+                local_rank: &["MPI_LOCALRANKID"],
+                job: &["PALS_APID", "PMI_JOBID", "PMI_PORT"],
+            },
+            // HPE's launcher of Cray MPI.
+            LauncherVariables {
+                launcher: "PALS",
+                kind: LauncherKind::Hydra,
+                rank: "PALS_RANKID",
+                ranks: "PALS_SIZE",
+                here: &["PALS_LOCAL_SIZE"],
+                local_rank: &["PALS_LOCAL_RANKID"],
+                job: &["PALS_APID"],
+            },
+        ],
+    }),
+    handles: MpiHandleValues::Integers(&[
+        ("MPI_COMM_NULL", 0x0400_0000),
+        ("MPI_COMM_WORLD", 0x4400_0000),
+        ("MPI_BYTE", 0x4c00_010d),
+        ("MPI_CHAR", 0x4c00_0101),
+        ("MPI_INT", 0x4c00_0405),
+        ("MPI_LONG", 0x4c00_0807),
+        ("MPI_UNSIGNED_LONG", 0x4c00_0808),
+        ("MPI_UNSIGNED_LONG_LONG", 0x4c00_0819),
+        ("MPI_FLOAT", 0x4c00_040a),
+        ("MPI_DOUBLE", 0x4c00_080b),
+        ("MPI_SUM", 0x5800_0003),
+        ("MPI_MIN", 0x5800_0002),
+        ("MPI_MAX", 0x5800_0001),
+    ]),
+    constants: &[
+        ("MPI_SUCCESS", 0),
+        ("MPI_UNDEFINED", -32766),
+        ("MPI_PROC_NULL", -1),
+        ("MPI_ANY_SOURCE", -2),
+        ("MPI_THREAD_SINGLE", 0),
+        ("MPI_THREAD_FUNNELED", 1),
+        ("MPI_MAX_LIBRARY_VERSION_STRING", 8192),
+        ("MPI_THREAD_SERIALIZED", 2),
+        ("MPI_THREAD_MULTIPLE", 3),
+        ("MPI_T_BIND_NO_OBJECT", 9700),
+        ("MPI_STATUS_IGNORE", 1),
+    ],
+    status: "int count_low, count_high_and_cancelled, MPI_SOURCE, MPI_TAG, MPI_ERROR;",
+};
+
+/// Standard ABI of MPI 5.0.
+const STANDARD: MpiAbi = MpiAbi {
+    title: "the ABI of MPI 5",
+    // The number is that of the ABI; MPICH 5.0.0 and 5.0.1 have 0 (issue 7928 of MPICH).
+    files: &["libmpi_abi.so.1", "libmpi_abi.so.0"],
+    implementation: None,
+    handles: MpiHandleValues::Pointers(&[
+        ("MPI_COMM_NULL", 0x100),
+        ("MPI_COMM_WORLD", 0x101),
+        ("MPI_BYTE", 0x247),
+        ("MPI_CHAR", 0x243),
+        ("MPI_INT", 0x209),
+        ("MPI_LONG", 0x20a),
+        ("MPI_UNSIGNED_LONG", 0x20e),
+        ("MPI_UNSIGNED_LONG_LONG", 0x20f),
+        ("MPI_FLOAT", 0x210),
+        ("MPI_DOUBLE", 0x214),
+        ("MPI_SUM", 0x21),
+        ("MPI_MIN", 0x22),
+        ("MPI_MAX", 0x23),
+    ]),
+    constants: &[
+        ("MPI_SUCCESS", 0),
+        ("MPI_UNDEFINED", -32766),
+        ("MPI_PROC_NULL", -3),
+        ("MPI_ANY_SOURCE", -1),
+        ("MPI_THREAD_SINGLE", 0),
+        ("MPI_THREAD_FUNNELED", 1024),
+        ("MPI_MAX_LIBRARY_VERSION_STRING", 8192),
+        ("MPI_THREAD_SERIALIZED", 2048),
+        ("MPI_THREAD_MULTIPLE", 4096),
+        ("MPI_T_BIND_NO_OBJECT", 1),
+        ("MPI_STATUS_IGNORE", 0),
+    ],
+    status: "int MPI_SOURCE, MPI_TAG, MPI_ERROR, internal[5];",
+};
+
+/// Returns the implementations with an ABI of their own.
+pub fn implementations() -> impl Iterator<Item = &'static MpiImplementation> {
+    MPI_ABIS.iter().filter_map(|abi| abi.implementation.as_ref())
+}
+
+/// Returns the ABIs that ranks of a launcher may have, the most likely first: that of the implementation to which the
+/// launcher belongs or whose variable srun has set, and those of several implementations. `is_set` is true for the
+/// names of environment variables that are set.
+pub fn abis_of_launcher(
+    launcher: LauncherKind,
+    is_set: impl Fn(&str) -> bool,
+) -> Vec<&'static MpiAbi> {
+    let own = MPI_ABIS.iter().find(|abi| {
+        let implementation = abi.implementation.as_ref();
+        implementation.is_some_and(|own| own.launcher == launcher || is_set(own.srun_variable))
+    });
+    // Without one of its options, srun starts ranks with the process manager interface of MPICH.
+    let own = own.or_else(|| abi_of_implementation(LauncherKind::Hydra));
+    own.into_iter().chain(MPI_ABIS.iter().filter(|abi| abi.implementation.is_none())).collect()
+}
+
+/// Returns the ABI of the implementation with this launcher.
+fn abi_of_implementation(launcher: LauncherKind) -> Option<&'static MpiAbi> {
+    let mut abis = MPI_ABIS.iter();
+    abis.find(|abi| abi.implementation.as_ref().is_some_and(|own| own.launcher == launcher))
+}
+
+impl MpiAbi {
+    /// Returns the size of an `MPI_Request` in bytes.
+    pub fn request_bytes(&self) -> usize {
+        match self.handles {
+            MpiHandleValues::Integers(_) => size_of::<i32>(),
+            MpiHandleValues::Pointers(_) | MpiHandleValues::Symbols(_) => size_of::<usize>(),
+        }
+    }
+
+    /// Returns the value of one of [`MPI_HANDLES`].
+    pub fn handle(&self, handle: MpiHandle) -> Option<MpiHandleValue> {
+        match self.handles {
+            MpiHandleValues::Integers(values) | MpiHandleValues::Pointers(values) => {
+                value_of(values, handle.name).map(MpiHandleValue::Number)
+            }
+            MpiHandleValues::Symbols(symbols) => {
+                value_of(symbols, handle.name).map(MpiHandleValue::Symbol)
+            }
+        }
+    }
+
+    /// Returns the value of one of [`MPI_CONSTANTS`], or of [`MPI_STATUS_IGNORE`].
+    pub fn constant(&self, name: &str) -> Option<i32> {
+        value_of(self.constants, name)
+    }
+}
+
+impl fmt::Display for MpiAbi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.title)
+    }
+}
+
+/// Returns the value with this name.
+fn value_of<T: Copy>(values: &[(&str, T)], name: &str) -> Option<T> {
+    values.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_abi_has_each_value() {
+        for abi in &MPI_ABIS {
+            for handle in MPI_HANDLES {
+                assert!(abi.handle(handle).is_some(), "{abi}: {}", handle.name);
+            }
+            for name in MPI_CONSTANTS.iter().chain(&[MPI_STATUS_IGNORE]) {
+                assert!(abi.constant(name).is_some(), "{abi}: {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn variables_belong_to_the_launcher_of_their_implementation() {
+        for own in implementations() {
+            assert!(own.variables.iter().all(|variables| variables.kind == own.launcher));
+        }
+    }
+
+    #[test]
+    fn abi_follows_from_launcher_and_variables_of_srun() {
+        let titles = |launcher, set: &[&str]| {
+            let abis = abis_of_launcher(launcher, |name| set.contains(&name));
+            abis.iter().map(|abi| abi.title).collect::<Vec<_>>()
+        };
+        let open_mpi = ["Open MPI's ABI", "the ABI of MPI 5"];
+        let mpich = ["MPICH's ABI", "the ABI of MPI 5"];
+        assert_eq!(titles(LauncherKind::OpenMpi, &["PMI_FD"]), open_mpi);
+        assert_eq!(titles(LauncherKind::Hydra, &[]), mpich);
+        assert_eq!(titles(LauncherKind::Slurm, &[]), mpich);
+        assert_eq!(titles(LauncherKind::Slurm, &["PMI_FD"]), mpich);
+        assert_eq!(titles(LauncherKind::Slurm, &["PMIX_RANK"]), open_mpi);
+    }
+}

@@ -18,31 +18,19 @@ use crate::places::Place;
 use crate::ranks::{RankPlace, RankPlan};
 use nodegauge_machine::devices::VISIBLE;
 use nodegauge_machine::{CpuId, NodeId, Topology};
+use nodegauge_os::mpi_abi::LauncherKind;
 
 pub mod script;
 
 pub use script::EmittedRanks;
 
-/// Launcher that starts the ranks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RankLauncher {
-    /// Open MPI's `mpirun`.
-    OpenMpi,
-    /// `mpirun` of MPICH (Hydra) and of MPICH's derivatives.
-    Mpich,
-    /// Slurm's `srun`.
-    Slurm,
-}
-
-impl RankLauncher {
-    /// Returns the name of the variable that contains the rank of a process: on its node for Slurm, which starts ranks on
-    /// several nodes with the same settings, otherwise in the job.
-    pub(crate) fn rank_variable(self) -> &'static str {
-        match self {
-            Self::OpenMpi => "OMPI_COMM_WORLD_RANK",
-            Self::Mpich => "PMI_RANK",
-            Self::Slurm => "SLURM_LOCALID",
-        }
+/// Returns the name of the variable that contains the rank of a process: on its node for Slurm, which starts ranks on
+/// several nodes with the same settings, otherwise in the job.
+pub(crate) fn rank_variable(launcher: LauncherKind) -> &'static str {
+    match launcher {
+        LauncherKind::OpenMpi => "OMPI_COMM_WORLD_RANK",
+        LauncherKind::Hydra => "PMI_RANK",
+        LauncherKind::Slurm => "SLURM_LOCALID",
     }
 }
 
@@ -56,8 +44,8 @@ pub(crate) struct PerRank {
 }
 
 /// Returns the additional settings of each rank of a plan, in the order of ranks.
-pub(crate) fn per_rank(plan: &RankPlan, launcher: RankLauncher) -> Vec<PerRank> {
-    let slurm = launcher == RankLauncher::Slurm;
+pub(crate) fn per_rank(plan: &RankPlan, launcher: LauncherKind) -> Vec<PerRank> {
+    let slurm = launcher == LauncherKind::Slurm;
     let by_srun = slurm && mem_bind(plan).is_some();
     let mut settings = Vec::new();
     for (rank, place) in plan.ranks.iter().enumerate() {

@@ -10,6 +10,7 @@ use crate::{
     ThreadPlace,
 };
 use nodegauge_machine::{CpuId, Topology};
+use nodegauge_os::mpi_abi::{LauncherKind, LauncherVariables, implementations};
 use std::collections::BTreeSet;
 
 /// Launcher that has started this process, with the ranks of its job.
@@ -17,6 +18,8 @@ use std::collections::BTreeSet;
 pub struct Started {
     /// Human-readable name of the launcher.
     pub launcher: &'static str,
+    /// Kind of the launcher.
+    pub kind: LauncherKind,
     /// Rank of this process.
     pub rank: u32,
     /// Number of ranks, at least 2.
@@ -27,58 +30,21 @@ pub struct Started {
     job: String,
 }
 
-/// Names of the environment variables that a launcher sets: rank, number of ranks, number of ranks on this host, and
-/// identifiers of the job.
-struct Launcher {
-    name: &'static str,
-    rank: &'static str,
-    ranks: &'static str,
-    here: &'static [&'static str],
-    job: &'static [&'static str],
+/// Variables of srun, which is checked after all MPI launchers.
+const SLURM: LauncherVariables = LauncherVariables {
+    launcher: "Slurm",
+    kind: LauncherKind::Slurm,
+    rank: "SLURM_PROCID",
+    ranks: "SLURM_STEP_NUM_TASKS",
+    here: &[],
+    local_rank: &["SLURM_LOCALID"],
+    job: &["SLURM_STEP_ID"],
+};
+
+/// Returns the variables of known MPI launchers, in the order in which they are checked.
+fn mpi_launchers() -> impl Iterator<Item = &'static LauncherVariables> {
+    implementations().flat_map(|implementation| implementation.variables)
 }
-
-/// Human-readable name of srun.
-const SLURM: &str = "Slurm";
-
-/// Known launchers in the order in which they are checked.
-const LAUNCHERS: [Launcher; 5] = [
-    Launcher {
-        name: "Open MPI",
-        rank: "OMPI_COMM_WORLD_RANK",
-        ranks: "OMPI_COMM_WORLD_SIZE",
-        here: &["OMPI_COMM_WORLD_LOCAL_SIZE"],
-        job: &["PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_hnp_uri"],
-    },
-    Launcher {
-        name: "MVAPICH",
-        rank: "MV2_COMM_WORLD_RANK",
-        ranks: "MV2_COMM_WORLD_SIZE",
-        here: &["MV2_COMM_WORLD_LOCAL_SIZE"],
-        job: &["MPISPAWN_ID", "PMI_ID", "PMI_PORT"],
-    },
-    // MPICH's launcher Hydra. Intel MPI's launcher is derived from Hydra.
-    Launcher {
-        name: "MPICH or Intel MPI",
-        rank: "PMI_RANK",
-        ranks: "PMI_SIZE",
-        here: &["MPI_LOCALNRANKS", "MPI_LOCALNUMRANKS", "PALS_LOCAL_SIZE"],
-        job: &["PALS_APID", "PMI_JOBID", "PMI_PORT"],
-    },
-    Launcher {
-        name: "PALS",
-        rank: "PALS_RANKID",
-        ranks: "PALS_SIZE",
-        here: &["PALS_LOCAL_SIZE"],
-        job: &["PALS_APID"],
-    },
-    Launcher {
-        name: SLURM,
-        rank: "SLURM_PROCID",
-        ranks: "SLURM_STEP_NUM_TASKS",
-        here: &[],
-        job: &["SLURM_STEP_ID"],
-    },
-];
 
 /// Environment variables in which other MPI launchers pass a process its rank and the number of ranks: MPICH on Myrinet,
 /// and the process management interface PMIx. nodegauge itself does not join ranks of these launchers.
@@ -91,22 +57,19 @@ pub(crate) type RankVariables = (&'static str, Option<&'static str>);
 
 /// Returns the variables that MPI launchers set.
 pub(crate) fn of_mpi() -> Vec<RankVariables> {
-    let known = LAUNCHERS.iter().filter(|launcher| launcher.name != SLURM);
-    known.map(|launcher| (launcher.rank, Some(launcher.ranks))).chain(OTHER_MPI).collect()
+    let known = mpi_launchers().map(|launcher| (launcher.rank, Some(launcher.ranks)));
+    known.chain(OTHER_MPI).collect()
 }
 
 /// Returns the variables that systems set in the tasks that they start. An MPI launcher may run in such a task.
-pub(crate) fn of_systems() -> Vec<RankVariables> {
-    let slurm = LAUNCHERS.iter().filter(|launcher| launcher.name == SLURM);
-    std::iter::once(FLUX)
-        .chain(slurm.map(|launcher| (launcher.rank, Some(launcher.ranks))))
-        .collect()
+pub(crate) fn of_systems() -> [RankVariables; 2] {
+    [FLUX, (SLURM.rank, Some(SLURM.ranks))]
 }
 
 /// Returns the environment variables by which a process finds out that it is one of several ranks. A program that is
 /// started without them runs on its own.
 pub fn rank_variables() -> impl Iterator<Item = &'static str> {
-    LAUNCHERS.iter().flat_map(|launcher| [launcher.rank, launcher.ranks])
+    mpi_launchers().chain([&SLURM]).flat_map(|launcher| [launcher.rank, launcher.ranks])
 }
 
 /// Returns a function that reads an environment variable as a number.
@@ -115,12 +78,12 @@ fn number_of(lookup: impl Fn(&str) -> Option<String>) -> impl Fn(&str) -> Option
 }
 
 /// Returns the launcher whose environment variables are set.
-fn launcher(lookup: impl Fn(&str) -> Option<String>) -> Option<&'static Launcher> {
+fn launcher(lookup: impl Fn(&str) -> Option<String>) -> Option<&'static LauncherVariables> {
     let number = number_of(lookup);
     // srun also sets PMI variables. If Hydra runs within an allocation, it starts a Slurm step with one task per host.
     let by_srun = number("PMI_RANK") == number("SLURM_PROCID")
         && number("PMI_SIZE") == number("SLURM_STEP_NUM_TASKS");
-    LAUNCHERS.iter().find(|launcher| {
+    mpi_launchers().chain([&SLURM]).find(|launcher| {
         number(launcher.rank).is_some()
             && number(launcher.ranks).is_some()
             && !(by_srun && launcher.rank == "PMI_RANK")
@@ -136,7 +99,8 @@ impl Started {
     /// True if an MPI launcher has started this process, as the only rank or as one of several. The output of such a
     /// process may be a pseudo-terminal of the launcher, which copies everything that is printed.
     pub fn on_a_launchers_terminal() -> bool {
-        launcher(|name| std::env::var(name).ok()).is_some_and(|launcher| launcher.name != SLURM)
+        launcher(|name| std::env::var(name).ok())
+            .is_some_and(|launcher| launcher.kind != LauncherKind::Slurm)
     }
 
     /// Detects the launcher; `lookup` returns the values of environment variables.
@@ -146,9 +110,9 @@ impl Started {
         let rank = number(launcher.rank)?;
         let ranks = number(launcher.ranks)?;
         let here = launcher.here.iter().find_map(|name| number(name));
-        let here = match launcher.name {
+        let here = match launcher.kind {
             // If a Slurm step uses one node, all its tasks are on this host.
-            SLURM => {
+            LauncherKind::Slurm => {
                 number("SLURM_STEP_NUM_NODES").filter(|nodes| *nodes == 1).map(|_| ranks).or(
                     // For several nodes, the variable has the form `2(x3),1`. It is sufficient to know that some ranks
                     // are on other hosts.
@@ -160,7 +124,8 @@ impl Started {
         let named = launcher.job.iter().chain(&["SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"]);
         let job: Vec<String> = named.filter_map(|name| lookup(name)).collect();
         (ranks > 1 && rank < ranks).then(|| Self {
-            launcher: launcher.name,
+            launcher: launcher.launcher,
+            kind: launcher.kind,
             rank,
             ranks,
             here,
@@ -212,7 +177,14 @@ impl Started {
         let ids = ["SLURM_JOB_ID", "SLURM_STEP_ID"];
         let job = ids.map(|name| lookup(name).unwrap_or_default()).join("/");
         let rank = number("SLURM_LOCALID")?;
-        let whole = Self { launcher: SLURM, rank, ranks, here: Some(ranks), job };
+        let whole = Self {
+            launcher: SLURM.launcher,
+            kind: SLURM.kind,
+            rank,
+            ranks,
+            here: Some(ranks),
+            job,
+        };
         Some(whole.on_host(node, rank, ranks))
     }
 
@@ -220,21 +192,21 @@ impl Started {
     /// started this process.
     pub fn slurm_tasks(&self) -> Option<Vec<u32>> {
         let text = std::env::var("SLURM_STEP_TASKS_PER_NODE").ok()?;
-        (self.launcher == SLURM).then(|| tasks_per_node(&text))?
+        (self.kind == LauncherKind::Slurm).then(|| tasks_per_node(&text))?
     }
 
     /// True if an MPI can be initialised in this process: an MPI launcher has started it, or srun with a process manager
     /// interface.
     pub fn has_mpi(&self) -> bool {
-        self.launcher != SLURM
-            || ["PMIX_RANK", "PMI_FD"].iter().any(|name| std::env::var_os(name).is_some())
+        self.kind != LauncherKind::Slurm
+            || implementations().any(|own| std::env::var_os(own.srun_variable).is_some())
     }
 
     /// Returns the ranks of this job on the host `host` as a job of their own, in which this process has the number
     /// `rank`.
     pub fn on_host(&self, host: &str, rank: u32, ranks: u32) -> Self {
         let job = format!("{}/{host}", self.job);
-        Self { launcher: self.launcher, rank, ranks, here: Some(ranks), job }
+        Self { launcher: self.launcher, kind: self.kind, rank, ranks, here: Some(ranks), job }
     }
 
     /// Returns a name of the job for files: letters, digits, hyphens and points.

@@ -6,7 +6,7 @@
 
 use crate::arrangement::{Arrangement, Change, Places};
 use nodegauge_machine::CpuId;
-use nodegauge_machine::devices::LOCAL_RANK;
+use nodegauge_machine::devices::local_rank_variables;
 use nodegauge_measure::{Failure, FailureKind};
 use nodegauge_os::{ChildPlace, disable_huge_pages, read_file};
 use nodegauge_placement::{MemoryPolicy, RankPlace, emit, pin_current_thread};
@@ -148,7 +148,7 @@ fn cannot_start(name: &str, cause: std::io::Error) -> Failure {
 
 /// Returns the number of this rank on its node.
 fn local_rank() -> Result<usize, Failure> {
-    let own = LOCAL_RANK.iter().find_map(|name| std::env::var(name).ok()?.parse().ok());
+    let own = local_rank_variables().find_map(|name| std::env::var(name).ok()?.parse().ok());
     own.ok_or_else(|| {
         Failure::usage("the launcher does not tell the number of a rank on its node")
             .hint("use an mpirun of Open MPI or MPICH, or srun")

@@ -7,8 +7,11 @@ use crate::timed::{Laps, Timed};
 use crate::{Member, MemberBarrier};
 use nodegauge_measure::Failure;
 use nodegauge_measure::interference::stolen_ticks;
-use nodegauge_os::mpi_abi::{self as abi, MpiAbi, MpiHandle, MpiHandleValue};
-use nodegauge_os::{SharedLibrary, monotonic_nanos, wait_always};
+use nodegauge_os::mpi_abi::{
+    self as abi, MpiAbi, MpiHandle, MpiHandleValue, abis_of_launcher, implementations,
+};
+use nodegauge_os::{LoadError, SharedLibrary, monotonic_nanos, wait_always};
+use nodegauge_placement::launchers::Started;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::cell::Cell;
@@ -154,52 +157,45 @@ impl PartialEq for World {
 impl Eq for World {}
 
 impl World {
-    /// Initialises MPI in this process, which `launcher` has started as one of `count` ranks. Each rank must call this
+    /// Initialises MPI in this process, which is one of the ranks that a launcher has started. Each rank must call this
     /// function once. Only the calling thread may use the result.
     ///
     /// # Errors
     /// Fails if the MPI library cannot be loaded, or if the number of ranks that MPI reports differs from that of the
     /// launcher.
-    pub fn join(launcher: &str, count: usize) -> Result<&'static Self, Failure> {
+    pub fn join(started: &Started) -> Result<&'static Self, Failure> {
         static WORLD: OnceLock<Result<World, Failure>> = OnceLock::new();
-        // Ranks with PMIx use Open MPI, even if srun has started them.
-        let pmix = std::env::var_os("PMIX_RANK").is_some();
-        let is_open = launcher == "Open MPI" || pmix;
-        let abi = if is_open { MpiAbi::OpenMpi } else { MpiAbi::Mpich };
-        let world = WORLD.get_or_init(|| Self::initialise(abi)).as_ref().map_err(Clone::clone)?;
-        if world.count != count {
+        let world = WORLD.get_or_init(|| Self::initialise(started));
+        let world = world.as_ref().map_err(Clone::clone)?;
+        if world.count != started.ranks as usize {
             return Err(Failure::missing(format!(
-                "{launcher} has started {count} ranks, but {} reports {}",
-                world.name, world.count,
+                "{}, but {} reports {}",
+                started.in_words(),
+                world.name,
+                world.count,
             ))
-            .hint(
-                "start them with the launcher of this MPI, or srun with --mpi=pmix for Open \
-                     MPI, --mpi=pmi2 for MPICH",
-            ));
+            .hint(format!(
+                "start them with the launcher of this MPI, or srun with {}",
+                srun_options()
+            )));
         }
         Ok(world)
     }
 
-    fn initialise(abi: MpiAbi) -> Result<Self, Failure> {
+    fn initialise(started: &Started) -> Result<Self, Failure> {
         // SAFETY: the launcher belongs to this library, so that every program that it starts may run the initialisation
         // of the library. The symbols have the types that the MPI standard defines for C.
         unsafe {
-            let library = SharedLibrary::first_global_of(abi.files()).map_err(|why| {
+            let abis = abis_of_launcher(started.kind, |name| std::env::var_os(name).is_some());
+            let (library, abi) = load(&abis).map_err(|why| {
                 Failure::missing(format!("ranks cannot communicate: {why}")).hint(
                     "add the library of the MPI that started them to the path of the linker \
                          (LD_LIBRARY_PATH), or start one process, with --ranks",
                 )
             })?;
-            let lacks = |name: &str| {
-                Failure::missing(format!("ranks cannot communicate: the MPI library has no {name}"))
-            };
-            let handle = |handle: MpiHandle| match handle.value(abi) {
-                MpiHandleValue::Number(number) => Ok(number as Handle),
-                MpiHandleValue::Symbol(name) => library.address(name).ok_or_else(|| lacks(name)),
-            };
             macro_rules! call {
                 ($name:literal) => {
-                    library.function($name).ok_or_else(|| lacks($name))?
+                    library.function($name).ok_or_else(|| missing($name))?
                 };
             }
             let initialise: Initialise = call!("MPI_Init_thread");
@@ -207,11 +203,11 @@ impl World {
             let count_of: Own = call!("MPI_Comm_size");
             let version: Version = call!("MPI_Get_library_version");
             let calls = Calls {
-                world: handle(abi::MPI_COMM_WORLD)?,
-                byte: handle(abi::MPI_BYTE)?,
-                double: handle(abi::MPI_DOUBLE)?,
-                sum: handle(abi::MPI_SUM)?,
-                no_status: abi::MPI_STATUS_IGNORE.value(abi) as usize,
+                world: handle(&library, abi, abi::MPI_COMM_WORLD)?,
+                byte: handle(&library, abi, abi::MPI_BYTE)?,
+                double: handle(&library, abi, abi::MPI_DOUBLE)?,
+                sum: handle(&library, abi, abi::MPI_SUM)?,
+                no_status: constant(abi, abi::MPI_STATUS_IGNORE)? as usize,
                 request: abi.request_bytes(),
                 barrier: call!("MPI_Barrier"),
                 send: call!("MPI_Send"),
@@ -232,18 +228,14 @@ impl World {
             let mut length = 0;
             // Some network libraries install a signal handler for Ctrl-C that prints a backtrace; the handler of
             // nodegauge is kept.
+            let funneled = constant(abi, abi::MPI_THREAD_FUNNELED)?;
             nodegauge_os::keep_interrupts(|| {
-                initialise(
-                    null_mut(),
-                    null_mut(),
-                    abi::MPI_THREAD_FUNNELED.value(abi),
-                    &raw mut provided,
-                )
+                initialise(null_mut(), null_mut(), funneled, &raw mut provided)
             });
             SPEAKS.set(true);
             rank_of(calls.world, &raw mut rank);
             count_of(calls.world, &raw mut count);
-            let longest_version = abi::MPI_MAX_LIBRARY_VERSION_STRING.value(abi) as usize;
+            let longest_version = constant(abi, abi::MPI_MAX_LIBRARY_VERSION_STRING)? as usize;
             let mut reported = vec![0_u8; longest_version + 1];
             version(reported.as_mut_ptr().cast(), &raw mut length);
             reported.truncate(length.max(0) as usize);
@@ -448,6 +440,47 @@ impl World {
         unsafe { (self.calls().finalise)() };
         SPEAKS.set(false);
     }
+}
+
+/// Loads the first library of these ABIs that can be loaded.
+///
+/// # Safety
+/// The requirements are those of [`SharedLibrary::open`].
+unsafe fn load(abis: &[&'static MpiAbi]) -> Result<(SharedLibrary, &'static MpiAbi), LoadError> {
+    let mut first = None;
+    for &abi in abis {
+        // SAFETY: the caller guarantees the requirements of this function.
+        match unsafe { SharedLibrary::first_global_of(abi.files) } {
+            Ok(library) => return Ok((library, abi)),
+            Err(why) => first = first.or(Some(why)),
+        }
+    }
+    Err(first.unwrap_or_else(|| LoadError("no MPI is known".to_owned())))
+}
+
+/// Returns the value of a handle; an address if it is a symbol of the library.
+fn handle(library: &SharedLibrary, abi: &MpiAbi, handle: MpiHandle) -> Result<Handle, Failure> {
+    match abi.handle(handle) {
+        Some(MpiHandleValue::Number(number)) => Ok(number as Handle),
+        Some(MpiHandleValue::Symbol(name)) => library.address(name).ok_or_else(|| missing(name)),
+        None => Err(missing(handle.name)),
+    }
+}
+
+/// Returns the value of a constant.
+fn constant(abi: &MpiAbi, name: &str) -> Result<c_int, Failure> {
+    abi.constant(name).ok_or_else(|| missing(name))
+}
+
+/// Returns the error for a name that the MPI library does not have.
+fn missing(name: &str) -> Failure {
+    Failure::missing(format!("ranks cannot communicate: the MPI library has no {name}"))
+}
+
+/// Returns the options with which srun starts ranks of each implementation.
+fn srun_options() -> String {
+    let options = implementations().map(|own| format!("{} for {}", own.srun_option, own.library));
+    options.collect::<Vec<_>>().join(", ")
 }
 
 /// Returns the name and the version from the beginning of a library's version text: `Open MPI v4.1.4`.

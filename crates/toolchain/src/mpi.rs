@@ -8,6 +8,7 @@
 use crate::search::{is_program, links, which};
 use crate::{CommandLine, CompileLimits, Compiler, Job, ToolchainError, run};
 use nodegauge_measure::Failure;
+use nodegauge_os::mpi_abi::{MpiImplementation, implementations};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -22,7 +23,7 @@ mod words;
 pub use hosts::{HostList, HostRanks};
 pub use job::{job_has_several_hosts, job_hosts};
 pub use linked::library_of_program;
-pub use nodegauge_os::mpi_abi::{self as abi, MpiAbi};
+pub use nodegauge_os::mpi_abi::{self as abi, LauncherKind, MpiAbi, abis_of_launcher};
 pub use placed::{MpiLaunch, MpiProgram, RankPlaces, RankWords};
 pub use words::{launcher_of, library_of, without_explanations};
 
@@ -36,17 +37,6 @@ pub struct MpiLibrary {
     pub name: String,
     /// Version of the library; `None` if the wrapper does not report it.
     pub version: Option<String>,
-}
-
-/// Kind of a launcher.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LauncherKind {
-    /// `mpirun` of Open MPI (ORTE up to version 4, PRRTE from version 5).
-    OpenMpi,
-    /// `mpiexec` of MPICH and its derivatives.
-    Hydra,
-    /// Slurm's `srun`.
-    Slurm,
 }
 
 /// Installed launcher of ranks.
@@ -72,9 +62,8 @@ impl MpiLauncher {
     /// variables instead of the option; version 5 also reads the variables of its runtime (PRRTE).
     pub fn refuses_root(&self) -> bool {
         let allowed = ["OMPI_", "PRTE_"].iter().any(|prefix| {
-            let is_set =
-                |name| std::env::var(format!("{prefix}{name}")).is_ok_and(|value| value == "1");
-            is_set("ALLOW_RUN_AS_ROOT") && is_set("ALLOW_RUN_AS_ROOT_CONFIRM")
+            let names = ["ALLOW_RUN_AS_ROOT", "ALLOW_RUN_AS_ROOT_CONFIRM"];
+            names.iter().all(|name| is_one(&format!("{prefix}{name}")))
         });
         self.kind == LauncherKind::OpenMpi && nodegauge_os::is_root() && !allowed
     }
@@ -93,6 +82,11 @@ impl MpiLauncher {
     }
 }
 
+/// True if an environment variable has the value 1.
+fn is_one(name: &str) -> bool {
+    std::env::var(name).is_ok_and(|value| value == "1")
+}
+
 /// Installed parts of an MPI library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MpiParts {
@@ -108,7 +102,7 @@ pub enum MpiParts {
         /// Path of the shared library.
         path: PathBuf,
         /// ABI of the library.
-        abi: MpiAbi,
+        abi: &'static MpiAbi,
     },
 }
 
@@ -137,11 +131,22 @@ pub struct Mpi {
 
 /// Time limit for the version query of a wrapper or a launcher.
 const VERSION_LIMIT: Duration = Duration::from_secs(20);
-/// Names of wrappers that are tried if the user specifies no wrapper.
-pub const USUAL: [&str; 3] = ["mpicc", "mpicc.openmpi", "mpicc.mpich"];
-/// Names of launchers of MPI libraries.
-const LAUNCHERS: [&str; 5] =
-    ["mpirun", "mpiexec", "mpiexec.hydra", "mpirun.openmpi", "mpirun.mpich"];
+/// Name of the wrapper without a suffix.
+const WRAPPER: &str = "mpicc";
+/// Names of launchers without the suffix of an implementation.
+const LAUNCHERS: [&str; 3] = ["mpirun", "mpiexec", "mpiexec.hydra"];
+
+/// Returns the names of wrappers that are tried if the user specifies no wrapper.
+pub fn usual_wrappers() -> Vec<String> {
+    let suffixed = implementations().map(|own| format!("{WRAPPER}.{}", own.suffix));
+    std::iter::once(WRAPPER.to_owned()).chain(suffixed).collect()
+}
+
+/// Returns the names of launchers of MPI libraries.
+fn usual_launchers() -> impl Iterator<Item = String> {
+    let suffixed = implementations().map(|own| format!("mpirun.{}", own.suffix));
+    LAUNCHERS.iter().map(|name| (*name).to_owned()).chain(suffixed)
+}
 
 impl Mpi {
     /// Determines the MPI of a wrapper from the wrapper's version output (`--showme:version` for Open MPI, `-v` for
@@ -161,12 +166,7 @@ impl Mpi {
                      libmpich-dev; on a cluster: module load), or specify its compiler wrapper with --mpicc",
             )
         })?;
-        let ask = |flag: &str| output_of(&CommandLine::new(program, [flag]), interrupted);
-        let known = match library_of(&ask("--showme:version")?) {
-            Some(library) => Some(library),
-            None => library_of(&ask("-v")?),
-        };
-        let library = known.ok_or_else(|| {
+        let library = library_of_wrapper(program, interrupted)?.ok_or_else(|| {
             Failure::missing(format!("{program} is not a known MPI compiler wrapper"))
                 .hint("give the wrapper of an MPI, e.g. --mpicc mpicc")
         })?;
@@ -188,7 +188,7 @@ impl Mpi {
     ) -> Result<Self, Failure> {
         let commands: Vec<CommandLine> = match launcher {
             Some(command) => vec![command.clone()],
-            None => LAUNCHERS.iter().filter_map(which).map(command_of).collect(),
+            None => usual_launchers().filter_map(which).map(command_of).collect(),
         };
         let mut without = Vec::new();
         for command in commands {
@@ -212,6 +212,20 @@ impl Mpi {
     }
 }
 
+/// Returns the library that a wrapper prints when it is called with the option of one of the implementations.
+fn library_of_wrapper(
+    program: &str,
+    interrupted: &dyn Fn() -> bool,
+) -> Result<Option<MpiLibrary>, ToolchainError> {
+    for own in implementations() {
+        let query = CommandLine::new(program, [own.wrapper_query]);
+        if let Some(library) = library_of(&output_of(&query, interrupted)?) {
+            return Ok(Some(library));
+        }
+    }
+    Ok(None)
+}
+
 fn command_of(program: PathBuf) -> CommandLine {
     CommandLine::new(program.display().to_string(), [])
 }
@@ -219,9 +233,13 @@ fn command_of(program: PathBuf) -> CommandLine {
 impl MpiLibrary {
     /// Returns the usual library for a launcher, with the version of the launcher.
     fn of(launcher: &MpiLauncher) -> Self {
-        let open = launcher.kind == LauncherKind::OpenMpi;
-        let name = if open { "Open MPI" } else { "MPICH" }.to_owned();
-        Self { family: launcher.kind, name, version: launcher.version.clone() }
+        let usual = usual_library(launcher.kind);
+        Self { family: launcher.kind, name: usual.to_owned(), version: launcher.version.clone() }
+    }
+
+    /// Returns the library of an implementation, whose version is unknown.
+    fn of_implementation(own: &MpiImplementation) -> Self {
+        Self { family: own.launcher, name: own.library.to_owned(), version: None }
     }
 
     /// True if a launcher of this kind can start ranks of this library.
@@ -230,22 +248,18 @@ impl MpiLibrary {
     }
 }
 
+/// Returns the name of the library whose ranks a launcher of this kind usually starts.
+fn usual_library(launcher: LauncherKind) -> &'static str {
+    let mut abis = abis_of_launcher(launcher, |_| false).into_iter();
+    abis.find_map(|abi| abi.implementation.as_ref()).map_or("MPI", |own| own.library)
+}
+
 impl fmt::Display for MpiLibrary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.version {
             Some(version) => write!(f, "{} {version}", self.name),
             None => f.write_str(&self.name),
         }
-    }
-}
-
-impl fmt::Display for LauncherKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::OpenMpi => "Open MPI",
-            Self::Hydra => "MPICH (Hydra)",
-            Self::Slurm => "Slurm",
-        })
     }
 }
 
@@ -260,17 +274,19 @@ pub fn launcher_for(
     named: Option<&CommandLine>,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<MpiLauncher, Failure> {
+    let libraries: Vec<MpiLibrary> = match library {
+        Some(known) => vec![known.clone()],
+        None => implementations().map(MpiLibrary::of_implementation).collect(),
+    };
     let name = program.display().to_string();
-    let find = |wanted: &MpiLibrary| find_launcher(program, &name, wanted, named, interrupted);
-    match library {
-        Some(known) => find(known),
-        None => {
-            let any =
-                |family, title: &str| MpiLibrary { family, name: title.to_owned(), version: None };
-            find(&any(LauncherKind::OpenMpi, "Open MPI"))
-                .or_else(|_| find(&any(LauncherKind::Hydra, "MPICH")))
+    let mut failure = None;
+    for wanted in libraries {
+        match find_launcher(program, &name, &wanted, named, interrupted) {
+            Ok(launcher) => return Ok(launcher),
+            Err(cause) => failure = Some(cause),
         }
     }
+    Err(failure.unwrap_or_else(|| Failure::missing("no MPI is known")))
 }
 
 /// Returns the launcher that the user specifies, otherwise a launcher in the folder of `path` or in `PATH`. `program`
@@ -304,12 +320,15 @@ fn find_launcher(
         [] => "there is no mpirun, mpiexec or srun".to_owned(),
         others => others.join(", "),
     };
-    let open = library.family == LauncherKind::OpenMpi;
-    let suffix = if open { "openmpi" } else { "mpich" };
-    let package = if open { "openmpi-bin" } else { "mpich" };
-    Err(Failure::missing(format!("there is no launcher for {library} of {program}: {found}")).hint(
-        format!("specify the launcher, e.g. --launcher mpirun.{suffix}, or install {package}"),
-    ))
+    let refusal =
+        Failure::missing(format!("there is no launcher for {library} of {program}: {found}"));
+    let Some(own) = implementations().find(|own| own.launcher == library.family) else {
+        return Err(refusal);
+    };
+    Err(refusal.hint(format!(
+        "specify the launcher, e.g. --launcher mpirun.{}, or install {}",
+        own.suffix, own.package
+    )))
 }
 
 fn named_launcher(
@@ -332,7 +351,7 @@ fn named_launcher(
         .hint("give an mpirun, mpiexec or srun"));
     };
     if !library.started_by(kind) {
-        let theirs = if kind == LauncherKind::OpenMpi { "Open MPI" } else { "MPICH" };
+        let theirs = usual_library(kind);
         return Err(Failure::usage(format!(
             "{program} starts programs of {theirs}, not of {library}: every rank would be \
                  rank 0 of 1"
@@ -351,24 +370,23 @@ fn named_launcher(
 
 /// Returns the names of installed launchers that may belong to a wrapper, most likely first.
 fn candidates(wrapper: &Path) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut add = |path: PathBuf| {
-        let text = path.display().to_string();
-        if is_program(&path) && !found.contains(&text) {
-            found.push(text);
-        }
-    };
+    let mut paths = Vec::new();
     for here in links(wrapper) {
         let name = here.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         // The ending is copied: mpicc.openmpi gives mpirun.openmpi, and mpicc gives mpirun.
         let ending = name.find('.').map_or("", |at| &name[at..]);
         if name.starts_with("mpi") {
-            add(here.with_file_name(format!("mpirun{ending}")));
-            add(here.with_file_name(format!("mpiexec{ending}")));
+            paths.push(here.with_file_name(format!("mpirun{ending}")));
+            paths.push(here.with_file_name(format!("mpiexec{ending}")));
         }
     }
-    for name in LAUNCHERS.iter().chain(&["srun"]) {
-        which(name).into_iter().for_each(&mut add);
+    paths.extend(usual_launchers().chain(["srun".to_owned()]).filter_map(which));
+    let mut found = Vec::new();
+    for path in paths {
+        let text = path.display().to_string();
+        if is_program(&path) && !found.contains(&text) {
+            found.push(text);
+        }
     }
     found
 }

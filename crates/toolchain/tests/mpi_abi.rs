@@ -5,7 +5,7 @@
 mod skip;
 
 use nodegauge_toolchain::mpi::abi::{
-    MPI_CONSTANTS, MPI_HANDLES, MPI_STATUS_IGNORE, MpiAbi, MpiHandleValue,
+    MPI_ABIS, MPI_CONSTANTS, MPI_HANDLES, MPI_STATUS_IGNORE, MpiAbi, MpiHandleValue,
 };
 use nodegauge_toolchain::{Scratch, which};
 use skip::{Part, skip};
@@ -13,7 +13,7 @@ use std::process::Command;
 
 /// Returns a program that compares each value of the table with that in the header. It prints 1 if the values are
 /// equal, otherwise 0 and the name.
-fn comparison(abi: MpiAbi) -> String {
+fn comparison(abi: &MpiAbi) -> String {
     let mut source = "#include <mpi.h>\n#include <stdio.h>\nstatic void same(const char *name, \
                       int is_same) { printf(\"%d %s\\n\", is_same, name); }\nint main(void) {\n"
         .to_owned();
@@ -21,25 +21,27 @@ fn comparison(abi: MpiAbi) -> String {
         source += &format!("    same(\"{name}\", {name} == {value});\n");
     };
     for handle in MPI_HANDLES {
-        let value = match handle.value(abi) {
+        let value = match abi.handle(handle).unwrap() {
             MpiHandleValue::Number(number) => format!("({})(size_t){number:#x}u", handle.kind),
             MpiHandleValue::Symbol(symbol) => format!("({})(void *)&{symbol}", handle.kind),
         };
         compare(handle.name, value);
     }
-    for constant in MPI_CONSTANTS {
-        compare(constant.name, constant.value(abi).to_string());
+    for name in MPI_CONSTANTS {
+        compare(name, abi.constant(name).unwrap().to_string());
     }
-    compare("MPI_STATUS_IGNORE", format!("(MPI_Status *){}", MPI_STATUS_IGNORE.value(abi)));
+    let ignored = abi.constant(MPI_STATUS_IGNORE).unwrap();
+    compare(MPI_STATUS_IGNORE, format!("(MPI_Status *){ignored}"));
     compare("sizeof(MPI_Request)", abi.request_bytes().to_string());
     source + "    return 0;\n}\n"
 }
 
 #[test]
 fn the_table_has_the_values_of_installed_libraries() {
-    let wrappers = [("mpicc.mpich", MpiAbi::Mpich), ("mpicc.openmpi", MpiAbi::OpenMpi)];
-    for (wrapper, abi) in wrappers {
-        if which(wrapper).is_none() {
+    for abi in &MPI_ABIS {
+        let Some(own) = &abi.implementation else { continue };
+        let wrapper = format!("mpicc.{}", own.suffix);
+        if which(&wrapper).is_none() {
             skip(Part::Mpi, &format!("there is no {wrapper}"));
             continue;
         }
@@ -47,7 +49,7 @@ fn the_table_has_the_values_of_installed_libraries() {
         let source = scratch.path().join("compare.c");
         let program = scratch.path().join("compare");
         std::fs::write(&source, comparison(abi)).unwrap();
-        let compile = Command::new(wrapper).arg(&source).arg("-o").arg(&program).output().unwrap();
+        let compile = Command::new(&wrapper).arg(&source).arg("-o").arg(&program).output().unwrap();
         let errors = String::from_utf8_lossy(&compile.stderr);
         assert!(compile.status.success(), "{wrapper}: {errors}");
         let printed = Command::new(&program).output().unwrap();

@@ -8,6 +8,7 @@ use super::nvidia;
 use crate::pci::{self, PciDevice};
 use crate::root::SysRoot;
 use nodegauge_measure::record::{Device, DeviceKind};
+use nodegauge_os::mpi_abi::implementations;
 use std::collections::BTreeMap;
 
 /// Environment variables that restrict the visible devices of a vendor; the first variable that is set is used. The
@@ -18,18 +19,17 @@ pub const VISIBLE: [(u16, &[&str], Option<&str>); 3] = [
     (pci::INTEL, &["ZE_AFFINITY_MASK"], Some("ZE_ENABLE_PCI_ID_DEVICE_ORDER=1")),
 ];
 
-/// Environment variables in which launchers pass the local rank to a process. Those of Slurm and Flux are the last,
-/// because an MPI launcher may run in one of their tasks. `PLE_RANK_ON_NODE` is set by Fujitsu's launcher.
-pub const LOCAL_RANK: [&str; 8] = [
-    "OMPI_COMM_WORLD_LOCAL_RANK",
-    "MV2_COMM_WORLD_LOCAL_RANK",
-    "MPI_LOCALRANKID",
-    "PALS_LOCAL_RANKID",
-    "PLE_RANK_ON_NODE",
-    "PMI_LOCAL_RANK",
-    "FLUX_TASK_LOCAL_ID",
-    "SLURM_LOCALID",
-];
+/// Environment variables with the local rank of which no MPI launcher alone is the owner. Those of Slurm and Flux are
+/// the last, because an MPI launcher may run in one of their tasks. `PLE_RANK_ON_NODE` is set by Fujitsu's launcher.
+const OTHER_LOCAL_RANK: [&str; 4] =
+    ["PLE_RANK_ON_NODE", "PMI_LOCAL_RANK", "FLUX_TASK_LOCAL_ID", "SLURM_LOCALID"];
+
+/// Returns the environment variables in which launchers pass the local rank to a process, in the order in which they are
+/// checked.
+pub fn local_rank_variables() -> impl Iterator<Item = &'static str> {
+    let launchers = implementations().flat_map(|implementation| implementation.variables);
+    launchers.flat_map(|launcher| launcher.local_rank).copied().chain(OTHER_LOCAL_RANK)
+}
 
 /// Returns the environment with which this process was started.
 pub(crate) fn environment(root: &SysRoot) -> BTreeMap<String, String> {

@@ -2,7 +2,7 @@
 //! users.
 
 use super::{Examined, Found, found};
-use crate::devices::{LOCAL_RANK, environment};
+use crate::devices::{environment, local_rank_variables};
 use crate::ids::CpuId;
 use crate::root::number_ranges;
 use nodegauge_measure::record::{Device, Severity};
@@ -48,7 +48,7 @@ pub(super) fn far(node: &Examined<'_>) -> Option<Found> {
         return None;
     }
     let environment = environment(node.root);
-    let rank = LOCAL_RANK.iter().find_map(|name| Some((name, environment.get(*name)?)));
+    let rank = local_rank_variables().find_map(|name| Some((name, environment.get(name)?)));
     let who =
         rank.map_or("this process".to_owned(), |(name, rank)| format!("rank {rank} ({name})"));
     let near: Vec<String> = far

@@ -4,7 +4,7 @@ use crate::MessagesError;
 use crate::osu::OsuPrograms;
 use crate::transport::Fabric;
 use nodegauge_measure::Failure;
-use nodegauge_toolchain::mpi::{Mpi, USUAL};
+use nodegauge_toolchain::mpi::{Mpi, usual_wrappers};
 use nodegauge_toolchain::{CommandLine, links, which};
 use std::path::{Path, PathBuf};
 
@@ -76,8 +76,9 @@ fn find(name: &str, launcher: Option<&CommandLine>) -> Result<Mpi, Failure> {
 /// # Errors
 /// Fails when no MPI is usable; the error has the reason for each wrapper that exists.
 pub(crate) fn usual(launcher: Option<&CommandLine>) -> Result<Mpi, Failure> {
+    let wrappers = usual_wrappers();
     let mut there: Vec<(&str, PathBuf)> = Vec::new();
-    for (name, path) in USUAL.iter().filter_map(|name| Some((*name, which(name)?))) {
+    for (name, path) in wrappers.iter().filter_map(|name| Some((name.as_str(), which(name)?))) {
         // A name may be a link to another name: Debian's mpicc links to mpicc.openmpi.
         if !there.iter().any(|(_, known)| links(known).any(|known| known == path)) {
             there.push((name, path));
@@ -104,7 +105,7 @@ pub(crate) fn usual(launcher: Option<&CommandLine>) -> Result<Mpi, Failure> {
     }
     let mut failures = failures.into_iter();
     match failures.next() {
-        None => find(USUAL[0], launcher),
+        None => find(&wrappers[0], launcher),
         // A reason that all wrappers have in common, e.g. a missing launcher, is reported once.
         Some(first) if failures.all(|other| other.reason() == first.reason()) => Err(first),
         Some(_) => Err(Failure::missing(reports.join("; "))

@@ -2,7 +2,7 @@
 //! else precompiled with this program.
 
 use crate::{GAUGE, MessagesError};
-use nodegauge_measure::{Notice, NoticeId};
+use nodegauge_measure::{Failure, Notice, NoticeId};
 use nodegauge_toolchain::mpi::{Mpi, MpiAbi, MpiLibrary, MpiParts};
 use nodegauge_toolchain::{CompileLimits, Compiler, ProgramCache, ProgramReach, Scratch};
 use std::borrow::Cow;
@@ -22,13 +22,16 @@ const SOURCES: [(&str, &str); 4] = [
 /// Compiler flags of the probe; the same flags are used for the precompiled probe.
 const FLAGS: &str = env!("PROBE_FLAGS");
 
+// Precompiled probe of each ABI, after the first name of its library files; the build script writes this list.
+include!(concat!(env!("OUT_DIR"), "/carried.rs"));
+
 /// Returns the precompiled probe for MPI libraries with this ABI.
-fn carried(abi: MpiAbi) -> &'static [u8] {
-    match abi {
-        MpiAbi::Mpich => include_bytes!(concat!(env!("OUT_DIR"), "/messages-MPICH")),
-        MpiAbi::OpenMpi => include_bytes!(concat!(env!("OUT_DIR"), "/messages-OPEN_MPI")),
-        MpiAbi::Standard => include_bytes!(concat!(env!("OUT_DIR"), "/messages-STANDARD")),
-    }
+fn carried(abi: &MpiAbi) -> Result<&'static [u8], Failure> {
+    let probe = CARRIED.iter().find(|(name, _)| *name == abi.files[0]);
+    let Some((_, program)) = probe else {
+        return Err(Failure::missing(format!("there is no precompiled probe for {abi}")));
+    };
+    Ok(program)
 }
 
 /// Probe that is ready to start.
@@ -68,7 +71,7 @@ pub fn build(
         }
         MpiParts::Runtime { path, abi } => {
             arguments.push(format!("library={}", path.display()));
-            Cow::from(carried(*abi))
+            Cow::from(carried(abi)?)
         }
     };
     // Unlike the temporary folder, the cache folder is usually visible to other hosts.
@@ -136,4 +139,21 @@ fn compile(compiler: &Compiler, interrupted: &dyn Fn() -> bool) -> Result<Vec<u8
     let program = compiler.compile(limit, &[&source], &flags, &scratch, "messages", interrupted)?;
     nodegauge_os::read_file(&program.path, nodegauge_os::LONGEST_PROGRAM)
         .map_err(|cause| MessagesError::write(&program.path, &cause))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_toolchain::mpi::abi::MPI_ABIS;
+
+    #[test]
+    fn each_abi_has_a_probe_and_is_in_the_chapter() {
+        let chapter = include_str!("../../../../docs/mpi.md");
+        for abi in &MPI_ABIS {
+            assert!(!carried(abi).unwrap().is_empty(), "{abi}");
+            for file in abi.files {
+                assert!(chapter.contains(&format!("`{file}`")), "{file} in docs/mpi.md");
+            }
+        }
+    }
 }

@@ -3,11 +3,12 @@
 //! The scripts are for a POSIX shell. They contain only numbers and constant words of this crate, so that only the
 //! braces of places need quotes. `job` writes job scripts, `rank` the code with which a process finds its rank.
 
-use super::{OpenMpi, OpenMpiVersion, PerRank, RankLauncher, visible};
+use super::{OpenMpi, OpenMpiVersion, PerRank, rank_variable, visible};
 use crate::numa::MemoryPolicy;
 use crate::ranks::{RankPlace, RankPlan};
 use nodegauge_machine::Topology;
 use nodegauge_measure::quantity::counted;
+use nodegauge_os::mpi_abi::LauncherKind;
 use std::num::NonZeroU32;
 
 mod job;
@@ -158,7 +159,7 @@ fn openmpi_commands(job: &EmittedRanks<'_>) -> String {
     }
     let versions = [OpenMpiVersion::V5, OpenMpiVersion::V4];
     let [v5, v4] = versions.map(|version| super::openmpi(job.plan, job.topology, version));
-    let mut text = wrapped(job.plan, RankLauncher::OpenMpi);
+    let mut text = wrapped(job.plan, LauncherKind::OpenMpi);
     text.push_str("mpirun=${MPIRUN:-mpirun}\n");
     text.push_str(&as_root);
     if v5.rankfile.is_some() {
@@ -187,7 +188,7 @@ fn mpich_commands(job: &EmittedRanks<'_>) -> String {
         let args = format!("-np {} -ppn {} -bind-to none", job.total(), job.per_node());
         (with_rank_code(job), args)
     } else {
-        (wrapped(job.plan, RankLauncher::Mpich), super::mpich(job.plan).join(" "))
+        (wrapped(job.plan, LauncherKind::Hydra), super::mpich(job.plan).join(" "))
     };
     format!("{code}exec \"${{MPIRUN:-mpirun}}\" {args} \"$@\"\n")
 }
@@ -204,7 +205,7 @@ fn started(plan: &RankPlan, rank: usize, place: &RankPlace, quote: char) -> Stri
 /// CPUs and NUMA nodes apply to the tasks of every node, in their order.
 pub fn slurm(job: &EmittedRanks<'_>) -> String {
     let args = super::slurm(job.plan, job.node_count()).join(" ");
-    let wrapped = wrapped(job.plan, RankLauncher::Slurm);
+    let wrapped = wrapped(job.plan, LauncherKind::Slurm);
     let node = if job.node_count() > 1 { "its nodes" } else { "the node" };
     let remark = format!("the job must have {node} to itself (--exclusive)\n# {RUN}");
     format!("{}{wrapped}exec srun {args} \"$@\"\n", head(job, &remark))
@@ -218,7 +219,7 @@ fn with_settings(rank: &PerRank, quote: char) -> String {
 
 /// Returns the shell code that puts the settings of each rank before the program's command. Settings that all ranks
 /// share are passed with `env`. If the settings differ, a shell selects them by the number of its rank on its node.
-fn wrapped(plan: &RankPlan, launcher: RankLauncher) -> String {
+fn wrapped(plan: &RankPlan, launcher: LauncherKind) -> String {
     let each = super::per_rank(plan, launcher);
     let Some(first) = each.first() else { return String::new() };
 
@@ -226,7 +227,7 @@ fn wrapped(plan: &RankPlan, launcher: RankLauncher) -> String {
         // Variables that are part of the command work with every launcher.
         return format!("set -- {}\n", with_settings(first, QUOTE));
     }
-    let own_rank = launcher.rank_variable();
+    let own_rank = rank_variable(launcher);
     let mut text = format!("set -- sh -c '\ncase ${own_rank} in\n");
     for (number, rank) in each.iter().enumerate() {
         text.push_str(&format!("{number}) exec {} ;;\n", with_settings(rank, INNER_QUOTE)));

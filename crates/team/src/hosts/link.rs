@@ -128,7 +128,7 @@ pub(super) fn world(
     started_thread.map_err(|cause| {
         Failure::missing(format!("cannot start the thread for the time limit of MPI: {cause}"))
     })?;
-    let world = World::join(started.launcher, started.ranks as usize);
+    let world = World::join(started);
     // The thread may have ended.
     let _ = done.send(());
     world

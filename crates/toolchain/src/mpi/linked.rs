@@ -1,6 +1,7 @@
 //! MPI library of a compiled program, detected from the shared libraries that the program requires.
 
-use super::{LauncherKind, MpiAbi, MpiLibrary};
+use super::MpiLibrary;
+use nodegauge_os::mpi_abi::MPI_ABIS;
 use nodegauge_os::{LONGEST_PROGRAM, read_file};
 use object::read::elf::{Dyn, FileHeader};
 use object::{Endianness, elf};
@@ -13,31 +14,15 @@ pub fn library_of_program(program: &Path) -> Option<MpiLibrary> {
     needed(&data)?.iter().find_map(|name| library_by_file(name))
 }
 
-/// Library file of Open MPI 2, which has a different ABI.
-const OPEN_MPI_2: &str = "libmpi.so.20";
-/// Library file of MPICH before version 3.1, and of MPICH's development packages.
-const MPICH_UNNUMBERED: &str = "libmpich.so";
-/// Beginnings of the names of Open MPI's libraries for Fortran and C++. A program in Fortran may name only these.
-const OPEN_MPI_LANGUAGES: [&str; 3] = ["libmpi_mpifh.so", "libmpi_usempi", "libmpi_cxx.so"];
-/// Beginnings of the names of the libraries of MPICH and its derivatives for Fortran and C++.
-const MPICH_LANGUAGES: [&str; 4] =
-    ["libmpichfort.so", "libmpifort.so", "libmpichcxx.so", "libmpicxx.so"];
-
-/// Returns the library whose file has this name. Open MPI 1.7 to 1.10 also had a libmpi.so.12. Since 2014, a library
-/// with this name more likely has MPICH's ABI.
+/// Returns the library whose file has this name.
 fn library_by_file(name: &str) -> Option<MpiLibrary> {
-    let has = |abi: MpiAbi| abi.files().iter().any(|file| name.starts_with(file));
-    let is_of = |languages: &[&str]| languages.iter().any(|file| name.starts_with(file));
-    let is_open_mpi = name.starts_with(OPEN_MPI_2) || is_of(&OPEN_MPI_LANGUAGES);
-    let is_mpich = name.starts_with(MPICH_UNNUMBERED) || is_of(&MPICH_LANGUAGES);
-    let (family, title) = if has(MpiAbi::OpenMpi) || is_open_mpi {
-        (LauncherKind::OpenMpi, "Open MPI")
-    } else if has(MpiAbi::Mpich) || is_mpich {
-        (LauncherKind::Hydra, "MPICH")
-    } else {
-        return None;
-    };
-    Some(MpiLibrary { family, name: title.to_owned(), version: None })
+    for abi in &MPI_ABIS {
+        let Some(own) = &abi.implementation else { continue };
+        if abi.files.iter().chain(own.other_files).any(|file| name.starts_with(file)) {
+            return Some(MpiLibrary::of_implementation(own));
+        }
+    }
+    None
 }
 
 /// Returns the names of the shared libraries that an ELF program with this machine's word size requires.
@@ -55,6 +40,7 @@ fn needed(data: &[u8]) -> Option<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mpi::LauncherKind;
 
     #[test]
     fn the_libraries_that_a_program_names_are_read() {

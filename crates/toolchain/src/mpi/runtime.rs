@@ -1,6 +1,6 @@
 //! Search for the shared library of an MPI without a compiler. The name of the library file determines its ABI.
 
-use super::{LauncherKind, MpiAbi};
+use super::{LauncherKind, MpiAbi, abis_of_launcher};
 use crate::search::{self, expand};
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ const BELOW: [&str; 5] =
 pub(super) fn library_of_launcher(
     launcher: &Path,
     kind: LauncherKind,
-) -> Option<(PathBuf, MpiAbi)> {
+) -> Option<(PathBuf, &'static MpiAbi)> {
     let real = launcher.canonicalize().ok();
     let roots = [Some(launcher.to_owned()), real];
     let roots = roots.iter().flatten().filter_map(|path| path.parent()?.parent());
@@ -25,19 +25,17 @@ pub(super) fn library_of_launcher(
     library_in(&folders, kind)
 }
 
-/// Returns the first library with the launcher's own ABI, otherwise the first library with the standard ABI.
-fn library_in(folders: &[PathBuf], kind: LauncherKind) -> Option<(PathBuf, MpiAbi)> {
-    let own = match kind {
-        LauncherKind::OpenMpi => MpiAbi::OpenMpi,
-        _ => MpiAbi::Mpich,
-    };
-    let find = |wanted: MpiAbi| {
-        let names = wanted.files();
-        let paths =
-            folders.iter().flat_map(|folder| names.iter().flat_map(|name| expand(folder, name)));
-        Some((paths.into_iter().find(|path| path.is_file())?, wanted))
-    };
-    find(own).or_else(|| find(MpiAbi::Standard))
+/// Returns the first library with the most likely ABI of the launcher's ranks.
+fn library_in(folders: &[PathBuf], kind: LauncherKind) -> Option<(PathBuf, &'static MpiAbi)> {
+    for abi in abis_of_launcher(kind, |_| false) {
+        for folder in folders {
+            let mut paths = abi.files.iter().map(|name| folder.join(name));
+            if let Some(path) = paths.find(|path| path.is_file()) {
+                return Some((path, abi));
+            }
+        }
+    }
+    None
 }
 
 #[cfg(test)]
@@ -52,17 +50,21 @@ mod tests {
         std::fs::create_dir(&lib).unwrap();
         let mpirun = bin.join("mpirun");
         std::fs::write(&mpirun, "").unwrap();
-        let found = |kind| library_in(std::slice::from_ref(&lib), kind);
+        let found = |kind| {
+            let (path, abi) = library_in(std::slice::from_ref(&lib), kind)?;
+            Some((path, abi.title))
+        };
         assert_eq!(found(LauncherKind::Hydra), None);
         let make = |name: &str| std::fs::write(lib.join(name), "").unwrap();
         make("libmpi_abi.so.0");
-        let standard = (lib.join("libmpi_abi.so.0"), MpiAbi::Standard);
+        let standard = (lib.join("libmpi_abi.so.0"), "the ABI of MPI 5");
         assert_eq!(found(LauncherKind::OpenMpi), Some(standard.clone()));
         make("libmpi.so.12");
         make("libmpich.so.12");
-        assert_eq!(found(LauncherKind::Hydra), Some((lib.join("libmpich.so.12"), MpiAbi::Mpich)));
+        let own = Some((lib.join("libmpich.so.12"), "MPICH's ABI"));
+        assert_eq!(found(LauncherKind::Hydra), own);
         assert_eq!(found(LauncherKind::OpenMpi), Some(standard));
         let beside = library_of_launcher(&mpirun, LauncherKind::Hydra);
-        assert_eq!(beside, Some((lib.join("libmpich.so.12"), MpiAbi::Mpich)));
+        assert_eq!(beside.map(|(path, abi)| (path, abi.title)), own);
     }
 }

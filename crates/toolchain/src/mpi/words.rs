@@ -1,22 +1,20 @@
 //! Parsers of the version output of wrappers and launchers. The module works only on text.
 
 use super::{LauncherKind, MpiLibrary};
+use nodegauge_os::mpi_abi::{VersionPlace, implementations};
 
 /// Returns the library from a wrapper's output for `--showme:version` or `-v`.
 pub fn library_of(output: &str) -> Option<MpiLibrary> {
-    let library =
-        |family, name: &str, version| Some(MpiLibrary { family, name: name.to_owned(), version });
     for line in output.lines() {
-        if let Some((_, rest)) = line.split_once("Open MPI ") {
-            return library(LauncherKind::OpenMpi, "Open MPI", version_at(rest));
-        }
-        let marks =
-            [("Intel(R) MPI Library", "Intel MPI"), ("MVAPICH", "MVAPICH"), ("MPICH", "MPICH")];
-        let named = line.contains(" for ") || line.contains("version");
-        for (mark, name) in marks.into_iter().filter(|_| named) {
-            if let Some((_, rest)) = line.split_once(mark) {
-                let version = rest.split_whitespace().find_map(version_at);
-                return library(LauncherKind::Hydra, name, version);
+        let has_words = line.contains(" for ") || line.contains("version");
+        for own in implementations() {
+            let marks = own.wrapper_marks.iter().filter(|mark| has_words || !mark.needs_words);
+            for mark in marks {
+                if let Some((_, rest)) = line.split_once(mark.text) {
+                    let version = rest.split_whitespace().find_map(version_at);
+                    let library = MpiLibrary::of_implementation(own);
+                    return Some(MpiLibrary { name: mark.library.to_owned(), version, ..library });
+                }
             }
         }
     }
@@ -25,25 +23,37 @@ pub fn library_of(output: &str) -> Option<MpiLibrary> {
 
 /// Returns the kind and the version of a launcher from its output for `--version`.
 pub fn launcher_of(output: &str) -> Option<(LauncherKind, Option<String>)> {
-    let last_number = |line: &str| line.split_whitespace().rev().find_map(version_at);
     for line in output.lines() {
-        if ["OpenRTE", "Open MPI", "PRRTE", "prterun"].iter().any(|mark| line.contains(mark)) {
-            return Some((LauncherKind::OpenMpi, last_number(line)));
-        }
         // Debian's package of Slurm prints slurm-wlm.
         if line.starts_with("slurm ") || line.starts_with("slurm-") {
             return Some((LauncherKind::Slurm, last_number(line)));
         }
-        if line.contains("Intel(R) MPI Library") {
-            let after = line.split_once("Version").map_or(line, |(_, rest)| rest);
-            return Some((LauncherKind::Hydra, after.split_whitespace().find_map(version_at)));
-        }
-        if line.contains("HYDRA") {
-            let version = output.lines().find_map(|text| text.trim().strip_prefix("Version:"));
-            return Some((LauncherKind::Hydra, version.and_then(last_number)));
+        for own in implementations() {
+            if let Some(mark) = own.launcher_marks.iter().find(|mark| line.contains(mark.text)) {
+                return Some((own.launcher, version_in(output, line, &mark.version)));
+            }
         }
     }
     None
+}
+
+/// Returns the version of a launcher whose output has this line.
+fn version_in(output: &str, line: &str, place: &VersionPlace) -> Option<String> {
+    match place {
+        VersionPlace::LastOfLine => last_number(line),
+        VersionPlace::After(text) => {
+            let after = line.split_once(text).map_or(line, |(_, rest)| rest);
+            after.split_whitespace().find_map(version_at)
+        }
+        VersionPlace::LineBeginning(text) => {
+            last_number(output.lines().find_map(|other| other.trim().strip_prefix(text))?)
+        }
+    }
+}
+
+/// Returns the last version number in a line.
+fn last_number(line: &str) -> Option<String> {
+    line.split_whitespace().rev().find_map(version_at)
 }
 
 /// False for the output of a Hydra that lists no topology library.

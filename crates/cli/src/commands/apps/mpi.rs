@@ -16,7 +16,7 @@ pub(super) fn join(
     follow: Follow,
     measure: impl FnOnce(&MpiRanks) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
-    let world = match World::join(started.launcher, started.ranks as usize) {
+    let world = match World::join(started) {
         Ok(world) => world,
         Err(refusal) => return launched::once(started, refusal),
     };

@@ -1,6 +1,6 @@
 //! Shell code with which a process finds its rank on its node, under any launcher.
 //!
-//! The code reads the variables of [`LOCAL_RANK`], otherwise those of the rank in the job, which it divides by the number
+//! The code reads the variables of [`local_rank_variables`], otherwise those of the rank in the job, which it divides by the number
 //! of ranks per node: `rank mod ranks per node`. A variable that the user names (`RANK_VARIABLE`) replaces all others. The
 //! code never guesses: it fails with one line if no variable is set, if the value is not a number, and if there are more
 //! ranks than planned. The name that the user gives is expanded only if it is a name of a shell variable; values are
@@ -11,7 +11,7 @@
 
 use super::EmittedRanks;
 use crate::launchers::{self, RankVariables};
-use nodegauge_machine::devices::LOCAL_RANK;
+use nodegauge_machine::devices::local_rank_variables;
 use std::fmt::Write as _;
 
 /// Functions of the code. `first` finds the first variable that is set, given as RANK or RANK/RANKS; `fits` compares the
@@ -85,7 +85,7 @@ fn words(variables: &[RankVariables]) -> String {
 fn code(job: &EmittedRanks<'_>) -> String {
     let mpi = words(&launchers::of_mpi());
     let system = words(&launchers::of_systems());
-    let node = LOCAL_RANK.join(" ");
+    let node = local_rank_variables().collect::<Vec<_>>().join(" ");
     let each = job.per_node();
     let total = job.total();
     let plan = match job.nodes {
