@@ -3,7 +3,8 @@
 
 use crate::conclusion::sentence;
 use crate::{head, terms};
-use nodegauge_analysis::compare::{RegimeFigures, machine_changes, parts};
+use nodegauge_analysis::compare::{RegimeFigures, parts};
+use nodegauge_analysis::facts::machine_changes;
 use nodegauge_analysis::series::{self, SeriesConfig};
 use nodegauge_gauge::Gauge;
 use nodegauge_gauge::view::{

@@ -3,9 +3,10 @@
 
 use super::figures::{self, Chosen, Matched, SideFigures};
 use super::pairing::{self, PairedMeasurement};
-use super::settings::{self, machine_changes};
+use super::settings;
 use super::{Design, Pair, Reason, Side, Verdict, distinct};
 use crate::expect;
+use crate::facts::machine_changes;
 use crate::identity::Numbered;
 use crate::ratio;
 use nodegauge_measure::keys::{self, Registry, Role};
