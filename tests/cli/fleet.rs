@@ -224,7 +224,7 @@ fn earlier_records_come_from_a_folder_from_standard_input_or_from_the_history() 
         harness.write(&format!("now/{host}.json"), format!("{record}\n"));
     }
     let lines = harness.write("before.jsonl", lines);
-    let firmware = "circumstances.firmware.version";
+    let firmware = "firmware";
     let diff = ["fleet", "diff", "now"];
     harness.run(&diff).exits(1).says("n07 ").says(firmware).says("2.18.1");
     for before in ["before", &lines] {

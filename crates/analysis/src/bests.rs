@@ -6,6 +6,7 @@
 //! and their Application", 1997). A round is always drawn with the rates of both settings, so that interference with
 //! both settings cancels.
 
+use crate::ratio::speed::is_different;
 use nodegauge_measure::stats;
 
 /// A ratio with its 95 % confidence interval.
@@ -60,7 +61,7 @@ impl Ratio {
 
     /// True if the interval does not contain 1, so that the settings differ.
     pub fn is_told(&self) -> bool {
-        self.interval.is_some_and(|[low, high]| low > 1.0 || high < 1.0)
+        self.interval.is_some_and(is_different)
     }
 }
 

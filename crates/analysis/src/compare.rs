@@ -16,8 +16,8 @@ pub mod threshold;
 
 pub use figures::{RegimeFigures, SideFigures, parts};
 pub use pairing::Unpaired;
+pub use settings::Difference;
 pub(crate) use settings::question;
-pub use settings::{Difference, machine_changes};
 pub use several::{Several, Shared, several};
 pub use threshold::Threshold;
 

@@ -1,4 +1,4 @@
-//! Analysis of records: comparison of runs, expectations on figures, ratios with confidence intervals, the keys that
+//! Analysis of records: facts of machines, comparison of runs, expectations on figures, ratios with confidence intervals, the keys that
 //! identify a figure, and CSV.
 //!
 //! All functions are pure functions of records and of the registry of configuration keys. This crate does not
@@ -10,6 +10,7 @@ pub mod compare;
 pub mod conclusion;
 pub mod csv;
 pub mod expect;
+pub mod facts;
 pub mod identity;
 pub mod ratio;
 pub mod series;

@@ -9,6 +9,7 @@
 //! is the geometric mean of the figures of its runs.
 
 pub mod closing;
+pub mod paired;
 pub mod speed;
 
 use nodegauge_measure::Unit;
@@ -163,13 +164,13 @@ fn apart(figures: &[f64]) -> f64 {
 
 /// Returns the confidence interval of the ratio, by Student's t, from the ratio of each block of runs A B B A. A linear
 /// drift affects A and B equally in such a block. Returns `None` with fewer than three blocks.
-pub fn of_blocks(ratios: &[f64]) -> Option<RatioInterval> {
+fn of_blocks(ratios: &[f64]) -> Option<RatioInterval> {
     of_blocks_at(ratios, TWO_SIDED)
 }
 
 /// Returns the interval of [`of_blocks`] for one of several comparisons: with a probability of 95 %, the intervals of all
 /// of them contain their ratios (Bonferroni).
-pub fn of_blocks_together(ratios: &[f64], comparisons: usize) -> Option<RatioInterval> {
+fn of_blocks_together(ratios: &[f64], comparisons: usize) -> Option<RatioInterval> {
     of_blocks_at(ratios, TWO_SIDED / comparisons.max(1) as f64)
 }
 

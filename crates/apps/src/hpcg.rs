@@ -16,6 +16,7 @@ use crate::config::{HpcgConfig, WorkersConfig};
 use crate::sweep::Swept;
 use crate::{GAUGE, TIMES_LLC, WorkerPool, WorkersOptions, in_digits, left_out_in_time, paired};
 use nodegauge_analysis::expect::Figures;
+use nodegauge_analysis::ratio::paired::PairedRounds;
 use nodegauge_gauge::series::Series;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_kernels::Isa;
@@ -423,18 +424,16 @@ impl HpcgEvidence<'_> {
             return None;
         }
         let base = &cells[of];
-        let (mut ratios, enough) = paired::ratios(&self.series.schedule.samples, of, at);
+        let rounds = self.series.schedule.rounds_of(&[of, at]);
         let work = cells[at].operations() / base.operations();
-        ratios.iter_mut().for_each(|ratio| *ratio *= work);
+        let paired = PairedRounds::of_samples(&rounds).times(work);
         let mut validity = self.validity(&cells[at]);
         let of_base = self.validity(base);
         of_base.reasons.iter().for_each(|reason| validity.add(of_base.status, reason.as_str()));
-        if !enough {
-            validity.suspect("too few undisturbed rounds, so disturbed rounds count too");
-        }
+        paired.doubt().into_iter().for_each(|reason| validity.suspect(reason));
         let against = Some(base.swept.workers.in_words());
         let m = Measurement::new(GAUGE, TEST, "relative", Unit::Factor);
-        let m = m.sampled(Quoted::Median, ratios);
+        let m = m.sampled(Quoted::Median, paired.ratios().to_vec());
         Some(m.config(&HpcgConfig { against, ..config }).judged(validity))
     }
 

@@ -7,8 +7,9 @@ pub(crate) mod view;
 pub use follow::follow;
 
 use crate::config::{TrapezoidConfig, WorkersConfig};
-use crate::{GAUGE, MpiRanks, WorkerPool, Workers, WorkersOptions, followers, paired};
+use crate::{GAUGE, MpiRanks, WorkerPool, Workers, WorkersOptions, followers};
 use nodegauge_analysis::expect::Figures;
+use nodegauge_analysis::ratio::paired::PairedRounds;
 use nodegauge_gauge::series::Series;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::progress::SharedObserver;
@@ -304,22 +305,20 @@ impl TrapezoidRun<'_> {
                     continue;
                 }
                 let base = &self.cells[of];
-                let (mut ratios, enough) = paired::ratios(&series.schedule.samples, of, number);
+                let mut paired =
+                    PairedRounds::of_samples(&series.schedule.rounds_of(&[of, number]));
                 if name == "efficiency" {
-                    let share = base.workers.count() as f64 / cell.workers.count() as f64;
-                    ratios.iter_mut().for_each(|ratio| *ratio *= share);
+                    paired =
+                        paired.times(base.workers.count() as f64 / cell.workers.count() as f64);
                 }
                 let mut cell_validity = cell.validity();
                 for wrong in base.validity().reasons {
                     cell_validity.invalid(wrong);
                 }
-                if !enough {
-                    cell_validity
-                        .suspect("too few undisturbed rounds, so disturbed rounds count too");
-                }
+                paired.doubt().into_iter().for_each(|reason| cell_validity.suspect(reason));
                 config.against = Some(base.workers.in_words());
                 let ratio = Measurement::new(GAUGE, TEST, name, Unit::Factor);
-                let ratio = ratio.sampled(Quoted::Median, ratios);
+                let ratio = ratio.sampled(Quoted::Median, paired.ratios().to_vec());
                 let mut ratio = ratio.config(&config).judged(cell_validity);
                 ratio.doubt_as(&validities[of], "baseline");
                 ratio.doubt_as(&validities[number], "rate");

@@ -6,7 +6,7 @@ use crate::config::RatingConfig;
 use crate::options::{BUDGET, HplOptions, RankOptions, ReferenceOptions};
 use crate::size::{self, OrderSpec};
 use crate::{DGEMM, RATING, TEST};
-use nodegauge_analysis::compare::machine_changes;
+use nodegauge_analysis::facts::machine_changes;
 use nodegauge_gauge::Site;
 use nodegauge_measure::figure_names::stream;
 use nodegauge_measure::keys::shared;

@@ -19,7 +19,7 @@ const MOST_ROWS: usize = 500;
 pub struct FactDifference {
     /// Nodes, folded.
     pub nodes: String,
-    /// Path of the fact, e.g. `memory.dimms`.
+    /// Name of the fact, e.g. `kernel`, or path of a part, e.g. `memory.dimms[A7]`.
     pub what: String,
     /// Value of the nodes.
     pub value: String,
@@ -265,7 +265,7 @@ mod tests {
         let now = runs(&machines);
         let newest = NewestRuns::of(&now);
         let found = texts(&between(&newest));
-        assert_eq!(found[0], "n2 memory.bytes: 279172874240 | 236223201280");
+        assert_eq!(found[0], "n2 memory: 260 GiB | 220 GiB");
         assert_eq!(found[1], "n2 memory.dimms[A7]: present | absent");
         assert_eq!(found[2], "n[3-4] kernel: 6.1 | 6.2");
         assert_eq!(found.len(), 3);

@@ -1,29 +1,21 @@
-//! Facts of a node: the description in its record, flattened to paths and values.
+//! Facts of a node, by name: those of the table of facts that are compared between nodes, the fields of its parts, and
+//! the entries of its software.
 //!
 //! Values that differ between good nodes or from minute to minute are left out: names and serial numbers, free memory,
-//! clocks, states and load.
+//! states and load.
 
-use crate::inventory::rounded;
+use nodegauge_analysis::facts::{FACTS, PART_LISTS, PartList, rounded};
 use nodegauge_measure::record::{Machine, Software};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
-/// Lists of parts with the fields that identify a part, so that the others keep their names when one is lost.
-const PARTS: [(&str, &[&str]); 6] = [
-    ("caches", &["level", "type"]),
-    ("devices", &["address"]),
-    ("disks", &["name"]),
-    ("memory.dimms", &["slot"]),
-    ("numa_nodes", &["id"]),
-    ("pages.huge", &["bytes"]),
-];
 /// Value of a part that a node has.
 const PRESENT: &str = "present";
 /// Value of an entry that a node does not have, although its record lists all entries of this kind.
 const ABSENT: &str = "absent";
 
-/// Facts of a node: paths in the description of the machine, with values.
+/// Facts of a node: names, and paths of the fields of parts, with values.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Facts {
     values: BTreeMap<String, String>,
@@ -33,46 +25,45 @@ pub struct Facts {
     parts: BTreeSet<&'static str>,
 }
 
-/// Fields that are no properties of a node.
-const LEFT_OUT: [&str; 21] = [
-    "host",
-    "uuid",
-    "serial",
-    "source",
-    "free",
-    "available",
-    "swap_used",
-    "measured_hz",
-    // From the processor's name, or measured.
-    "hz",
-    "measured_cache",
-    "peak_flops",
-    "state",
-    "cgroup_limit",
-    "process_limit",
-    "inherited",
-    "environment",
-    "corrected_errors",
-    "ledger",
-    "uptime_seconds",
-    "free_in_large_blocks",
-    // Added entry by entry.
-    "software",
-];
-/// Names of fields with a size that the kernel reduces by what it reserves.
-const ROUNDED: [&str; 2] = ["memory.bytes", "numa_nodes"];
+/// Fields of parts that are no properties of a node.
+const LEFT_OUT: [&str; 7] =
+    ["uuid", "serial", "free", "available", "state", "corrected_errors", "ledger"];
+/// List of parts with a size that the kernel reduces by what it reserves.
+const ROUNDED: &str = "numa_nodes";
 
 impl Facts {
     /// Returns the facts of a machine.
     pub fn of(machine: &Machine) -> Self {
         let mut found = Self::default();
+        for fact in FACTS.iter().filter(|fact| fact.is_of_nodes()) {
+            let text = fact.text_of_node(machine);
+            found.values.extend(text.map(|text| (fact.name.to_owned(), text)));
+        }
         if let Ok(value) = serde_json::to_value(machine) {
-            flatten("", &value, &mut found);
+            for list in &PART_LISTS {
+                found.add_parts(list, &value);
+            }
+        }
+        if let Some(known) = &machine.circumstances {
+            for (name, state) in &known.mitigations {
+                found.values.insert(format!("mitigation {name}"), state.clone());
+            }
         }
         if let Some(software) = &machine.software {
             found.add_software(software);
         }
         found
+    }
+
+    /// Adds the parts of a list of the machine.
+    fn add_parts(&mut self, list: &PartList, machine: &Value) {
+        let mut value = machine;
+        for name in list.path.split('.') {
+            value = &value[name];
+        }
+        if let Some(items) = value.as_array().filter(|items| !items.is_empty()) {
+            flatten_list(list.path, items, self);
+        }
     }
 
     fn add_software(&mut self, software: &Software) {
@@ -154,20 +145,21 @@ fn part_name(item: &Value, fields: &[&str]) -> Option<String> {
 
 /// Adds a list of parts, or of other objects, which are numbered.
 fn flatten_list(path: &str, items: &[Value], found: &mut Facts) {
-    let list = PARTS.iter().find(|(name, _)| *name == path);
-    let names = list.and_then(|(_, fields)| part_names(items, fields));
-    let Some(((list, fields), names)) = list.zip(names) else {
+    let list = PART_LISTS.iter().find(|list| list.path == path);
+    let names = list.and_then(|list| part_names(items, list.identified_by));
+    let Some((list, names)) = list.zip(names) else {
         found.values.insert(format!("{path}, number"), items.len().to_string());
         for (index, item) in items.iter().enumerate() {
             flatten(&format!("{path}[{index}]"), item, found);
         }
         return;
     };
-    found.parts.insert(list);
+    found.parts.insert(list.path);
     for (name, item) in names.iter().zip(items) {
         let part = format!("{path}[{name}]");
         for (field, value) in item.as_object().into_iter().flatten() {
-            if !LEFT_OUT.contains(&field.as_str()) && !fields.contains(&field.as_str()) {
+            let is_name = list.identified_by.contains(&field.as_str());
+            if !is_name && !LEFT_OUT.contains(&field.as_str()) {
                 flatten(&format!("{part}.{field}"), value, found);
             }
         }
@@ -181,8 +173,7 @@ fn flatten(path: &str, value: &Value, found: &mut Facts) {
         Value::Object(fields) => {
             for (name, field) in fields {
                 if !LEFT_OUT.contains(&name.as_str()) {
-                    let separator = if path.is_empty() { "" } else { "." };
-                    flatten(&format!("{path}{separator}{name}"), field, found);
+                    flatten(&format!("{path}.{name}"), field, found);
                 }
             }
         }
@@ -192,7 +183,7 @@ fn flatten(path: &str, value: &Value, found: &mut Facts) {
             found.values.insert(path.to_owned(), words.join(" "));
         }
         Value::Array(items) => flatten_list(path, items, found),
-        Value::Number(number) if ROUNDED.iter().any(|name| path.starts_with(name)) => {
+        Value::Number(number) if path.starts_with(ROUNDED) => {
             let is_size = path.ends_with("bytes");
             let size = number.as_u64().filter(|_| is_size);
             let text = size.map_or_else(|| number.to_string(), |bytes| rounded(bytes).to_string());

@@ -4,9 +4,10 @@
 //! Alike nodes have the same [`NodeKind`]. Within a kind, nodes that differ in [`Inventory`] are variants: a site may
 //! have many nodes with more memory, but a single node with less of it has lost a module.
 
-use nodegauge_measure::Bytes;
+use nodegauge_analysis::facts::{self, Fact, rounded};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{DeviceKind, Machine, PciLink, product_name};
+use nodegauge_measure::{Bytes, TransfersPerSec};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -26,7 +27,7 @@ impl NodeKind {
     /// Returns the kind of a machine.
     pub fn of(machine: &Machine) -> Self {
         Self {
-            processor: machine.processor.model.clone(),
+            processor: facts::PROCESSOR.text(machine),
             sockets: machine.processor.sockets,
             virtualisation: machine.virtualisation.clone(),
         }
@@ -116,6 +117,19 @@ impl InventoryDifference {
         })
     }
 
+    /// Returns the difference of two counts of a fact. Rates of the memory are counted in MT/s and have their unit.
+    fn of_fact(fact: Fact, expected: Option<u32>, found: Option<u32>) -> Option<Self> {
+        let difference = Self::of_counts(fact.part_name(), fact.name, [expected, found])?;
+        if fact.name != facts::MEMORY_SPEED.name {
+            return Some(difference);
+        }
+        Some(Self {
+            expected: megatransfers(expected?).to_string(),
+            found: megatransfers(found?).to_string(),
+            ..difference
+        })
+    }
+
     /// Describes the difference: `memory modules 23, expected 24`.
     pub fn in_words(&self) -> String {
         format!("{} {}, expected {}", self.what, self.found, self.expected)
@@ -139,12 +153,12 @@ impl Inventory {
             entry.link_width = entry.link_width.zip(width).map(|(a, b)| a.min(b));
         }
         Self {
-            cores: known(machine.processor.cores),
-            threads: known(machine.processor.threads),
-            numa_nodes: known(machine.numa_nodes.len() as u32),
+            cores: facts::CORES.count(machine),
+            threads: facts::HARDWARE_THREADS.count(machine),
+            numa_nodes: facts::NUMA_NODES.count(machine),
             memory_bytes: memory.bytes.map(rounded),
-            dimms: known(memory.dimms.len() as u32),
-            channels: memory.channels,
+            dimms: facts::MEMORY_MODULES.count(machine),
+            channels: facts::MEMORY_CHANNELS.count(machine),
             memory_mt_per_s: memory.transfers_per_s.map(|rate| (rate.0 / 1e6).round() as u32),
             devices,
         }
@@ -154,17 +168,17 @@ impl Inventory {
     /// node first. A property that is unknown on one side is not a difference.
     pub fn differences(&self, found: &Self) -> Vec<InventoryDifference> {
         let counts = [
-            ("DIMM", "memory modules", [self.dimms, found.dimms]),
-            ("channel", "memory channels", [self.channels, found.channels]),
-            ("MT/s", "memory speed in MT/s", [self.memory_mt_per_s, found.memory_mt_per_s]),
-            ("NUMA", "NUMA nodes", [self.numa_nodes, found.numa_nodes]),
-            ("cores", "cores", [self.cores, found.cores]),
-            ("SMT", "hardware threads", [self.threads, found.threads]),
+            (facts::MEMORY_MODULES, self.dimms, found.dimms),
+            (facts::MEMORY_CHANNELS, self.channels, found.channels),
+            (facts::MEMORY_SPEED, self.memory_mt_per_s, found.memory_mt_per_s),
+            (facts::NUMA_NODES, self.numa_nodes, found.numa_nodes),
+            (facts::CORES, self.cores, found.cores),
+            (facts::HARDWARE_THREADS, self.threads, found.threads),
         ];
-        let mut all: Vec<InventoryDifference> = counts
-            .into_iter()
-            .filter_map(|(word, what, both)| InventoryDifference::of_counts(word, what, both))
-            .collect();
+        let mut all: Vec<InventoryDifference> = Vec::new();
+        for (fact, expected, here) in counts {
+            all.extend(InventoryDifference::of_fact(fact, expected, here));
+        }
         for (name, expected) in &self.devices {
             let present = found.devices.get(name);
             let n = present.map_or(0, |device| device.count);
@@ -176,8 +190,8 @@ impl Inventory {
         }
         let memory = self.memory_bytes.zip(found.memory_bytes).filter(|(a, b)| a != b);
         all.extend(memory.map(|(expected, here)| InventoryDifference {
-            word: "DIMM",
-            what: "memory".to_owned(),
+            word: facts::MEMORY.part_name(),
+            what: facts::MEMORY.name.to_owned(),
             expected: Bytes(expected).to_string(),
             found: Bytes(here).to_string(),
             is_less: here < expected,
@@ -204,19 +218,9 @@ impl Inventory {
     }
 }
 
-/// Returns a count; `None` for zero, which means that it is unknown.
-fn known(count: u32) -> Option<u32> {
-    (count > 0).then_some(count)
-}
-
-/// Rounds a size to two digits of GiB.
-pub(crate) fn rounded(bytes: u64) -> u64 {
-    let gib = bytes as f64 / f64::from(1 << 30);
-    if gib <= 0.0 {
-        return bytes;
-    }
-    let step = 10f64.powf(gib.log10().floor() - 1.0);
-    ((gib / step).round() * step * f64::from(1 << 30)) as u64
+/// Returns a rate of so many millions of transfers per second.
+fn megatransfers(count: u32) -> TransfersPerSec {
+    TransfersPerSec(f64::from(count) * 1e6)
 }
 
 #[cfg(test)]
@@ -241,13 +245,11 @@ mod tests {
         let words: Vec<&str> = full.differences(&lost).iter().map(|one| one.word).collect();
         assert_eq!(words, ["DIMM", "channel", "DIMM"]);
         assert_eq!(full.differences(&lost)[0].in_words(), "memory modules 11, expected 12");
+        let rates =
+            [4800, 4400].map(|rate| Inventory { memory_mt_per_s: Some(rate), ..full.clone() });
+        let slower = rates[0].differences(&rates[1])[0].in_words();
+        assert_eq!(slower, "memory speed 4400 MT/s, expected 4800 MT/s");
         // An unknown count is not a difference.
         assert!(full.differences(&Inventory { dimms: None, ..full.clone() }).is_empty());
-    }
-
-    #[test]
-    fn reserved_memory_does_not_make_another_variant() {
-        assert_eq!(rounded(376_900 << 20), rounded(376_100 << 20));
-        assert_ne!(rounded(376 << 30), rounded(345 << 30));
     }
 }

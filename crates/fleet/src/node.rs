@@ -4,6 +4,7 @@
 use crate::facts::Facts;
 use crate::figures::{FigureSelection, NodeFigure};
 use crate::inventory::{Inventory, NodeKind};
+use nodegauge_analysis::facts::FACTS;
 use nodegauge_measure::legible;
 use nodegauge_measure::record::{Machine, Record, Severity};
 use std::collections::BTreeMap;
@@ -73,23 +74,11 @@ impl NodeRun {
 
 /// Returns the settings of a machine that change its speed, with the words that a reason has for them.
 fn settings(machine: &Machine) -> BTreeMap<&'static str, String> {
-    let pages = machine.pages.as_ref();
-    let circumstances = machine.circumstances.as_ref();
-    let firmware = circumstances.and_then(|one| one.firmware.as_ref());
-    let all = [
-        ("governor", machine.governor.clone()),
-        ("THP", pages.and_then(|pages| pages.thp.clone())),
-        ("boost", circumstances.and_then(|one| one.boost.map(on_or_off))),
-        ("SMT", circumstances.and_then(|one| one.smt.map(on_or_off))),
-        ("NUMA bal", circumstances.and_then(|one| one.numa_balancing.map(on_or_off))),
-        ("microcode", circumstances.and_then(|one| one.microcode.clone())),
-        ("BIOS", firmware.and_then(|one| one.version.clone())),
-        ("kernel", machine.kernel.clone()),
-    ];
-    all.into_iter().filter_map(|(word, value)| Some((word, value?))).collect()
-}
-
-/// Returns the word for a setting that is on or off.
-fn on_or_off(is_on: bool) -> String {
-    if is_on { "on" } else { "off" }.to_owned()
+    let mut all = BTreeMap::new();
+    for fact in FACTS {
+        if let Some((word, value)) = fact.setting_name().zip(fact.text(machine)) {
+            all.insert(word, value);
+        }
+    }
+    all
 }

@@ -51,6 +51,22 @@ impl Sample {
         }
     }
 
+    /// Returns consecutive samples as one: the total time of their first parts, the round trips before and after all of
+    /// them, and their interference if the figure of the samples would be suspect for it.
+    pub fn of_consecutive(samples: &[Self]) -> Self {
+        let seconds = samples.iter().filter_map(|sample| sample.seconds.first()).sum();
+        let first = samples.first().map_or(f64::NAN, |sample| sample.round_trips.0);
+        let last = samples.last().map_or(f64::NAN, |sample| sample.round_trips.1);
+        let disturbed: Vec<&Self> = samples.iter().filter(|sample| !sample.is_clean()).collect();
+        let mut whole = Self { round_trips: (first, last), ..Self::of_times(vec![seconds]) };
+        if disturbed.len() as f64 > DISTURBED_TOO_MANY * samples.len() as f64 {
+            let one = disturbed[0];
+            let of_parts = one.part_causes.iter().flatten();
+            whole.causes = one.causes.iter().chain(of_parts).cloned().collect();
+        }
+        whole
+    }
+
     /// Returns the interference that affects a part.
     pub fn causes_of(&self, part: usize) -> impl Iterator<Item = &Cause> {
         self.causes.iter().chain(self.part_causes.get(part).into_iter().flatten())
@@ -327,16 +343,6 @@ impl Plural {
 pub const PASSES: Plural = Plural { one: "pass", several: "passes" };
 /// Noun for samples in general.
 pub const SAMPLES: Plural = Plural { one: "sample", several: "samples" };
-
-/// Returns the rounds that [`clean_numbers`] selects; `None` if it selects fewer than `fewest`.
-pub fn clean_rounds<'a>(
-    rounds: &'a [Vec<Sample>],
-    watched: &[bool],
-    fewest: usize,
-) -> Option<Vec<&'a [Sample]>> {
-    let clean = clean_numbers(rounds, watched);
-    (clean.len() >= fewest).then(|| clean.into_iter().map(|at| &rounds[at][..]).collect())
-}
 
 /// Returns the numbers of the clean rounds. A round contains one sample of each cell. It is clean if no watched cell
 /// was disturbed and all watched cells had the same regime. With several regimes, only rounds of the most frequent

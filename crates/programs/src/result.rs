@@ -4,7 +4,8 @@ use crate::arrangement::Arrangement;
 use crate::config::ProgramConfig;
 use crate::figure::FigureSource;
 use crate::{GAUGE, RELATIVE, TEST};
-use nodegauge_analysis::ratio::speed::{self, Speed};
+use nodegauge_analysis::ratio::paired::PairedRounds;
+use nodegauge_analysis::ratio::speed::Speed;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{Seconds, Unit, stats};
@@ -69,17 +70,16 @@ pub(crate) fn figures(
         if of.failure.is_some() {
             continue;
         }
-        let pairs = costs(sweep, &runs[base]).into_iter().zip(costs(sweep, of));
-        let ratios: Vec<f64> = pairs.map(|(first, own)| first / own).collect();
-        if ratios.is_empty() {
+        let paired = PairedRounds::divided(&costs(sweep, &runs[base]), &costs(sweep, of));
+        if paired.ratios().is_empty() {
             continue;
         }
-        let compared = speed::compared(&ratios, others);
+        let compared = paired.compared(others);
         config.against = Some(sweep.cells[base].in_words());
         // A ratio is at most as valid as the two figures; suspect figures give no verdict.
         let mut relative = Measurement::new(GAUGE, TEST, RELATIVE, Unit::Factor)
             .category(Category::Reference)
-            .sampled(Quoted::GeometricMean, ratios)
+            .sampled(Quoted::GeometricMean, paired.ratios().to_vec())
             .judged(validity);
         relative.doubt_as(&of_base, "baseline");
         let is_valid = relative.validity.status == Status::Valid;

@@ -51,7 +51,7 @@ impl Row<'_> {
 
     /// True if the interval excludes 1 next to a verdict that it may be 1.
     fn is_narrower(&self) -> bool {
-        let excludes_one = self.interval().is_some_and(|[low, high]| low > 1.0 || high < 1.0);
+        let excludes_one = self.interval().is_some_and(speed::is_different);
         // Suspect figures give no verdict, whatever the interval.
         let is_valid = self.relative.as_ref().is_some_and(|(ratio, _)| is_valid(ratio));
         is_valid && excludes_one && self.verdict() == Some(Speed::CannotTell)

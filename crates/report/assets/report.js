@@ -597,9 +597,9 @@
             series: [
               ...paths,
               ...groups.map(({ i, doubted, dots }) => ({
-                type: 'scatter', name: nameOf({ i, doubted }), large: many,
-                data: many ? dots.map((dot) => [dot.at * 1000, dot.value]) : dots.map((dot) => ({ value: [dot.at * 1000, dot.value], symbolSize: dot.aside ? 5 : 8 })), symbol: SYMBOLS[symbol(i)], symbolSize: many ? 3 : 8,
-                itemStyle: doubted && !many ? { color: t.panel, borderColor: colour(i, t), borderWidth: 1.5 } : { color: colour(i, t), opacity: doubted ? 0.5 : 1 },
+                type: 'scatter', name: nameOf({ i, doubted }), large: many && !doubted,
+                data: many && !doubted ? dots.map((dot) => [dot.at * 1000, dot.value]) : dots.map((dot) => ({ value: [dot.at * 1000, dot.value], symbolSize: dot.aside || many ? 5 : 8 })), symbol: SYMBOLS[symbol(i)], symbolSize: many ? 3 : 8,
+                itemStyle: doubted ? { color: t.panel, borderColor: colour(i, t), borderWidth: many ? 1 : 1.5 } : { color: colour(i, t) },
               })),
             ],
           };

@@ -1,13 +1,14 @@
 //! Pages of `machine` and `doctor`.
 
 use crate::devices;
+use nodegauge_analysis::facts::{self, Fact};
 use nodegauge_gauge::view::{Block, ColumnList, Note, Page, Section, Table, Tone};
 use nodegauge_machine::{number_ranges, uptime_in_words};
 use nodegauge_measure::legible::in_lines;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{
-    Cache, Circumstances, ClockBasis, Dimm, Disk, Figure, Finding, Firmware, Inherited, Machine,
-    NumaNode, Severity,
+    Cache, Circumstances, ClockBasis, Dimm, Disk, Figure, Finding, Inherited, Machine, NumaNode,
+    Severity,
 };
 use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec};
 
@@ -24,8 +25,7 @@ pub fn page(machine: &Machine) -> Page {
         return Page { sections: vec![section], ..Page::default() };
     }
     section.note("processor", processor(machine));
-    let isa = &machine.processor.isa;
-    section.note_if("isa", (!isa.is_empty()).then(|| isa.join(" ")));
+    section.note_if("isa", facts::INSTRUCTION_SETS.text(machine));
     section.lines("peak", peak(machine));
     for cache in &machine.caches {
         section.note("cache", cache_in_words(cache));
@@ -52,8 +52,8 @@ pub fn page(machine: &Machine) -> Page {
         (machine.source == nodegauge_measure::record::MachineSource::Live).then(|| kernel(machine)),
     );
     if let Some(known) = &machine.circumstances {
-        section.note_if("firmware", known.firmware.as_ref().map(firmware));
-        section.note("state", state(known));
+        section.note_if(facts::FIRMWARE.name, firmware(machine));
+        section.note("state", state(machine, known));
         section.note_if("inherited", known.inherited.as_ref().map(inherited));
         let variables = known.environment.iter().map(|(name, value)| format!("{name}={value}"));
         let variables = in_lines(variables);
@@ -98,8 +98,9 @@ fn nodes(section: &mut Section, machine: &Machine) {
 /// Describes the processor: model, counts and clock.
 fn processor(machine: &Machine) -> String {
     let p = &machine.processor;
-    let mut text = p.model.clone().unwrap_or_else(|| "unknown processor".to_owned());
-    if let Some(architecture) = &p.microarchitecture {
+    let model = facts::PROCESSOR.text(machine);
+    let mut text = model.unwrap_or_else(|| "unknown processor".to_owned());
+    if let Some(architecture) = facts::MICROARCHITECTURE.text(machine) {
         text.push_str(&format!(" ({architecture})"));
     }
     for (n, what) in [(p.sockets, "socket"), (p.cores, "core"), (p.threads, "hardware thread")] {
@@ -112,8 +113,8 @@ fn processor(machine: &Machine) -> String {
     if let Some(measured) = p.measured_hz.filter(|_| p.hz_basis != Some(ClockBasis::Measured)) {
         text.push_str(&format!(", {measured} measured with scalar work on all cores"));
     }
-    if let (Some(min), Some(max)) = (p.min_hz, p.max_hz) {
-        text.push_str(&format!(", {min} to {max} by frequency control"));
+    if let Some(range) = facts::FREQUENCY_RANGE.text(machine) {
+        text.push_str(&format!(", {range} by frequency control"));
     }
     text
 }
@@ -152,16 +153,15 @@ fn cache_in_words(cache: &Cache) -> String {
 /// Describes the memory: size, available memory, and theoretical bandwidth with its basis.
 fn memory(machine: &Machine) -> String {
     let m = &machine.memory;
-    let mut parts =
-        vec![m.bytes.map_or("size unknown".to_owned(), |bytes| Bytes(bytes).to_string())];
-    if let Some(available) = m.available {
-        parts.push(format!("{} available now", Bytes(available)));
+    let mut parts = vec![facts::MEMORY.text(machine).unwrap_or_else(|| "size unknown".to_owned())];
+    if let Some(available) = facts::AVAILABLE_MEMORY.text(machine) {
+        parts.push(format!("{available} available now"));
     }
-    if let Some(limit) = m.cgroup_limit {
-        parts.push(format!("limited to {} by the control group", Bytes(limit)));
+    if let Some(limit) = facts::MEMORY_LIMIT.text(machine) {
+        parts.push(format!("limited to {limit} by the control group"));
     }
-    if let Some(limit) = m.process_limit {
-        parts.push(format!("limited to {} per process (ulimit)", Bytes(limit)));
+    if let Some(limit) = facts::PROCESS_MEMORY_LIMIT.text(machine) {
+        parts.push(format!("limited to {limit} per process (ulimit)"));
     }
     if let Some(swap) = m.swap_used.filter(|swap| *swap > 0) {
         parts.push(format!("{} of swap in use", Bytes(swap)));
@@ -242,8 +242,9 @@ fn disk_in_words(disk: &Disk) -> String {
 fn pages(machine: &Machine) -> Option<String> {
     let pages = machine.pages.as_ref()?;
     let mut parts = vec![format!("base {}", Bytes(pages.base))];
-    parts.push(match &pages.thp {
-        Some(mode) => format!("transparent huge pages: {mode}"),
+    let thp = &facts::TRANSPARENT_HUGE_PAGES;
+    parts.push(match thp.text(machine) {
+        Some(mode) => format!("{}: {mode}", thp.name),
         // Kernels that tell their page sizes have huge pages of some kind.
         None if pages.huge.is_empty() => "transparent huge pages unknown".to_owned(),
         None => "no transparent huge pages".to_owned(),
@@ -263,37 +264,35 @@ fn pages(machine: &Machine) -> Option<String> {
     Some(parts.join("; "))
 }
 
-/// Describes the firmware: `Dell Inc. 2.19.0 of 2024-03-14; board 0H3K7P`.
-fn firmware(known: &Firmware) -> String {
-    let date = known.date.as_ref().map(|date| format!("of {date}"));
-    let words = [known.vendor.clone(), known.version.clone(), date];
-    let words: Vec<String> = words.into_iter().flatten().collect();
-    let board = known.board.as_ref().map(|name| format!("board {name}"));
-    let parts = [(!words.is_empty()).then(|| words.join(" ")), board];
-    parts.into_iter().flatten().collect::<Vec<String>>().join("; ")
+/// Describes the firmware: `Dell Inc. 2.19.0 of 2024-03-14; board 0H3K7P`; `None` if it is unknown.
+fn firmware(machine: &Machine) -> Option<String> {
+    let board = facts::BOARD.text(machine).map(|name| format!("board {name}"));
+    let parts: Vec<String> = [facts::FIRMWARE.text(machine), board].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-/// Describes a switch; `None` if its position is unknown.
-fn switch(what: &str, on: Option<bool>) -> Option<String> {
-    on.map(|on| format!("{what} {}", if on { "on" } else { "off" }))
-}
+/// Settings that the page lists by name in one paragraph.
+const SETTINGS: [Fact; 5] =
+    [facts::MICROCODE, facts::CLOCK_SOURCE, facts::BOOST, facts::SMT, facts::NUMA_BALANCING];
 
 /// Describes other known settings that affect the speed of the node.
-fn state(known: &Circumstances) -> String {
+fn state(machine: &Machine, known: &Circumstances) -> String {
+    let mut parts = Vec::new();
+    for fact in SETTINGS {
+        parts.extend(fact.text(machine).map(|text| format!("{} {text}", fact.name)));
+    }
     let mitigations =
         known.mitigations.values().filter(|what| what.starts_with("Mitigation")).count();
-    let parts = [
-        known.microcode.as_ref().map(|revision| format!("microcode {revision}")),
-        known.clocksource.as_ref().map(|source| format!("clock source {source}")),
-        switch("boost", known.boost),
-        switch("SMT", known.smt),
-        switch("NUMA balancing", known.numa_balancing),
-        (mitigations > 0).then(|| counted(mitigations, "mitigation") + " in the kernel"),
-        known.uptime_seconds.map(|seconds| format!("up for {}", uptime_in_words(seconds))),
-        (!known.boot_parameters.is_empty())
-            .then(|| format!("boot parameters {}", known.boot_parameters.join(" "))),
-    ];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if mitigations > 0 {
+        parts.push(counted(mitigations, "mitigation") + " in the kernel");
+    }
+    if let Some(seconds) = known.uptime_seconds {
+        parts.push(format!("up for {}", uptime_in_words(seconds)));
+    }
+    if !known.boot_parameters.is_empty() {
+        let parameters = known.boot_parameters.join(" ");
+        parts.push(format!("{} {parameters}", facts::BOOT_PARAMETERS.name));
+    }
     if parts.is_empty() { "not reported by the system".to_owned() } else { parts.join("; ") }
 }
 
@@ -318,14 +317,15 @@ fn nodes_in_words(nodes: &[u32]) -> String {
 }
 
 fn kernel(machine: &Machine) -> String {
-    let mut parts = vec![machine.kernel.clone().unwrap_or_else(|| "unknown".to_owned())];
+    let kernel = facts::KERNEL.text(machine);
+    let mut parts = vec![kernel.unwrap_or_else(|| "unknown".to_owned())];
     parts.push(match &machine.virtualisation {
         Some(hypervisor) => format!("virtual machine ({hypervisor})"),
         // The kernel's name and the sources for virtualisation are in the same file systems.
         None if machine.kernel.is_none() => "virtualisation unknown".to_owned(),
         None => "no virtualisation detected".to_owned(),
     });
-    parts.push(match &machine.governor {
+    parts.push(match facts::GOVERNOR.text(machine) {
         Some(governor) => format!("frequency governor {governor}"),
         None => "frequency governor unknown".to_owned(),
     });
@@ -367,7 +367,7 @@ pub(crate) fn brief(machine: &Machine) -> Section {
     }
     section.note("machine", processor(machine));
     let cache = machine.caches.iter().rev().find(|cache| cache.holds_data());
-    let thp = machine.pages.as_ref().and_then(|pages| pages.thp.as_ref());
+    let thp = facts::TRANSPARENT_HUGE_PAGES.text(machine);
     let theoretical = match &machine.memory.theoretical {
         Some(figure) => {
             let rate = BytesPerSec(figure.value);
@@ -377,7 +377,7 @@ pub(crate) fn brief(machine: &Machine) -> Section {
     };
     let parts = [
         cache.map(cache_in_words),
-        machine.memory.bytes.map(|bytes| format!("{} of memory", Bytes(bytes))),
+        facts::MEMORY.text(machine).map(|size| format!("{size} of memory")),
         thp.map(|mode| format!("THP {mode}")),
         machine.virtualisation.as_ref().map(|hypervisor| format!("{hypervisor} guest")),
         Some(theoretical),

@@ -3,9 +3,11 @@
 
 use crate::conclusion::sentence;
 use crate::{head, terms};
-use nodegauge_analysis::compare::{RegimeFigures, machine_changes, parts};
+use nodegauge_analysis::compare::{RegimeFigures, parts};
+use nodegauge_analysis::facts::machine_changes;
 use nodegauge_analysis::series::{self, SeriesConfig};
 use nodegauge_gauge::Gauge;
+use nodegauge_gauge::view::sentence::doubted;
 use nodegauge_gauge::view::{
     self, ColumnList, Drawing, Head, Note, Page, Picture, Section, Table, TableCell, Tone, Trend,
     TrendBand, TrendDot, TrendSeries, grouped, sentence,
@@ -305,16 +307,93 @@ impl TrendRun {
     }
 
     /// Returns the quoted value of the run.
-    fn value(&self) -> Option<f64> {
-        self.parts.first().map(|part| part.value)
+    fn value(&self) -> Option<TrendValue> {
+        self.parts.first().map(|part| self.marked(part.value))
+    }
+
+    /// Returns a value of the run, which is suspect if the figure is.
+    fn marked(&self, value: f64) -> TrendValue {
+        TrendValue { value, is_suspect: self.status == Status::Suspect }
     }
 }
 
-/// Row of the table of a figure: its values in some runs, the best first.
+/// Value of a figure in one run, or of its samples in one regime.
+#[derive(Debug, Clone, Copy)]
+struct TrendValue {
+    value: f64,
+    is_suspect: bool,
+}
+
+/// Values of a figure in several runs, in ascending order.
+struct TrendValues {
+    unit: Unit,
+    values: Vec<TrendValue>,
+}
+
+impl TrendValues {
+    /// Sorts the values.
+    fn of(unit: Unit, mut values: Vec<TrendValue>) -> Self {
+        values.sort_by(|a, b| a.value.total_cmp(&b.value));
+        Self { unit, values }
+    }
+
+    /// Returns the number of suspect values.
+    fn suspect(&self) -> usize {
+        self.values.iter().filter(|one| one.is_suspect).count()
+    }
+
+    /// Returns the median. It is suspect if half of the values are: fewer cannot move it beyond the others.
+    fn median(&self) -> TrendValue {
+        let values: Vec<f64> = self.values.iter().map(|one| one.value).collect();
+        let is_suspect = 2 * self.suspect() >= values.len();
+        TrendValue { value: stats::median(&values), is_suspect }
+    }
+
+    /// Returns the lowest value; `None` without values.
+    fn least(&self) -> Option<TrendValue> {
+        self.values.first().copied()
+    }
+
+    /// Returns the highest value; `None` without values.
+    fn most(&self) -> Option<TrendValue> {
+        self.values.last().copied()
+    }
+
+    /// Returns the best and the worst value; `None` without values.
+    fn ends(&self) -> Option<[TrendValue; 2]> {
+        let [least, most] = [self.least()?, self.most()?];
+        Some(if self.unit.better() == Better::Higher { [most, least] } else { [least, most] })
+    }
+
+    /// Returns a value with its unit and the mark of a suspect one.
+    fn in_words(&self, one: TrendValue) -> String {
+        doubted(&self.unit.in_words(one.value), one.is_suspect)
+    }
+
+    /// Returns the cell of a value, with the mark of a suspect one.
+    fn cell(&self, one: TrendValue) -> TableCell {
+        let cell = TableCell::in_words(one.value, self.unit);
+        TableCell { text: doubted(&cell.text, one.is_suspect), ..cell }
+    }
+}
+
+/// Row of the table of a figure: its values in some runs.
 struct TrendRow {
     name: String,
     runs: usize,
-    values: Vec<f64>,
+    best: TrendValue,
+    worst: TrendValue,
+    values: TrendValues,
+}
+
+impl TrendRow {
+    /// Returns the number of suspect values; empty if there are none.
+    fn suspect(&self) -> String {
+        match self.values.suspect() {
+            0 => String::new(),
+            n => n.to_string(),
+        }
+    }
 }
 
 impl TrendFigure {
@@ -352,10 +431,11 @@ impl TrendFigure {
         let columns = ColumnList::<TrendRow>::new()
             .left(name, |row| row.name.clone())
             .right("runs", |row| row.runs.to_string())
-            .right("best", |row| TableCell::in_words(row.values[0], self.unit))
-            .right("median", |row| TableCell::in_words(stats::median(&row.values), self.unit))
-            .right("worst", |row| TableCell::in_words(row.values[row.values.len() - 1], self.unit));
-        let reported: Vec<f64> = self.runs.iter().filter_map(TrendRun::value).collect();
+            .right("suspect", TrendRow::suspect)
+            .right("best", |row| row.values.cell(row.best))
+            .right("median", |row| row.values.cell(row.values.median()))
+            .right("worst", |row| row.values.cell(row.worst));
+        let reported: Vec<TrendValue> = self.runs.iter().filter_map(TrendRun::value).collect();
         let count = reported.len();
         let mut table = columns.table(self.row("as reported".to_owned(), count, reported));
         if regimes.is_empty() {
@@ -368,7 +448,7 @@ impl TrendFigure {
             let mut values = Vec::new();
             for run in &self.runs {
                 let parts = run.parts.iter().filter(|part| of_part(part, regimes) == kind);
-                let own: Vec<f64> = parts.map(|part| part.value).collect();
+                let own: Vec<TrendValue> = parts.map(|part| run.marked(part.value)).collect();
                 runs += usize::from(!own.is_empty());
                 values.extend(own);
             }
@@ -378,12 +458,10 @@ impl TrendFigure {
     }
 
     /// Returns the row of values of a number of runs; `None` without values.
-    fn row(&self, name: String, runs: usize, mut values: Vec<f64>) -> Option<TrendRow> {
-        values.sort_by(f64::total_cmp);
-        if self.unit.better() == Better::Higher {
-            values.reverse();
-        }
-        (!values.is_empty()).then_some(TrendRow { name, runs, values })
+    fn row(&self, name: String, runs: usize, values: Vec<TrendValue>) -> Option<TrendRow> {
+        let values = TrendValues::of(self.unit, values);
+        let [best, worst] = values.ends()?;
+        Some(TrendRow { name, runs, best, worst, values })
     }
 
     /// Adds the reasons why runs are in doubt, with the number of affected runs per reason.
@@ -424,22 +502,23 @@ impl TrendFigure {
 
     /// Returns a sentence that summarises the figure.
     fn in_words(&self, name: &str) -> Option<String> {
-        let mut values: Vec<f64> = self.runs.iter().filter_map(TrendRun::value).collect();
-        values.sort_by(f64::total_cmp);
-        let [least, .., most] = values[..] else { return None };
-        let words = |value: f64| self.unit.in_words(value);
+        let reported: Vec<TrendValue> = self.runs.iter().filter_map(TrendRun::value).collect();
+        if reported.len() < 2 {
+            return None;
+        }
+        let values = TrendValues::of(self.unit, reported);
         let regimes = match regimes_of(&self.runs).len() {
             0 => String::new(),
             n => format!("; samples in {n} regimes"),
         };
-        let suspect = self.runs.iter().filter(|run| run.status == Status::Suspect).count();
+        let suspect = values.suspect();
         let suspect = if suspect > 0 { format!(" ({suspect} suspect)") } else { String::new() };
         Some(format!(
             "{name}: {} to {}, median {}, in {}{suspect}{regimes}",
-            words(least),
-            words(most),
-            words(stats::median(&values)),
-            counted(values.len(), "run"),
+            values.in_words(values.least()?),
+            values.in_words(values.most()?),
+            values.in_words(values.median()),
+            counted(values.values.len(), "run"),
         ))
     }
 }
@@ -498,6 +577,52 @@ fn bands(runs: &[(f64, Option<usize>)], gaps: &[(f64, f64)]) -> Vec<TrendBand> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn run(at: f64, value: f64, status: Status) -> TrendRun {
+        let m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
+        let mut m = m.value(record::Quoted::Best, value);
+        m.validity.add(status, "busy");
+        TrendRun::of(&m, at)
+    }
+
+    fn figure(runs: Vec<TrendRun>) -> TrendFigure {
+        TrendFigure {
+            title: "Memory",
+            what: "Triad, best",
+            host: None,
+            unit: Unit::BytesPerSecond,
+            configs: Vec::new(),
+            runs,
+        }
+    }
+
+    /// Returns the texts of the first row of the table.
+    fn row(figure: &TrendFigure) -> Vec<String> {
+        let table = figure.table("Triad, best", &[]);
+        table.rows[0].iter().map(|cell| cell.text.clone()).collect()
+    }
+
+    #[test]
+    fn each_value_of_a_suspect_run_is_marked() {
+        let valid = |at: f64, value: f64| {
+            let mut run = run(at, value, Status::Suspect);
+            run.status = Status::Valid;
+            run
+        };
+        let one = vec![valid(0.0, 40e9), valid(60.0, 41e9), run(120.0, 52e9, Status::Suspect)];
+        let some = figure(one);
+        assert_eq!(
+            row(&some),
+            ["as reported", "3", "1", "52.00 GB/s (suspect)", "41.00 GB/s", "40.00 GB/s"]
+        );
+        let text = some.in_words("Triad, best").unwrap();
+        assert!(text.contains("40.00 GB/s to 52.00 GB/s (suspect), median 41.00 GB/s,"), "{text}");
+        assert!(text.ends_with("in 3 runs (1 suspect)"), "{text}");
+        let half = figure(vec![valid(0.0, 40e9), run(60.0, 41e9, Status::Suspect)]);
+        assert!(half.in_words("x").unwrap().contains("median 40.50 GB/s (suspect)"));
+        let all_valid = figure(vec![valid(0.0, 40e9), valid(60.0, 41e9)]);
+        assert!(!all_valid.in_words("x").unwrap().contains("suspect"));
+    }
 
     #[test]
     fn a_gap_is_where_a_run_is_missing() {

@@ -20,6 +20,7 @@ use crate::target::Target;
 use crate::tuner::{self, Breadth, Constraints};
 use nodegauge_analysis::bests::{self, Ratio};
 use nodegauge_analysis::expect::Figures;
+use nodegauge_analysis::ratio::paired::{CountingRounds, SelectedRounds};
 use nodegauge_arena::{ArrayLayout, RequestedPages};
 use nodegauge_gauge::series::{Series, lost_in_words};
 use nodegauge_gauge::{Foreseen, Planned, Site};
@@ -44,8 +45,6 @@ const STEPS: [&str; 7] =
     ["threads", "binding", "layout", "pages", "stores", "loop", "side_by_side"];
 /// Name of the ratio of `memcpy` of the C library to Copy.
 pub const MEMCPY: &str = "memcpy";
-/// Minimum number of rounds in one regime. With fewer rounds in every regime, all rounds count.
-const FEWEST_ROUNDS: usize = 3;
 /// Number of passes of STREAM by default. The best of fewer rounds depends on chance, and no conclusion is drawn from it.
 pub(crate) const ENOUGH_ROUNDS: usize = 10;
 /// Factor of predicted times, which may be too low by a tenth.
@@ -173,7 +172,8 @@ impl Planned for AblationPlan {
             bytes.push((kernel.counted(config.element) * config.elements) as f64);
         }
         let rounds = series.schedule.rounds_of(&counted_cells);
-        let (counts, settled) = of_one_regime(&rounds, &bound);
+        let selected = SelectedRounds::of(&rounds, &bound, CountingRounds::OneRegime);
+        let SelectedRounds { rounds: counts, is_settled: settled, .. } = selected;
         // The schedule has a warm-up round.
         let pace = Pace {
             fixed: setting_up.saturating_sub(choosing) + limits.reserve,
@@ -257,23 +257,6 @@ fn not_concluded(steps: &[Step]) -> Option<Notice> {
     let names: Vec<&str> = steps.iter().map(|step| step.name).collect();
     let text = format!("no factor of {}: the step before failed", names.join(", "));
     Some(Notice::new(NoticeId::Failed, GAUGE, text))
-}
-
-/// Returns the rounds in which all watched cells belong to the most frequent regime, and true. If there are too few
-/// such rounds, returns all rounds, and false. Disturbed rounds are not excluded, because interference only makes a
-/// pass slower and does not change the best.
-fn of_one_regime<'a>(rounds: &'a [Vec<Sample>], watched: &[bool]) -> (Vec<&'a [Sample]>, bool) {
-    let mut as_quiet = rounds.to_vec();
-    for sample in as_quiet.iter_mut().flatten() {
-        sample.causes.clear();
-        sample.part_causes.clear();
-    }
-    let of_one = samples::clean_numbers(&as_quiet, watched);
-    if of_one.len() >= FEWEST_ROUNDS.min(rounds.len()) {
-        (of_one.into_iter().map(|at| &rounds[at][..]).collect(), true)
-    } else {
-        (rounds.iter().map(Vec::as_slice).collect(), false)
-    }
 }
 
 /// Times of a run, from which the budget for enough rounds is predicted.

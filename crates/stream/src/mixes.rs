@@ -5,7 +5,7 @@
 use crate::GAUGE;
 use crate::config::StreamConfig;
 use crate::kernels::Kernel;
-use nodegauge_analysis::compare::machine_changes;
+use nodegauge_analysis::facts::machine_changes;
 use nodegauge_arena::names::MIX;
 use nodegauge_gauge::Site;
 use nodegauge_measure::keys::shared;

@@ -3,11 +3,14 @@
 
 use super::figures::{self, Chosen, Matched, SideFigures};
 use super::pairing::{self, PairedMeasurement};
-use super::settings::{self, machine_changes};
+use super::settings;
 use super::{Design, Pair, Reason, Side, Verdict, distinct};
 use crate::expect;
+use crate::facts::machine_changes;
 use crate::identity::Numbered;
 use crate::ratio;
+use crate::ratio::paired::PairedRounds;
+use crate::ratio::speed::Speed;
 use nodegauge_measure::keys::{self, Registry, Role};
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::stats::Better;
@@ -139,7 +142,7 @@ impl<'a> Question<'a> {
         pair.median_ratio = over(pair.a.median, pair.b.median);
         let runs = |side: &Chosen, like: &Chosen| side.runs(like, first.quoted, first.unit);
         let interval = if self.design.blocks {
-            ratio::of_blocks(&a.by_blocks(&b))
+            PairedRounds::of_ratios(a.by_blocks(&b)).interval()
         } else if self.itself {
             None
         } else {
@@ -162,18 +165,14 @@ impl<'a> Question<'a> {
                 pair.reasons.insert(0, self.unknown_spread.clone());
                 Verdict::CannotTell
             }
-            (Some(known), direction) => {
-                let [low, high] = known.ci95;
-                match (direction, low > 1.0, high < 1.0) {
-                    (_, false, false) => Verdict::WithinNoise,
-                    (Some(Better::Higher), true, _) | (Some(Better::Lower), _, true) => {
-                        Verdict::Faster
-                    }
-                    (Some(_), ..) => Verdict::Slower,
-                    (None, true, _) => Verdict::Higher,
-                    (None, ..) => Verdict::Lower,
-                }
-            }
+            (Some(known), direction) => match (direction, Speed::of(Some(known.ci95), 0.0)) {
+                (_, Speed::NoDifference | Speed::CannotTell) => Verdict::WithinNoise,
+                (Some(Better::Higher), Speed::Faster) => Verdict::Faster,
+                (Some(Better::Lower), Speed::Slower) => Verdict::Faster,
+                (Some(_), _) => Verdict::Slower,
+                (None, Speed::Faster) => Verdict::Higher,
+                (None, Speed::Slower) => Verdict::Lower,
+            },
         };
     }
 }

@@ -2,10 +2,11 @@
 //! that is unknown for A or for B is not a difference.
 
 use super::{COMPARED, TURNS, distinct, pairing};
+use crate::facts::FACTS;
 use crate::identity::Numbered;
+use nodegauge_measure::Fraction;
 use nodegauge_measure::keys::{Registry, Role, scalar};
-use nodegauge_measure::record::{Device, Finding, Machine, Record, Severity};
-use nodegauge_measure::{Bytes, BytesPerSec, Fraction};
+use nodegauge_measure::record::{Finding, Record, Severity};
 use pairing::PairedMeasurement;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -41,126 +42,8 @@ impl Difference {
     }
 }
 
-/// A property of a machine: its name, true if it affects which configuration is fastest, and a function that
-/// returns the value if it is known. Free memory, clocks and load change all the time and are not included.
-type Fact = (&'static str, bool, fn(&Machine) -> Option<String>);
-
-/// Properties of machines, in the order in which differences are listed.
-const FACTS: [Fact; 28] = [
-    ("host", true, |m| m.host.clone()),
-    ("processor", true, |m| m.processor.model.clone()),
-    ("sockets", true, |m| count(m.processor.sockets)),
-    ("cores", true, |m| count(m.processor.cores)),
-    ("hardware threads", true, |m| count(m.processor.threads)),
-    ("instruction sets", true, |m| {
-        (!m.processor.isa.is_empty()).then(|| m.processor.isa.join(" "))
-    }),
-    ("last-level caches", true, |m| {
-        let last =
-            m.caches.iter().filter(|cache| cache.level >= 3).max_by_key(|cache| cache.level)?;
-        Some(format!("{} x {}", last.count, Bytes(last.bytes?)))
-    }),
-    ("NUMA nodes", true, |m| count(m.numa_nodes.len() as u32)),
-    ("memory", false, |m| m.memory.bytes.map(|bytes| Bytes(bytes).to_string())),
-    ("memory limit", false, |m| m.memory.cgroup_limit.map(|bytes| Bytes(bytes).to_string())),
-    ("memory limit per process", false, |m| {
-        m.memory.process_limit.map(|bytes| Bytes(bytes).to_string())
-    }),
-    ("memory channels", true, |m| m.memory.channels.map(|n| n.to_string())),
-    ("memory speed", false, |m| m.memory.transfers_per_s.map(|rate| rate.to_string())),
-    ("theoretical bandwidth", false, |m| {
-        m.memory.theoretical.as_ref().map(|figure| BytesPerSec(figure.value).to_string())
-    }),
-    ("kernel", true, |m| m.kernel.clone()),
-    ("virtual machine", true, |m| {
-        (m.host.is_some()).then(|| m.virtualisation.clone().unwrap_or_else(|| "no".to_owned()))
-    }),
-    ("firmware", false, |m| {
-        let known = m.circumstances.as_ref()?.firmware.as_ref()?;
-        let words = [&known.vendor, &known.version, &known.date];
-        let words: Vec<&str> = words.into_iter().flatten().map(String::as_str).collect();
-        Some(words.join(" ")).filter(|words| !words.is_empty())
-    }),
-    ("governor", false, |m| m.governor.clone()),
-    ("transparent huge pages", true, |m| m.pages.as_ref()?.thp.clone()),
-    ("THP defragmentation", false, |m| m.pages.as_ref()?.thp_defrag.clone()),
-    ("reserved huge pages", true, |m| {
-        let huge = m.pages.as_ref()?.huge.iter().filter(|pages| pages.total > 0);
-        let kinds: Vec<String> =
-            huge.map(|pages| format!("{} of {}", pages.total, Bytes(pages.bytes))).collect();
-        Some(if kinds.is_empty() { "none".to_owned() } else { kinds.join(", ") })
-    }),
-    ("free memory in huge blocks", false, |m| {
-        let share = m.memory.free_in_large_blocks?.0;
-        Some(if share < 0.5 { "less than half" } else { "at least half" }.to_owned())
-    }),
-    ("time since boot", false, |m| Some(since_boot(m.circumstances.as_ref()?.uptime_seconds?))),
-    ("boot parameters", false, |m| {
-        let known = m.circumstances.as_ref()?;
-        // Records without the time since boot are of a version that did not read boot parameters.
-        known.uptime_seconds?;
-        let none = known.boot_parameters.is_empty();
-        Some(if none { "none".to_owned() } else { known.boot_parameters.join(" ") })
-    }),
-    ("devices", false, |m| of_devices(m, |device| Some(device.title()))),
-    ("driver of devices", false, |m| {
-        of_devices(m, |device| {
-            Some(format!("{} {}", device.driver.as_ref()?, device.driver_version.as_ref()?))
-        })
-    }),
-    ("ECC of devices", false, |m| {
-        of_devices(m, |device| {
-            Some(if device.memory.as_ref()?.ecc? { "on" } else { "off" }.to_owned())
-        })
-    }),
-    ("inherited memory policy", false, |m| {
-        let inherited = m.circumstances.as_ref()?.inherited.as_ref()?;
-        let nodes: Vec<String> = inherited.nodes.iter().map(u32::to_string).collect();
-        let separator = if nodes.is_empty() { "" } else { ":" };
-        Some(format!("{}{separator}{}", inherited.policy.as_ref()?, nodes.join(",")))
-    }),
-];
-
-/// Describes the time since boot in steps, so that runs one after the other do not differ.
-fn since_boot(seconds: u64) -> String {
-    const DAY: u64 = 86400;
-    let step = match seconds {
-        0..3600 => "less than an hour",
-        3600..DAY => "less than a day",
-        DAY..604_800 => "less than a week",
-        604_800..2_592_000 => "less than 30 days",
-        _ => "30 days or more",
-    };
-    step.to_owned()
-}
-
-/// Returns the distinct values of a property over the accelerators of a machine.
-fn of_devices(machine: &Machine, fact: impl Fn(&Device) -> Option<String>) -> Option<String> {
-    let computing = machine.devices.iter().filter(|device| device.computes());
-    let facts: BTreeSet<String> = computing.filter_map(fact).collect();
-    (!facts.is_empty()).then(|| facts.into_iter().collect::<Vec<_>>().join(", "))
-}
-
-/// Describes the changes of a machine in properties that affect which configuration is fastest.
-pub fn machine_changes(then: &Machine, now: &Machine) -> Vec<String> {
-    let words = |fact: Option<String>| fact.unwrap_or_else(|| "unknown".to_owned());
-    let mut changes = Vec::new();
-    for (what, _, fact) in FACTS.iter().filter(|(_, decides, _)| *decides) {
-        let before = words(fact(then));
-        let after = words(fact(now));
-        if before != after {
-            changes.push(format!("{what}: {before}, now {after}"));
-        }
-    }
-    changes
-}
-
 /// Maximum number of lines for a key whose values differ between measurements.
 const EACH: usize = 3;
-
-fn count(n: u32) -> Option<String> {
-    (n > 0).then(|| n.to_string())
-}
 
 /// Options that do not affect what is measured. The flag is true if the option has a value.
 const ASIDE: [(&str, bool); 10] = [
@@ -215,9 +98,9 @@ pub(super) fn differences(
     let described = known.iter().map(|known| if *known { "described" } else { "not known" });
     differences
         .extend(Difference::between("machine".to_owned(), described.map(str::to_owned).collect()));
-    for (what, _, fact) in FACTS {
-        let values = of_sides(sides, |run| fact(&run.machine));
-        differences.extend(Difference::between(what.to_owned(), values));
+    for fact in FACTS.iter().filter(|fact| fact.is_of_runs()) {
+        let values = of_sides(sides, |run| fact.text(&run.machine));
+        differences.extend(Difference::between(fact.name.to_owned(), values));
     }
     let tools = of_sides(sides, |run| Some(tool_in_words(run)));
     differences.extend(Difference::between("nodegauge".to_owned(), tools));

@@ -403,16 +403,6 @@ fn options_that_do_not_affect_the_measurement_do_not_change_the_question() {
 }
 
 #[test]
-fn what_decides_of_a_machine_is_told_and_the_rest_is_not() {
-    let then = Machine { kernel: Some("Linux 6.1.0".to_owned()), ..Machine::default() };
-    let mut now = then.clone();
-    now.memory.available = Some(7);
-    assert!(machine_changes(&then, &now).is_empty());
-    now.kernel = Some("Linux 6.12.1".to_owned());
-    assert_eq!(machine_changes(&then, &now), ["kernel: Linux 6.1.0, now Linux 6.12.1"]);
-}
-
-#[test]
 fn accelerators_and_their_drivers_are_properties_of_a_machine_and_adapters_are_not() {
     let with = |kind: &str, driver_version: &str| {
         let device = json!({

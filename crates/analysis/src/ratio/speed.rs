@@ -1,7 +1,5 @@
 //! Verdict on the relative speed of one of several settings, from rounds that contain each setting once.
 
-use super::of_blocks_together;
-
 /// Relative difference that counts as none.
 pub const LITTLE: f64 = 0.01;
 
@@ -52,18 +50,19 @@ impl Speed {
     }
 }
 
-/// Compares a setting with the baseline, by the ratio of their speeds in each round. `comparisons` is the number of
-/// settings that are compared with the baseline; the intervals of all of them hold together, and the verdict is that of
-/// the interval. Returns `None` with fewer than three rounds.
-pub fn compared(ratios: &[f64], comparisons: usize) -> Option<RelativeSpeed> {
-    let found = of_blocks_together(ratios, comparisons)?;
-    let verdict = Speed::of(Some(found.ci95), LITTLE);
-    Some(RelativeSpeed { ratio: found.ratio, ci95: found.ci95, visible: found.visible, verdict })
+/// True if the interval of a ratio does not contain 1, so that the settings differ.
+pub fn is_different(ci95: [f64; 2]) -> bool {
+    !matches!(Speed::of(Some(ci95), 0.0), Speed::CannotTell)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ratio::paired::PairedRounds;
+
+    fn compared(ratios: &[f64], comparisons: usize) -> Option<RelativeSpeed> {
+        PairedRounds::of_ratios(ratios.to_vec()).compared(comparisons)
+    }
 
     /// Returns ratios of rounds in which each run takes `1 + noise` times as long as its setting, with the occasional
     /// disturbance of a shared machine, and a drift.

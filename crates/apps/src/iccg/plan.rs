@@ -218,8 +218,7 @@ impl IccgRun<'_> {
         let Some((solution, samples)) = iccg::solve(pool, at, workers, &job, observer)? else {
             return Ok(Vec::new());
         };
-        let seconds = samples.iter().map(|sample| sample.seconds[0]).sum();
-        self.cells[at].solutions.push((solution, seconds));
+        self.cells[at].solutions.push((solution, Sample::of_consecutive(&samples)));
         Ok(samples)
     }
 
@@ -240,7 +239,7 @@ impl IccgRun<'_> {
         limits: &Limits,
         observer: &mut dyn Observer,
     ) -> Result<(Option<usize>, Option<Notice>), Failure> {
-        let Some((last, seconds)) = self.cells[0].solutions.last() else { return Ok((None, None)) };
+        let Some((last, sample)) = self.cells[0].solutions.last() else { return Ok((None, None)) };
         let known = match self.options.method {
             Method::Natural => Some(last.iterations),
             // Without elimination, there is no natural order to compare with.
@@ -250,7 +249,7 @@ impl IccgRun<'_> {
         if known.is_some() || last.end != End::Converged {
             return Ok((known, None));
         }
-        let needed = Duration::from_secs_f64(last.setup_s.0 + last.memory_s.0 + seconds);
+        let needed = Duration::from_secs_f64(last.setup_s.0 + last.memory_s.0 + sample.seconds[0]);
         let late = limits.elapsed() + needed > limits.budget + limits.grace();
         if late && limits.samples.is_none() {
             let text = format!(

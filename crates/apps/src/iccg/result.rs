@@ -8,11 +8,12 @@ use crate::config::WorkersConfig;
 use crate::paired;
 use crate::sweep::Swept;
 use crate::{GAUGE, in_digits};
+use nodegauge_analysis::ratio::paired::PairedRounds;
 use nodegauge_gauge::series::Series;
 use nodegauge_kernels::{Kernel, Variant};
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::repeat::Stop;
-use nodegauge_measure::samples::OneRegime;
+use nodegauge_measure::samples::{OneRegime, Sample};
 use nodegauge_measure::{Fraction, Unit, stats};
 use nodegauge_solvers::cg::{End, PARTS};
 use nodegauge_solvers::iccg::{self, Method, Solution};
@@ -30,8 +31,8 @@ pub(super) struct IccgCell<'a> {
     pub swept: &'a Swept,
     /// Number of elements of the arrays of a worker in the bandwidth measurement.
     pub array_elements: usize,
-    /// Pairs of a solution and the time of the solution in seconds.
-    pub solutions: Vec<(Solution, f64)>,
+    /// Solutions, each with its iterations as one sample.
+    pub solutions: Vec<(Solution, Sample)>,
 }
 
 /// Further results of a run.
@@ -108,7 +109,7 @@ impl IccgEvidence<'_> {
             ..config.clone()
         };
         let flops = whole.flops.unwrap_or(0) as f64;
-        let totals: Vec<f64> = cell.solutions.iter().map(|(_, durations)| *durations).collect();
+        let totals: Vec<f64> = cell.solutions.iter().map(|(_, sample)| sample.seconds[0]).collect();
         let of_totals = if totals.len() == 1 { Quoted::Single } else { Quoted::Median };
         let mut rate =
             figure("rate", Unit::FlopsPerSecond)
@@ -166,12 +167,16 @@ impl IccgEvidence<'_> {
         {
             let base = &cells[base_at];
             let pairs = base.solutions.iter().zip(&cell.solutions);
-            let ratios: Vec<f64> = pairs.map(|((_, first), (_, this))| first / this).collect();
-            if !ratios.is_empty() {
+            let rounds: Vec<Vec<Sample>> =
+                pairs.map(|((_, first), (_, this))| vec![first.clone(), this.clone()]).collect();
+            let paired = PairedRounds::of_samples(&rounds);
+            if !paired.ratios().is_empty() {
+                let ratios = paired.ratios().to_vec();
                 let m = figure("relative", Unit::Factor).sampled(Quoted::Median, ratios);
                 let against = Some(base.swept.workers.in_words());
                 let mut both = self.validity(base);
                 wrong.reasons.iter().for_each(|reason| both.add(wrong.status, reason.as_str()));
+                paired.doubt().into_iter().for_each(|reason| both.suspect(reason));
                 figures.push(m.config(&IccgConfig { against, ..config }).judged(both));
             }
         }

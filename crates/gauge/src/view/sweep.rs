@@ -4,6 +4,7 @@
 use super::sentence::quotable;
 use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle, would_have_been_found};
 use nodegauge_analysis::ratio::closing::{in_one_run, interval_in_words, times_as_fast};
+use nodegauge_analysis::ratio::paired::PairedRounds;
 use nodegauge_analysis::ratio::speed::{self, Speed};
 use nodegauge_measure::record::{Measurement, Quoted, Status};
 use nodegauge_measure::stats::Better;
@@ -106,7 +107,7 @@ impl<'r> SweptRows<'r> {
     fn compared(&self, fast: &SweptRow<'_>, slow: &SweptRow<'_>) -> Option<SpeedRatio> {
         let others = self.rows.iter().filter(|row| row.speed(self.quoted).is_some()).count() - 1;
         let rounds = ratios(fast.rounds, slow.rounds);
-        let found = match rounds.and_then(|ratios| speed::compared(&ratios, others)) {
+        let found = match rounds.and_then(|paired| paired.compared(others)) {
             Some(found) => (found.ratio, Some(found.ci95)),
             None => in_one_run(slow.figure, fast.figure, self.quoted)?,
         };
@@ -235,14 +236,14 @@ fn digits(found: &SpeedRatio) -> String {
 }
 
 /// Returns the ratio of the speeds in each round; `None` if the rounds are not paired.
-fn ratios(fast: Rounds<'_>, slow: Rounds<'_>) -> Option<Vec<f64>> {
+fn ratios(fast: Rounds<'_>, slow: Rounds<'_>) -> Option<PairedRounds> {
     match (fast, slow) {
-        (Rounds::Relative(fast), Rounds::Baseline) => Some(fast.to_vec()),
+        (Rounds::Relative(fast), Rounds::Baseline) => Some(PairedRounds::of_ratios(fast.to_vec())),
         (Rounds::Baseline, Rounds::Relative(slow)) => {
-            Some(slow.iter().map(|ratio| ratio.recip()).collect())
+            Some(PairedRounds::divided(&vec![1.0; slow.len()], slow))
         }
         (Rounds::Relative(fast), Rounds::Relative(slow)) if fast.len() == slow.len() => {
-            Some(fast.iter().zip(slow).map(|(fast, slow)| fast / slow).collect())
+            Some(PairedRounds::divided(fast, slow))
         }
         _ => None,
     }

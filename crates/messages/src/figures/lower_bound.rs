@@ -9,7 +9,7 @@ use crate::figures::result::MessageFigure;
 use crate::pattern::Pattern;
 use crate::probe::start::StartReport;
 use crate::transport::Route;
-use nodegauge_analysis::ratio;
+use nodegauge_analysis::ratio::paired::PairedRounds;
 use nodegauge_measure::record::Status;
 use nodegauge_measure::{Bytes, Fraction, Notice, NoticeId, regime, stats};
 use std::collections::BTreeMap;
@@ -56,8 +56,8 @@ pub(crate) fn shares(
             })
             .filter_map(|(a, b)| a.seconds.get(&at).zip(b.seconds.get(&at)))
             .unzip();
-        let ratios: Vec<f64> = of_bound.iter().zip(&mpi_shares).map(|(b, a)| b / a).collect();
-        let ci95 = ratio::of_blocks(&ratios).map(|found| found.ci95);
+        let paired = PairedRounds::divided(&of_bound, &mpi_shares);
+        let ci95 = paired.interval().map(|found| found.ci95);
         let config = FloorConfig { value, share: Fraction(share), ci95 };
         let apart = stats::quantile(&of_bound, 1.0) / stats::quantile(&mpi_shares, 0.0);
         let sure = apart < SLOW && own.measurement.validity.status == Status::Valid;

@@ -5,6 +5,7 @@ use super::{Document, Export, Exporter};
 use crate::figures::{self, Conditions, RecordFigure};
 use crate::markup::{Markup, element, text};
 use crate::{head, run};
+use nodegauge_analysis::facts;
 use nodegauge_measure::Failure;
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::record::{Record, Status};
@@ -105,16 +106,16 @@ fn suite(record: &Record, name: &str, cases: &[Case]) -> Markup {
         ("timestamp", &record.started),
         ("hostname", record.machine.host.as_deref().unwrap_or_default()),
     ];
-    let known = [
-        ("id", Some(&record.id)),
-        ("version", Some(&record.tool.version)),
-        ("processor", record.machine.processor.model.as_ref()),
-        ("kernel", record.machine.kernel.as_ref()),
+    let mut known = vec![
+        ("id".to_owned(), record.id.clone()),
+        ("version".to_owned(), record.tool.version.clone()),
     ];
-    let known = known.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?.clone())));
+    for fact in [facts::PROCESSOR, facts::KERNEL] {
+        known.extend(fact.text(&record.machine).map(|text| (fact.name.to_owned(), text)));
+    }
     let labels = record.labels.iter().map(|(key, value)| (format!("label.{key}"), value.clone()));
     let command = ("command".to_owned(), run::command(record));
-    let properties = known.chain([command]).chain(labels);
+    let properties = known.into_iter().chain([command]).chain(labels);
     let properties = properties
         .map(|(key, value)| element("property", &[("name", &key), ("value", &value)], []));
     let cases = cases.iter().map(case);

@@ -37,7 +37,9 @@ fn steps() -> [Step; 3] {
 }
 
 fn measured<'a>(steps: &'a [Step], rounds: &'a [Vec<Sample>], alone: &'a [Sample]) -> Measured<'a> {
-    let (counted, settled) = of_one_regime(rounds, &[false, true, true, true]);
+    let selected =
+        SelectedRounds::of(rounds, &[false, true, true, true], CountingRounds::OneRegime);
+    let SelectedRounds { rounds: counted, is_settled: settled, .. } = selected;
     Measured {
         steps,
         kernels: vec![Kernel::Copy, Kernel::Triad],
@@ -128,6 +130,8 @@ fn rounds_of_another_regime_are_left_out() {
     };
     let mut rounds = vec![of(115e-9); 11];
     rounds.extend(vec![of(390e-9); 4]);
-    let (counted, settled) = of_one_regime(&rounds, &[false, true, true, true]);
+    let selected =
+        SelectedRounds::of(&rounds, &[false, true, true, true], CountingRounds::OneRegime);
+    let SelectedRounds { rounds: counted, is_settled: settled, .. } = selected;
     assert_eq!((counted.len(), settled), (11, true));
 }

@@ -4,7 +4,7 @@
 use super::LengthRequest;
 use crate::kernels::{Kernel, STREAM};
 use crate::standard::build::Wanted;
-use nodegauge_analysis::compare::machine_changes;
+use nodegauge_analysis::facts::machine_changes;
 use nodegauge_gauge::Site;
 use nodegauge_measure::figure_names::stream;
 use nodegauge_measure::keys::shared;

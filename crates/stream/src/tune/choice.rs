@@ -5,7 +5,7 @@ use crate::GAUGE;
 use crate::arrangement::StreamOptions;
 use crate::config::{ChoiceConfig, LoopConfig, TuneConfig};
 use crate::kernels::{Element, Kernel, KernelShape, SideBySide};
-use nodegauge_analysis::compare::machine_changes;
+use nodegauge_analysis::facts::machine_changes;
 use nodegauge_arena::RequestedPages;
 use nodegauge_arena::names::{CHOICE, TUNE};
 use nodegauge_gauge::Site;

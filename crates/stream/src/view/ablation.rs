@@ -6,6 +6,7 @@ use crate::ablation::{ENOUGH_ROUNDS, MEMCPY, TEST, WHOLE, remedy};
 use crate::config::{ExplainConfig, StreamAgreement};
 use nodegauge_analysis::bests;
 use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle};
+use nodegauge_analysis::ratio::speed::{Speed, is_different};
 use nodegauge_gauge::view::sentence::{capital, quoted};
 use nodegauge_gauge::view::{
     Block, ColumnList, ColumnUnit, Drawing, Picture, Section, Step, Steps, Table, TableCell, Tone,
@@ -230,7 +231,7 @@ fn ends(config: &ExplainConfig) -> Option<[f64; 2]> {
 
 /// True if a factor differs significantly from 1.
 fn is_significant(config: &ExplainConfig) -> bool {
-    ends(config).is_some_and(|[low, high]| low > 1.0 || high < 1.0)
+    ends(config).is_some_and(is_different)
 }
 
 /// Formats a factor with the digits that are significant according to its confidence interval.
@@ -256,9 +257,9 @@ fn memcpy(m: &Measurement, config: &ExplainConfig) -> Option<String> {
         ));
     };
     let digits = bests::digits([low, high]);
-    let stands = match (low > 1.0, high < 1.0) {
-        (true, _) => "faster than the best loop for copy",
-        (_, true) => "slower than the best loop for copy",
+    let stands = match Speed::of(Some([low, high]), 0.0) {
+        Speed::Faster => "faster than the best loop for copy",
+        Speed::Slower => "slower than the best loop for copy",
         _ => "not distinguishable from the best loop for copy",
     };
     Some(format!(
@@ -271,7 +272,7 @@ fn memcpy(m: &Measurement, config: &ExplainConfig) -> Option<String> {
 fn stream(seen: &StreamAgreement) -> String {
     let change = change_in_words(seen.ratio);
     let agree = match seen.interval {
-        Some([low, high]) if low > 1.0 || high < 1.0 => format!(
+        Some(interval) if is_different(interval) => format!(
             "{change}, significant: the other steps leave different lines in the caches, or \
              the machine has changed"
         ),

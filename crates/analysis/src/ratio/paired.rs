@@ -1,0 +1,173 @@
+//! Two settings that were measured by turns: the ratios of their rounds, and what follows from them. A ratio compares
+//! samples of one round, so that a drift does not appear as a difference.
+
+use super::speed::{RelativeSpeed, Speed};
+use super::{RatioInterval, of_blocks, of_blocks_together, speed};
+use nodegauge_measure::samples::{self, Sample};
+
+/// Minimum number of rounds that count, or all if fewer were measured; with fewer of them, all rounds count.
+const LEAST: usize = 3;
+
+/// Rounds that count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CountingRounds {
+    /// Undisturbed rounds of the most frequent regime.
+    Undisturbed,
+    /// Rounds of the most frequent regime. For the best of the rounds: interference only makes a sample slower and does
+    /// not change the best.
+    OneRegime,
+}
+
+/// Rounds from which a ratio is computed, with one sample of each cell.
+#[derive(Debug, Clone)]
+pub struct SelectedRounds<'a> {
+    /// Rounds in order of time.
+    pub rounds: Vec<&'a [Sample]>,
+    /// False if too few rounds count, so that all rounds are used.
+    pub is_settled: bool,
+}
+
+impl<'a> SelectedRounds<'a> {
+    /// Selects the rounds that count. Cells that are not `watched` are ignored, as in [`samples::clean_numbers`].
+    pub fn of(rounds: &'a [Vec<Sample>], watched: &[bool], counting: CountingRounds) -> Self {
+        let found = match counting {
+            CountingRounds::Undisturbed => samples::clean_numbers(rounds, watched),
+            CountingRounds::OneRegime => samples::clean_numbers(&as_undisturbed(rounds), watched),
+        };
+        let is_settled = found.len() >= LEAST.min(rounds.len()).max(1);
+        let numbers = if is_settled { found } else { (0..rounds.len()).collect() };
+        let selected = numbers.iter().map(|at| rounds[*at].as_slice()).collect();
+        Self { rounds: selected, is_settled }
+    }
+}
+
+/// Returns the rounds without the interference of their samples.
+fn as_undisturbed(rounds: &[Vec<Sample>]) -> Vec<Vec<Sample>> {
+    let mut quiet = rounds.to_vec();
+    for sample in quiet.iter_mut().flatten() {
+        sample.causes.clear();
+        sample.part_causes.clear();
+    }
+    quiet
+}
+
+/// Ratios of two settings, one for each round that counts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PairedRounds {
+    ratios: Vec<f64>,
+    is_settled: bool,
+}
+
+impl PairedRounds {
+    /// Takes ratios of rounds, or of blocks A B B A, that all count.
+    pub fn of_ratios(ratios: Vec<f64>) -> Self {
+        Self { ratios, is_settled: true }
+    }
+
+    /// Divides the numbers of each round, e.g. the time of the baseline by that of a setting.
+    pub fn divided(numerators: &[f64], denominators: &[f64]) -> Self {
+        let rounds = numerators.iter().zip(denominators);
+        Self::of_ratios(rounds.map(|(numerator, denominator)| numerator / denominator).collect())
+    }
+
+    /// Returns the speeds of a setting relative to the baseline, from rounds with a sample of the baseline and a sample
+    /// of the setting. Undisturbed rounds count.
+    pub fn of_samples(rounds: &[Vec<Sample>]) -> Self {
+        let selected = SelectedRounds::of(rounds, &[true, true], CountingRounds::Undisturbed);
+        let ratio = |round: &&[Sample]| round[0].seconds[0] / round[1].seconds[0];
+        let ratios = selected.rounds.iter().map(ratio).collect();
+        Self { ratios, is_settled: selected.is_settled }
+    }
+
+    /// Multiplies the ratios, e.g. by the ratio of the work in a sample.
+    #[must_use]
+    pub fn times(mut self, factor: f64) -> Self {
+        self.ratios.iter_mut().for_each(|ratio| *ratio *= factor);
+        self
+    }
+
+    /// Returns the ratios.
+    pub fn ratios(&self) -> &[f64] {
+        &self.ratios
+    }
+
+    /// Returns the ratio with its interval and power; `None` with fewer than three rounds.
+    pub fn interval(&self) -> Option<RatioInterval> {
+        of_blocks(&self.ratios)
+    }
+
+    /// Compares the setting with the baseline. `comparisons` is the number of settings that are compared with it; the
+    /// intervals of all of them hold together. Returns `None` with fewer than three rounds.
+    pub fn compared(&self, comparisons: usize) -> Option<RelativeSpeed> {
+        let found = of_blocks_together(&self.ratios, comparisons)?;
+        let verdict = Speed::of(Some(found.ci95), speed::LITTLE);
+        let RatioInterval { ratio, ci95, visible, .. } = found;
+        Some(RelativeSpeed { ratio, ci95, visible, verdict })
+    }
+
+    /// Returns the reason for which the ratios are suspect; `None` if they are not.
+    pub fn doubt(&self) -> Option<&'static str> {
+        (!self.is_settled && !self.ratios.is_empty())
+            .then_some("too few undisturbed rounds, so disturbed rounds count too")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_measure::interference::Cause;
+
+    /// Returns rounds of two cells. A sample of more than 5 s is disturbed.
+    fn rounds(times: &[[f64; 2]]) -> Vec<Vec<Sample>> {
+        times.iter().map(|round| round.iter().map(|seconds| sample(*seconds)).collect()).collect()
+    }
+
+    fn sample(seconds: f64) -> Sample {
+        let causes = if seconds > 5.0 { vec![Cause::Faults(99)] } else { Vec::new() };
+        Sample { causes, ..Sample::of_times(vec![seconds]) }
+    }
+
+    #[test]
+    fn disturbed_rounds_count_only_if_others_are_too_few() {
+        let found =
+            PairedRounds::of_samples(&rounds(&[[2.0, 1.0], [2.0, 2.0], [9.0, 1.0], [4.0, 2.0]]));
+        assert_eq!(found.ratios(), [2.0, 1.0, 2.0]);
+        assert_eq!(found.doubt(), None);
+        let few = PairedRounds::of_samples(&rounds(&[[2.0, 1.0], [9.0, 1.0], [9.0, 1.0]]));
+        assert_eq!(few.ratios(), [2.0, 9.0, 9.0]);
+        assert!(few.doubt().unwrap().starts_with("too few undisturbed rounds"));
+        // Two rounds are few, but none of them is disturbed.
+        let two = PairedRounds::of_samples(&rounds(&[[2.0, 1.0], [2.0, 2.0]]));
+        assert_eq!((two.ratios(), two.doubt()), (&[2.0, 1.0][..], None));
+        let none = PairedRounds::of_samples(&[]);
+        assert_eq!((none.ratios(), none.doubt()), (&[][..], None));
+    }
+
+    #[test]
+    fn disturbed_rounds_of_one_regime_count_for_the_best() {
+        let all = rounds(&[[2.0, 1.0], [9.0, 1.0], [9.0, 1.0]]);
+        let best = SelectedRounds::of(&all, &[true, true], CountingRounds::OneRegime);
+        assert_eq!((best.rounds.len(), best.is_settled), (3, true));
+        let clean = SelectedRounds::of(&all, &[false, true], CountingRounds::Undisturbed);
+        assert_eq!(clean.rounds.len(), 3);
+    }
+
+    #[test]
+    fn ratio_of_times_is_that_of_speeds() {
+        let found = PairedRounds::divided(&[4.0, 4.1, 3.9, 4.0], &[2.0, 2.05, 1.95, 2.0]);
+        let compared = found.compared(1).unwrap();
+        assert_eq!(compared.verdict, Speed::Faster);
+        assert!((compared.ratio - 2.0).abs() < 1e-12);
+        assert_eq!(found.interval().unwrap().ratio, compared.ratio);
+        assert_eq!(found.clone().times(0.5).compared(1).unwrap().verdict, Speed::NoDifference);
+        assert_eq!(PairedRounds::divided(&[1.0, 1.0], &[1.0, 1.0]).compared(1), None);
+    }
+
+    #[test]
+    fn consecutive_samples_are_one_sample_with_their_interference() {
+        let parts = [sample(1.0), sample(9.0), sample(2.0)];
+        let whole = Sample::of_consecutive(&parts);
+        assert_eq!((whole.seconds, whole.causes.len()), (vec![12.0], 0));
+        assert_eq!(Sample::of_consecutive(&parts[1..2]).causes, [Cause::Faults(99)]);
+    }
+}
