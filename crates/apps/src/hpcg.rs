@@ -200,14 +200,13 @@ impl Planned for HpcgPlan {
         observer.phase(&format!("tests, then sets of {ITERATIONS} iterations"));
         let flops: Vec<f64> = run.cells.iter().map(HpcgCell::operations).collect();
         let shared = SharedObserver::new(observer);
-        let interrupted = || (&shared).interrupted();
         if limits.samples.is_none() {
             (&mut &shared).phase("predicting the time of a set");
             // The reference program solves the problem on the domains of the plan.
             let may_shrink = options.grid == Self::GRID && xhpcg.is_none();
             let grid = options.grid;
             let mut predicted =
-                PredictedSets::new(&run, &mut pool, site, grid, may_shrink, &interrupted)?;
+                PredictedSets::new(&run, &mut pool, site, grid, may_shrink, &|| shared.interrupted())?;
             limits.admit(&mut predicted)?;
             let PredictedSets { grid: shorter, kept, .. } = predicted;
             notices.extend(shortened(grid, shorter));
@@ -216,7 +215,7 @@ impl Planned for HpcgPlan {
         }
         let mut series = Series::new(policy::APPS, limits, run.cells.len());
         series.run(
-            &mut |turn: Turn| run.set(&mut pool, turn.cell, &interrupted),
+            &mut |turn: Turn| run.set(&mut pool, turn.cell, &|| shared.interrupted()),
             &mut &shared,
             Some(&|samples: &[Vec<Sample>]| latest_rate(&flops, samples)),
         )?;
@@ -225,12 +224,12 @@ impl Planned for HpcgPlan {
         let mut reference = Ok(None);
         if let (Some(xhpcg), false) = (&xhpcg, series.has_ended()) {
             (&mut &shared).phase("xhpcg");
-            reference = xhpcg.run(site, &interrupted);
+            reference = xhpcg.run(site, &|| shared.interrupted());
             let all: Vec<usize> = (0..run.cells.len()).collect();
             series.again(
                 &all,
                 BEHIND,
-                &mut |again: Turn| run.set(&mut pool, again.cell, &interrupted),
+                &mut |again: Turn| run.set(&mut pool, again.cell, &|| shared.interrupted()),
                 &&shared,
             );
         }

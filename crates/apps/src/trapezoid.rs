@@ -115,11 +115,10 @@ impl Planned for TrapezoidPlan {
             .collect();
         let mut run = TrapezoidRun { rule, cells, first: workers.len() };
         let shared = SharedObserver::new(observer);
-        let interrupted = || (&shared).interrupted();
         if limits.samples.is_none() {
             (&mut &shared).phase("predicting the time of a round");
             let is_default = options.points == Self::POINTS;
-            let mut predicted = run.predicted(&mut pool, is_default, &interrupted)?;
+            let mut predicted = run.predicted(&mut pool, is_default, &|| shared.interrupted())?;
             limits.admit(&mut predicted)?;
             let kept = predicted.rows.len();
             let left_out: Vec<String> =
@@ -131,7 +130,7 @@ impl Planned for TrapezoidPlan {
         (&mut &shared).phase("measuring sums interleaved");
         let longest = options.points.last().copied();
         series.run(
-            &mut |turn: Turn| run.turn(&mut pool, turn.cell, &interrupted),
+            &mut |turn: Turn| run.turn(&mut pool, turn.cell, &|| shared.interrupted()),
             &mut &shared,
             Some(&|samples: &[Vec<Sample>]| latest_rate(longest, samples)),
         )?;

@@ -28,6 +28,7 @@ pub const EXIT_MISSING: u8 = Exit::Missing.number();
 pub fn run() -> ! {
     // This call sets time zero of all samples.
     nodegauge_measure::clock::since_start();
+    nodegauge_measure::clock::start_budget();
     nodegauge_os::take_name(c"nodegauge");
     nodegauge_os::share_arena_if_limited();
     nodegauge_node::signals::survive_file_size_limit();

@@ -21,7 +21,7 @@ use nodegauge_history::{HistoryFile, Store};
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
 use nodegauge_measure::record::SavedTrips;
 use nodegauge_measure::record::{self, Ledger, Machine, Record, Status, Tool};
-use nodegauge_measure::{Notice, NoticeId, Observer, Outcome, Seconds, legible};
+use nodegauge_measure::{Notice, NoticeId, Observer, Outcome, Seconds, clock, legible};
 use nodegauge_node::saving::Saving;
 use nodegauge_node::signals::Signals;
 use nodegauge_published::Against;
@@ -356,6 +356,7 @@ fn on_all_hosts(
     let hosts = run.hosts;
     progress.phase(&format!("waiting for {} hosts", hosts.names().len()));
     hosts.start(&|| progress.interrupted())?;
+    clock::start_budget();
     let started = Instant::now();
     let own = watched(node, progress, gauge);
     progress.phase("collecting the results of all hosts");
@@ -386,6 +387,7 @@ fn follow(
     if let Some(code) = run.hosts.await_start()? {
         return Ok(Exit::Told(code));
     }
+    clock::start_budget();
     let is_quiet = true;
     let mut progress = Progress::new(is_quiet, signals, "", None);
     let found = watched(&node, &mut progress, gauge);

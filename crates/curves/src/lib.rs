@@ -237,7 +237,8 @@ impl Planned for CurvePlan {
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let Self { curve, placement, mut options, mut notices, mut mode } = *self;
         let limits = Limits::of(options.budget, options.samples);
-        let whole = Limits::of(options.whole.unwrap_or(options.budget), options.samples);
+        // Earlier parts of the run have used their own shares.
+        let whole = options.whole.map_or(limits, |all| Limits::of(all, options.samples).from_now());
         let shortened =
             prediction::admit(curve, site, &placement, &mut options, &mut mode, &whole, observer)?;
         notices.extend(shortened);

@@ -89,7 +89,7 @@ pub fn run(
         scratch: &scratch,
         root,
         runner,
-        interrupted: &|| (&shared).interrupted(),
+        interrupted: &|| shared.interrupted(),
         deadline: options.budget.map(|limit| clock.now() + clock.ticks(limit)),
         seed,
         reading: precision::reading(clock),

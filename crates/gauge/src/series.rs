@@ -108,7 +108,7 @@ impl Series {
             }
             match altered::turn(cells, turn) {
                 Ok(samples) => Ok(samples),
-                Err(_) if (&shared).interrupted() => Err(Cut::Interrupted),
+                Err(_) if shared.interrupted() => Err(Cut::Interrupted),
                 Err(TurnFailure::Cell(failure)) => {
                     lost.insert(turn.cell, failure);
                     Ok(Vec::new())
@@ -120,7 +120,7 @@ impl Series {
         lost.keys().for_each(|cell| self.schedule.lose(*cell));
         self.lost = lost;
         self.stop = match ended {
-            Ok(_) | Err(Cut::Interrupted | Cut::OutOfTime) if (&shared).interrupted() => {
+            Ok(_) | Err(Cut::Interrupted | Cut::OutOfTime) if shared.interrupted() => {
                 Stop::Interrupted
             }
             Ok(stop) => stop,

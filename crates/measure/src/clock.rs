@@ -5,7 +5,7 @@
 
 use crate::quantity::Seconds;
 use std::cell::Cell;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 static START: OnceLock<Instant> = OnceLock::new();
@@ -14,6 +14,19 @@ static START: OnceLock<Instant> = OnceLock::new();
 /// samples use this clock.
 pub fn since_start() -> f64 {
     START.get_or_init(Instant::now).elapsed().as_secs_f64()
+}
+
+static BUDGET_START: Mutex<Option<Instant>> = Mutex::new(None);
+
+/// Starts the time of the budget that the user sets: when the command starts, so that everything before the measurement
+/// counts, or when all hosts of a run start together.
+pub fn start_budget() {
+    *BUDGET_START.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+}
+
+/// Returns the start of the budget that the user sets: that of the command, otherwise now.
+pub fn budget_start() -> Instant {
+    BUDGET_START.lock().unwrap_or_else(PoisonError::into_inner).unwrap_or_else(now)
 }
 
 thread_local! {

@@ -30,6 +30,11 @@ impl<'a> SharedObserver<'a> {
     pub fn new(observer: &'a mut dyn Observer) -> Self {
         Self(RefCell::new(observer))
     }
+
+    /// True if the user requested the end of the run.
+    pub fn interrupted(&self) -> bool {
+        self.0.borrow().interrupted()
+    }
 }
 
 impl Observer for &SharedObserver<'_> {
@@ -40,7 +45,7 @@ impl Observer for &SharedObserver<'_> {
         self.0.borrow_mut().progress(share, latest);
     }
     fn interrupted(&self) -> bool {
-        self.0.borrow().interrupted()
+        SharedObserver::interrupted(self)
     }
 }
 

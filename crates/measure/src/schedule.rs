@@ -55,7 +55,7 @@ impl From<Duration> for Budget {
 /// Limits of a run: time and number of samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
-    /// Start of the run, including its setup.
+    /// Start of the run, including its setup; that of the command for a budget of the user.
     pub started: Instant,
     /// Time budget of the whole run.
     pub budget: Duration,
@@ -73,9 +73,18 @@ impl Limits {
         Self { started: clock::now(), budget, samples, reserve: Duration::ZERO, asked: false }
     }
 
-    /// Returns limits of a run that starts now, with a budget of the user or a default budget.
+    /// Returns limits of a run with a default budget, which starts now, or with a budget of the user, whose time began
+    /// with the command.
     pub fn of(budget: Budget, samples: Option<usize>) -> Self {
-        Self { asked: budget.asked, ..Self::new(budget.time, samples) }
+        let usual = Self::new(budget.time, samples);
+        let started = if budget.asked { clock::budget_start() } else { usual.started };
+        Self { asked: budget.asked, started, ..usual }
+    }
+
+    /// Returns these limits for a part of the run that starts now.
+    #[must_use]
+    pub fn from_now(self) -> Self {
+        Self { started: clock::now(), ..self }
     }
 
     /// Returns the time since the start of the run.

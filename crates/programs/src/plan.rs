@@ -203,14 +203,13 @@ impl Planned for ProgramSweep {
             jobs.push(self.job(cell, file.as_ref(), &site.topology));
         }
         let shared = SharedObserver::new(observer);
-        let interrupted = || (&shared).interrupted();
         let mut limits =
             Limits::of(Budget::of(self.limits.budget, Self::BUDGET), self.limits.samples);
         let mut runs = vec![CellRuns::default(); jobs.len()];
         let count = counted(jobs.len(), "combination");
         (&mut &shared).phase(&format!("warm-up of {count}"));
         for (number, job) in jobs.iter().enumerate() {
-            let (ended, command) = self.run_once(job, &limits, &interrupted);
+            let (ended, command) = self.run_once(job, &limits, &|| shared.interrupted());
             runs[number].command = command;
             match ended {
                 ProgramRun::Measured { seconds, figure } => {
@@ -243,7 +242,7 @@ impl Planned for ProgramSweep {
         }
         (&mut &shared).phase(&format!("{count}, interleaved"));
         let mut turn = |turn: Turn| -> Result<Vec<Sample>, TurnFailure> {
-            let (ended, _) = self.run_once(&jobs[turn.cell], &limits, &interrupted);
+            let (ended, _) = self.run_once(&jobs[turn.cell], &limits, &|| shared.interrupted());
             let cell = &mut runs[turn.cell];
             Ok(match ended {
                 ProgramRun::Measured { seconds, figure } => {

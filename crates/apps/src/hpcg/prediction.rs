@@ -8,15 +8,18 @@ use super::{HpcgRun, ITERATIONS, bytes};
 use crate::{TIMES_LLC, WorkerPool, memory_rates};
 use nodegauge_arena::MemoryRates;
 use nodegauge_gauge::Site;
-use nodegauge_measure::schedule::{Predictable, PredictedTime};
+use nodegauge_measure::schedule::{Predictable, PredictedTime, policy};
 use nodegauge_measure::{Bytes, Failure, clock};
 use nodegauge_solvers::hpcg::problem::{GridPoints, LEAST, MULTIPLE};
 use std::time::Duration;
 
 /// Number of times that an iteration reads the matrix: a product, and the two sweeps of the smoother on the finest grid.
 const READ: u64 = 3;
-/// Ratio of the likely time to the predicted time, because the smallest domains are in the caches.
-const BEYOND_CACHES: u32 = 2;
+/// Number of rounds before those that count.
+const WARM_UP: u32 = 1;
+/// Number of rounds for which the domains are chosen: the warm-up, and those of the rule of doubt. The smallest domains are
+/// in the caches, so that fewer rounds may take this time.
+const LIKELY_ROUNDS: u32 = WARM_UP + policy::APPS.fewest as u32;
 
 /// Run of `apps hpcg` before its first set.
 pub(super) struct PredictedSets<'r, 'a> {
@@ -87,9 +90,8 @@ fn points(grid: GridPoints) -> f64 {
 
 impl Predictable for PredictedSets<'_, '_> {
     fn predicted(&self) -> PredictedTime {
-        // The first round is the warm-up.
-        let least: Duration = (0..self.kept).map(|at| self.set(at)).sum::<Duration>() * 2;
-        PredictedTime { least, likely: BEYOND_CACHES * least }
+        let round: Duration = (0..self.kept).map(|at| self.set(at)).sum();
+        PredictedTime { least: (WARM_UP + 1) * round, likely: LIKELY_ROUNDS * round }
     }
 
     /// Halves the edges of the domains, as long as they are larger than the caches. Then leaves the last cell out; the

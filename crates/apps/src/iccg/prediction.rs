@@ -10,7 +10,7 @@ use super::size::{self, MeshConstraints, MeshSize};
 use crate::sweep::Swept;
 use crate::{GAUGE, WorkerPool, followers, left_out_in_time, memory_rates};
 use nodegauge_arena::MemoryRates;
-use nodegauge_measure::schedule::{Predictable, PredictedTime};
+use nodegauge_measure::schedule::{Predictable, PredictedTime, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer};
 use nodegauge_solvers::elasticity::Mesh;
 use nodegauge_solvers::iccg;
@@ -20,8 +20,9 @@ use std::time::Duration;
 const EDGE: usize = 12;
 /// Matrix and factorisation that an iteration reads, in sizes of the matrix.
 const READ: u64 = 2;
-/// Ratio of the likely time to the predicted time, because the set-up of the small mesh is in the caches, too.
-const BEYOND_CACHES: u32 = 2;
+/// Number of solutions by each kind of workers for which the mesh is chosen: that of the rule of doubt. The set-up of the
+/// small mesh is in the caches, too, so that fewer solutions may take this time.
+const LIKELY_ROUNDS: u32 = policy::ICCG.fewest as u32;
 
 /// Solution on the small mesh by one kind of workers.
 struct SmallSolution {
@@ -122,7 +123,7 @@ fn elements(mesh: Mesh) -> f64 {
 impl Predictable for PredictedSolutions<'_> {
     fn predicted(&self) -> PredictedTime {
         let least: Duration = self.solved.iter().flatten().map(|small| self.solution(small)).sum();
-        PredictedTime { least, likely: BEYOND_CACHES * least }
+        PredictedTime { least, likely: LIKELY_ROUNDS * least }
     }
 
     /// Halves the matrix, as long as it is larger than the caches as the size rule requires. Then leaves the last kind of

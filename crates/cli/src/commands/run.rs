@@ -6,11 +6,11 @@ use crate::gauges::{self, GAUGES};
 use crate::session::{self, Shown};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::{BudgetShares, Depth, Site, SummaryRequest, usual_times};
-use nodegauge_measure::schedule::Limits;
+use nodegauge_measure::schedule::{Budget, Limits};
 use nodegauge_measure::{Notice, Outcome};
 use nodegauge_placement::{Environment, PlacementRequest};
 use nodegauge_report::{run, text};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
     let common = &args.common;
@@ -27,10 +27,12 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
         site,
         &figures,
         |site, progress| {
-            let started = Instant::now();
             // The parts have shares of the budget, which they exceed rather than refuse.
             let samples = common.samples.map(|n| n as usize);
-            let limits = common.budget.map(|budget| Limits::new(budget, samples));
+            let limits = common.budget.map(|time| {
+                let parts = Limits::of(Budget::of(Some(time), time), samples);
+                Limits { asked: false, ..parts }
+            });
             let mut found = Outcome::default();
             let depth = if args.full { Depth::Full } else { Depth::Quick };
             let usual = SummaryRequest::plain(depth, &environment);
@@ -53,7 +55,7 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
                 let ask = SummaryRequest {
                     depth,
                     before: &found.measurements,
-                    budget: shares.as_ref().map(|shares| shares.of(at, started.elapsed())),
+                    budget: shares.as_ref().zip(limits).map(|(shares, limits)| shares.of(at, limits.elapsed())),
                     samples,
                     environment: &environment,
                     newest: &session::newest(&common.db, site),

@@ -259,11 +259,10 @@ impl Planned for MpiStandardPlan {
         let reported = self.forecast(&limits, observer)?;
         let scratch = Scratch::for_programs(None, ProgramReach::ThisHost)?;
         let shared = SharedObserver::new(observer);
-        let interrupted = || (&shared).interrupted();
         (&mut &shared).phase(&format!("compiling STREAM's MPI source{reported}"));
-        let mut builds = match self.builds(&scratch, &interrupted) {
+        let mut builds = match self.builds(&scratch, &|| shared.interrupted()) {
             Ok(builds) => builds,
-            Err(_) if interrupted() => return Ok(Outcome::interrupted()),
+            Err(_) if shared.interrupted() => return Ok(Outcome::interrupted()),
             Err(failure) => return Err(failure),
         };
         let placed = EmittedRanks::of_node(&self.ranks, &site.topology);
@@ -276,7 +275,7 @@ impl Planned for MpiStandardPlan {
         let rules = RepetitionPolicy { most: asked.or(policy::PROGRAMS.most), ..policy::PROGRAMS };
         let mut series = Series::new(rules, limits, builds.len());
         let mut turn =
-            |turn: Turn| self.run_once(&mut builds[turn.cell], &wrapper, site, &interrupted);
+            |turn: Turn| self.run_once(&mut builds[turn.cell], &wrapper, site, &|| shared.interrupted());
         // If all builds fail, the page has the reason of each.
         let _ = series.run(&mut turn, &mut &shared, None);
         if asked.is_some() {
