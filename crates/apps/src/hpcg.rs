@@ -17,7 +17,7 @@ use crate::sweep::Swept;
 use crate::{GAUGE, TIMES_LLC, WorkerPool, WorkersOptions, in_digits, left_out_in_time, paired};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_analysis::ratio::paired::PairedRounds;
-use nodegauge_gauge::series::Series;
+use nodegauge_gauge::series::{ReferenceRun, Series};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_kernels::Isa;
 use nodegauge_measure::progress::SharedObserver;
@@ -44,8 +44,6 @@ pub const TEST: &str = "hpcg";
 const PER_COEFFICIENT: &str = "coefficient";
 /// Column indices in records of earlier versions: one for eight rows.
 const PER_SLOT: &str = "slot";
-/// Number of native sets that run after the reference program.
-const BEHIND: usize = 3;
 /// Maximum numbers of iterations in the convergence test of HPCG, without and with preconditioner.
 const ALLOWED: [usize; 2] = [12, 2];
 
@@ -206,7 +204,9 @@ impl Planned for HpcgPlan {
             let may_shrink = options.grid == Self::GRID && xhpcg.is_none();
             let grid = options.grid;
             let mut predicted =
-                PredictedSets::new(&run, &mut pool, site, grid, may_shrink, &|| shared.interrupted())?;
+                PredictedSets::new(&run, &mut pool, site, grid, may_shrink, &|| {
+                    shared.interrupted()
+                })?;
             limits.admit(&mut predicted)?;
             let PredictedSets { grid: shorter, kept, .. } = predicted;
             notices.extend(shortened(grid, shorter));
@@ -214,23 +214,23 @@ impl Planned for HpcgPlan {
             run = run.shortened(kept, shorter)?;
         }
         let mut series = Series::new(policy::APPS, limits, run.cells.len());
+        let all: Vec<usize> = (0..run.cells.len()).collect();
         series.run(
             &mut |turn: Turn| run.set(&mut pool, turn.cell, &|| shared.interrupted()),
             &mut &shared,
             Some(&|samples: &[Vec<Sample>]| latest_rate(&flops, samples)),
         )?;
-        // Native sets run before and after the reference program, so that a drift affects native and reference runs
-        // equally.
-        let mut reference = Ok(None);
-        if let (Some(xhpcg), false) = (&xhpcg, series.has_ended()) {
-            (&mut &shared).phase("xhpcg");
-            reference = xhpcg.run(site, &|| shared.interrupted());
-            let all: Vec<usize> = (0..run.cells.len()).collect();
-            series.again(
-                &all,
-                BEHIND,
-                &mut |again: Turn| run.set(&mut pool, again.cell, &|| shared.interrupted()),
-                &&shared,
+        let mut reference = Vec::new();
+        if let Some(xhpcg) = &xhpcg {
+            let program = ReferenceRun {
+                phase: "xhpcg",
+                compared: &all,
+                run: &mut |interrupted| xhpcg.run(site, interrupted),
+            };
+            reference = series.around(
+                program,
+                &mut |turn: Turn| run.set(&mut pool, turn.cell, &|| shared.interrupted()),
+                &mut &shared,
             );
         }
         let known = site.round_trips.between(&pool.places());
@@ -242,16 +242,9 @@ impl Planned for HpcgPlan {
             (0..run.cells.len()).map(|at| evidence.of_cell(at)).collect();
         paired::judge_relative(&mut by_cell, "rating", |at| evidence.reference_of(at));
         outcome.measurements = by_cell.concat();
-        match reference {
-            Ok(figures) => outcome.measurements.extend(figures.into_iter().flatten()),
-            Err(failure) => outcome.failure = Some(failure),
-        }
+        outcome.measurements.extend(reference);
         series.end(&mut outcome);
         outcome.notices.extend(reference::compare(&outcome.measurements));
-        if xhpcg.is_some() {
-            // The time of the reference program is not part of the budget.
-            outcome.time = None;
-        }
         Ok(outcome)
     }
 }

@@ -16,7 +16,7 @@ use nodegauge_measure::record::{Figure, Machine};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::schedule::{Budget, Limits, PredictedTime};
 use nodegauge_measure::{
-    Bytes, Failure, FlopsPerSec, Fraction, Notice, NoticeId, Observer, Outcome, Unit, notice,
+    Bytes, Failure, FlopsPerSec, Fraction, Notice, NoticeId, Observer, Outcome, Unit, clock, notice,
 };
 use nodegauge_placement::Placement;
 use std::time::Duration;
@@ -199,7 +199,7 @@ impl Planned for HplPlan {
 impl HplPlan {
     /// Runs the native solution, then the reference program.
     fn measure(&self, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let limits = Limits::of(Budget::of(self.asked, self.options.budget), self.samples);
+        let mut limits = Limits::of(Budget::of(self.asked, self.options.budget), self.samples);
         if self.options.order != OrderSpec::Quick {
             observer.phase("predicting the time of the solution");
             limits.admit_as_planned(self.predicted()?, SMALLER)?;
@@ -235,10 +235,6 @@ impl HplPlan {
         let mut outcome =
             hpl::run(site, &self.placement, &libraries, &options, multiple, end, observer)?;
         outcome.notices.splice(0..0, notices);
-        // The default budget does not limit the time of the solution for a requested order.
-        if self.options.order == OrderSpec::Quick || limits.asked {
-            outcome.within(&limits, tried);
-        }
         if let (Some(reference), false) = (&self.reference, outcome.is_interrupted()) {
             // The native solution also predicts the time of the reference program.
             let ratings = outcome.measurements.iter().filter(|m| m.name == RATING);
@@ -246,7 +242,14 @@ impl HplPlan {
             let half =
                 configs.filter_map(|config| size::half_of(&config)).next().or(self.options.half);
             let reference_options = HplOptions { half, ..self.options.clone() };
-            reference.measure(site, &reference_options, &mut outcome, observer)?;
+            let begun = clock::now();
+            reference.measure(site, &reference_options, &mut outcome, observer);
+            // The time of the reference program is not part of the budget.
+            limits.started += clock::now() - begun;
+        }
+        // The default budget does not limit the time of the solution for a requested order.
+        if self.options.order == OrderSpec::Quick || limits.asked {
+            outcome.within(&limits, tried);
         }
         Ok(outcome)
     }

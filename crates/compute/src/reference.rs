@@ -120,23 +120,14 @@ impl PlacedReference {
         options: &HplOptions,
         outcome: &mut Outcome,
         observer: &mut dyn Observer,
-    ) -> Result<(), Failure> {
+    ) {
         let dgemm = named(outcome, DGEMM).and_then(|m| m.value).unwrap_or(ASSUMED_DGEMM);
         let native = named(outcome, RATING).filter(|_| options.order != OrderSpec::Full);
         let native = native.and_then(|m| m.read_config::<RatingConfig>().n);
-        let hosts = self.layout.hosts;
-        let threads = self.plan.threads();
-        // N is the N of the native run, unless the matrix must fill the memory of all hosts.
-        let order = match native {
-            Some(n) if !matches!(options.order, OrderSpec::Exactly(_)) && hosts > 1 => {
-                let n = n as f64 * (hosts as f64).sqrt();
-                (n as usize / USUAL_NB).max(1) * USUAL_NB
-            }
-            Some(n) => n as usize,
-            None => order(site, options, dgemm, &self.layout, threads, USUAL_NB)?.order,
-        };
         let engine = self.kind.name();
-        match self.search_and_run(site, options, order, dgemm, observer) {
+        let order = self.order(site, options, native, dgemm);
+        let ended = order.and_then(|n| self.search_and_run(site, options, n, dgemm, observer));
+        match ended {
             Ok(Some((read, command))) => {
                 let version = read.version.as_deref();
                 let figures = measurements(&read.rows, engine, version, Some(&command));
@@ -150,7 +141,26 @@ impl PlacedReference {
             }
             Err(failure) => outcome.failure = Some(failure),
         }
-        Ok(())
+    }
+
+    /// Returns N, which is the N of the native run unless the matrix must fill the memory of all hosts.
+    fn order(
+        &self,
+        site: &Site,
+        options: &HplOptions,
+        native: Option<u64>,
+        dgemm: f64,
+    ) -> Result<usize, Failure> {
+        let hosts = self.layout.hosts;
+        let threads = self.plan.threads();
+        match native {
+            Some(n) if !matches!(options.order, OrderSpec::Exactly(_)) && hosts > 1 => {
+                let n = n as f64 * (hosts as f64).sqrt();
+                Ok((n as usize / USUAL_NB).max(1) * USUAL_NB)
+            }
+            Some(n) => Ok(n as usize),
+            None => Ok(order(site, options, dgemm, &self.layout, threads, USUAL_NB)?.order),
+        }
     }
 
     /// Chooses NB and the grid unless they are requested, and runs the program; returns the output and the command.

@@ -13,6 +13,7 @@ use crate::config::CurveConfig;
 use crate::levels::Reported;
 use crate::pool::WorkerPool;
 use crate::prediction::CurveTimes;
+use crate::region::Buffers;
 use crate::run::{CurveRun, FigureOutline, Value};
 use crate::traffic::{self, Traffic};
 use crate::{CurveSetup, Mode, ladder, notice};
@@ -21,6 +22,7 @@ use nodegauge_arena::ArenaError;
 use nodegauge_gauge::roofline::{BANDWIDTH, GAUGE, KERNEL, MEMORY};
 use nodegauge_kernels::{Kernel, Stores};
 use nodegauge_measure::record::Quoted;
+use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{PredictedTime, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Unit};
 
@@ -40,6 +42,21 @@ struct Level {
     set: u64,
 }
 
+impl Level {
+    /// Returns a sample of the loops. Working sets of caches are filled again before it, which also loads them.
+    fn sample(
+        &self,
+        loops: &[Traffic],
+        pool: &mut WorkerPool,
+        buffers: Buffers<'_>,
+    ) -> Result<Sample, ArenaError> {
+        match self.reported {
+            Some(_) => traffic::refilled_sample(loops, pool, buffers, self.set),
+            None => traffic::sample(loops, pool, buffers),
+        }
+    }
+}
+
 /// Planned measurement of ceilings.
 pub(super) struct Ceilings {
     levels: Vec<Level>,
@@ -57,8 +74,11 @@ impl Ceilings {
 
     /// Returns the names of the figures of these kernels in every level.
     fn names(&self, kernels: &[Kernel]) -> Vec<String> {
-        let of_level = |level| kernels.iter().map(move |kernel| self.name(level, *kernel));
-        self.levels.iter().flat_map(of_level).collect()
+        let mut names = Vec::new();
+        for level in &self.levels {
+            names.extend(kernels.iter().map(|kernel| self.name(level, *kernel)));
+        }
+        names
     }
 }
 
@@ -154,20 +174,15 @@ impl Mode for Ceilings {
         for traffic in cells.iter_mut().flat_map(|(_, loops)| loops) {
             traffic.prepare(&mut pool, buffers)?;
         }
-        let turn = |(level, loops): &(&Level, Vec<Traffic>), workers: &mut WorkerPool| {
-            // Filling the working set again also loads it into the cache.
-            if level.reported.is_some() {
-                traffic::refill(workers, buffers, level.set as usize)?;
-            }
-            traffic::sample(loops, workers, buffers)
-        };
         let mut first = Vec::new();
-        for cell in &cells {
-            first.push(vec![turn(cell, &mut pool)?]);
+        for (level, loops) in &cells {
+            first.push(vec![level.sample(loops, &mut pool, buffers)?]);
         }
         let phase = "measuring all levels interleaved";
-        let judged = run
-            .samples_behind(policy::CURVES_BEHIND, first, phase, |i| turn(&cells[i], &mut pool))?;
+        let judged = run.samples_behind(policy::CURVES_BEHIND, first, phase, |i| {
+            let (level, loops) = &cells[i];
+            level.sample(loops, &mut pool, buffers)
+        })?;
         let (config, doubts) = run.common(&pool, &region);
         for (i, (level, loops)) in cells.iter().enumerate() {
             for (part, traffic) in loops.iter().enumerate() {

@@ -145,6 +145,11 @@ impl Cycle {
         order.windows(2).for_each(|pair| next[pair[0] as usize] = pair[1]);
         Ok(Self { bytes, stride: how.stride, next })
     }
+
+    /// Returns the distance of an element from the first one, bytes.
+    fn offset(&self, element: usize) -> usize {
+        element * self.stride
+    }
 }
 
 /// Position of a chain in a memory region.
@@ -171,12 +176,13 @@ impl Chain {
     /// The memory of the cycle must be writable from `start` on, which must be a multiple of the line size. No other
     /// thread may use word `slot` of these lines; `slot` must be below eight.
     unsafe fn write(start: usize, slot: usize, cycle: &Cycle) -> Self {
-        let address = |element: usize| start + element * cycle.stride + slot * size_of::<usize>();
+        let first = start + slot * size_of::<usize>();
         for (element, next) in cycle.next.iter().enumerate() {
+            let at = (first + cycle.offset(element)) as *mut usize;
             // SAFETY: every element is within the memory of the cycle, and the slot is within the line.
-            unsafe { (address(element) as *mut usize).write(address(*next as usize)) };
+            unsafe { at.write(first + cycle.offset(*next as usize)) };
         }
-        Self { elements: cycle.next.len(), at: address(0) }
+        Self { elements: cycle.next.len(), at: first }
     }
 
     /// Returns the addresses of the next `steps` elements of the chain.
@@ -184,12 +190,13 @@ impl Chain {
     /// # Safety
     /// The conditions are those of [`Self::run`].
     unsafe fn next(mut self, steps: usize) -> Vec<usize> {
-        let mut step = || {
+        let mut addresses = Vec::with_capacity(steps);
+        for _ in 0..steps {
             // SAFETY: every element contains the address of another element.
             self.at = unsafe { *(self.at as *const usize) };
-            self.at
-        };
-        (0..steps).map(|_| step()).collect()
+            addresses.push(self.at);
+        }
+        addresses
     }
 
     /// Performs at least `steps` loads along the chain; returns the number of loads, a multiple of the unroll factor.

@@ -3,7 +3,7 @@
 use crate::config::CurveConfig;
 use crate::{Curve, CurveOptions, CurvePlan, GAUGE, view};
 use nodegauge_arena::names::{CURVES, LATENCY};
-use nodegauge_gauge::roofline::{self, CeilingsAsk, CeilingsPart};
+use nodegauge_gauge::roofline::{self, CeilingsAsk};
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Detail, Gauge, Headline, InTurn, Planned, Site, SummaryRequest};
 use nodegauge_measure::keys::ConfigKind;
@@ -45,7 +45,8 @@ impl Gauge for Curves {
         site: &Site,
         ask: &CeilingsAsk<'_>,
     ) -> Result<Option<Box<dyn Planned>>, Failure> {
-        let plan = |part: &CeilingsPart<'_>| -> Result<Box<dyn Planned>, Failure> {
+        let mut plans: Vec<Box<dyn Planned>> = Vec::new();
+        for part in ask.parts {
             let options = CurveOptions {
                 policy: ask.policy.clone(),
                 largest: ask.largest,
@@ -58,11 +59,10 @@ impl Gauge for Curves {
             };
             let placement = part.placement.clone();
             let plan = CurvePlan::new(Curve::Ceilings, site, placement, options, Vec::new())?;
-            Ok(Box::new(plan))
-        };
-        let parts: Result<_, Failure> = ask.parts.iter().map(plan).collect();
+            plans.push(Box::new(plan));
+        }
         let is_kept = Limits::of(ask.whole, ask.samples).must_be_kept();
-        Ok(Some(Box::new(InTurn { plans: parts?, time: is_kept.then_some(ask.budget) })))
+        Ok(Some(Box::new(InTurn { plans, time: is_kept.then_some(ask.budget) })))
     }
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {

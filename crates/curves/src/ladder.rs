@@ -8,9 +8,8 @@
 
 use crate::config::CurveConfig;
 use crate::levels::{self, Dot, Named, Reported};
-use crate::pool::WorkerPool;
 use crate::prediction::CurveTimes;
-use crate::run::{CurveRun, FigureOutline, Value};
+use crate::run::{CurveRun, FigureOutline, TimedCells, Value};
 use crate::traffic::{self, Traffic};
 use crate::{CurveSetup, Mode, notice, refuse_below, thinned, too_large};
 use nodegauge_arena::ArenaError;
@@ -53,11 +52,13 @@ pub(crate) fn sizes(largest: u64, cap: bool) -> Vec<u64> {
 pub(crate) fn reported(topology: &Topology, placement: &Placement) -> Vec<Reported> {
     let threads = placement.threads.len().max(1) as u64;
     let cpus = placement.cpus();
-    let caches = || topology.caches.iter().filter(|cache| cache.holds_data());
-    let last = caches().map(|cache| cache.level).max();
+    let caches: Vec<&Cache> = topology.caches.iter().filter(|cache| cache.holds_data()).collect();
+    let last = caches.iter().map(|cache| cache.level).max();
     let used = cpus.iter().filter_map(|cpu| topology.thread(*cpu)).map(|thread| thread.core);
     let cores = used.collect::<BTreeSet<usize>>().len() as u64;
-    let share = |cache: &Cache| {
+    let mut reported = Vec::new();
+    for cache in caches {
+        let Some(whole) = cache.bytes else { continue };
         // Number of threads that share a cache. It is known for the last level. For other levels, threads are assumed
         // to be distributed evenly over the cores that share the cache.
         let in_use = if Some(cache.level) == last {
@@ -66,10 +67,9 @@ pub(crate) fn reported(topology: &Topology, placement: &Placement) -> Vec<Report
             cores.div_ceil(u64::from(cache.cores.max(1))).max(1)
         };
         let sharers = threads.div_ceil(in_use).max(1);
-        let whole = cache.bytes?;
-        Some(Reported { level: cache.level, whole, bytes: whole / sharers })
-    };
-    caches().filter_map(share).collect()
+        reported.push(Reported { level: cache.level, whole, bytes: whole / sharers });
+    }
+    reported
 }
 
 /// Returns the working-set sizes of a thread, ascending, for a run that may use the share `share` of the usable memory.
@@ -138,10 +138,10 @@ impl Mode for Ladder {
         let caches = reported(&setup.site.topology, setup.placement);
         run.observer.phase("choosing the fastest loop for each level");
         let mut variants: Vec<Vec<Resident>> = Vec::new();
-        let trials = trial_sets(&self.sets, &caches);
+        let sets_of_choice = sets_of_choice(&self.sets, &caches);
         let mut tried = 0;
-        let all = trials.len() * PATTERNS.len();
-        for set in trials {
+        let all = sets_of_choice.len() * PATTERNS.len();
+        for set in sets_of_choice {
             let mut chosen = Vec::new();
             for kernel in PATTERNS {
                 tried += 1;
@@ -152,44 +152,32 @@ impl Mode for Ladder {
             }
             variants.push(chosen);
         }
-        let loops = |set: u64| -> Vec<Traffic> {
-            let level = caches.iter().take_while(|cache| cache.bytes < set).count();
-            let variants = variants[level.min(variants.len() - 1)].iter();
-            variants.map(|variant| Traffic::new(*variant, set as usize)).collect()
-        };
-        let turn = |candidates: &[Traffic], set: u64, team: &mut WorkerPool| {
-            traffic::refill(team, buffers, set as usize)?;
-            traffic::sample(candidates, team, buffers)
-        };
         run.observer.phase("checking every element");
         let time = Affordable::of(&policy::CURVES_BEHIND, &run.limits);
         let notices = &mut run.outcome.notices;
         let taken = thinned::set_up(&self.sets, time, run.observer, notices, |i| {
-            let mut step = loops(self.sets[i]);
+            let set = self.sets[i];
+            let mut step = loops(&variants, &caches, set);
             for traffic in &mut step {
                 traffic.prepare(&mut pool, buffers)?;
             }
             let begun = clock::now();
-            let first = turn(&step, self.sets[i], &mut pool)?;
+            let first = traffic::refilled_sample(&step, &mut pool, buffers, set)?;
             Ok::<_, ArenaError>(((step, vec![first]), clock::now() - begun))
         })?;
         let sets: Vec<u64> = taken.keys().map(|i| self.sets[*i]).collect();
         let (steps, first): (Vec<Vec<Traffic>>, Vec<_>) = taken.into_values().unzip();
         let phase = "measuring all working sets interleaved";
         let judged = run.samples_behind(policy::CURVES_BEHIND, first, phase, |i| {
-            turn(&steps[i], sets[i], &mut pool)
+            traffic::refilled_sample(&steps[i], &mut pool, buffers, sets[i])
         })?;
 
         // All loops are measured with the same working-set sizes.
-        let dot = |(i, set): (usize, &u64)| {
-            let rate = |(part, traffic): (usize, &Traffic)| {
-                let best = judged.seconds(i, part).into_iter().reduce(f64::min)?;
-                Some(workers as f64 * traffic.counted() / best)
-            };
-            let values: Option<Vec<f64>> = steps[i].iter().enumerate().map(rate).collect();
-            Some(Dot { bytes: *set, values: values?, cached: None })
-        };
-        let dots: Vec<Dot> = sets.iter().enumerate().map_while(dot).collect();
+        let mut dots = Vec::new();
+        for (i, set) in sets.iter().enumerate() {
+            let Some(values) = best_rates(&judged, i, &steps[i], workers) else { break };
+            dots.push(Dot { bytes: *set, values, cached: None });
+        }
         let named = run.levels(&dots, &caches, dots.len() == self.sets.len());
         let (config, doubts) = run.common(&pool, &region);
         for part in 0..PATTERNS.len() {
@@ -223,13 +211,39 @@ impl Mode for Ladder {
     }
 }
 
+/// Returns the loops of a working set: the fastest `variants` for the level that holds it.
+fn loops(variants: &[Vec<Resident>], caches: &[Reported], set: u64) -> Vec<Traffic> {
+    let level = caches.iter().take_while(|cache| cache.bytes < set).count();
+    let of_level = variants[level.min(variants.len() - 1)].iter();
+    of_level.map(|variant| Traffic::new(*variant, set as usize)).collect()
+}
+
+/// Returns the best rate of each loop of a cell, bytes per second; `None` if a loop has no sample that counts.
+fn best_rates(
+    judged: &TimedCells,
+    cell: usize,
+    loops: &[Traffic],
+    workers: u64,
+) -> Option<Vec<f64>> {
+    let mut rates = Vec::new();
+    for (part, traffic) in loops.iter().enumerate() {
+        let best = judged.seconds(cell, part).into_iter().reduce(f64::min)?;
+        rates.push(workers as f64 * traffic.counted() / best);
+    }
+    Some(rates)
+}
+
 /// Returns the working-set sizes at which the fastest loop for each level is chosen: half of each cache, and the
 /// largest working set.
-fn trial_sets(sets: &[u64], caches: &[Reported]) -> Vec<u64> {
+fn sets_of_choice(sets: &[u64], caches: &[Reported]) -> Vec<u64> {
     let largest = sets[sets.len() - 1];
-    let nearest = |target: u64| sets.iter().copied().rfind(|set| *set <= target).unwrap_or(sets[0]);
-    let halves = caches.iter().filter(|cache| cache.bytes < largest).map(|cache| cache.bytes / 2);
-    halves.map(nearest).chain([largest]).collect()
+    let mut chosen = Vec::new();
+    for cache in caches.iter().filter(|cache| cache.bytes < largest) {
+        let half = cache.bytes / 2;
+        chosen.push(sets.iter().copied().rfind(|set| *set <= half).unwrap_or(sets[0]));
+    }
+    chosen.push(largest);
+    chosen
 }
 
 #[cfg(test)]
@@ -270,7 +284,7 @@ mod tests {
         let sets = sizes(64 << 20, false);
         let cache = |level, kib: u64| Reported { level, whole: kib << 10, bytes: kib << 10 };
         let caches = [cache(1, 48), cache(2, 1 << 10), cache(3, 16 << 10)];
-        assert_eq!(trial_sets(&sets, &caches), [24 << 10, 512 << 10, 8 << 20, 64 << 20]);
-        assert_eq!(trial_sets(&sets[..2], &caches), [6144]);
+        assert_eq!(sets_of_choice(&sets, &caches), [24 << 10, 512 << 10, 8 << 20, 64 << 20]);
+        assert_eq!(sets_of_choice(&sets[..2], &caches), [6144]);
     }
 }

@@ -14,7 +14,7 @@ use crate::ladder::{self, SMALLEST};
 use crate::levels::{self, Dot, Named};
 use crate::prediction::CurveTimes;
 use crate::region::MemoryRegion;
-use crate::run::{CurveRun, FigureOutline, Value};
+use crate::run::{CurveRun, FigureOutline, TimedCells, Value};
 use crate::{CurveSetup, Mode, memory_chase, refuse_below, thinned};
 use nodegauge_arena::ArenaError;
 use nodegauge_arena::RequestedPages;
@@ -98,11 +98,11 @@ impl Mode for Latency {
         let notices = &mut run.outcome.notices;
         let taken = thinned::set_up(&self.sets, time, run.observer, notices, |i| {
             let cycle = Cycle::new(self.sets[i], options.order)?;
-            let write = |region| {
+            let mut chases: Vec<Chase<'_>> = Vec::new();
+            for region in &regions {
                 // SAFETY: chains with the same slot do not overlap, and no other code uses the regions.
-                unsafe { Chase::write(region, places[i], &cycle, setup.held()) }
-            };
-            let mut chases: Vec<Chase<'_>> = regions.iter().map(write).collect();
+                chases.push(unsafe { Chase::write(region, places[i], &cycle, setup.held()) });
+            }
             let begun = clock::now();
             let turns =
                 chases.iter_mut().map(|chase| Ok(vec![memory_chase::sample(chase, &mut pool)?]));
@@ -128,17 +128,8 @@ impl Mode for Latency {
         let caches = ladder::reported(&setup.site.topology, setup.placement);
         // Levels are detected on huge pages. On base pages, TLB misses cause additional steps in the curve.
         let last = (regions.len() - 1) * sets.len();
-        let flushed = |cell| memory_chase::flushed(&judged, cell, 1);
-        let median = |cell| {
-            let seconds = stats::median(&judged.seconds(cell, 0));
-            Some(seconds).filter(|seconds| seconds.is_finite())
-        };
-        let dot = |(i, set): (usize, &u64)| {
-            let step = median(last + i)?;
-            let cached = flushed(last + i).map(|flushed| chase::is_cached(step, flushed));
-            Some(Dot { bytes: *set, values: vec![step], cached })
-        };
-        let dots: Vec<Dot> = sets.iter().enumerate().map_while(dot).collect();
+        let all = sets.iter().enumerate();
+        let dots: Vec<Dot> = all.map_while(|(i, set)| dot(&judged, last + i, *set)).collect();
         let named = run.levels(&dots, &caches, dots.len() == self.sets.len());
         for (k, region) in regions.iter().enumerate() {
             let first = k * sets.len();
@@ -150,7 +141,7 @@ impl Mode for Latency {
                     set_bytes: Some(*set),
                     thread_bytes: Some(*set),
                     steps: Some(cells[first + i].steps as u64),
-                    flushed_s: flushed(first + i),
+                    flushed_s: memory_chase::flushed(&judged, first + i, 1),
                     level: level.map(|level_name| level_name.name.clone()),
                     level_reported_bytes: level.and_then(Named::share),
                     ..config.clone()
@@ -167,6 +158,13 @@ impl Mode for Latency {
         }
         Ok(())
     }
+}
+
+/// Returns the point of a working set on the curve; `None` if no sample of its cell counts.
+fn dot(judged: &TimedCells, cell: usize, set: u64) -> Option<Dot> {
+    let step = stats::median(&judged.seconds(cell, 0));
+    let cached = memory_chase::flushed(judged, cell, 1).map(|time| chase::is_cached(step, time));
+    step.is_finite().then(|| Dot { bytes: set, values: vec![step], cached })
 }
 
 #[cfg(test)]

@@ -207,22 +207,18 @@ impl Planned for CurvePlan {
 
     fn figures(&self, site: &Site) -> Vec<Figures> {
         let rate = &[Unit::BytesPerSecond];
-        let of = |test, names: &[&str], units| Figures::new(GAUGE, test, names.to_vec(), units);
+        let both = &[Unit::BytesPerSecond, Unit::Seconds];
         let limited = nodegauge_machine::bandwidth_of(&site.machine, &[]).is_some();
         let test = self.curve.test();
         vec![match self.curve {
-            Curve::Ladder => of(test, &["65536"], rate).or_like(|name| name.parse::<u64>().is_ok()),
-            Curve::Latency => {
-                of(test, &["65536"], &[Unit::Seconds]).or_like(|name| name.parse::<u64>().is_ok())
-            }
-            Curve::Matrix => {
-                of(test, &["n0->n0", "cpu0->cpu1"], &[Unit::BytesPerSecond, Unit::Seconds])
-                    .or_like(|name| name.contains("->"))
-                    .limited(limited)
-            }
-            Curve::Loaded => {
-                Figures::new(GAUGE, test, loaded::names(), &[Unit::BytesPerSecond, Unit::Seconds])
-            }
+            Curve::Ladder => Figures::new(GAUGE, test, ["65536"], rate)
+                .or_like(|name| name.parse::<u64>().is_ok()),
+            Curve::Latency => Figures::new(GAUGE, test, ["65536"], &[Unit::Seconds])
+                .or_like(|name| name.parse::<u64>().is_ok()),
+            Curve::Matrix => Figures::new(GAUGE, test, ["n0->n0", "cpu0->cpu1"], both)
+                .or_like(|name| name.contains("->"))
+                .limited(limited),
+            Curve::Loaded => Figures::new(GAUGE, test, loaded::names(), both),
             Curve::Mix => Figures::new(GAUGE, test, mix::names(), rate).limited(limited),
             Curve::Ceilings => return self.mode.figures(),
         }]

@@ -53,11 +53,31 @@ fn step(share: u32) -> String {
     if share == 0 { "idle".to_owned() } else { format!("load{share}") }
 }
 
+/// Returns the names of the figures of a kind at all loads.
+fn names_of(kind: &str) -> [String; SHARES.len()] {
+    SHARES.map(|share| format!("{kind}_{}", step(share)))
+}
+
 /// Returns the names of all figures.
 pub(super) fn names() -> Vec<String> {
-    let of = |kind: &'static str| SHARES.map(|share| format!("{kind}_{}", step(share)));
-    let rates = of("bandwidth").into_iter().skip(1);
-    of("latency").into_iter().chain(rates).chain([AT_KNEE.to_owned()]).collect()
+    let rates = names_of("bandwidth").into_iter().skip(1);
+    names_of("latency").into_iter().chain(rates).chain([AT_KNEE.to_owned()]).collect()
+}
+
+/// Times from which the pauses of the loaders follow.
+struct LoaderTimes {
+    /// Time of a block at full rate, seconds.
+    block: f64,
+    /// Time of an iteration of the wait loop, seconds.
+    turn: f64,
+}
+
+impl LoaderTimes {
+    /// Returns the iterations of the wait loop between two blocks at a share of the full rate; `None` without load.
+    fn turns(&self, share: u32) -> Option<u64> {
+        let wait = self.block * (100.0 / f64::from(share) - 1.0);
+        (share > 0).then(|| (wait / self.turn.max(1e-12)) as u64)
+    }
 }
 
 /// Planned measurement of latency under load.
@@ -202,8 +222,10 @@ impl Mode for Loaded {
         let loaders = threads - 1;
         run.observer.phase(&format!("preparing one chaser and {loaders} loaders"));
         let mut pool = run.pool()?;
-        let mut map = |with: &mut WorkerPool, bytes| run.map(with, 0..1, bytes);
-        let chased = ChasedMemory::beyond_caches(run, self.chased, &mut pool, &mut map)?;
+        let chased =
+            ChasedMemory::beyond_caches(run, self.chased, &mut pool, &mut |with, bytes| {
+                run.map(with, 0..1, bytes)
+            })?;
         let loaded = run.map(&mut pool, 1..threads, self.buffer)?;
         let mut chase = chased.chase();
         let blocks = (self.buffer as usize / BLOCK).max(1);
@@ -211,20 +233,17 @@ impl Mode for Loaded {
         chase.warm(&mut pool, SAMPLE_SECONDS)?;
         // Calibration: time of a block at full rate, and of an iteration of the wait loop.
         let full = load.sample(&mut pool, &mut chase, Some(0), 0)?;
-        let block_seconds = (BLOCK as f64 * loaders as f64 * full.seconds[1]).min(1.0);
+        let block = (BLOCK as f64 * loaders as f64 * full.seconds[1]).min(1.0);
         let begun = Instant::now();
         wait(TURNS_TIMED);
-        let turn_seconds = begun.elapsed().as_secs_f64() / TURNS_TIMED as f64;
-        let turns = |share: u32| -> Option<u64> {
-            let wait = block_seconds * (100.0 / f64::from(share) - 1.0);
-            (share > 0).then(|| (wait / turn_seconds.max(1e-12)) as u64)
-        };
+        let turn = begun.elapsed().as_secs_f64() / TURNS_TIMED as f64;
+        let times = LoaderTimes { block, turn };
         let mut at = 0;
         let phase = "measuring latency under all loads interleaved";
         let judged = run.samples(policy::CURVES, SHARES.len(), phase, |i| {
             // Loaders continue at another position of their buffers, where no data of the last sample is in a cache.
             at += blocks / 7 + 1;
-            match turns(SHARES[i]) {
+            match times.turns(SHARES[i]) {
                 None => memory_chase::sample(&mut chase, &mut pool),
                 turns => load.sample(&mut pool, &mut chase, turns, at),
             }
@@ -253,18 +272,17 @@ impl Mode for Loaded {
                     config: CurveConfig {
                         flushed_s: if share == 0 { flushed } else { None },
                         load_share: Some(f64::from(share) / 100.0),
-                        wait_s: turns(share).map(|turns| turns as f64 * turn_seconds),
+                        wait_s: times.turns(share).map(|turns| turns as f64 * times.turn),
                         ..config.clone()
                     },
                     validity: doubts.clone(),
                 };
                 run.add(&judged, i, part, figure);
             }
-            let median = |part| stats::median(&judged.seconds(i, part));
-            let seconds = median(0);
+            let seconds = stats::median(&judged.seconds(i, 0));
             if seconds.is_finite() {
                 let figures = &run.outcome.measurements[first..];
-                let rate = if share > 0 { 1.0 / median(1) } else { 0.0 };
+                let rate = if share > 0 { 1.0 / stats::median(&judged.seconds(i, 1)) } else { 0.0 };
                 let doubt = Obstacle::among(figures).map(|obstacle| obstacle.reason);
                 curve.push(LoadPoint { rate, latency: seconds, doubt });
             }
@@ -319,8 +337,9 @@ enum Knee {
 fn knee(curve: &[LoadPoint]) -> Knee {
     let Some(idle) = curve.first() else { return Knee::Below };
     let target = KNEE * idle.latency;
-    let enclose = |pair: &[LoadPoint]| pair[0].latency < target && pair[1].latency >= target;
-    let Some(at) = curve.windows(2).position(enclose) else { return Knee::Below };
+    let mut pairs = curve.windows(2);
+    let enclosing = pairs.position(|pair| pair[0].latency < target && pair[1].latency >= target);
+    let Some(at) = enclosing else { return Knee::Below };
     if curve[at + 1..].iter().any(|point| point.latency < target) {
         return Knee::Falls;
     }

@@ -14,7 +14,6 @@ use crate::run::{self, CurveRun, FigureOutline, Value};
 use crate::traffic::{self, Traffic};
 use crate::{CurveSetup, Mode, TIMES_LLC, beyond, lines, notice, refuse_below, too_large};
 use nodegauge_arena::ArenaError;
-use nodegauge_machine::topology::TopologyNode;
 use nodegauge_machine::{CpuId, NodeId, Topology};
 use nodegauge_measure::record::{Quoted, Status};
 use nodegauge_measure::schedule::{PredictedTime, policy};
@@ -58,9 +57,8 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<M
     let mut matrix = Matrix { pairs, ..nodes(topology) };
     let least = matrix.readers.iter().map(|readers| readers.cpus.len() as u64 * 4096).max();
     let least = Bytes(least.unwrap_or(4096));
-    let reach = |node_readers: &Readers| setup.site.cache_capacity(&node_readers.cpus);
-    let caches = matrix.readers.iter().map(reach).max_by_key(CacheCapacity::bytes);
-    let caches = caches.unwrap_or_default();
+    let caches = matrix.readers.iter().map(|readers| setup.site.cache_capacity(&readers.cpus));
+    let caches = caches.max_by_key(CacheCapacity::bytes).unwrap_or_default();
     let llc = caches.bytes();
     let usable = setup.usable();
     let regions = 2 * matrix.memories.len() as u64;
@@ -85,43 +83,53 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<M
     if needed > usable {
         return Err(too_large("two regions per node", needed, usable));
     }
-    let mut note = |text: String| notices.push(notice(NoticeId::LeftOut, text));
+    let mut left_out = Vec::new();
     if matrix.memories.len() == 1 {
-        note("this machine has one NUMA node: there is no remote memory".to_owned());
+        left_out.push("this machine has one NUMA node: there is no remote memory".to_owned());
     }
     if matrix.pairs.is_empty() {
-        note("only one CPU is available: core-to-core latency cannot be measured".to_owned());
+        let text = "only one CPU is available: core-to-core latency cannot be measured";
+        left_out.push(text.to_owned());
     } else if !all {
-        note(format!(
+        left_out.push(format!(
             "core-to-core latency: only {} pairs of CPUs are measured, at most {} per class of distance",
             matrix.pairs.len(),
             lines::PAIRS_PER_CLASS
         ));
     }
+    notices.extend(left_out.into_iter().map(|text| notice(NoticeId::LeftOut, text)));
     Ok(matrix)
+}
+
+/// Returns a CPU of each core of a node, or of all nodes.
+fn one_per_core(topology: &Topology, node: Option<usize>) -> Vec<CpuId> {
+    let mut cores = BTreeSet::new();
+    let mut cpus = Vec::new();
+    for thread in topology.allowed() {
+        let is_here = node.is_none_or(|node| thread.node.unwrap_or(0) == node);
+        if is_here && cores.insert(thread.core) {
+            cpus.push(thread.cpu);
+        }
+    }
+    cpus
 }
 
 /// Returns the plan for the NUMA nodes of a machine, without sizes and pairs of CPUs. A machine without NUMA nodes is
 /// treated as one node with number 0.
 fn nodes(topology: &Topology) -> Matrix {
-    let one_per_core = |keep: &dyn Fn(usize) -> bool| -> Vec<CpuId> {
-        let mut cores = BTreeSet::new();
-        let here = topology.allowed().filter(|thread| keep(thread.node.unwrap_or(0)));
-        here.filter(|thread| cores.insert(thread.core)).map(|thread| thread.cpu).collect()
-    };
     let (readers, memories) = if topology.nodes.is_empty() {
-        (vec![Readers { node: NodeId(0), cpus: one_per_core(&|_| true) }], vec![NodeId(0)])
+        (vec![Readers { node: NodeId(0), cpus: one_per_core(topology, None) }], vec![NodeId(0)])
     } else {
         let all = topology.nodes.iter().enumerate();
         let readers = all
-            .map(|(i, node)| Readers { node: node.id, cpus: one_per_core(&|of| of == i) })
+            .map(|(i, node)| Readers { node: node.id, cpus: one_per_core(topology, Some(i)) })
             .filter(|readers| !readers.cpus.is_empty())
             .collect();
         let with_memory = topology.nodes.iter().filter(|node| node.bytes != Some(0));
         (readers, with_memory.map(|node| node.id).collect())
     };
-    let of_device = |node: &TopologyNode| Some((node.id, node.device.clone()?));
-    let of_devices = topology.nodes.iter().filter_map(of_device).collect();
+    let with_device = topology.nodes.iter();
+    let of_devices = with_device.filter_map(|node| Some((node.id, node.device.clone()?))).collect();
     let none = SetRange { first: Bytes(0), most: Bytes(0) };
     Matrix { readers, memories, of_devices, bytes: 0, chased: none, pairs: Vec::new() }
 }
@@ -197,12 +205,12 @@ impl Matrix {
         }
         let cells = self.cells();
         let chases: Vec<Chase<'_>> = memories.iter().map(|memory| memory.chased.chase()).collect();
-        let cell = |(reader, memory): &(usize, usize)| {
+        let mut work = Vec::new();
+        for (reader, memory) in &cells {
             let chase = chases[*memory].clone();
             let buffers = memories[*memory].read.shared_by(pools[*reader].workers(), self.bytes);
-            (chase, [Traffic::new(traffic::reader(), buffers.bytes())], buffers)
-        };
-        let mut work: Vec<_> = cells.iter().map(cell).collect();
+            work.push((chase, [Traffic::new(traffic::reader(), buffers.bytes())], buffers));
+        }
         let phase = "measuring all pairs of nodes interleaved";
         let judged = run.samples(policy::NODES, cells.len(), phase, |i| {
             let (chase, loops, buffers) = &mut work[i];

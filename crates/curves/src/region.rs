@@ -199,6 +199,25 @@ pub(crate) fn array_bytes(bytes: usize, kernel: Kernel) -> usize {
     bytes / kernel.spec().arrays().count() / LINE * LINE
 }
 
+/// Returns the elements of all arrays at an index before the pass; 0 for arrays that the kernel does not use. `start` has
+/// the number of the first element of each array.
+fn initial(start: [Option<usize>; ARRAYS], i: usize) -> [f64; ARRAYS] {
+    start.map(|first| first.map_or(0.0, |first| value(first + i)))
+}
+
+/// True if a value is the expected one except for rounding. False for NaN.
+#[inline]
+fn is_close(found: f64, expected: f64) -> bool {
+    (found - expected).abs() <= 1e-12 * expected.abs()
+}
+
+/// True if all elements of a part are close to the expected ones. There is no early exit, so that the comparison is
+/// vectorised and limited by memory bandwidth only.
+#[inline]
+fn are_close(part: &[f64], expected: &[f64; PERIOD]) -> bool {
+    part.iter().zip(expected).fold(true, |right, (x, y)| right & is_close(*x, *y))
+}
+
 /// Compares every written element, or the sum, with the expected result of one pass over a newly filled working set.
 /// Fails with a description of the first difference.
 ///
@@ -209,17 +228,13 @@ pub(crate) unsafe fn check(kernel: Kernel, streams: &Args, sum: f64) -> Result<(
     for (i, used) in kernel.spec().arrays().enumerate() {
         start[used as usize] = Some(i * streams.n);
     }
-    // Arrays that the kernel does not use are ignored.
-    let before = |i: usize| start.map(|first| first.map_or(0.0, |first| value(first + i)));
-    let apply = |i: usize| kernel.reference(Element::F64, before(i), streams.scalar);
-    // The comparison is false for NaN.
-    let close = |found: f64, expected: f64| (found - expected).abs() <= 1e-12 * expected.abs();
     // The expected values repeat with the period of the initial values.
-    let expected: [f64; PERIOD] = std::array::from_fn(apply);
+    let expected: [f64; PERIOD] =
+        std::array::from_fn(|i| kernel.reference(Element::F64, initial(start, i), streams.scalar));
     let Some(written) = kernel.spec().writes else {
         let whole = (streams.n / PERIOD) as f64 * expected.iter().sum::<f64>();
         let expected = whole + expected[..streams.n % PERIOD].iter().sum::<f64>();
-        if close(sum, expected) {
+        if is_close(sum, expected) {
             return Ok(());
         }
         return Err(format!("the sum of all elements is {sum:e}, expected {expected:e}"));
@@ -228,14 +243,11 @@ pub(crate) unsafe fn check(kernel: Kernel, streams: &Args, sum: f64) -> Result<(
     let found = unsafe {
         std::slice::from_raw_parts(streams.at[written as usize].cast::<f64>().as_ptr(), streams.n)
     };
-    // The comparison has no early exit, so that it is vectorised and limited by memory bandwidth only.
-    let is_right =
-        |part: &[f64]| part.iter().zip(&expected).fold(true, |right, (x, y)| right & close(*x, *y));
-    let is_wrong = |part: &[f64]| !is_right(part);
-    let Some(number) = found.chunks(PERIOD).position(is_wrong) else { return Ok(()) };
+    let wrong = found.chunks(PERIOD).position(|part| !are_close(part, &expected));
+    let Some(number) = wrong else { return Ok(()) };
     let part = found.chunks(PERIOD).nth(number).unwrap_or_default().iter().zip(&expected);
     let wrong =
-        part.enumerate().find(|(_, (x, y))| !close(**x, **y)).map(|(i, (value, wanted))| {
+        part.enumerate().find(|(_, (x, y))| !is_close(**x, **y)).map(|(i, (value, wanted))| {
             let i = number * PERIOD + i;
             format!("{kernel}: element {i} is {value:e}, expected {wanted:e}")
         });

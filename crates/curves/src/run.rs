@@ -123,8 +123,11 @@ impl CurveRun<'_> {
     ) -> Result<TimedCells, Failure> {
         self.observer.phase(phase);
         let mut series = Series::new(policy, self.limits, warm_up.len()).after(warm_up);
-        let mut cells = |of: Turn| turn(of.cell).map(|sample| vec![sample]);
-        series.run(&mut cells, self.observer, None)?;
+        series.run(
+            &mut |of: Turn| turn(of.cell).map(|sample| vec![sample]),
+            self.observer,
+            None,
+        )?;
         series.end(&mut self.outcome);
         let regime = series.one_regime(&self.known_trips());
         self.outcome.findings.extend(several_regimes(&regime.trips, self.setup.guest()));
@@ -178,14 +181,13 @@ impl CurveRun<'_> {
         stores: &[Stores],
         bytes: usize,
     ) -> Result<Option<Resident>, ArenaError> {
-        let of_stores = |kind: &Stores| kernels::resident(kernel, *kind);
-        let mut variants: Vec<Resident> = stores.iter().flat_map(of_stores).collect();
-        let bits = |variant: &Resident| variant.shape().isa.vector_bits();
-        let mut widths: Vec<u32> = variants.iter().map(bits).collect();
+        let variants = stores.iter().flat_map(|kind| kernels::resident(kernel, *kind));
+        let mut variants: Vec<Resident> = variants.collect();
+        let mut widths: Vec<u32> = variants.iter().map(vector_bits).collect();
         widths.sort_unstable_by(|a, b| b.cmp(a));
         widths.dedup();
         let narrowest = widths.get(WIDTHS - 1).or(widths.last()).copied().unwrap_or(0);
-        variants.retain(|variant| bits(variant) >= narrowest);
+        variants.retain(|variant| vector_bits(variant) >= narrowest);
         // The first has the widest vectors.
         if variants.len() < 2 || self.is_chosen_late(until) {
             return Ok(variants.first().copied());
@@ -210,12 +212,9 @@ impl CurveRun<'_> {
             let seconds = field[turn.cell].trial(pool, buffers, shift)?;
             Ok(vec![Sample::of_times(vec![seconds])])
         })?;
-        let best = |cell: &usize| {
-            let times = schedule.samples[*cell].iter().map(|sample| sample.seconds[0]);
-            times.fold(f64::INFINITY, f64::min)
-        };
+        let times: Vec<f64> = schedule.samples.iter().map(|samples| shortest(samples)).collect();
         // Without time for a trial, the first loop is chosen, which has the widest vectors.
-        let fastest = (0..variants.len()).min_by(|x, y| best(x).total_cmp(&best(y)));
+        let fastest = (0..variants.len()).min_by(|x, y| times[*x].total_cmp(&times[*y]));
         Ok(fastest.map(|cell| variants[cell]))
     }
 
@@ -275,17 +274,17 @@ impl CurveRun<'_> {
         };
         let FigureOutline { name, quoted, value, mut config, mut validity } = figure;
         let threads = config.threads.unwrap_or(1) as f64;
-        let counted = |traffic: &Traffic| traffic.counted() * threads;
         let (test, unit) = self.test_and_unit(value);
         let amount = match value {
             Value::Seconds => None,
             Value::Rate => Some(1.0),
-            Value::Loop(traffic, _) => Some(counted(traffic)),
-            Value::Work(traffic) => Some(counted(traffic) * traffic.flops_per_byte()),
+            Value::Loop(traffic, _) => Some(traffic.counted() * threads),
+            Value::Work(traffic) => Some(traffic.counted() * threads * traffic.flops_per_byte()),
         };
-        let value_of = |seconds: f64| amount.map_or(seconds, |amount| amount / seconds);
         let m = Measurement::new(self.curve.gauge(), test, name, unit);
-        let mut m = m.timed(quoted, timed, part, &value_of);
+        let mut m = m.timed(quoted, timed, part, &|seconds| {
+            amount.map_or(seconds, |amount| amount / seconds)
+        });
         let Some(reported_value) = m.value else { return false };
         if let Value::Loop(traffic, _) | Value::Work(traffic) = value {
             traffic.describe(&mut config);
@@ -382,4 +381,13 @@ pub(crate) fn pages_got(mapping: &PagedMapping) -> (PagesConfig, Validity) {
         validity.add(Status::Suspect, doubt);
     }
     (PagesConfig { asked: asked.name().to_owned(), got }, validity)
+}
+/// Returns the length of the vectors of a loop, bits.
+fn vector_bits(variant: &Resident) -> u32 {
+    variant.shape().isa.vector_bits()
+}
+
+/// Returns the shortest time of the first part of these samples; infinite without samples.
+fn shortest(samples: &[Sample]) -> f64 {
+    samples.iter().map(|sample| sample.seconds[0]).fold(f64::INFINITY, f64::min)
 }

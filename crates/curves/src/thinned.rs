@@ -72,15 +72,19 @@ pub(crate) fn set_up<T, E>(
 /// Returns the indices of the ascending working sets in the order of the setup.
 fn by_importance(sets: &[u64]) -> Vec<usize> {
     let largest = sets.last().copied().unwrap_or(0);
-    let class = |set: u64| match set {
+    let mut order: Vec<usize> = (0..sets.len()).collect();
+    order.sort_by_key(|i| (class(sets[*i], largest), *i));
+    order
+}
+
+/// Returns the class of a working set; lower classes are set up first.
+fn class(set: u64, largest: u64) -> u32 {
+    match set {
         set if set <= largest / SMALL => 0,
         set if set == largest => 1,
         set if set.is_power_of_two() => 2,
         _ => 3,
-    };
-    let mut order: Vec<usize> = (0..sets.len()).collect();
-    order.sort_by_key(|i| (class(sets[*i]), *i));
-    order
+    }
 }
 
 /// Returns a notice about the working sets that were omitted for lack of time; `None` if all were measured.

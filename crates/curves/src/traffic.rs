@@ -234,6 +234,17 @@ pub(crate) fn sample(
     })
 }
 
+/// Fills every worker's working set of `bytes` again, and then returns a sample of the loops.
+pub(crate) fn refilled_sample(
+    loops: &[Traffic],
+    pool: &mut WorkerPool,
+    buffers: Buffers<'_>,
+    bytes: u64,
+) -> Result<Sample, ArenaError> {
+    refill(pool, buffers, bytes as usize)?;
+    sample(loops, pool, buffers)
+}
+
 /// Fills every worker's working set with the initial values, which also loads the set into the caches.
 pub(crate) fn refill(
     pool: &mut WorkerPool,

@@ -59,8 +59,8 @@ pub(crate) fn sections(record: &Record) -> Vec<Section> {
 }
 
 fn section(test: &'static str, shows: Shows, view: View, all: &[Measurement]) -> Section {
-    let own = |m: &&Measurement| m.gauge == GAUGE && m.test == test;
-    let own: Vec<&Measurement> = all.iter().filter(own).collect();
+    let own: Vec<&Measurement> =
+        all.iter().filter(|m| m.gauge == GAUGE && m.test == test).collect();
     let with_config = own.iter().map(|m| (*m, m.read_config()));
     let (shown, rest): (Vec<CurvesFigure<'_>>, Vec<CurvesFigure<'_>>) =
         with_config.partition(shows);

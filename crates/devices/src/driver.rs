@@ -304,7 +304,27 @@ pub struct HostMemory {
     pub pages: Option<Mapping>,
 }
 
+impl DeviceBuffer {
+    /// Returns the driver's handle for a copy of this length.
+    ///
+    /// # Panics
+    /// Panics if the buffer is shorter.
+    pub fn handle_for(&self, bytes: usize) -> usize {
+        assert!(bytes <= self.bytes, "{bytes} bytes exceed a memory of {}", self.bytes);
+        self.handle.raw
+    }
+}
+
 impl HostMemory {
+    /// Returns the address for a copy of this length.
+    ///
+    /// # Panics
+    /// Panics if the memory is shorter.
+    pub fn address_for(&self, bytes: usize) -> *mut c_void {
+        assert!(bytes <= self.bytes, "{bytes} bytes exceed {}", self.bytes);
+        self.start.as_ptr().cast()
+    }
+
     /// Maps anonymous memory and touches its pages.
     ///
     /// # Errors

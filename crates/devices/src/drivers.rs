@@ -184,12 +184,13 @@ pub fn chosen(
     listings: &[Listing],
     notices: &mut Vec<Notice>,
 ) -> Result<Vec<DeviceInfo>, Failure> {
-    let all = || listings.iter().filter_map(|listing| listing.devices.as_ref().ok()).flatten();
+    let all: Vec<&DeviceInfo> =
+        listings.iter().filter_map(|listing| listing.devices.as_ref().ok()).flatten().collect();
     let mut found: Vec<DeviceInfo> = Vec::new();
     for choice in choices {
         match choice {
             DeviceChoice::All => {
-                for device in all() {
+                for device in &all {
                     let same = found.iter().find(|known| {
                         known.driver != device.driver
                             && known.pci.is_some()
@@ -205,7 +206,7 @@ pub fn chosen(
                                 known.id()
                             ),
                         )),
-                        None => found.push(device.clone()),
+                        None => found.push((*device).clone()),
                     }
                 }
             }
@@ -222,7 +223,7 @@ pub fn chosen(
                     }
                 };
                 let device = devices.get(*index).ok_or_else(|| {
-                    let known: Vec<String> = all().map(DeviceInfo::id).collect();
+                    let known: Vec<String> = all.iter().map(|known| known.id()).collect();
                     Failure::usage(format!(
                         "there is no device {choice}: expected {}",
                         known.join(", ")

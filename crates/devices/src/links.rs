@@ -8,17 +8,17 @@ use crate::config::LinkConfig;
 use crate::driver::{DeviceError, OpenDevice};
 use crate::evidence::DeviceEvidence;
 use crate::info::DeviceInfo;
-use crate::reference::{self, BEHIND, UsersProgram};
+use crate::reference::{self, UsersProgram};
 use crate::state::Watched;
 use crate::{GAUGE, drivers, host_memory, nvbandwidth};
 use nodegauge_analysis::expect::Figures;
-use nodegauge_gauge::series::Series;
+use nodegauge_gauge::series::{ReferenceRun, Series};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_machine::{CpuId, NodeId, Topology};
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Budget, Limits, Turn, policy};
-use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Unit, clock};
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Unit};
 use rig::{CopyCell, End, Leg, Rig};
 use std::rc::Rc;
 use std::time::Duration;
@@ -204,9 +204,9 @@ impl Planned for LinkPlan {
             match stage.measure(share, observer) {
                 Err(failure) if found.measurements.is_empty() => return Err(failure),
                 Err(failure) => found.failure = Some(failure),
-                Ok((more, program_time)) => {
+                Ok((more, beyond_budget)) => {
                     found.extend(more);
-                    limits.started += program_time;
+                    limits.started += beyond_budget;
                 }
             }
         }
@@ -226,7 +226,7 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// Measures the stage. Returns the outcome and the time that nvbandwidth used.
+    /// Measures the stage. Returns the outcome and the time that is not part of the budget, i.e. that of nvbandwidth.
     fn measure(
         &self,
         limits: Limits,
@@ -259,21 +259,14 @@ impl Stage<'_> {
             1 => (&[TO_DEVICE, TO_HOST][..], 1),
             _ => (&[ACROSS][..], 2),
         };
-        let going_on = !series.has_ended();
-        let program = self.nvbandwidth.filter(|_| going_on && of_cuda.len() >= least);
         let mut reference = Vec::new();
-        let mut refused = None;
-        let begun = clock::now();
-        if let Some(program) = program {
-            observer.phase(&format!("{}: nvbandwidth", ids.join(", ")));
-            match program.nvbandwidth(names, &of_cuda, largest, &|| observer.interrupted()) {
-                Ok(figures) => reference = figures,
-                Err(error) => refused = Some(error),
-            }
-        }
-        let program_time = clock::now() - begun;
-        if program.is_some() {
-            series.again(&compared, BEHIND, &mut turn, observer);
+        if let Some(program) = self.nvbandwidth.filter(|_| of_cuda.len() >= least) {
+            let run = ReferenceRun {
+                phase: &format!("{}: nvbandwidth", ids.join(", ")),
+                compared: &compared,
+                run: &mut |interrupted| program.nvbandwidth(names, &of_cuda, largest, interrupted),
+            };
+            reference = series.around(run, &mut turn, observer);
         }
         let mut unchecked = None;
         if series.failure().is_none() {
@@ -289,10 +282,9 @@ impl Stage<'_> {
             .enumerate()
             .filter_map(|(number, cell)| self.figure(number, cell, &rig, &evidence, &watched));
         let measurements = native.chain(reference).collect();
-        let mut outcome = Outcome { measurements, ..Outcome::default() };
-        outcome.failure = series.failure().is_none().then(|| unchecked.or(refused)).flatten();
+        let mut outcome = Outcome { measurements, failure: unchecked, ..Outcome::default() };
         series.end(&mut outcome);
-        Ok((outcome, program_time))
+        Ok((outcome, series.beyond_budget()))
     }
 
     /// Returns the size of each buffer: the size of the largest copy, and at least the size of a number.

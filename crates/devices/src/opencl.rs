@@ -148,6 +148,31 @@ const DEVICE_PCI_BUS_INFO_KHR: u32 = 0x410F;
 /// Parameter of clGetPlatformInfo.
 const PLATFORM_VERSION: u32 = 0x0901;
 
+/// Device that a platform has just listed, with the functions that describe it.
+#[derive(Clone, Copy)]
+struct ListedDevice {
+    api: &'static OpenClApi,
+    device: Object,
+}
+
+impl ListedDevice {
+    /// Returns the bytes of a property.
+    fn value(self, what: u32) -> Result<Vec<u8>, DeviceError> {
+        info(|bytes, at, length| {
+            // SAFETY: there is room for `bytes` bytes; the device has just been listed.
+            unsafe { (self.api.clGetDeviceInfo)(self.device, what, bytes, at, length) }
+        })
+    }
+
+    /// Returns a property that is a number; `None` if the driver does not know it.
+    fn number(self, what: u32) -> Option<u64> {
+        let bytes = self.value(what).ok()?;
+        let mut number = [0; 8];
+        number.get_mut(..bytes.len())?.copy_from_slice(&bytes);
+        Some(u64::from_le_bytes(number))
+    }
+}
+
 impl OpenCl {
     fn describe(
         &self,
@@ -156,56 +181,47 @@ impl OpenCl {
         device: Object,
     ) -> Result<DeviceInfo, DeviceError> {
         let api = self.api;
-        let ask = |what: u32, bytes: usize, at: *mut c_void, length: *mut usize| {
-            // SAFETY: there is room for `bytes` bytes; the device has just been listed.
-            unsafe { (api.clGetDeviceInfo)(device, what, bytes, at, length) }
-        };
-        let text = |what| info(|bytes, at, length| ask(what, bytes, at, length));
-        let number = |what| -> Option<u64> {
-            let bytes = info(|bytes, at, length| ask(what, bytes, at, length)).ok()?;
-            let mut number = [0; 8];
-            number.get_mut(..bytes.len())?.copy_from_slice(&bytes);
-            Some(u64::from_le_bytes(number))
-        };
+        let listed = ListedDevice { api, device };
         let version = info(|bytes, at, length| {
             // SAFETY: there is room for `bytes` bytes; the platform has just been listed.
             unsafe { (api.clGetPlatformInfo)(platform, PLATFORM_VERSION, bytes, at, length) }
         });
-        let class = match number(DEVICE_TYPE) {
+        let class = match listed.number(DEVICE_TYPE) {
             Some(kind) if kind & 2 != 0 => Class::Cpu,
             Some(kind) if kind & 4 != 0 => Class::Gpu,
             _ => Class::Accelerator,
         };
-        let pci = text(DEVICE_PCI_BUS_INFO_KHR).ok().and_then(|bytes| pci_address(&bytes));
-        let uuid = text(DEVICE_UUID_KHR).ok().filter(|bytes| bytes.len() == 16);
+        let pci = listed.value(DEVICE_PCI_BUS_INFO_KHR).ok().and_then(|bytes| pci_address(&bytes));
+        let uuid = listed.value(DEVICE_UUID_KHR).ok().filter(|bytes| bytes.len() == 16);
         Ok(DeviceInfo {
             driver: api::NAME.to_owned(),
             index,
-            name: words(&text(DEVICE_NAME)?),
+            name: words(&listed.value(DEVICE_NAME)?),
             class,
             // In a text such as `OpenCL 3.0 PoCL 3.1+debian  Linux, ...`, the part after two spaces describes the
             // build.
             driver_version: format!(
                 "{} (driver {})",
                 words(&version?).split("  ").next().unwrap_or_default().trim(),
-                words(&text(DRIVER_VERSION)?)
+                words(&listed.value(DRIVER_VERSION)?)
             ),
             uuid: uuid.map(|bytes| bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
             pci,
-            memory: Bytes(number(GLOBAL_MEM_SIZE).unwrap_or(0)),
-            largest_allocation: Bytes(number(MAX_MEM_ALLOC_SIZE).unwrap_or(0)),
-            shares_host_memory: number(HOST_UNIFIED_MEMORY) == Some(1),
-            last_cache: number(GLOBAL_MEM_CACHE_SIZE).filter(|value| *value > 0).map(Bytes),
-            units: number(MAX_COMPUTE_UNITS).unwrap_or(0) as u32,
-            clock: number(MAX_CLOCK_FREQUENCY)
+            memory: Bytes(listed.number(GLOBAL_MEM_SIZE).unwrap_or(0)),
+            largest_allocation: Bytes(listed.number(MAX_MEM_ALLOC_SIZE).unwrap_or(0)),
+            shares_host_memory: listed.number(HOST_UNIFIED_MEMORY) == Some(1),
+            last_cache: listed.number(GLOBAL_MEM_CACHE_SIZE).filter(|value| *value > 0).map(Bytes),
+            units: listed.number(MAX_COMPUTE_UNITS).unwrap_or(0) as u32,
+            clock: listed
+                .number(MAX_CLOCK_FREQUENCY)
                 .filter(|value| *value > 0)
                 .map(|mhz| Hertz(mhz as f64 * 1e6)),
-            largest_group: number(MAX_WORK_GROUP_SIZE).unwrap_or(1) as usize,
+            largest_group: listed.number(MAX_WORK_GROUP_SIZE).unwrap_or(1) as usize,
             native_vector: [NATIVE_VECTOR_WIDTH_DOUBLE, NATIVE_VECTOR_WIDTH_FLOAT].map(|what| {
-                number(what).filter(|value| *value > 0).map(|elements| elements as u32)
+                listed.number(what).filter(|value| *value > 0).map(|elements| elements as u32)
             }),
-            double: number(DOUBLE_FP_CONFIG).filter(|value| *value > 0).is_some(),
-            ecc: number(ERROR_CORRECTION_SUPPORT).map(|on| on == 1),
+            double: listed.number(DOUBLE_FP_CONFIG).filter(|value| *value > 0).is_some(),
+            ecc: listed.number(ERROR_CORRECTION_SUPPORT).map(|on| on == 1),
             ..DeviceInfo::default()
         })
     }

@@ -18,8 +18,6 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(3600);
 /// Number of passes of BabelStream on devices (BabelStream's default) and on CPUs.
 const REPEATS: [u64; 2] = [100, 20];
-/// Number of native samples that are taken after a program's run. The other native samples are taken before the run.
-pub const BEHIND: usize = 3;
 /// Smallest copy of nvbandwidth in bytes. nvbandwidth's option for the size has the unit MiB.
 const MIB: u64 = 1 << 20;
 

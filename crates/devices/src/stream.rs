@@ -6,12 +6,12 @@ use crate::config::DeviceStreamConfig;
 use crate::driver::{DeviceError, OpenDevice};
 use crate::evidence::DeviceEvidence;
 use crate::info::{Class, DeviceInfo};
-use crate::reference::{self, BEHIND, UsersProgram};
+use crate::reference::{self, UsersProgram};
 use crate::state::Watched;
 use crate::{GAUGE, tuner};
 use crate::{drivers, host_memory};
 use nodegauge_analysis::expect::Figures;
-use nodegauge_gauge::series::Series;
+use nodegauge_gauge::series::{ReferenceRun, Series};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_kernels::size::{self, CacheCapacity, SizeConditions, SizeSpec};
 use nodegauge_kernels::{Element, KERNELS, Kernel, STREAM_ARRAYS, arrays_of};
@@ -266,30 +266,24 @@ impl Planned for DeviceStreamPlan {
         let mut series = Series::new(policy::DEVICES, limits, cells.len());
         let last: Vec<(String, f64)> = cells.iter().map(StreamCell::last).collect();
         let last_kernel = self.options.kernels.len() - 1;
+        let arrays: Vec<CellArrays> = cells.iter().map(StreamCell::arrays).collect();
         series.run(
             &mut |turn: Turn| cells[turn.cell].turn(),
             observer,
             Some(&|samples: &[Vec<Sample>]| latest_rates(&last, samples, last_kernel)),
         )?;
         let mut reference = Vec::new();
-        let mut refused = None;
-        if let (Some(program), false) = (&self.babelstream, series.has_ended()) {
-            observer.phase("BabelStream");
-            let figures = cells.iter().map(|cell| {
-                let bench = &cell.bench;
-                program.babelstream(cell.device.info(), bench.element, bench.elements, &|| {
-                    observer.interrupted()
-                })
-            });
-            match figures.collect::<Result<Vec<_>, _>>() {
-                Ok(figures) => reference = figures.concat(),
-                Err(error) => refused = Some(error),
-            }
-            let all: Vec<usize> = (0..cells.len()).collect();
-            series.again(&all, BEHIND, &mut |again: Turn| cells[again.cell].turn(), observer);
+        if let Some(program) = &self.babelstream {
+            let all: Vec<usize> = (0..arrays.len()).collect();
+            let run = ReferenceRun {
+                phase: "BabelStream",
+                compared: &all,
+                run: &mut |interrupted| babelstream(program, &arrays, interrupted),
+            };
+            reference = series.around(run, &mut |turn: Turn| cells[turn.cell].turn(), observer);
         }
         let is_measured = series.schedule.samples.iter().any(|samples| !samples.is_empty());
-        let mut is_checked = is_measured && refused.is_none() && series.failure().is_none();
+        let mut is_checked = is_measured && series.failure().is_none();
         for (number, cell) in cells.iter_mut().enumerate() {
             if is_checked && let Err(error) = cell.bench.check() {
                 series.lose(number, error.into());
@@ -306,14 +300,29 @@ impl Planned for DeviceStreamPlan {
         measurements.extend(reference);
         notices.extend(reference::compare(&measurements));
         let mut outcome = Outcome { measurements, notices, ..Outcome::default() };
-        outcome.failure = refused;
         series.end(&mut outcome);
-        if self.babelstream.is_some() {
-            // The time of the reference program is not part of the budget.
-            outcome.time = None;
-        }
         Ok(outcome)
     }
+}
+
+/// Device of a cell, with the type and the number of the elements of its arrays.
+struct CellArrays {
+    device: Rc<dyn OpenDevice>,
+    element: Element,
+    elements: u64,
+}
+
+/// Runs BabelStream on the device of each cell, with arrays of the same type and length; returns its figures.
+fn babelstream(
+    program: &UsersProgram,
+    cells: &[CellArrays],
+    interrupted: &dyn Fn() -> bool,
+) -> Result<Vec<Measurement>, Failure> {
+    let mut figures = Vec::new();
+    for CellArrays { device, element, elements } in cells {
+        figures.extend(program.babelstream(device.info(), *element, *elements, interrupted)?);
+    }
+    Ok(figures)
 }
 
 /// Returns the rates of the last kernel in the latest samples, for the progress display; `last` has the words for each
@@ -328,6 +337,12 @@ fn latest_rates(last: &[(String, f64)], samples: &[Vec<Sample>], last_kernel: us
 }
 
 impl StreamCell {
+    /// Returns the arrays of the cell.
+    fn arrays(&self) -> CellArrays {
+        let Bench { element, elements, .. } = self.bench;
+        CellArrays { device: self.device.clone(), element, elements }
+    }
+
     /// Returns the name of the last kernel of a pass and the number of bytes that this kernel moves.
     fn last(&self) -> (String, f64) {
         let name = self.loops.last().map_or("", |(kernel, _)| kernel.name());

@@ -96,6 +96,7 @@ pub fn run(
         spent: vec![Duration::ZERO; tasks.len()],
         share: budget / tasks.len() as u32,
         measured: Measured::default(),
+        refused: BTreeMap::new(),
     };
     let mut series = Series::new(FILES, limits, tasks.len());
     let mut turn = |turn: Turn| -> Result<Vec<Sample>, TurnFailure> {
@@ -110,6 +111,7 @@ pub fn run(
     // Operations before the one that failed have figures, although the cell has no sample.
     let _ = series.run(&mut turn, &mut &shared, Some(&|_: &[Vec<Sample>]| latest.borrow().clone()));
     let mut measured = turns.measured;
+    let refused = turns.refused.into_values().next();
     // The loss of the folder is in the figure of the operation that met it, not in all figures of the grid.
     let is_target_lost = series.target_loss().is_some();
     for (number, (_, task)) in tasks.iter().enumerate() {
@@ -130,6 +132,7 @@ pub fn run(
     notices.extend(left.iter().map(offered));
     let measurements = result::measurements(&plan, &measured, clock);
     let mut outcome = Outcome { measurements, notices, ..Outcome::default() };
+    outcome.failure = refused.filter(|_| stop != Stop::Interrupted);
     series.end(&mut outcome);
     Ok(outcome)
 }
@@ -163,14 +166,6 @@ fn offered(left: &Leftover) -> Notice {
         .hint(format!("nodegauge io --path {parent} --remove-leftovers"))
 }
 
-/// Returns the failure of a reference program, without which no cell can be measured further.
-fn of_target(ending: Ending) -> TurnFailure {
-    match ending {
-        Ending::Cut => TurnFailure::OutOfTime,
-        Ending::Failed(failure) => TurnFailure::Target(failure),
-    }
-}
-
 /// State of the execution: the plan, its limits, and the samples measured so far.
 struct Turns<'a> {
     plan: &'a FilesPlan,
@@ -188,6 +183,8 @@ struct Turns<'a> {
     /// Share of the time budget for each cell.
     share: Duration,
     measured: Measured,
+    /// Failures of reference programs, by program index. A program that failed is not run again.
+    refused: BTreeMap<usize, Failure>,
 }
 
 impl Turns<'_> {
@@ -211,12 +208,12 @@ impl Turns<'_> {
         let begun = Instant::now();
         let own_first = (cell + round).is_multiple_of(2);
         if !own_first {
-            self.references(cell).map_err(of_target)?;
+            self.references(cell)?;
         }
         let own = self.own(cell, round);
         let seconds = own.map_err(|ending| self.of_cell(cell, ending))?;
         if own_first {
-            self.references(cell).map_err(of_target)?;
+            self.references(cell)?;
         }
         self.spent[cell] += begun.elapsed();
         Ok(Sample::of_times(seconds))
@@ -258,19 +255,29 @@ impl Turns<'_> {
         Err(ending)
     }
 
-    /// Runs the operations of a cell with the reference programs.
-    fn references(&mut self, cell: usize) -> Result<(), Ending> {
+    /// Runs the operations of a cell with the reference programs. The failure of a program ends its runs only.
+    fn references(&mut self, cell: usize) -> Result<(), TurnFailure> {
         let (path, task) = &self.plan.tasks[cell];
         let clock = Clock::get();
         for (number, program) in self.plan.programs.iter().enumerate() {
+            if self.refused.contains_key(&number) {
+                continue;
+            }
             let left = self.deadline.map(|deadline| {
                 let left = clock.seconds(deadline.saturating_sub(clock.now()));
                 Duration::try_from_secs_f64(left.0).unwrap_or_default()
             });
-            let figures = program.run(task, &self.scratch[*path], left, self.interrupted)?;
-            for (operation, figure) in figures {
-                let key = (cell, number, operation.name);
-                self.measured.reference.entry(key).or_default().push(figure);
+            match program.run(task, &self.scratch[*path], left, self.interrupted) {
+                Ok(figures) => {
+                    for (operation, figure) in figures {
+                        let key = (cell, number, operation.name);
+                        self.measured.reference.entry(key).or_default().push(figure);
+                    }
+                }
+                Err(Ending::Cut) => return Err(TurnFailure::OutOfTime),
+                Err(Ending::Failed(failure)) => {
+                    self.refused.insert(number, failure);
+                }
             }
         }
         Ok(())

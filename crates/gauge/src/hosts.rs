@@ -4,7 +4,7 @@
 //! have the key `hosts`. The machine of the record is the first host.
 
 use crate::view::sentence::{capital, doubted};
-use crate::view::{Note, Picture, Section, Step, Table, TableCell, Tone, grouped};
+use crate::view::{ColumnList, Note, Picture, Section, Step, Table, TableCell, Tone, grouped};
 use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle};
 use nodegauge_analysis::slow::power::Power;
 use nodegauge_analysis::slow::{self, GroupVerdict, LEAST_NODES, NodeGroup, practical};
@@ -17,8 +17,8 @@ use nodegauge_measure::{Failure, Fraction, Notice, NoticeId, Outcome, Unit};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// Maximum number of figures beside the one that ranks the hosts.
-const BESIDE: usize = 3;
+/// Maximum number of figures in the table of hosts in addition to the one that ranks them.
+const MOST_FURTHER: usize = 3;
 
 /// Result of one host, as it is sent to the process that collects the results.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -83,14 +83,13 @@ fn add(outcome: &mut Outcome, at: usize, name: &str, report: HostReport) {
     outcome.measurements.extend(figures);
     let known: BTreeSet<String> = outcome.findings.iter().map(|one| one.id.clone()).collect();
     let new = report.findings.into_iter().filter(|one| !known.contains(&one.id));
-    let named = |finding: Finding| match at {
+    outcome.findings.extend(new.map(|finding| match at {
         0 => finding,
         _ => Finding { text: format!("{name}: {}", finding.text), ..finding },
-    };
-    outcome.findings.extend(new.map(named));
+    }));
     // The loops and libraries that other hosts have chosen are in the configuration of their figures.
-    let is_told = |notice: &Notice| at == 0 || notice.id != NoticeId::Chosen;
-    for notice in report.notices.into_iter().filter(is_told) {
+    let notices = report.notices.into_iter();
+    for notice in notices.filter(|notice| at == 0 || notice.id != NoticeId::Chosen) {
         if !outcome.notices.iter().any(|other| other.message == notice.message) {
             let message = match at {
                 0 => notice.message,
@@ -145,37 +144,39 @@ fn other_kinds(hosts: &[(&String, &HostReport)]) -> Vec<Notice> {
 
 /// Returns the sum over the hosts of every rate of which each host has one figure.
 fn sums(measurements: &[Measurement], names: &[String]) -> Vec<Measurement> {
-    let is_rate = |unit| matches!(unit, Unit::BytesPerSecond | Unit::FlopsPerSecond);
-    let rates = measurements.iter().filter(|m| is_rate(m.unit) && !m.is_published());
+    let rates = measurements.iter().filter(|m| {
+        matches!(m.unit, Unit::BytesPerSecond | Unit::FlopsPerSecond) && !m.is_published()
+    });
     let groups = grouped(rates, |m| (m.test.clone(), m.name.clone(), m.unit));
-    let sum = |of: Vec<&Measurement>| {
-        let distinct: BTreeSet<&str> = of.iter().filter_map(|m| m.host()).collect();
-        if distinct.len() != of.len() {
-            return None;
-        }
-        let with: Vec<&&Measurement> = of.iter().filter(|m| m.value.is_some()).collect();
-        let total: f64 = with.iter().filter_map(|m| m.value).sum();
-        let mut validity = Validity::valid();
-        let has = |name: &&String| with.iter().any(|m| m.host() == Some(name.as_str()));
-        let without: Vec<&str> =
-            names.iter().filter(|name| !has(name)).map(String::as_str).collect();
-        if !without.is_empty() {
-            validity.suspect(format!("the sum does not include {}", without.join(", ")));
-        }
-        let suspect = with.iter().filter(|m| m.validity.status == Status::Suspect).count();
-        if suspect > 0 {
-            validity.suspect(format!("the figure of {} is suspect", counted(suspect, "host")));
-        }
-        let first = with.first()?;
-        let name = format!("{}_sum", first.name);
-        let mut sum = Measurement::new(&first.gauge, &first.test, name, first.unit)
-            .category(first.category)
-            .value(Quoted::Single, total);
-        let hosts: Vec<&str> = with.iter().filter_map(|m| m.host()).collect();
-        sum.config.insert(shared::hosts::KEY.name.to_owned(), hosts.into());
-        Some(sum.judged(validity))
-    };
-    groups.into_iter().filter_map(|(_, of)| sum(of)).collect()
+    groups.into_iter().filter_map(|(_, of)| sum(&of, names)).collect()
+}
+
+/// Returns the sum of the figures of one name; `None` without a value, or if a host has several figures.
+fn sum(of: &[&Measurement], names: &[String]) -> Option<Measurement> {
+    let distinct: BTreeSet<&str> = of.iter().filter_map(|m| m.host()).collect();
+    if distinct.len() != of.len() {
+        return None;
+    }
+    let with: Vec<&&Measurement> = of.iter().filter(|m| m.value.is_some()).collect();
+    let first = with.first()?;
+    let hosts: Vec<&str> = with.iter().filter_map(|m| m.host()).collect();
+    let total: f64 = with.iter().filter_map(|m| m.value).sum();
+    let mut validity = Validity::valid();
+    let mut without: Vec<&str> = names.iter().map(String::as_str).collect();
+    without.retain(|name| !hosts.contains(name));
+    if !without.is_empty() {
+        validity.suspect(format!("the sum does not include {}", without.join(", ")));
+    }
+    let suspect = with.iter().filter(|m| m.validity.status == Status::Suspect).count();
+    if suspect > 0 {
+        validity.suspect(format!("the figure of {} is suspect", counted(suspect, "host")));
+    }
+    let name = format!("{}_sum", first.name);
+    let mut sum = Measurement::new(&first.gauge, &first.test, name, first.unit)
+        .category(first.category)
+        .value(Quoted::Single, total);
+    sum.config.insert(shared::hosts::KEY.name.to_owned(), hosts.into());
+    Some(sum.judged(validity))
 }
 
 /// Divides figures of one name into groups with one figure of each host: the first figures of all hosts, the second
@@ -206,6 +207,22 @@ impl RankedHost<'_> {
     /// True if the host is slow or, among too few hosts for a verdict, below the practical limit.
     fn is_low(&self) -> bool {
         matches!(self.verdict, Some(GroupVerdict::Slow | GroupVerdict::Below))
+    }
+
+    /// True if the host is low or has no value.
+    fn is_worse(&self) -> bool {
+        self.is_low() || self.verdict.is_none()
+    }
+
+    /// Returns the cell of the figure.
+    fn cell(&self) -> TableCell {
+        cell(self.figure).tone(if self.is_worse() { Tone::Worse } else { Tone::Plain })
+    }
+
+    /// Returns another figure of the host.
+    fn further<'a>(&self, record: &'a Record, test: &str, name: &str) -> Option<&'a Measurement> {
+        let mut all = record.measurements.iter();
+        all.find(|m| m.host() == Some(self.name) && m.test == test && m.name == name)
     }
 }
 
@@ -291,8 +308,29 @@ impl<'r> HostRanking<'r> {
     /// Returns the names of the hosts that a user who asks for it leaves out: the slow ones, or of too few hosts for a
     /// verdict those below the practical limit, and those without a value; worst first.
     pub fn excluded(&self) -> Vec<&'r str> {
-        let left_out = |host: &&RankedHost<'_>| host.verdict.is_none() || host.is_low();
-        self.hosts.iter().rev().filter(left_out).map(|host| host.name).collect()
+        let hosts = self.hosts.iter().rev();
+        hosts.filter(|host| host.is_worse()).map(|host| host.name).collect()
+    }
+
+    /// Returns the name of the host with the worst value; `None` for a single host.
+    fn slowest(&self) -> Option<&'r str> {
+        let slowest = self.hosts.iter().rfind(|host| host.verdict.is_some());
+        slowest.filter(|_| self.hosts.len() > 1).map(|host| host.name)
+    }
+
+    /// Returns the table with one row per host; `what` is the title of the figure that ranks them.
+    fn table(&self, record: &Record, what: &str) -> Table {
+        let lead = self.hosts[0].figure;
+        let slowest = self.slowest();
+        ColumnList::<RankedHost<'r>>::new()
+            .left("host", |host| host.name)
+            .right(what, RankedHost::cell)
+            .known("of median", |host| host.of_median.map(|of| Fraction(of).in_tenths()))
+            .each(further_names(record, lead), String::clone, |host, name| {
+                host.further(record, &lead.test, name).map_or_else(|| "-".into(), cell)
+            })
+            .left("", |host| remark(host, slowest == Some(host.name)))
+            .table(&self.hosts)
     }
 
     /// Returns the sentence on the hosts that have a value.
@@ -388,35 +426,10 @@ impl<'r> HostRanking<'r> {
 pub fn section(record: &Record, gauge: &str, registry: &Registry) -> Option<Section> {
     let ranking = HostRanking::of(record, gauge, registry)?;
     let lead = ranking.hosts[0].figure;
-    let beside = beside(record, lead);
-    let title = |name: &str| format!(">{name}");
     let what = lead.name_in_words();
     let what = if what == lead.name { what } else { format!("{} {what}", lead.test) };
-    let titles: Vec<String> = ["host".to_owned(), title(&what)]
-        .into_iter()
-        .chain([title("of median")])
-        .chain(beside.iter().map(|name| title(name)))
-        .chain(["".to_owned()])
-        .collect();
-    let mut table = Table::new(&titles.iter().map(String::as_str).collect::<Vec<_>>());
-    let slowest = ranking.hosts.iter().rfind(|host| host.verdict.is_some());
-    for host in &ranking.hosts {
-        let is_slowest = slowest.is_some_and(|slowest| slowest.name == host.name);
-        let others = beside.iter().map(|name| {
-            let same = |m: &&Measurement| {
-                m.host() == Some(host.name) && m.test == lead.test && m.name == *name
-            };
-            record.measurements.iter().find(same).map_or_else(|| "-".into(), cell)
-        });
-        let share = host.of_median.map_or_else(|| "-".to_owned(), |of| Fraction(of).in_tenths());
-        let is_worse = host.is_low() || host.verdict.is_none();
-        let tone = if is_worse { Tone::Worse } else { Tone::Plain };
-        let remark = remark(host, is_slowest && ranking.hosts.len() > 1);
-        let row = [host.name.into(), cell(host.figure).tone(tone), share.into()];
-        table.row(row.into_iter().chain(others).chain([remark.into()]));
-    }
     let mut section = Section::new("hosts");
-    section.push(table);
+    section.push(ranking.table(record, &what));
     let bars = ranking.hosts.iter().map(|host| {
         let m = host.figure;
         Step::bar(host.name, m.value, "").judged(m)
@@ -460,7 +473,7 @@ pub fn conclusion(record: &Record, gauge: &str, registry: &Registry) -> Option<S
 }
 
 /// Returns the names of further figures of the test in the unit of `lead`, if there are few.
-fn beside(record: &Record, lead: &Measurement) -> Vec<String> {
+fn further_names(record: &Record, lead: &Measurement) -> Vec<String> {
     let of = |m: &&Measurement| {
         m.gauge == lead.gauge
             && m.test == lead.test
@@ -470,7 +483,7 @@ fn beside(record: &Record, lead: &Measurement) -> Vec<String> {
     let others = record.measurements.iter().filter(of).filter(|m| m.name != lead.name);
     let names: Vec<String> = others.map(|m| m.name.clone()).collect();
     let distinct: BTreeSet<&String> = names.iter().collect();
-    if names.len() > BESIDE || distinct.len() < names.len() { Vec::new() } else { names }
+    if names.len() > MOST_FURTHER || distinct.len() < names.len() { Vec::new() } else { names }
 }
 
 fn cell(m: &Measurement) -> TableCell {

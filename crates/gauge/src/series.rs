@@ -9,8 +9,14 @@
 //!   invalid, and the run is incomplete.
 //! - The error of a turn that the user interrupted is the interruption, not a failure. A cell returns no sample of a
 //!   measurement that was cut short.
+//!
+//! A reference program runs between native turns ([`Series::around`]). If it fails, the native figures are kept, and the
+//! run is incomplete.
 
 pub mod altered;
+mod reference;
+
+pub use reference::ReferenceRun;
 
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::record::{Measurement, Quoted, Status};
@@ -60,6 +66,10 @@ pub struct Series {
     lost: BTreeMap<usize, Failure>,
     /// Loss of a target that cells share.
     target: Option<Failure>,
+    /// Failure of a reference program.
+    refused: Option<Failure>,
+    /// Time of reference programs and of the native turns after them, which is not part of the budget.
+    beyond_budget: Duration,
 }
 
 impl Series {
@@ -72,6 +82,8 @@ impl Series {
             setting_up: Duration::ZERO,
             lost: BTreeMap::new(),
             target: None,
+            refused: None,
+            beyond_budget: Duration::ZERO,
         }
     }
 
@@ -140,8 +152,8 @@ impl Series {
         }
     }
 
-    /// Measures each of the given cells `rounds` more times, in the given order, e.g. behind a reference program. Lost
-    /// cells are not measured; nothing is measured after the loss of the target or an interruption.
+    /// Measures each of the given cells `rounds` more times, in the given order. Lost cells are not measured; nothing is
+    /// measured after the loss of the target or an interruption.
     pub fn again(
         &mut self,
         which: &[usize],
@@ -256,12 +268,13 @@ impl Series {
     }
 
     /// Stores the end of the series in the outcome: the reason, a failure, which makes the run incomplete, and the time,
-    /// from which the end of the run determines whether it was late.
+    /// from which the end of the run determines whether it was late. The failure of a reference program precedes that of
+    /// a lost cell, whose figures have the reason.
     pub fn end(&self, outcome: &mut Outcome) {
         outcome.stop = Some(self.stop);
         outcome.within(&self.schedule.limits, self.setting_up);
         if outcome.failure.is_none() {
-            outcome.failure = self.failure().cloned();
+            outcome.failure = self.refused.as_ref().or(self.failure()).cloned();
         }
     }
 }

@@ -212,6 +212,11 @@ pub struct ConfigKind {
 }
 
 impl ConfigKind {
+    /// True if figures of this test are of this kind.
+    pub(crate) fn is_of(&self, gauge: &str, test: &str) -> bool {
+        self.gauge == gauge && self.tests.contains(&test)
+    }
+
     /// Returns the kind of figure with the configuration `C`.
     pub const fn of<C: Config>(gauge: &'static str, tests: &'static [&'static str]) -> Self {
         let schema = |generator: &mut SchemaGenerator| generator.subschema_for::<C>();
@@ -321,8 +326,8 @@ impl Registry {
 
     /// True if the figure represents its run in one-line summaries.
     pub fn is_headline(&self, gauge: &str, test: &str, name: &str) -> bool {
-        let here = |kind: &&ConfigKind| kind.gauge == gauge && kind.tests.contains(&test);
-        self.kinds.iter().filter(here).any(|kind| kind.headlines.contains(&name))
+        let mut kinds = self.kinds.iter();
+        kinds.any(|kind| kind.is_of(gauge, test) && kind.headlines.contains(&name))
     }
 
     /// Returns the position of a key among the keys of its kind of figure, in the order of declaration.
@@ -337,8 +342,12 @@ impl Registry {
 
     /// Returns all keys that have a column in CSV, in the order of [`COLUMNS`].
     pub fn columns(&self) -> Vec<&'static Key> {
-        let keys = || self.kinds.iter().flat_map(|kind| kind.keys);
-        COLUMNS.iter().filter_map(|name| keys().find(|key| key.name == *name)).collect()
+        let mut columns = Vec::new();
+        for name in COLUMNS {
+            let mut keys = self.kinds.iter().flat_map(|kind| kind.keys);
+            columns.extend(keys.find(|key| key.name == name));
+        }
+        columns
     }
 }
 

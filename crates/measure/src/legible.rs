@@ -139,16 +139,20 @@ pub fn failure(failure: &Failure) -> String {
     Failure::new(failure.kind, shown).hint_if(failure.hint.as_deref().map(line)).to_string()
 }
 
+/// True if a page shows the character as it is.
+fn is_plain_on_page(c: char) -> bool {
+    is_plain(c) || c == '\n' || c == '\t'
+}
+
 /// Returns a page of text for a terminal. The page is not shortened, and all control sequences except those that set
 /// colours are escaped.
 pub fn page(text: &str) -> Cow<'_, str> {
-    let may_stay = |c: char| is_plain(c) || c == '\n' || c == '\t';
-    if text.chars().all(may_stay) {
+    if text.chars().all(is_plain_on_page) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len());
     for (at, c) in text.char_indices() {
-        if may_stay(c) || (c == '\x1b' && begins_colour(&text[at + 1..])) {
+        if is_plain_on_page(c) || (c == '\x1b' && begins_colour(&text[at + 1..])) {
             out.push(c);
         } else {
             out.extend(c.escape_default());
@@ -163,6 +167,11 @@ fn begins_colour(after: &str) -> bool {
     parameters.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').starts_with('m')
 }
 
+/// Returns three dots in place of a part that is left out, or nothing.
+fn ellipsis(is_left_out: bool) -> &'static str {
+    if is_left_out { "..." } else { "" }
+}
+
 /// Returns the part of a long text around the character at byte `at`, escaped, and the column of that character.
 pub(crate) fn around(text: &str, at: usize) -> (String, usize) {
     /// Maximum number of characters shown before and after the character at `at`.
@@ -171,11 +180,10 @@ pub(crate) fn around(text: &str, at: usize) -> (String, usize) {
     let before = head.chars().count();
     let whole = before + tail.chars().count() <= WORD;
     let (left, right) = if whole { (before, usize::MAX) } else { (SIDE, SIDE) };
-    let cut = |cut: bool| if cut { "..." } else { "" };
     let shown_head: String = head.chars().skip(before - left.min(before)).collect();
-    let start = format!("{}{}", cut(before > left), escaped(&shown_head));
+    let start = format!("{}{}", ellipsis(before > left), escaped(&shown_head));
     let shown_tail: String = tail.chars().take(right).collect();
-    let end = cut(!whole && tail.chars().nth(right).is_some());
+    let end = ellipsis(!whole && tail.chars().nth(right).is_some());
     let column = start.chars().count();
     (format!("{start}{}{end}", escaped(&shown_tail)), column)
 }

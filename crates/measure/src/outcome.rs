@@ -93,8 +93,7 @@ impl Outcome {
     /// otherwise the code of the failure itself.
     pub fn ending_failure(&self) -> Option<Failure> {
         let failure = self.failure.clone()?;
-        let is_measured = |m: &Measurement| m.value.is_some() && !m.is_published();
-        let any = self.measurements.iter().any(is_measured);
+        let any = self.measurements.iter().any(|m| m.value.is_some() && !m.is_published());
         Some(if any { failure.kind(FailureKind::Unmet) } else { failure })
     }
 

@@ -63,8 +63,11 @@ pub fn marked_lines(text: &str, is_mark: impl Fn(&str) -> bool) -> Vec<usize> {
 
 /// Returns the number of the line, from 1, of each occurrence of `mark`, which has no line end.
 pub fn lines_of(text: &str, mark: &str) -> Vec<usize> {
-    let of_line = |(at, line): (usize, &str)| vec![at + 1; line.matches(mark).count()];
-    text.lines().enumerate().flat_map(of_line).collect()
+    let mut numbers = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        numbers.extend(line.matches(mark).map(|_| at + 1));
+    }
+    numbers
 }
 
 /// True if a number can be a figure: it is positive, and its square and its reciprocal are finite and not zero.

@@ -47,8 +47,8 @@ impl Regime {
     }
 
     fn of(sorted_logs: &[f64]) -> Self {
-        let at = |q| stats::quantile(sorted_logs, q).exp();
-        Self { from: at(0.05), to: at(0.95) }
+        let [from, to] = [0.05, 0.95].map(|q| stats::quantile(sorted_logs, q).exp());
+        Self { from, to }
     }
 
     /// True if the round trip belongs to this regime. A round trip outside the percentiles also belongs to the regime
@@ -70,13 +70,14 @@ pub fn regimes(round_trips: &[f64]) -> Vec<Regime> {
     among(round_trips, &[])
 }
 
+/// Returns the logarithms of the times that can be round trips of a cache line.
+fn logs(trips: &[f64]) -> Vec<f64> {
+    trips.iter().copied().filter(|trip| is_of_a_line(*trip)).map(f64::ln).collect()
+}
+
 /// Returns the regimes in a set of round trips, shortest first. The `known` round trips of other runs help to separate
 /// the regimes. Regimes that occur only in `known` are omitted.
 pub fn among(round_trips: &[f64], known: &[f64]) -> Vec<Regime> {
-    let logs = |trips: &[f64]| -> Vec<f64> {
-        let of_lines = trips.iter().copied().filter(|trip| is_of_a_line(*trip));
-        of_lines.map(f64::ln).collect()
-    };
     let own = logs(round_trips);
     let mut all = [own.clone(), logs(known)].concat();
     all.sort_by(f64::total_cmp);
@@ -111,8 +112,7 @@ fn cut(logs: &[f64]) -> Option<usize> {
     // first term is an upper bound.
     let share = gap(at) / (logs[n - 1] - logs[0]);
     let by_chance = n as f64 * (1.0 - share).powi(n as i32 - 1);
-    let middle = |part: &[f64]| stats::median(part);
-    let apart = middle(&logs[at..]) - middle(&logs[..at]) >= APART.ln();
+    let apart = stats::median(&logs[at..]) - stats::median(&logs[..at]) >= APART.ln();
     (apart && by_chance < BY_CHANCE).then_some(at)
 }
 
@@ -124,8 +124,12 @@ pub fn same(x: f64, y: f64) -> bool {
 /// Returns the regime (index into `regimes`) of a sample with the round trips `before` and `after`. Returns `None` if
 /// the two round trips belong to different regimes, because the hypervisor moved the CPUs between them.
 pub fn assign(regimes: &[Regime], before: f64, after: f64) -> Option<usize> {
-    let of = |t: f64| regimes.iter().position(|regime| regime.contains(t));
-    of(before).filter(|index| of(after) == Some(*index))
+    containing(regimes, before).filter(|index| containing(regimes, after) == Some(*index))
+}
+
+/// Returns the first regime (index into `regimes`) that contains a round trip; `None` if none does.
+pub(crate) fn containing(regimes: &[Regime], round_trip: f64) -> Option<usize> {
+    regimes.iter().position(|regime| regime.contains(round_trip))
 }
 
 #[cfg(test)]

@@ -67,6 +67,11 @@ impl Sample {
         whole
     }
 
+    /// True if interference affects a part.
+    fn is_disturbed_in(&self, part: usize) -> bool {
+        self.causes_of(part).next().is_some()
+    }
+
     /// Returns the interference that affects a part.
     pub fn causes_of(&self, part: usize) -> impl Iterator<Item = &Cause> {
         self.causes.iter().chain(self.part_causes.get(part).into_iter().flatten())
@@ -117,24 +122,29 @@ pub struct RegimeGroup {
 impl RegimeGroup {
     /// Creates the group of the samples with the indices `all`.
     fn new(samples: &[Sample], all: Vec<usize>, least: usize, regime: Option<usize>) -> Self {
-        let parts = samples.first().map_or(0, |sample| sample.seconds.len());
-        let counted = |part: usize| {
-            let is_clean = |i: &&usize| samples[**i].causes_of(part).next().is_none();
-            let clean: Vec<usize> = all.iter().filter(is_clean).copied().collect();
+        let part_count = samples.first().map_or(0, |sample| sample.seconds.len());
+        let mut parts = Vec::with_capacity(part_count);
+        for part in 0..part_count {
+            let mut clean = all.clone();
+            clean.retain(|i| !samples[*i].is_disturbed_in(part));
             // If almost all samples are disturbed, there is still a result, which is marked as suspect.
-            if clean.len() < least { all.clone() } else { clean }
-        };
+            parts.push(if clean.len() < least { all.clone() } else { clean });
+        }
         let trips: Vec<f64> = all
             .iter()
             .flat_map(|i| [samples[*i].round_trips.0, samples[*i].round_trips.1])
             .filter(|_| regime.is_some())
             .collect();
-        Self {
-            parts: (0..parts).map(counted).collect(),
-            all,
-            round_trip: stats::median(&trips),
-            regime,
+        Self { parts, all, round_trip: stats::median(&trips), regime }
+    }
+
+    /// Returns the geometric mean of the median rates of all parts.
+    fn speed(&self, samples: &[Sample]) -> f64 {
+        let mut medians = Vec::with_capacity(self.parts.len());
+        for part in 0..self.parts.len() {
+            medians.push(stats::median(&self.values(samples, part, &|seconds| 1.0 / seconds)));
         }
+        stats::geometric_mean(&medians)
     }
 
     /// Returns the indices of the samples that count for a part.
@@ -170,8 +180,7 @@ impl RegimeGroup {
     /// Returns the number of disturbed samples of a part. The flag is true if these samples count, because too few
     /// samples are undisturbed.
     pub fn disturbed(&self, samples: &[Sample], part: usize) -> (usize, bool) {
-        let is_disturbed = |i: &&usize| samples[**i].causes_of(part).next().is_some();
-        let disturbed = self.all.iter().filter(is_disturbed).count();
+        let disturbed = self.all.iter().filter(|i| samples[**i].is_disturbed_in(part)).count();
         (disturbed, disturbed > 0 && self.counted(part).len() == self.all.len())
     }
 }
@@ -195,12 +204,20 @@ pub fn sort(samples: &[Sample]) -> Sorted {
 /// Assigns `samples` to regimes. The first sample is the warm-up. `known` contains round trips of other runs between
 /// the same CPUs.
 pub fn sort_beside(samples: &[Sample], known: &[f64]) -> Sorted {
-    let measured = samples.iter().skip(1);
-    let trips: Vec<f64> =
-        measured.flat_map(|sample| [sample.round_trips.0, sample.round_trips.1]).collect();
+    let trips = trips_of(samples.iter().skip(1));
     let regimes = (!known.is_empty()).then(|| regime::among(&trips, known));
     let regimes = regimes.as_deref();
     sort_with(samples, Sorting { warm_up: 1, least: LEAST_IN_REGIME, regimes })
+}
+
+/// Returns the round trips before and after each sample, in order.
+fn trips_of<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Vec<f64> {
+    let mut trips = Vec::new();
+    for sample in samples {
+        let (before, after) = sample.round_trips;
+        trips.extend([before, after]);
+    }
+    trips
 }
 
 /// Assigns `samples` to regimes with these parameters.
@@ -210,13 +227,10 @@ pub fn sort_with(samples: &[Sample], known: Sorting<'_>) -> Sorted {
     let mut set_aside: Vec<(usize, Vec<Cause>)> =
         (0..warm_up).map(|i| (i, vec![Cause::WarmUp])).collect();
     let after = warm_up..samples.len();
-    let trips = |of: &dyn Fn(&Sample) -> bool| -> Vec<f64> {
-        let samples = samples[warm_up..].iter().filter(|sample| of(sample));
-        samples.flat_map(|sample| [sample.round_trips.0, sample.round_trips.1]).collect()
-    };
+    let measured = &samples[warm_up..];
     // Interference during a pass may also affect the round trips before and after the pass.
-    let clean = trips(&Sample::is_clean);
-    let trips = if clean.len() < 2 * least { trips(&|_| true) } else { clean };
+    let clean = trips_of(measured.iter().filter(|sample| sample.is_clean()));
+    let trips = if clean.len() < 2 * least { trips_of(measured) } else { clean };
     let found = regimes.map_or_else(|| regime::regimes(&trips), <[Regime]>::to_vec);
     // If no two round trips are similar, no regime can be determined. The samples are then pooled and suspect.
     let scattered = found.is_empty() && trips.iter().any(|trip| trip.is_finite());
@@ -234,8 +248,8 @@ pub fn sort_with(samples: &[Sample], known: Sorting<'_>) -> Sorted {
                 }
             }
         }
-        let group = |(regime, all)| RegimeGroup::new(samples, all, least, Some(regime));
-        groups.into_iter().enumerate().map(group).collect()
+        let groups = groups.into_iter().enumerate();
+        groups.map(|(at, all)| RegimeGroup::new(samples, all, least, Some(at))).collect()
     };
     groups.retain(|group| !group.all.is_empty());
     let moved = groups.is_empty() && !after.is_empty();
@@ -245,12 +259,7 @@ pub fn sort_with(samples: &[Sample], known: Sorting<'_>) -> Sorted {
         set_aside.truncate(warm_up);
         groups.push(RegimeGroup::new(samples, after.collect(), least, None));
     }
-    let speed = |group: &RegimeGroup| {
-        let rate = |part| stats::median(&group.values(samples, part, &|seconds| 1.0 / seconds));
-        let medians: Vec<f64> = (0..group.parts.len()).map(rate).collect();
-        stats::geometric_mean(&medians)
-    };
-    groups.sort_by(|x, y| speed(y).total_cmp(&speed(x)));
+    groups.sort_by(|x, y| y.speed(samples).total_cmp(&x.speed(samples)));
     let changed = moved.then_some(Unsettled::Changed);
     Sorted { groups, set_aside, unsettled: changed.or(scattered.then_some(Unsettled::Scattered)) }
 }
@@ -264,12 +273,11 @@ impl Sorted {
     /// Returns the regime of the headline figure: the fastest regime with enough samples or, if no regime has enough,
     /// the regime with most samples.
     pub fn headline(&self) -> Option<&RegimeGroup> {
-        let enough = |group: &&RegimeGroup| {
-            group.all.len() >= LEAST_IN_REGIME
-                && group.all.len() as f64 >= LEAST_SHARE * self.in_regimes() as f64
-        };
-        let most = || self.groups.iter().max_by_key(|group| group.all.len());
-        self.groups.iter().find(enough).or_else(most)
+        let least = LEAST_SHARE * self.in_regimes() as f64;
+        let mut groups = self.groups.iter();
+        groups
+            .find(|group| group.all.len() >= LEAST_IN_REGIME && group.all.len() as f64 >= least)
+            .or_else(|| self.groups.iter().max_by_key(|group| group.all.len()))
     }
 
     /// Returns the reason why interference makes the figure of a part suspect; `None` if it does not. `group` is the
@@ -350,32 +358,32 @@ pub const SAMPLES: Plural = Plural { one: "sample", several: "samples" };
 ///
 /// Cells that are not watched are ignored, e.g. cells with unbound threads, which may share a CPU or migrate.
 pub fn clean_numbers(rounds: &[Vec<Sample>], watched: &[bool]) -> Vec<usize> {
-    let of_watched = |at: usize| {
-        rounds[at].iter().zip(watched).filter(|(_, watched)| **watched).map(|(sample, _)| sample)
-    };
-    let trips: Vec<f64> = (0..rounds.len())
-        .flat_map(of_watched)
-        .flat_map(|sample| [sample.round_trips.0, sample.round_trips.1])
-        .filter(|trip| trip.is_finite())
-        .collect();
+    let mut watched_rounds: Vec<Vec<&Sample>> = Vec::with_capacity(rounds.len());
+    for round in rounds {
+        let of_watched = round.iter().zip(watched).filter(|(_, watched)| **watched);
+        watched_rounds.push(of_watched.map(|(sample, _)| sample).collect());
+    }
+    let mut trips = trips_of(watched_rounds.iter().flatten().copied());
+    trips.retain(|trip| trip.is_finite());
     let regimes = regime::regimes(&trips);
-    let regime_of = |round: usize| -> Option<usize> {
-        if trips.is_empty() {
-            return Some(0);
-        }
-        let mut seen = of_watched(round)
-            .map(|sample| regime::assign(&regimes, sample.round_trips.0, sample.round_trips.1));
-        let first = seen.next()??;
-        seen.all(|regime| regime == Some(first)).then_some(first)
-    };
     let mut by_regime: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for round in 0..rounds.len() {
-        let quiet = of_watched(round).all(Sample::is_clean);
-        if let (true, Some(regime)) = (quiet, regime_of(round)) {
-            by_regime.entry(regime).or_default().push(round);
+    for (number, round) in watched_rounds.iter().enumerate() {
+        let regime = if trips.is_empty() { Some(0) } else { common_regime(round, &regimes) };
+        if let Some(regime) = regime.filter(|_| round.iter().all(|sample| sample.is_clean())) {
+            by_regime.entry(regime).or_default().push(number);
         }
     }
     by_regime.into_values().max_by_key(Vec::len).unwrap_or_default()
+}
+
+/// Returns the index of the regime of all these samples; `None` if they have different regimes or none.
+fn common_regime(samples: &[&Sample], regimes: &[Regime]) -> Option<usize> {
+    let mut seen = samples.iter().map(|sample| {
+        let (before, after) = sample.round_trips;
+        regime::assign(regimes, before, after)
+    });
+    let first = seen.next()??;
+    seen.all(|regime| regime == Some(first)).then_some(first)
 }
 
 #[cfg(test)]

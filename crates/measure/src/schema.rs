@@ -1,6 +1,6 @@
 //! The JSON Schema of the record, including the configuration keys of every kind of figure.
 
-use crate::keys::{ConfigKind, Registry};
+use crate::keys::Registry;
 use crate::record::{Record, SCHEMA};
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
@@ -20,16 +20,13 @@ pub fn of_record(registry: &Registry) -> Value {
         .collect();
     tests.sort_unstable();
     tests.dedup();
-    let here = |kind: &ConfigKind, gauge: &str, test: &str| {
-        kind.gauge == gauge && kind.tests.contains(&test)
-    };
     let rules: Vec<Value> = tests
         .iter()
         .map(|(gauge, test)| {
             let of_test: Vec<&Value> = kinds
                 .iter()
                 .zip(&configs)
-                .filter(|(kind, _)| here(kind, gauge, test))
+                .filter(|(kind, _)| kind.is_of(gauge, test))
                 .map(|(_, config)| config)
                 .collect();
             json!({
@@ -46,6 +43,7 @@ pub fn of_record(registry: &Registry) -> Value {
 mod tests {
     use super::*;
     use crate as nodegauge_measure;
+    use crate::keys::ConfigKind;
 
     crate::config! {
         /// Configuration of figures of messages.

@@ -37,8 +37,8 @@ pub struct CacheCapacity {
 impl CacheCapacity {
     /// Creates the capacity of caches with this reported size, which are a part or all of the measured ones.
     pub fn of(reported: Option<Bytes>, measured: Option<&MeasuredCache>) -> Self {
-        let of_part = |all: &MeasuredCache| Bytes(all.of_part(reported.map(|bytes| bytes.0)));
-        Self { reported, measured: measured.map(of_part) }
+        let measured = measured.map(|all| Bytes(all.of_part(reported.map(|bytes| bytes.0))));
+        Self { reported, measured }
     }
 
     /// Returns the capacity: as measured, or else as reported; `None` if both are unknown.
@@ -49,8 +49,9 @@ impl CacheCapacity {
     /// Adds the size of caches whose capacity is not measured.
     #[must_use]
     pub fn and(self, more: Bytes) -> Self {
-        let sum = |bytes: Bytes| Bytes(bytes.0 + more.0);
-        Self { reported: self.reported.map(sum), measured: self.measured.map(sum) }
+        let [reported, measured] =
+            [self.reported, self.measured].map(|known| known.map(|bytes| Bytes(bytes.0 + more.0)));
+        Self { reported, measured }
     }
 }
 

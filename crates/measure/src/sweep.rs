@@ -71,10 +71,9 @@ impl<T: 'static> AxisReader<T> {
     /// Converts the values to settings.
     pub fn map<S: 'static>(self, setting: fn(T) -> S) -> AxisReader<S> {
         let Self { separator, read, alone } = self;
-        let settings = move |text: &str| Ok(read(text)?.into_iter().map(setting).collect());
         AxisReader {
             separator,
-            read: Box::new(settings),
+            read: Box::new(move |text: &str| Ok(read(text)?.into_iter().map(setting).collect())),
             alone: alone.into_iter().map(setting).collect(),
         }
     }
@@ -372,8 +371,9 @@ pub fn in_words<'s, S: Setting>(settings: impl IntoIterator<Item = &'s S>) -> St
 pub fn left_out<S: Setting>(all: &[(Vec<S>, Failure)], kept: &[&[S]], gauge: &str) -> Vec<Notice> {
     let mut reported: Vec<(Vec<&S>, &Failure)> = Vec::new();
     for (settings, why) in all {
-        let is_gone = |value: &&S| !kept.iter().any(|other| other.contains(value));
-        let what = match settings.iter().find(is_gone) {
+        let mut values = settings.iter();
+        let gone = values.find(|value| !kept.iter().any(|other| other.contains(value)));
+        let what = match gone {
             Some(value) => vec![value],
             None => settings.iter().collect(),
         };

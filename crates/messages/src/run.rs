@@ -122,7 +122,13 @@ fn run(
         .collect();
     if !plan.osu.is_empty() {
         for (mpi, programs) in mpis.iter().zip(&plan.osu) {
-            outcome.extend(reference::run(mpi, programs, &plan.launches, plan.rounds, observer)?);
+            match reference::run(mpi, programs, &plan.launches, plan.rounds, observer) {
+                Ok(more) => outcome.extend(more),
+                Err(error) if !has_figure(&outcome) => return Err(error),
+                Err(error) => {
+                    outcome.failure.get_or_insert(error.into());
+                }
+            }
             if outcome.is_interrupted() {
                 break;
             }

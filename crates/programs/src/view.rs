@@ -9,14 +9,14 @@ use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::sentence::{self, doubted};
 use nodegauge_gauge::view::sweep::{Rounds, SweptRow, SweptRows};
 use nodegauge_gauge::view::{
-    Block, Chart, ChartSeries, Drawing, Forest, ForestRow, Picture, Scale, Section, Table,
-    TableCell, Tone, grouped, summary,
+    Block, Chart, ChartSeries, ColumnList, Drawing, Forest, ForestRow, Picture, Scale, Section,
+    Table, TableCell, Tone, grouped, summary,
 };
 use nodegauge_measure::quantity::{counted, significant};
 use nodegauge_measure::record::doubt::main_cause;
 use nodegauge_measure::record::{Measurement, Quoted, Record, Status};
 use nodegauge_measure::stats::Better;
-use nodegauge_measure::{Fraction, Seconds, Unit};
+use nodegauge_measure::{Fraction, Unit};
 
 /// Kind of the intervals of the ratios.
 const INTERVAL: &str = "95 % interval, simultaneous over all combinations";
@@ -42,6 +42,47 @@ impl Row<'_> {
         let m = self.figure;
         let value = in_words(m, m.value.filter(|_| m.validity.status != Status::Invalid)?);
         Some(doubted(&value, m.validity.status == Status::Suspect))
+    }
+
+    /// Returns the cell of the median, or the status of a figure without a value.
+    fn median_cell(&self) -> TableCell {
+        let m = self.figure;
+        match m.value {
+            Some(value) => TableCell::figure(value, m.unit, in_words(m, value)),
+            None => TableCell::text(m.validity.status.name()).tone(Tone::Bad),
+        }
+    }
+
+    /// Returns the 5th to 95th percentile relative to the median.
+    fn spread(&self) -> Option<String> {
+        let summary = self.figure.summary.as_ref().filter(|_| self.figure.value.is_some())?;
+        Some(Fraction((summary.p95 - summary.p05).abs() / summary.median).in_tenths())
+    }
+
+    /// Returns the elapsed time of a run whose figure is in its output.
+    fn elapsed(&self) -> Option<TableCell> {
+        let time = self.config.seconds.filter(|_| self.figure.value.is_some())?;
+        Some(TableCell::figure(time.0, Unit::Seconds, time.to_string()))
+    }
+
+    /// Returns the cell of the relative speed.
+    fn relative_cell(&self) -> Option<TableCell> {
+        let times = self.relative.as_ref()?.0.value?;
+        Some(TableCell::figure(times, Unit::Factor, format!("{times:.3}")))
+    }
+
+    /// Returns the cell of the verdict; a figure without one is the baseline, if there are other rows.
+    fn verdict_cell(&self, is_alone: bool) -> TableCell {
+        let Some(verdict) = self.verdict() else {
+            let is_baseline = self.figure.value.is_some() && !is_alone;
+            return TableCell::text(if is_baseline { "baseline" } else { "" });
+        };
+        let tone = match verdict {
+            Speed::Faster => Tone::Better,
+            Speed::Slower => Tone::Worse,
+            _ => Tone::Plain,
+        };
+        TableCell::text(verdict.name()).tone(tone)
     }
 
     /// Returns the interval of the relative speed.
@@ -189,50 +230,18 @@ fn in_words(m: &Measurement, value: f64) -> String {
 
 fn table(rows: &[Row<'_>]) -> Table {
     let has_pattern = rows.iter().any(|row| row.config.pattern.is_some());
-    let figure = if has_pattern { ">figure" } else { ">time" };
-    let elapsed = if has_pattern { ">time" } else { "" };
-    let titles = ["under", figure, ">spread", elapsed, ">relative", ">interval", "verdict"];
-    let mut table = Table::new(&titles);
-    for row in rows {
-        let m = row.figure;
-        let value = m.value.map_or_else(
-            || TableCell::text(m.validity.status.name()).tone(Tone::Bad),
-            |value| TableCell::figure(value, m.unit, in_words(m, value)),
-        );
-        let summary = m.summary.as_ref().filter(|_| m.value.is_some());
-        let spread = summary.map(|s| (s.p95 - s.p05).abs() / s.median);
-        let spread = spread.map_or_else(String::new, |share| Fraction(share).in_tenths());
-        let seconds = row.config.seconds.filter(|_| has_pattern && m.value.is_some());
-        let time =
-            seconds.map(|time: Seconds| TableCell::figure(time.0, Unit::Seconds, time.to_string()));
-        let ratio = row.relative.as_ref().map(|(ratio, _)| *ratio);
-        let relative = ratio
-            .and_then(|ratio| ratio.value)
-            .map(|times| TableCell::figure(times, Unit::Factor, format!("{times:.3}")));
-        let interval = row.interval().map(|[low, high]| format!("{low:.3} to {high:.3}"));
-        let verdict = match (row.verdict(), m.value) {
-            (Some(verdict), _) => {
-                let tone = match verdict {
-                    Speed::Faster => Tone::Better,
-                    Speed::Slower => Tone::Worse,
-                    _ => Tone::Plain,
-                };
-                TableCell::text(verdict.name()).tone(tone)
-            }
-            (None, Some(_)) if rows.len() > 1 => TableCell::text("baseline"),
-            _ => TableCell::default(),
-        };
-        table.row([
-            row.name().into(),
-            value,
-            spread.into(),
-            time.unwrap_or_default(),
-            relative.unwrap_or_default(),
-            interval.unwrap_or_default().into(),
-            verdict,
-        ]);
-    }
-    table
+    let is_alone = rows.len() == 1;
+    ColumnList::<Row<'_>>::new()
+        .left("under", |row| row.name().to_owned())
+        .right(if has_pattern { "figure" } else { "time" }, Row::median_cell)
+        .optional("spread", Row::spread)
+        .add_if(has_pattern, |columns| columns.optional("time", Row::elapsed))
+        .optional("relative", Row::relative_cell)
+        .optional("interval", |row| {
+            row.interval().map(|[low, high]| format!("{low:.3} to {high:.3}"))
+        })
+        .left("verdict", |row| row.verdict_cell(is_alone))
+        .table(rows)
 }
 
 /// Returns the kind of the intervals. An interval that excludes 1 next to a verdict that it may be 1 is not that of the

@@ -93,24 +93,31 @@ pub fn candidates(constraints: Constraints, breadth: Breadth) -> Vec<KernelShape
             if kind == Stores::NonTemporal && !isa.has_nontemporal() {
                 continue;
             }
-            let mut add = |unroll, prefetch, side_by_side| {
-                shapes.push(KernelShape { isa, stores: kind, unroll, side_by_side, prefetch });
+            let plain = KernelShape {
+                isa,
+                stores: kind,
+                unroll: 1,
+                side_by_side: SideBySide::ONE,
+                prefetch: Prefetch::Off,
             };
             if several {
-                pages.iter().for_each(|pages| add(1, Prefetch::Off, *pages));
+                shapes.extend(
+                    pages.iter().map(|pages| KernelShape { side_by_side: *pages, ..plain }),
+                );
             }
             if !one_by_one {
                 continue;
             }
-            let mut add = |unroll, prefetch| add(unroll, prefetch, SideBySide::ONE);
+            let unrolled = UNROLLS.iter().map(|unroll| KernelShape { unroll: *unroll, ..plain });
+            let ahead = KernelShape { unroll: PREFETCH_UNROLL, ..plain };
             match constraints.prefetch {
-                Some(Prefetch::Off) => UNROLLS.iter().for_each(|u| add(*u, Prefetch::Off)),
-                Some(prefetch) => add(PREFETCH_UNROLL, prefetch),
+                Some(Prefetch::Off) => shapes.extend(unrolled),
+                Some(prefetch) => shapes.push(KernelShape { prefetch, ..ahead }),
                 None => {
-                    UNROLLS.iter().for_each(|u| add(*u, Prefetch::Off));
-                    if i < prefetching {
-                        distances.iter().for_each(|d| add(PREFETCH_UNROLL, *d));
-                    }
+                    shapes.extend(unrolled);
+                    let tried = distances.iter().filter(|_| i < prefetching);
+                    shapes
+                        .extend(tried.map(|prefetch| KernelShape { prefetch: *prefetch, ..ahead }));
                 }
             }
         }

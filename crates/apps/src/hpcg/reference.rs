@@ -62,7 +62,7 @@ impl PlacedXhpcg {
         Ok(Self { program, plan, layout, seconds: asked.seconds })
     }
 
-    /// Runs the program and returns its figures, or `None` if the user interrupted it.
+    /// Runs the program and returns its figures; no figures if the user interrupted it.
     ///
     /// # Errors
     /// Fails if the program cannot be started or writes no result.
@@ -70,7 +70,7 @@ impl PlacedXhpcg {
         &self,
         site: &Site,
         interrupted: &dyn Fn() -> bool,
-    ) -> Result<Option<Vec<Measurement>>, Failure> {
+    ) -> Result<Vec<Measurement>, Failure> {
         let [x, y, z] = self.layout.local;
         let [px, py, pz] = self.layout.domains;
         let arguments = [
@@ -93,12 +93,12 @@ impl PlacedXhpcg {
             .with_environment(environment);
         let ended = program::run(&run, interrupted)?;
         let status = match ended.status() {
-            Err(ToolchainError::Interrupted) => return Ok(None),
+            Err(ToolchainError::Interrupted) => return Ok(Vec::new()),
             status => status?,
         };
         let read = ended.files.iter().find_map(|file| HpcgOutput::read(&file.text));
         match read.filter(|_| status.success()) {
-            Some(output) => Ok(Some(output.measurements(Some(&ended.command())))),
+            Some(output) => Ok(output.measurements(Some(&ended.command()))),
             None => {
                 let hint = "run the program by hand, or give the launcher of the program's MPI with --launcher";
                 Err(ended.no_result(None, hint).into())

@@ -3,7 +3,7 @@
 
 use super::GAUGES;
 use nodegauge_apps::WorkersOptions;
-use nodegauge_apps::hpcg::{HpcgOptions, HpcgPlan};
+use nodegauge_apps::hpcg::{HpcgOptions, HpcgPlan, XhpcgOptions};
 use nodegauge_apps::iccg::{IccgOptions, IccgPlan};
 use nodegauge_apps::trapezoid::{TrapezoidOptions, TrapezoidPlan};
 use nodegauge_curves::{Curve, CurveOptions, CurvePlan};
@@ -37,6 +37,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 mod budgets;
+mod references;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
 
@@ -240,8 +241,8 @@ fn roofline(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
     boxed(RooflinePlan::new(&GAUGES, site, options))
 }
 
-fn files(_: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
-    let options = FilesOptions {
+fn files_options(extent: Extent) -> FilesOptions {
+    FilesOptions {
         paths: vec![std::env::temp_dir()],
         files: Some(vec![Bytes::mib(1)]),
         blocks: Some([16, 64, 256].map(Bytes::kib).to_vec()),
@@ -249,8 +250,11 @@ fn files(_: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
         samples: extent.samples,
         limit: Some(Duration::from_millis(50)),
         ..FilesOptions::default()
-    };
-    boxed(nodegauge_files::plan(options, Vec::new()))
+    }
+}
+
+fn files(_: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
+    boxed(nodegauge_files::plan(files_options(extent), Vec::new()))
 }
 
 /// Returns the devices of OpenCL.
@@ -263,16 +267,19 @@ fn devices() -> Option<Vec<DeviceInfo>> {
     devices
 }
 
-fn device_stream(_: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
-    let options = DeviceStreamOptions {
+fn device_stream_options(extent: Extent) -> DeviceStreamOptions {
+    DeviceStreamOptions {
         size: SizeSpec::Bytes(Bytes::mib(1)),
         memory_fraction: Fraction(0.5),
         elements: Vec::new(),
         kernels: vec![Kernel::Copy, Kernel::Triad],
         budget: extent.into(),
         samples: extent.samples,
-    };
-    boxed(DeviceStreamPlan::new(devices()?, options, Vec::new()))
+    }
+}
+
+fn device_stream(_: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
+    boxed(DeviceStreamPlan::new(devices()?, device_stream_options(extent), Vec::new()))
 }
 
 fn device_links(_: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
@@ -315,16 +322,19 @@ fn iccg(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
     boxed(IccgPlan::new(site, &workers(), None, options))
 }
 
-fn hpcg(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
-    let options = HpcgOptions {
+fn hpcg_options(extent: Extent, xhpcg: Option<XhpcgOptions>) -> HpcgOptions {
+    HpcgOptions {
         grid: [16; 3],
         rules: false,
         memory_fraction: Fraction(0.5),
         budget: Some(extent.budget),
         samples: extent.samples,
-        xhpcg: None,
-    };
-    boxed(HpcgPlan::new(site, &workers(), options))
+        xhpcg,
+    }
+}
+
+fn hpcg(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
+    boxed(HpcgPlan::new(site, &workers(), hpcg_options(extent, None)))
 }
 
 fn program(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {

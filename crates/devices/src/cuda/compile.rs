@@ -117,6 +117,16 @@ struct Compiler {
     destroy: Destroy,
 }
 
+/// Returns the first letters of the names of the compiler's functions.
+fn prefix(dialect: VendorApi) -> &'static str {
+    dialect.of("nvrtc", "hiprtc")
+}
+
+/// Returns the name of a function of the compiler.
+fn named(dialect: VendorApi, what: &str) -> String {
+    format!("{}{what}", prefix(dialect))
+}
+
 impl Compiler {
     /// Returns the run-time compiler of an API, if it is installed.
     fn of(dialect: VendorApi) -> Option<&'static Self> {
@@ -125,7 +135,6 @@ impl Compiler {
     }
 
     fn load(dialect: VendorApi) -> Option<Self> {
-        let named = |what: &str| format!("{}{what}", dialect.of("nvrtc", "hiprtc"));
         // Machine code is used because a driver of any minor version can load it, unlike newer PTX.
         let code = dialect.of("CUBIN", "Code");
         // SAFETY: the child process that listed devices has loaded this library without a crash. The types match
@@ -134,25 +143,27 @@ impl Compiler {
             let library = SharedLibrary::first_of(LIBRARIES[dialect as usize]).ok()?;
             Some(Self {
                 dialect,
-                create: library.function(&named("CreateProgram"))?,
-                compile: library.function(&named("CompileProgram"))?,
+                create: library.function(&named(dialect, "CreateProgram"))?,
+                compile: library.function(&named(dialect, "CompileProgram"))?,
                 log: ResultCalls {
-                    length: library.function(&named("GetProgramLogSize"))?,
-                    fill: library.function(&named("GetProgramLog"))?,
+                    length: library.function(&named(dialect, "GetProgramLogSize"))?,
+                    fill: library.function(&named(dialect, "GetProgramLog"))?,
                 },
                 code: ResultCalls {
-                    length: library.function(&named(&format!("Get{code}Size")))?,
-                    fill: library.function(&named(&format!("Get{code}")))?,
+                    length: library.function(&named(dialect, &format!("Get{code}Size")))?,
+                    fill: library.function(&named(dialect, &format!("Get{code}")))?,
                 },
-                destroy: library.function(&named("DestroyProgram"))?,
+                destroy: library.function(&named(dialect, "DestroyProgram"))?,
             })
         }
     }
 
+    /// Returns the error of a call of the compiler.
+    fn failed(&self, code: c_int) -> DeviceError {
+        self.dialect.error(FailureClass::Build, prefix(self.dialect), code)
+    }
+
     fn compile(&self, text: &str, options: &[String]) -> Result<Image, DeviceError> {
-        let failed = |code| {
-            self.dialect.error(FailureClass::Build, self.dialect.of("nvrtc", "hiprtc"), code)
-        };
         let text = c_text(text);
         let name = c_text("device.c");
         let options: Vec<CString> = options.iter().map(|option| c_text(option)).collect();
@@ -163,17 +174,17 @@ impl Compiler {
             (self.create)(&raw mut program, text.as_ptr(), name.as_ptr(), 0, null(), null())
         };
         if code != 0 {
-            return Err(failed(code));
+            return Err(self.failed(code));
         }
         // SAFETY: the program was created; the options live.
         let log_code = unsafe { (self.compile)(program, words.len() as c_int, words.as_ptr()) };
         let image = match log_code {
-            0 => self.filled(program, self.code).map(Image).ok_or_else(|| failed(0)),
+            0 => self.filled(program, self.code).map(Image).ok_or_else(|| self.failed(0)),
             failure => {
                 let log = text_of(&self.filled(program, self.log).unwrap_or_default());
                 let mut lines = log.lines();
                 let line = lines.clone().find(|line| line.contains("error")).or(lines.next());
-                Err(failed(failure).with_detail(line.unwrap_or_default()))
+                Err(self.failed(failure).with_detail(line.unwrap_or_default()))
             }
         };
         // SAFETY: the program was created here and is not used afterwards.

@@ -218,23 +218,20 @@ impl Queue for Stream {
     unsafe fn copy(&mut self, copy: Copy<'_>, bytes: usize) -> Result<(), DeviceError> {
         let api = self.context.enter()?;
         let stream = self.stream.raw;
-        let raw = |memory: &DeviceBuffer| {
-            assert!(bytes <= memory.bytes, "{bytes} bytes exceed a memory of {}", memory.bytes);
-            memory.handle.raw
-        };
-        let host = |memory: &HostMemory| {
-            assert!(bytes <= memory.bytes, "{bytes} bytes exceed {}", memory.bytes);
-            memory.start.as_ptr().cast::<c_void>()
-        };
         // SAFETY: the buffers are long enough, and the caller guarantees that they live.
         unsafe {
             match copy {
-                Copy::In(from, to) => api.copy_in(raw(to), host(from), bytes, stream),
-                Copy::Out(from, to) => api.copy_out(host(to), raw(from), bytes, stream),
+                Copy::In(from, to) => {
+                    api.copy_in(to.handle_for(bytes), from.address_for(bytes), bytes, stream)
+                }
+                Copy::Out(from, to) => {
+                    api.copy_out(to.address_for(bytes), from.handle_for(bytes), bytes, stream)
+                }
                 Copy::Across(from, to) => {
                     self.reach(from.context);
                     self.reach(to.context);
-                    api.copy_across(raw(to), raw(from), bytes, stream)
+                    let from = from.handle_for(bytes);
+                    api.copy_across(to.handle_for(bytes), from, bytes, stream)
                 }
             }
         }

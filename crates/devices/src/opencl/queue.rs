@@ -2,9 +2,7 @@
 
 use super::NO_EVENTS;
 use super::api::{Object, OpenClApi, check};
-use crate::driver::{
-    Arg, Copy, DeviceBuffer, DeviceError, DeviceKernel, Handle, LaunchGrid, Mark, Queue,
-};
+use crate::driver::{Arg, Copy, DeviceError, DeviceKernel, Handle, LaunchGrid, Mark, Queue};
 use nodegauge_measure::Seconds;
 use std::ptr::{null, null_mut};
 
@@ -79,36 +77,60 @@ impl Queue for OpenClQueue {
         let api = self.api;
         let queue = self.object();
         let (events, list) = NO_EVENTS;
-        let raw = |memory: &DeviceBuffer| {
-            assert!(bytes <= memory.bytes, "{bytes} bytes exceed a memory of {}", memory.bytes);
-            memory.handle.raw as Object
-        };
         // SAFETY: the buffers are long enough, and the caller guarantees that they live.
         let (call, code) = unsafe {
             match copy {
                 Copy::In(from, to) => {
-                    assert!(bytes <= from.bytes, "{bytes} bytes exceed {}", from.bytes);
-                    let at = from.start.as_ptr().cast();
+                    let at = from.address_for(bytes);
                     let write = api.clEnqueueWriteBuffer;
                     (
                         "clEnqueueWriteBuffer",
-                        write(queue, raw(to), 0, 0, bytes, at, events, list, null_mut()),
+                        write(
+                            queue,
+                            to.handle_for(bytes) as Object,
+                            0,
+                            0,
+                            bytes,
+                            at,
+                            events,
+                            list,
+                            null_mut(),
+                        ),
                     )
                 }
                 Copy::Out(from, to) => {
-                    assert!(bytes <= to.bytes, "{bytes} bytes exceed {}", to.bytes);
-                    let at = to.start.as_ptr().cast();
+                    let at = to.address_for(bytes);
                     let read = api.clEnqueueReadBuffer;
                     (
                         "clEnqueueReadBuffer",
-                        read(queue, raw(from), 0, 0, bytes, at, events, list, null_mut()),
+                        read(
+                            queue,
+                            from.handle_for(bytes) as Object,
+                            0,
+                            0,
+                            bytes,
+                            at,
+                            events,
+                            list,
+                            null_mut(),
+                        ),
                     )
                 }
                 Copy::Across(from, to) => {
                     let enqueue = api.clEnqueueCopyBuffer;
                     (
                         "clEnqueueCopyBuffer",
-                        enqueue(queue, raw(from), raw(to), 0, 0, bytes, events, list, null_mut()),
+                        enqueue(
+                            queue,
+                            from.handle_for(bytes) as Object,
+                            to.handle_for(bytes) as Object,
+                            0,
+                            0,
+                            bytes,
+                            events,
+                            list,
+                            null_mut(),
+                        ),
                     )
                 }
             }

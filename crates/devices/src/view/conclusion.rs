@@ -1,13 +1,13 @@
 //! The sentence that a page of devices begins with.
 
-use super::figures;
+use super::{DeviceFigure, figures};
 use crate::config::{DeviceConfig, DevicePeakConfig, DeviceStreamConfig, LinkConfig};
 use crate::info::Class;
 use crate::{links, peaks, stream};
 use nodegauge_gauge::view::sentence::{highest, joined, quoted};
 use nodegauge_measure::Unit;
 use nodegauge_measure::figure_names::stream::TRIAD;
-use nodegauge_measure::record::Record;
+use nodegauge_measure::record::{Measurement, Record};
 
 /// Returns the sentence on the first device: Triad, the peak, and the copies.
 pub(crate) fn conclusion(record: &Record) -> Option<String> {
@@ -26,13 +26,8 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
         parts.extend(quoted(m).map(|rate| format!("computes {rate} in {element}")));
         on.get_or_insert_with(|| config.on.clone());
     }
-    let best = |name: &str| {
-        let of = copies.iter().filter(|(m, _)| m.name == name && m.unit == Unit::BytesPerSecond);
-        let usable = of.map(|(m, _)| *m).filter(|m| quoted(m).is_some());
-        usable.max_by(|a, b| a.by_value(b))
-    };
-    let received = best(links::TO_DEVICE).and_then(highest);
-    let sent = best(links::TO_HOST).and_then(highest);
+    let received = best(&copies, links::TO_DEVICE).and_then(highest);
+    let sent = best(&copies, links::TO_HOST).and_then(highest);
     parts.extend(received.map(|rate| format!("receives copies at {rate}")));
     parts.extend(sent.map(|rate| format!("sends them at {rate}")));
     if let Some((_, config)) = copies.first() {
@@ -43,4 +38,11 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let is_processor = on.class.as_deref() == Some(Class::Cpu.name());
     let kind = if is_processor { ", this node's processor itself," } else { "" };
     (!parts.is_empty()).then(|| format!("Device {device}{kind} {}", joined(&parts)))
+}
+
+/// Returns the figure with the highest rate among the usable copies of a name.
+fn best<'a>(copies: &[DeviceFigure<'a, LinkConfig>], name: &str) -> Option<&'a Measurement> {
+    let of = copies.iter().filter(|(m, _)| m.name == name && m.unit == Unit::BytesPerSecond);
+    let usable = of.map(|(m, _)| *m).filter(|m| quoted(m).is_some());
+    usable.max_by(|a, b| a.by_value(b))
 }

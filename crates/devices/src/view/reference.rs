@@ -37,10 +37,8 @@ impl<'a> ForeignRow<'a> {
 
 /// Returns the section with a table for each program; `None` if there are no figures of other programs.
 pub(super) fn section(record: &Record) -> Option<Section> {
-    let is_theirs = |m: &&Measurement| {
-        m.gauge == GAUGE && m.category == Category::Reference && !m.is_published()
-    };
-    let all: Vec<&Measurement> = record.measurements.iter().filter(is_theirs).collect();
+    let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && !m.is_published());
+    let all: Vec<&Measurement> = own.filter(|m| m.category == Category::Reference).collect();
     let rows: Vec<ForeignRow<'_>> = all.iter().map(|m| ForeignRow::of(m)).collect();
     let columns = ColumnList::<ForeignRow<'_>>::new()
         .left("another program's", |row| row.m.name.clone())

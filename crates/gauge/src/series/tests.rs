@@ -1,6 +1,7 @@
 //! Tests of the rule of failure, with cells that fail at chosen turns.
 
 use super::*;
+use nodegauge_measure::clock;
 use nodegauge_measure::progress::Silent;
 use nodegauge_measure::record::Status;
 use nodegauge_measure::schedule::policy;
@@ -172,4 +173,69 @@ fn end_of_the_time_within_a_turn_is_no_failure() {
     };
     series.run(&mut cells, &mut Silent, None).unwrap();
     assert_eq!((series.stop(), series.failure()), (Stop::Budget, None));
+}
+
+/// Series that has measured two cells, and the turns that its cells have had after a reference program.
+struct Compared {
+    series: Series,
+    after: Vec<usize>,
+    figures: usize,
+}
+
+/// Measures two cells and runs a reference program, which takes longer than the budget and ends with `ended`.
+fn compared(ended: Result<Vec<Measurement>, Failure>, observer: &mut dyn Observer) -> Compared {
+    let mut series = series(2);
+    let mut cells = |_: Turn| -> Result<Vec<Sample>, TurnFailure> { Ok(vec![sample()]) };
+    series.run(&mut cells, &mut Silent, None).unwrap();
+    let mut ended = Some(ended);
+    let mut after = Vec::new();
+    let program = ReferenceRun {
+        phase: "program",
+        compared: &[1],
+        run: &mut |_| {
+            clock::run_ahead(Duration::from_secs(1000));
+            ended.take().unwrap()
+        },
+    };
+    let mut again = |turn: Turn| -> Result<Vec<Sample>, TurnFailure> {
+        after.push(turn.cell);
+        Ok(vec![sample()])
+    };
+    let figures = series.around(program, &mut again, observer).len();
+    Compared { series, after, figures }
+}
+
+#[test]
+fn reference_program_runs_between_native_turns_beyond_the_budget() {
+    let figure = Measurement::new("g", "t", "n", nodegauge_measure::Unit::Seconds);
+    let Compared { series, after, figures } = compared(Ok(vec![figure]), &mut Silent);
+    assert_eq!((after, figures), (vec![1; 3], 1));
+    let counts = [0, 1].map(|cell: usize| series.schedule.samples[cell].len());
+    assert_eq!(counts, [SAMPLES + 1, SAMPLES + 4]);
+    assert!(series.beyond_budget() >= Duration::from_secs(1000));
+    assert!(series.schedule.limits.elapsed() < Duration::from_secs(60));
+    let mut outcome = Outcome::default();
+    series.end(&mut outcome);
+    assert!(outcome.is_complete());
+}
+
+#[test]
+fn failing_reference_program_is_the_failure_of_the_run_only() {
+    let refusal = Failure::missing("no result");
+    let Compared { series, after, figures } = compared(Err(refusal.clone()), &mut Silent);
+    assert_eq!((after.len(), figures), (0, 0));
+    assert_eq!((series.failure(), series.living().len()), (None, 2));
+    let mut outcome = Outcome::default();
+    series.end(&mut outcome);
+    assert_eq!((outcome.failure, outcome.stop), (Some(refusal), Some(Stop::Samples)));
+}
+
+#[test]
+fn interrupted_reference_program_is_no_failure() {
+    let interrupted = &mut After(&std::cell::Cell::new(4));
+    let Compared { series, after, .. } = compared(Err(Failure::missing("no result")), interrupted);
+    assert_eq!(after.len(), 0);
+    let mut outcome = Outcome::default();
+    series.end(&mut outcome);
+    assert_eq!((outcome.failure, outcome.stop), (None, Some(Stop::Interrupted)));
 }

@@ -159,11 +159,15 @@ impl<'a> Panel<'a> {
             unsafe { *slots[self.rank].get() = slot };
             group.wait();
             // SAFETY: all slots have been written, and are written again only two barriers later.
-            let read = |rank: usize| unsafe { &*slots[rank].get() };
+            let all = slots[..group.size].iter().map(|slot| unsafe { &*slot.get() });
             // If candidates are equal, the first one is chosen; rows are in the order of the ranks.
-            let winner = (0..group.size).map(read).fold(read(0), |largest, other| {
-                if other.best.0 > largest.best.0 { other } else { largest }
-            });
+            let winner =
+                all.clone().reduce(
+                    |largest, other| {
+                        if other.best.0 > largest.best.0 { other } else { largest }
+                    },
+                );
+            let winner = winner.expect("a group has a member");
             let (magnitude, pivot_at) = winner.best;
             // This condition also rejects NaN.
             if magnitude <= 0.0 || !magnitude.is_finite() {
@@ -174,7 +178,7 @@ impl<'a> Panel<'a> {
                 pivots[j].store(pivot_at as u32, Ordering::Relaxed);
             }
             if pivot_at != j {
-                let top = (0..group.size).find_map(|rank| read(rank).top);
+                let top = all.clone().find_map(|slot| slot.top);
                 if self.rows.contains(&j) {
                     set_row(j, &pivot_row);
                 }

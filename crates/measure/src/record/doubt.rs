@@ -68,24 +68,26 @@ pub fn of_samples(m: &Measurement) -> Option<String> {
         ));
     }
     let share = beyond.in_whole_percent();
-    let far = |value: f64| {
-        let of = m.value.unwrap_or(f64::NAN);
-        // An unknown distance is far, too.
-        !matches!(
-            (value - of).abs().partial_cmp(&(beyond.0 * of.abs())),
-            Some(Ordering::Less | Ordering::Equal)
-        )
-    };
+    let value = m.value.unwrap_or(f64::NAN);
     if is_best {
         let second = ranked.get(1).copied().unwrap_or(f64::NAN);
-        return far(second)
+        return is_far(second, value, beyond)
             .then(|| format!("the {SECOND_BEST} of the samples is more than {share} away"));
     }
     let ends = m.summary.as_ref().and_then(|summary| summary.ci95);
-    let is_wide = ends.is_none_or(|ends| ends.into_iter().any(far));
+    let is_wide = ends.is_none_or(|ends| ends.into_iter().any(|end| is_far(end, value, beyond)));
     is_wide.then(|| {
         format!("the {INTERVAL} of the samples reaches more than {share} from the {statistic}")
     })
+}
+
+/// True if a statistic is further from the value of its figure than this share. An unknown distance is far, too.
+fn is_far(statistic: f64, value: f64, beyond: Fraction) -> bool {
+    let distance = (statistic - value).abs();
+    !matches!(
+        distance.partial_cmp(&(beyond.0 * value.abs())),
+        Some(Ordering::Less | Ordering::Equal)
+    )
 }
 
 /// Returns the samples among which the best is chosen, best first: those that count, and those that only count for the
@@ -213,7 +215,12 @@ pub const THROTTLED: &str = "the CPU quota of the control group throttled";
 /// True if a reason of doubt attributes lost time to other programs. It does so by inference: a CPU quota that stops
 /// threads looks alike.
 pub fn blames_others(reason: &str) -> bool {
-    OTHERS.iter().any(|word| reason.contains(word))
+    has_one_of(reason, &OTHERS)
+}
+
+/// True if a reason contains one of these words.
+fn has_one_of(reason: &str, words: &[&str]) -> bool {
+    words.iter().any(|word| reason.contains(word))
 }
 
 impl CauseEvidence {
@@ -222,12 +229,11 @@ impl CauseEvidence {
 
     /// Returns the kind of evidence for a reason of doubt.
     pub fn of(reason: &str) -> Self {
-        let has = |words: &[&str]| words.iter().any(|word| reason.contains(word));
-        if has(&COUNTED) {
+        if has_one_of(reason, &COUNTED) {
             Self::Counted
-        } else if has(&INFERRED) || blames_others(reason) {
+        } else if has_one_of(reason, &INFERRED) || blames_others(reason) {
             Self::Inferred
-        } else if has(&SYMPTOMS) {
+        } else if has_one_of(reason, &SYMPTOMS) {
             Self::Symptom
         } else {
             Self::Stated
@@ -252,11 +258,11 @@ pub fn main_cause<'a>(figures: impl IntoIterator<Item = &'a Measurement>) -> Opt
             |reasons: &&'a [String]| reasons.iter().find(|one| CauseEvidence::of(one) == kind);
         by_kind.push(suspect.iter().filter_map(first).map(String::as_str).collect());
     }
-    let explains_most = |reasons: &&Vec<&str>| 2 * reasons.len() >= suspect.len();
+    let mut kinds = by_kind.iter();
+    let half = kinds.find(|reasons| 2 * reasons.len() >= suspect.len());
     // If no kind of reason explains half of the figures, the kind that explains most of them counts.
     let most = by_kind.iter().map(Vec::len).max();
-    let of_most = || by_kind.iter().find(|reasons| Some(reasons.len()) == most);
-    let found = by_kind.iter().find(explains_most).or_else(of_most)?;
+    let found = half.or_else(|| by_kind.iter().find(|reasons| Some(reasons.len()) == most))?;
     Some(most_frequent(found).unwrap_or(UNKNOWN))
 }
 
@@ -273,8 +279,8 @@ fn most_frequent<'a>(reasons: &[&'a str]) -> Option<&'a str> {
     }
     let most = kinds.iter().map(|(_, count)| *count).max()?;
     let (kind, _) = kinds.iter().find(|(_, count)| *count == most)?;
-    let is_it = |reason: &&&str| reason.replace(|c: char| c.is_ascii_digit(), "") == *kind;
-    reasons.iter().find(is_it).copied()
+    let mut reasons = reasons.iter().copied();
+    reasons.find(|reason| reason.replace(|c: char| c.is_ascii_digit(), "") == *kind)
 }
 
 /// Reason of a figure that has none, e.g. in a record of another program.

@@ -335,9 +335,9 @@ impl Measurement {
                 _ => value,
             });
         }
-        let counted = || group.counted(part).iter().map(|i| &samples[*i]);
-        timed.samples_at_s = counted().map(|sample| sample.at).collect();
-        let trips: Vec<_> = counted().map(round_trips).collect();
+        let counted: Vec<&Sample> = group.counted(part).iter().map(|i| &samples[*i]).collect();
+        timed.samples_at_s = counted.iter().map(|sample| sample.at).collect();
+        let trips: Vec<_> = counted.into_iter().map(round_trips).collect();
         if trips.iter().flatten().any(Option::is_some) {
             timed.samples_round_trip_s = trips;
         }
@@ -377,20 +377,21 @@ impl Measurement {
     fn is_of_other_regime(&self, sample: &Disturbed, own: usize) -> bool {
         let Some([Some(before), Some(after)]) = sample.round_trip_s else { return false };
         let trip = (before * after).sqrt();
-        let far = |regime: &RegimeSamples| (regime.round_trip_s / trip).ln().abs();
-        let far_of = |i: usize| far(&self.regimes[i]);
-        let nearest = (0..self.regimes.len()).min_by(|a, b| far_of(*a).total_cmp(&far_of(*b)));
+        let distances = self.regimes.iter().map(|one| (one.round_trip_s / trip).ln().abs());
+        let distances: Vec<f64> = distances.collect();
+        let nearest = (0..distances.len()).min_by(|a, b| distances[*a].total_cmp(&distances[*b]));
         sample.counts == Counts::Nothing && nearest.is_some_and(|nearest| nearest != own)
     }
 
     /// Returns the samples that no interference affected, with their indices.
     pub fn undisturbed(&self) -> impl Iterator<Item = (usize, f64)> {
-        // Disturbed samples that count are contained both in the samples and in the list of disturbed samples.
-        let is_disturbed = |value: f64| {
-            let counts = |one: &Disturbed| one.counts == Counts::All && one.value == value;
-            self.disturbed.iter().any(counts)
-        };
-        self.samples.iter().copied().enumerate().filter(move |(_, value)| !is_disturbed(*value))
+        self.samples.iter().copied().enumerate().filter(|(_, value)| !self.is_disturbed(*value))
+    }
+
+    /// True if the sample of this value is disturbed and counts. Such samples are contained both in the samples and in the
+    /// list of disturbed samples.
+    fn is_disturbed(&self, value: f64) -> bool {
+        self.disturbed.iter().any(|one| one.counts == Counts::All && one.value == value)
     }
 
     /// Sets the requested and actual configuration, and discards a configuration set before.
@@ -520,18 +521,19 @@ impl Sorted {
         if self.groups.len() < 2 {
             return Vec::new();
         }
-        let of_group = |group: &RegimeGroup| {
+        let mut regimes = Vec::new();
+        for group in &self.groups {
             let values = group.values(samples, part, value);
-            let mut summary = Summary::of(&values, better)?;
+            let Some(mut summary) = Summary::of(&values, better) else { continue };
             summary.best = group.best(samples, part, better, value);
-            Some(RegimeSamples {
+            regimes.push(RegimeSamples {
                 round_trip_s: group.round_trip,
                 share: Fraction(group.all.len() as f64 / self.in_regimes() as f64),
                 summary,
                 samples: values,
-            })
-        };
-        self.groups.iter().filter_map(of_group).collect()
+            });
+        }
+        regimes
     }
 
     /// Returns the disturbed samples of one part of the passes in order of time, with the reasons as text. `group`
@@ -543,37 +545,42 @@ impl Sorted {
         part: usize,
         value: &dyn Fn(f64) -> f64,
     ) -> Vec<Disturbed> {
-        let words = |causes: &mut dyn Iterator<Item = &Cause>| {
-            causes.map(ToString::to_string).collect::<Vec<_>>().join(", ")
-        };
-        let aside = self
-            .set_aside
-            .iter()
-            .map(|(i, causes)| (*i, Counts::Nothing, words(&mut causes.iter())));
-        let in_groups = self.groups.iter().flat_map(|other| {
+        let mut all: Vec<(usize, Counts, String)> = Vec::new();
+        for (i, causes) in &self.set_aside {
+            all.push((*i, Counts::Nothing, in_words(causes)));
+        }
+        for other in &self.groups {
             let counts = match other.disturbed(samples, part) {
                 _ if other != group => Counts::Nothing,
                 (_, true) => Counts::All,
                 (_, false) => Counts::Best,
             };
-            let reasons = other
-                .all
-                .iter()
-                .map(move |i| (*i, counts, words(&mut samples[*i].causes_of(part))));
-            reasons.filter(|(.., reason)| !reason.is_empty())
-        });
-        let mut all: Vec<(usize, Counts, String)> = aside.chain(in_groups).collect();
+            for i in &other.all {
+                let reason = in_words(samples[*i].causes_of(part));
+                if !reason.is_empty() {
+                    all.push((*i, counts, reason));
+                }
+            }
+        }
         all.sort_by_key(|(i, ..)| *i);
-        let disturbed = |(i, counts, reason): (usize, Counts, String)| Disturbed {
-            value: value(samples[i].seconds[part]),
-            reason,
-            counts,
-            at_s: Some(samples[i].at),
-            round_trip_s: Some(round_trips(&samples[i]))
-                .filter(|trips| trips.iter().any(Option::is_some)),
-        };
-        all.into_iter().map(disturbed).collect()
+        let mut disturbed = Vec::with_capacity(all.len());
+        for (i, counts, reason) in all {
+            let trips = round_trips(&samples[i]);
+            disturbed.push(Disturbed {
+                value: value(samples[i].seconds[part]),
+                reason,
+                counts,
+                at_s: Some(samples[i].at),
+                round_trip_s: Some(trips).filter(|trips| trips.iter().any(Option::is_some)),
+            });
+        }
+        disturbed
     }
+}
+
+/// Returns the causes of a disturbance as text.
+fn in_words<'a>(causes: impl IntoIterator<Item = &'a Cause>) -> String {
+    causes.into_iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -27,6 +27,19 @@ pub struct CellSamples<'a> {
     pub group: &'a RegimeGroup,
 }
 
+/// Returns the number of cells with enough samples of a regime, and the number of their samples.
+fn in_regime(cells: &[(Vec<Sample>, Sorted)], regime: &Regime) -> (usize, usize) {
+    let mut enough = 0;
+    let mut all = 0;
+    for (_, sorted) in cells {
+        let groups = sorted.groups.iter().filter(|group| regime.contains(group.round_trip));
+        let count: usize = groups.map(|group| group.all.len()).sum();
+        enough += usize::from(count >= LEAST_IN_REGIME);
+        all += count;
+    }
+    (enough, all)
+}
+
 impl OneRegime {
     /// Sorts the samples of each cell by regime, and chooses the regime in which most cells were measured. If several
     /// regimes have the same number of cells, the regime with most samples is chosen. `known` contains round trips of
@@ -45,15 +58,7 @@ impl OneRegime {
             }
         }
         let regimes = regime::among(&counted, known);
-        let in_regime = |regime: &Regime| -> (usize, usize) {
-            let is_of_regime = |group: &&RegimeGroup| regime.contains(group.round_trip);
-            let passes = cells.iter().map(|(_, sorted)| {
-                sorted.groups.iter().filter(is_of_regime).map(|group| group.all.len()).sum()
-            });
-            let passes: Vec<usize> = passes.collect();
-            (passes.iter().filter(|n| **n >= LEAST_IN_REGIME).count(), passes.iter().sum())
-        };
-        let chosen = regimes.iter().copied().max_by_key(in_regime);
+        let chosen = regimes.iter().copied().max_by_key(|regime| in_regime(&cells, regime));
         let trips = regimes.iter().map(|regime| (regime.from * regime.to).sqrt()).collect();
         Self { cells, regime: chosen, guest: false, trips }
     }

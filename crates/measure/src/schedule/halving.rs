@@ -58,8 +58,8 @@ const SIGMA_OVER_MAD: f64 = 1.4826;
 impl<T> Halving<T> {
     /// Returns a search among these candidates.
     pub fn new(candidates: impl IntoIterator<Item = T>) -> Self {
-        let start = |what| Candidate { what, samples: Vec::new() };
-        let candidates: Vec<Candidate<T>> = candidates.into_iter().map(start).collect();
+        let candidates = candidates.into_iter().map(|what| Candidate { what, samples: Vec::new() });
+        let candidates: Vec<Candidate<T>> = candidates.collect();
         Self { still_in: candidates.len(), candidates }
     }
 
@@ -219,30 +219,30 @@ impl<T> Halving<T> {
 
 /// Returns the rates of each candidate; each rate is divided by the median rate of its regime.
 fn relative<T>(candidates: &[Candidate<T>]) -> Vec<Vec<f64>> {
-    let all = || candidates.iter().flat_map(|c| c.samples.iter().copied());
-    let trips: Vec<f64> = all().map(|(_, trip)| trip).collect();
+    let all: Vec<(f64, f64)> = candidates.iter().flat_map(|c| c.samples.iter().copied()).collect();
+    let trips: Vec<f64> = all.iter().map(|(_, trip)| *trip).collect();
     let regimes = regime::regimes(&trips);
-    let regime_of = |trip: f64| regimes.iter().position(|r| r.contains(trip));
     let mut by_regime: BTreeMap<Option<usize>, Vec<f64>> = BTreeMap::new();
-    for (rate, trip) in all() {
-        by_regime.entry(regime_of(trip)).or_default().push(rate);
+    for (rate, trip) in all {
+        by_regime.entry(regime::containing(&regimes, trip)).or_default().push(rate);
     }
     let typical: BTreeMap<Option<usize>, f64> =
         by_regime.iter().map(|(regime, rates)| (*regime, stats::median(rates))).collect();
-    let of = |c: &Candidate<T>| {
-        c.samples.iter().map(|(rate, trip)| rate / typical[&regime_of(*trip)]).collect()
-    };
-    candidates.iter().map(of).collect()
+    let mut relative = Vec::with_capacity(candidates.len());
+    for candidate in candidates {
+        let samples = candidate.samples.iter();
+        let rates =
+            samples.map(|(rate, trip)| rate / typical[&regime::containing(&regimes, *trip)]);
+        relative.push(rates.collect());
+    }
+    relative
 }
 
 /// Returns the score of each candidate: the upper decile of its relative rates, because interference only makes a sample
 /// slower, and may meet more than half of the samples. A candidate without samples scores 0.
 fn scores(relative: &[Vec<f64>]) -> Vec<f64> {
-    let score = |rates: &Vec<f64>| {
-        let score = stats::quantile(rates, TYPICAL);
-        if score.is_nan() { 0.0 } else { score }
-    };
-    relative.iter().map(score).collect()
+    let scores = relative.iter().map(|rates| stats::quantile(rates, TYPICAL));
+    scores.map(|score| if score.is_nan() { 0.0 } else { score }).collect()
 }
 
 /// Returns the relative standard deviation of a sample, from the pooled deviations of each candidate's samples from

@@ -71,10 +71,11 @@ impl OsuPrograms {
     }
 }
 
-/// Runs the OSU programs and the probe alternately, until each pattern has `rounds` valid rounds.
+/// Runs the OSU programs and the probe alternately, until each pattern has `rounds` valid rounds. The failure of a
+/// program does not affect the figures of earlier patterns.
 ///
 /// # Errors
-/// Fails when an OSU program does not run, or the probe measures nothing.
+/// Fails when an OSU program does not run, or the probe measures nothing, and no earlier pattern has a figure.
 pub(crate) fn run(
     mpi: &Starter<'_>,
     programs: &OsuPrograms,
@@ -91,7 +92,13 @@ pub(crate) fn run(
                 continue;
             };
             let launch = Launch { patterns: vec![pattern], ..launch.clone() };
-            outcome.extend(by_turns(mpi, &launch, pattern, program, rounds, observer)?);
+            match by_turns(mpi, &launch, pattern, program, rounds, observer) {
+                Ok(more) => outcome.extend(more),
+                Err(error) if outcome.measurements.is_empty() => return Err(error),
+                Err(error) => {
+                    outcome.failure.get_or_insert(error.into());
+                }
+            }
             if outcome.is_interrupted() {
                 return Ok(outcome);
             }

@@ -78,12 +78,11 @@ fn saved(
     if !machine_changes(&record.machine, &site.machine).is_empty() {
         return None;
     }
-    let fits = |m: &&Measurement| {
-        m.test == stream::TEST
-            && m.validity.status == Status::Valid
-            && m.read_key::<shared::threads>() == Some(u64::from(threads))
-    };
-    let figures: Vec<&Measurement> = record.measurements.iter().filter(fits).collect();
+    let valid = record.measurements.iter().filter(|m| m.validity.status == Status::Valid);
+    let of_test = valid.filter(|m| m.test == stream::TEST);
+    let on_as_many =
+        of_test.filter(|m| m.read_key::<shared::threads>() == Some(u64::from(threads)));
+    let figures: Vec<&Measurement> = on_as_many.collect();
     let mut rates = Vec::new();
     for kernel in STREAM {
         let of_kernel = figures.iter().filter(|m| m.name == kernel.name());

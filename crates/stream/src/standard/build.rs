@@ -6,7 +6,7 @@ use crate::standard::output::OutputFormat;
 use crate::standard::stack;
 use nodegauge_measure::Failure;
 use nodegauge_os::StackLimit;
-use nodegauge_placement::{Bind, Placement, ThreadPlace};
+use nodegauge_placement::{Bind, Placement};
 use nodegauge_toolchain::{
     CommandLine, CompileLimits, CompiledProgram, Compiler, Scratch, ToolchainError,
 };
@@ -306,11 +306,12 @@ pub fn environment(placement: &Placement) -> Vec<(String, Option<String>)> {
 
 /// Returns the CPUs of each thread in the syntax of `OMP_PLACES`: `{0,1},{4,5}`.
 pub(super) fn places(placement: &Placement) -> String {
-    let place = |thread: &ThreadPlace| {
+    let mut places = Vec::with_capacity(placement.threads.len());
+    for thread in &placement.threads {
         let cpus: Vec<String> = thread.cpus.iter().map(|cpu| cpu.0.to_string()).collect();
-        format!("{{{}}}", cpus.join(","))
-    };
-    placement.threads.iter().map(place).collect::<Vec<_>>().join(",")
+        places.push(format!("{{{}}}", cpus.join(",")));
+    }
+    places.join(",")
 }
 
 #[cfg(test)]

@@ -174,11 +174,13 @@ pub(crate) fn measurements(runs: &BuildRuns<'_>) -> Vec<Measurement> {
     (0..STREAM.len()).map(|i| one(runs, i)).collect()
 }
 
+/// Returns the rate of kernel number `i` in each output.
+fn rates(outputs: &[&StreamOutput], i: usize) -> Vec<f64> {
+    outputs.iter().map(|output| output.lines[i].rate.0).collect()
+}
+
 fn one(runs: &BuildRuns<'_>, i: usize) -> Measurement {
-    let rates = |outputs: &[&StreamOutput]| -> Vec<f64> {
-        outputs.iter().map(|output| output.lines[i].rate.0).collect()
-    };
-    let mut m = standard(STREAM[i]).sampled(Quoted::Best, rates(&runs.counting));
+    let mut m = standard(STREAM[i]).sampled(Quoted::Best, rates(&runs.counting, i));
     if let Some(machine) = runs.machine {
         m = limited(m, machine, runs.config.numa.as_ref());
     }
@@ -214,7 +216,7 @@ fn one(runs: &BuildRuns<'_>, i: usize) -> Measurement {
     let regimes = runs.regimes.iter();
     m.regimes = regimes
         .filter_map(|(round_trip, share, outputs)| {
-            let samples = rates(outputs);
+            let samples = rates(outputs, i);
             Some(RegimeSamples {
                 round_trip_s: *round_trip,
                 share: Fraction(*share),

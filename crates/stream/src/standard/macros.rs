@@ -20,6 +20,14 @@ pub struct StreamMacros {
     pub element: Option<Element>,
 }
 
+/// Returns the number of a macro, which is at least `least`; `None` if the command does not define it.
+fn number(command: &CommandLine, name: &str, least: u64) -> Result<Option<u64>, Failure> {
+    let Some(text) = command.defined(name) else { return Ok(None) };
+    let digits = text.trim_end_matches(['u', 'U', 'l', 'L']);
+    let value = digits.parse().ok().filter(|value| (least..1 << 50).contains(value));
+    value.map(Some).ok_or_else(|| invalid(name, text))
+}
+
 impl StreamMacros {
     /// Returns the macros that the commands define. Every command must define the same macros.
     ///
@@ -45,12 +53,6 @@ impl StreamMacros {
     }
 
     fn of_command(command: &CommandLine) -> Result<Self, Failure> {
-        let number = |name: &str, least: u64| -> Result<Option<u64>, Failure> {
-            let Some(text) = command.defined(name) else { return Ok(None) };
-            let digits = text.trim_end_matches(['u', 'U', 'l', 'L']);
-            let value = digits.parse().ok().filter(|value| (least..1 << 50).contains(value));
-            value.map(Some).ok_or_else(|| invalid(name, text))
-        };
         let element = match command.defined("STREAM_TYPE") {
             None => None,
             Some("double") => Some(Element::F64),
@@ -58,10 +60,10 @@ impl StreamMacros {
             Some(other) => return Err(invalid("STREAM_TYPE", other)),
         };
         Ok(Self {
-            elements: number("STREAM_ARRAY_SIZE", 1)?,
+            elements: number(command, "STREAM_ARRAY_SIZE", 1)?,
             // stream.c does not count the first run.
-            ntimes: number("NTIMES", 2)?,
-            offset: number("OFFSET", 0)?,
+            ntimes: number(command, "NTIMES", 2)?,
+            offset: number(command, "OFFSET", 0)?,
             element,
         })
     }

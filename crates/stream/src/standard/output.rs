@@ -218,11 +218,13 @@ impl StreamOutput {
     pub fn contradiction(&self) -> Option<Kernel> {
         let known = self.array_bytes().map(|bytes| (bytes as f64, 0.0));
         let (expected, its_error) = known.unwrap_or_else(|| self.implied(0));
-        let contradicts = |at: &usize| {
-            let (bytes, error) = self.implied(*at);
-            (bytes / expected - 1.0).abs() > error + its_error
-        };
-        (0..STREAM.len()).find(contradicts).map(|at| STREAM[at])
+        for (at, kernel) in STREAM.into_iter().enumerate() {
+            let (bytes, error) = self.implied(at);
+            if (bytes / expected - 1.0).abs() > error + its_error {
+                return Some(kernel);
+            }
+        }
+        None
     }
 }
 

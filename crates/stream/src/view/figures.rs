@@ -13,8 +13,8 @@ pub(crate) type StreamFigure<'a> = (&'a Measurement, StreamConfig);
 
 /// Returns all of STREAM's figures in a record, in the order of the record.
 pub(crate) fn all(record: &Record) -> Vec<StreamFigure<'_>> {
-    let own = |m: &&Measurement| m.gauge == GAUGE && m.test == STREAM;
-    record.measurements.iter().filter(own).map(|m| (m, m.read_config())).collect()
+    let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == STREAM);
+    own.map(|m| (m, m.read_config())).collect()
 }
 
 /// Returns the figures of modified code, i.e. of native and compiled kernels.

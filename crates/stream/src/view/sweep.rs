@@ -10,7 +10,7 @@ use nodegauge_gauge::view::sentence::{capital, doubted, quotable};
 use nodegauge_gauge::view::sweep::{Rounds, SweptRow, SweptRows};
 use nodegauge_gauge::view::words::without_number;
 use nodegauge_gauge::view::{
-    Block, Chart, ChartSeries, Column, Drawing, Guide, Note, Picture, Scale, Section, Step, Table,
+    Block, Chart, ChartSeries, ColumnList, Drawing, Guide, Note, Picture, Scale, Section, Step,
     TableCell, distinct, grouped,
 };
 use nodegauge_measure::quantity::counted;
@@ -18,6 +18,7 @@ use nodegauge_measure::record::{Measurement, Quoted, Record, Status};
 use nodegauge_measure::stats::Summary;
 use nodegauge_measure::{Bytes, Fraction, Unit};
 use serde_json::Value;
+use std::ops::Range;
 
 /// Returns the table and the reasons for doubt; `None` if the record has no sweep. The table has the columns `show` of
 /// STREAM's table; if `show` is empty, it has medians and a chart follows.
@@ -249,66 +250,55 @@ struct Sweep<'a> {
 }
 
 impl Sweep<'_> {
-    /// Returns an empty table with columns for the configuration, followed by `titles`.
-    fn table<'b>(&'b self, titles: impl IntoIterator<Item = &'b str>) -> Table {
+    /// Returns the columns of the configuration: the value on each axis, and the memory of each rank.
+    fn columns(&self) -> ColumnList<'_, SweepRow<'_>> {
         let of_all = &self.cells[0][0].1;
-        let axes = coordinates(of_all).into_iter().map(|(axis, _)| axis);
-        let task = of_all.processes.map(|_| TASK);
-        let titles: Vec<String> =
-            axes.chain(task).chain(titles).map(|title| format!(">{title}")).collect();
-        Table::new(&titles.iter().map(String::as_str).collect::<Vec<_>>())
+        let axes: Vec<&str> = coordinates(of_all).into_iter().map(|(axis, _)| axis).collect();
+        ColumnList::new()
+            .each(
+                axes.into_iter().enumerate(),
+                |(_, axis)| (*axis).to_owned(),
+                |row: &SweepRow<'_>, (at, _)| self.short(row, *at),
+            )
+            .add_if(of_all.processes.is_some(), |columns| columns.optional(TASK, SweepRow::task))
     }
 
-    /// Returns the configuration of a cell: the value on each axis, and the memory of each rank.
-    fn place(&self, cell: &[StreamFigure<'_>]) -> Vec<TableCell> {
-        let config = &cell[0].1;
-        let mut place: Vec<TableCell> = Vec::new();
-        place.extend(coordinates(config).into_iter().map(|at| self.values.short(at).into()));
-        place.extend(config.processes.and_then(|_| words::mib_a_task(config)).map(TableCell::text));
-        place
+    /// Returns the value of a row on an axis as shown in the table.
+    fn short(&self, row: &SweepRow<'_>, axis: usize) -> TableCell {
+        let at = coordinates(row.config()).get(axis).copied();
+        at.map_or_else(TableCell::default, |at| self.values.short(at).into())
     }
 
-    /// Returns the summary of the charted kernel.
-    fn summary<'f>(&self, cell: &'f [StreamFigure<'_>]) -> Option<&'f Summary> {
-        cell.get(self.charted)?.0.summary.as_ref()
+    /// Returns one row per configuration; columns of one kernel show the charted one.
+    fn rows(&self) -> Vec<SweepRow<'_>> {
+        self.cells.iter().map(|cell| SweepRow { cell, kernel: self.charted }).collect()
     }
 
-    /// Returns the relative rate of the charted kernel.
-    fn relative<'f>(&self, cell: &'f [StreamFigure<'_>]) -> Option<&'f RelativeConfig> {
-        cell.get(self.charted)?.1.relative.as_ref()
+    /// Returns the indices of the kernels.
+    fn kernels(&self) -> Range<usize> {
+        0..self.cells[0].len()
     }
 
-    fn kernels(&self) -> impl Iterator<Item = &str> {
-        self.cells[0].iter().map(|(m, _)| m.name.as_str())
+    /// Returns the name of a kernel.
+    fn name(&self, kernel: &usize) -> String {
+        self.cells[0][*kernel].0.name.clone()
     }
 
     /// Adds a table with one line per configuration, and a chart of the charted kernel.
     fn medians(&self, section: &mut Section) {
-        let summaries = self.cells.iter().filter_map(|cell| self.summary(cell));
+        let rows = self.rows();
+        let summaries = rows.iter().filter_map(SweepRow::summary);
         let most = summaries.map(|summary| summary.median).fold(0.0, f64::max);
-        let reference = self.cells.iter().find_map(|cell| self.relative(cell));
-        let ratio = reference.iter().map(|_| "x");
-        let mut table = self.table(self.kernels().chain(["5 %..95 %"]).chain(ratio));
-        table.columns.push(Column::default());
-        let name = &self.cells[0][self.charted].0.name;
-        table.heading(format!("medians in GB/s; 5 %..95 %: {name}"));
-        for cell in &self.cells {
-            let mut row = self.place(cell);
-            row.extend(cell.iter().map(|(m, _)| median(m)));
-            let summary = self.summary(cell);
-            row.push(summary.map_or_else(|| "-".into(), spread));
-            if reference.is_some() {
-                row.push(match self.relative(cell).and_then(|relative| relative.median) {
-                    Some(x) => TableCell::figure(x, Unit::Factor, format!("{x:.2}")),
-                    None => "-".into(),
-                });
-            }
-            row.push(TableCell::bar(Fraction(
-                summary.map_or(0.0, |summary| summary.median / most),
-            )));
-            table.row(row);
-        }
-        section.push(table);
+        let reference = rows.iter().find_map(SweepRow::relative);
+        let name = &self.name(&self.charted);
+        let columns = self
+            .columns()
+            .each(self.kernels(), |kernel| self.name(kernel), SweepRow::median)
+            .known("5 %..95 %", |row| row.summary().map(spread))
+            .add_if(reference.is_some(), |columns| columns.known("x", SweepRow::ratio))
+            .left("", |row| row.bar(most));
+        let heading = format!("medians in GB/s; 5 %..95 %: {name}");
+        section.push(columns.grouped([(heading, &rows)]));
         let is_relative = reference.is_some_and(is_lecture);
         match picture(&self.cells, self.charted, &self.values, is_relative) {
             Some(Picture { title, drawing: Drawing::Chart(chart) }) if is_relative => {
@@ -327,29 +317,77 @@ impl Sweep<'_> {
 
     /// Adds a table with one line per configuration and one column per kernel, as sweeps are usually published.
     fn statistic(&self, statistic: Statistic, section: &mut Section) {
-        let mut table = self.table(self.kernels());
-        for cell in &self.cells {
-            let mut row = self.place(cell);
-            row.extend(cell.iter().map(|(m, config)| statistic.cell(m, config)));
-            table.row(row);
-        }
-        section.push(table).gap();
+        let columns = self.columns().each(
+            self.kernels(),
+            |kernel| self.name(kernel),
+            move |row, kernel| row.statistic(*kernel, statistic),
+        );
+        section.push(columns.table(self.rows())).gap();
         section.push(Block::Text(statistic.titles().1.to_owned()));
     }
 
     /// Adds a table with one line per configuration and kernel, and columns of STREAM's table.
     fn statistics(&self, show: &[Statistic], section: &mut Section) {
-        let titles = show.iter().map(|statistic| statistic.titles().0);
-        let mut table = self.table(std::iter::once("Function").chain(titles));
+        let columns = self.columns().right("Function", |row| self.name(&row.kernel)).each(
+            show.iter().copied(),
+            |statistic| statistic.titles().0.to_owned(),
+            |row, statistic| row.statistic(row.kernel, *statistic),
+        );
+        let mut rows = Vec::new();
         for cell in &self.cells {
-            for (m, config) in *cell {
-                let mut row = self.place(cell);
-                row.push(TableCell::text(m.name.clone()));
-                row.extend(show.iter().map(|statistic| statistic.cell(m, config)));
-                table.row(row);
-            }
+            rows.extend((0..cell.len()).map(|kernel| SweepRow { cell, kernel }));
         }
-        section.push(table).gap();
+        section.push(columns.table(rows)).gap();
+    }
+}
+
+/// Row of a table: a configuration, and one of its kernels.
+struct SweepRow<'a> {
+    /// Figures of the configuration.
+    cell: &'a [StreamFigure<'a>],
+    /// Index of the kernel that columns of one kernel show.
+    kernel: usize,
+}
+
+impl SweepRow<'_> {
+    fn config(&self) -> &StreamConfig {
+        &self.cell[0].1
+    }
+
+    /// Returns the memory of each rank.
+    fn task(&self) -> Option<String> {
+        let config = self.config();
+        config.processes.and_then(|_| words::mib_a_task(config))
+    }
+
+    fn summary(&self) -> Option<&Summary> {
+        self.cell.get(self.kernel)?.0.summary.as_ref()
+    }
+
+    fn relative(&self) -> Option<&RelativeConfig> {
+        self.cell.get(self.kernel)?.1.relative.as_ref()
+    }
+
+    /// Returns the median divided by that of the reference.
+    fn ratio(&self) -> Option<TableCell> {
+        let ratio = self.relative()?.median?;
+        Some(TableCell::figure(ratio, Unit::Factor, format!("{ratio:.2}")))
+    }
+
+    /// Returns the median as a bar; `most` is that of the fastest configuration.
+    fn bar(&self, most: f64) -> TableCell {
+        TableCell::bar(Fraction(self.summary().map_or(0.0, |summary| summary.median / most)))
+    }
+
+    /// Returns the median of a kernel.
+    fn median(&self, kernel: &usize) -> TableCell {
+        self.cell.get(*kernel).map_or_else(TableCell::default, |(m, _)| median(m))
+    }
+
+    /// Returns a statistic of a kernel.
+    fn statistic(&self, kernel: usize, statistic: Statistic) -> TableCell {
+        let figure = self.cell.get(kernel);
+        figure.map_or_else(TableCell::default, |(m, config)| statistic.cell(m, config))
     }
 }
 

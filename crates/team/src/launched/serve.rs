@@ -119,7 +119,7 @@ fn listen<Q: DeserializeOwned + Send + 'static>(
 /// Passes requests on until the connection ends; returns the exit code of this process.
 fn pass_on<Q: DeserializeOwned>(stream: UnixStream, requests: &Sender<ToRank<Q>>) -> u8 {
     let mut reader = BufReader::new(stream);
-    let mut code = ABANDONED;
+    let mut exit_code = ABANDONED;
     while let Some(request) = protocol::receive(&mut reader) {
         let end = match &request {
             ToRank::End { code } => Some(*code),
@@ -129,8 +129,8 @@ fn pass_on<Q: DeserializeOwned>(stream: UnixStream, requests: &Sender<ToRank<Q>>
         if let (Some(given), true) = (end, is_sent) {
             // The main thread ends the process, unless the team waits for a lost rank.
             wait_out(&Wait::within(GRACE_PERIOD));
-            code = given;
+            exit_code = given;
         }
     }
-    code
+    exit_code
 }

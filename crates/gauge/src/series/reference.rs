@@ -1,0 +1,71 @@
+//! Runs of a reference program between native turns, for every gauge whose program runs once, behind the rounds.
+//!
+//! Programs that are cells of the rounds themselves (builds of stream.c, OSU's programs, fio and IOzone) or that follow
+//! a single long run (xhpl) do not use this module.
+
+use super::{Cells, Series};
+use nodegauge_measure::record::Measurement;
+use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::{Failure, Observer, clock};
+use std::time::Duration;
+
+/// Number of native samples of each compared cell after the program. The other samples are taken before it, so that a
+/// drift of the machine affects native and reference figures equally.
+const BEHIND: usize = 3;
+
+/// Function that runs a reference program and returns its figures; no figures if the user interrupted it. It receives a
+/// function that is true after an interruption.
+pub type RunOnce<'a> = dyn FnMut(&dyn Fn() -> bool) -> Result<Vec<Measurement>, Failure> + 'a;
+
+/// Reference program that is compared with native turns.
+pub struct ReferenceRun<'a> {
+    /// Description for the progress display, e.g. `xhpcg`.
+    pub phase: &'a str,
+    /// Cells that are measured again after the program.
+    pub compared: &'a [usize],
+    /// Run of the program.
+    pub run: &'a mut RunOnce<'a>,
+}
+
+impl Series {
+    /// Runs a reference program after the rounds, and then measures the compared cells again. Returns the figures of the
+    /// program; no figures if it failed, or if the series has ended before.
+    ///
+    /// The failure of the program is kept for the outcome and does not affect native figures. The time of the program
+    /// and of the turns after it is not part of the budget.
+    pub fn around(
+        &mut self,
+        reference: ReferenceRun<'_>,
+        cells: &mut dyn Cells,
+        observer: &mut dyn Observer,
+    ) -> Vec<Measurement> {
+        if self.has_ended() {
+            return Vec::new();
+        }
+        let begun = clock::now();
+        observer.phase(reference.phase);
+        let watched: &dyn Observer = observer;
+        let ended = (reference.run)(&|| watched.interrupted());
+        if watched.interrupted() {
+            self.stop = Stop::Interrupted;
+        }
+        let mut figures = Vec::new();
+        match ended {
+            Ok(found) => {
+                figures = found;
+                self.again(reference.compared, BEHIND, cells, watched);
+            }
+            Err(_) if self.has_ended() => {}
+            Err(failure) => self.refused = Some(failure),
+        }
+        let time = clock::now() - begun;
+        self.beyond_budget += time;
+        self.schedule.limits.started += time;
+        figures
+    }
+
+    /// Returns the time of reference programs and of the native turns after them, which is not part of the budget.
+    pub fn beyond_budget(&self) -> Duration {
+        self.beyond_budget
+    }
+}
