@@ -8,6 +8,7 @@ use super::{Design, Pair, Reason, Side, Verdict, distinct};
 use crate::expect;
 use crate::identity::Numbered;
 use crate::ratio;
+use nodegauge_measure::Bytes;
 use nodegauge_measure::keys::{self, Registry, Role};
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::stats::Better;
@@ -230,7 +231,7 @@ pub(super) fn obstacles(
             let value = m.config.get(key.name)?;
             let bytes = value.as_u64().filter(|_| keys::is_size(key.name));
             // The sizes are printed exactly, because different sizes may look equal when rounded.
-            bytes.map(expect::exact_bytes).or_else(|| keys::scalar(value))
+            bytes.map(|bytes| Bytes(bytes).exact()).or_else(|| keys::scalar(value))
         }));
     }
     reasons
