@@ -19,6 +19,7 @@ mod policy;
 mod security;
 mod thresholds;
 mod tokens;
+mod units;
 mod waits;
 
 use std::path::{Path, PathBuf};

@@ -11,7 +11,7 @@ use nodegauge_measure::grammar::{Cursor, SyntaxError};
 use nodegauge_measure::keys::{self, Registry, Role};
 use nodegauge_measure::quantity::{Bytes, read_bytes};
 use nodegauge_measure::record::{Measurement, Status};
-use nodegauge_measure::{Failure, Fraction, Unit};
+use nodegauge_measure::{Failure, Fraction, ScaledUnit, Unit};
 use std::fmt;
 use std::str::FromStr;
 
@@ -51,38 +51,15 @@ impl fmt::Display for Operator {
     }
 }
 
-/// Units that a bound may have: name, unit in the record, and conversion factor.
-const UNITS: [(&str, &str, f64); 20] = [
-    ("TB/s", "B/s", 1e12),
-    ("GB/s", "B/s", 1e9),
-    ("MB/s", "B/s", 1e6),
-    ("kB/s", "B/s", 1e3),
-    ("B/s", "B/s", 1.0),
-    ("GiB/s", "B/s", 1_073_741_824.0),
-    ("MiB/s", "B/s", 1_048_576.0),
-    ("TFLOP/s", "FLOP/s", 1e12),
-    ("GFLOP/s", "FLOP/s", 1e9),
-    ("MFLOP/s", "FLOP/s", 1e6),
-    ("FLOP/s", "FLOP/s", 1.0),
-    ("s", "s", 1.0),
-    ("ms", "s", 1e-3),
-    ("us", "s", 1e-6),
-    ("ns", "s", 1e-9),
-    ("Mmsg/s", "msg/s", 1e6),
-    ("msg/s", "msg/s", 1.0),
-    ("kop/s", "op/s", 1e3),
-    ("op/s", "op/s", 1.0),
-    ("x", "x", 1.0),
+/// Units that a bound may have.
+const UNITS: [&str; 20] = [
+    "TB/s", "GB/s", "MB/s", "kB/s", "B/s", "GiB/s", "MiB/s", "TFLOP/s", "GFLOP/s", "MFLOP/s",
+    "FLOP/s", "s", "ms", "us", "ns", "Mmsg/s", "msg/s", "kop/s", "op/s", "x",
 ];
 /// Unit of a bound that is a share of the limit.
 const PERCENT: &str = "%";
 /// Maximum number of suggestions in the message about an unknown name.
 const OFFERED: usize = 8;
-
-/// Returns the unit in the record and the conversion factor for a unit of the table; `None` for `%`.
-fn base_of(unit: &str) -> Option<(&'static str, f64)> {
-    UNITS.iter().find(|(name, ..)| *name == unit).map(|(_, base, factor)| (*base, *factor))
-}
 
 /// An expectation: a condition on a measurement.
 #[derive(Debug, Clone, PartialEq)]
@@ -110,7 +87,7 @@ impl fmt::Display for Expectation {
         }
         write!(f, "{name}{}{comparison}{bound}{unit}", blank(name))?;
         match self.size {
-            Some(size) => write!(f, "@{}", exact(size)),
+            Some(size) => write!(f, "@{}", size.exact()),
             None => Ok(()),
         }
     }
@@ -120,19 +97,6 @@ impl fmt::Display for Expectation {
 /// (`->`) in the name.
 pub(crate) fn blank(name: &str) -> &'static str {
     if name.ends_with('-') { " " } else { "" }
-}
-
-/// Formats a number of bytes with [`exact`].
-pub(crate) fn exact_bytes(bytes: u64) -> String {
-    exact(Bytes(bytes))
-}
-
-/// Formats a size in the largest unit of which it is a multiple.
-pub(crate) fn exact(size: Bytes) -> String {
-    [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")]
-        .into_iter()
-        .find(|(step, _)| size.0 > 0 && size.0.is_multiple_of(*step))
-        .map_or_else(|| format!("{}B", size.0), |(step, unit)| format!("{}{unit}", size.0 / step))
 }
 
 impl FromStr for Expectation {
@@ -215,9 +179,9 @@ pub(crate) fn read_comparison(cursor: &mut Cursor<'_>) -> Result<Operator, Synta
 fn read_unit(cursor: &mut Cursor<'_>) -> Result<&'static str, SyntaxError> {
     let at = cursor.position();
     let typed = cursor.take_while(|c| c.is_alphabetic() || c == '/' || c == '%');
-    let known = || UNITS.iter().map(|(unit, ..)| *unit).chain([PERCENT]);
-    known().find(|unit| *unit == typed).ok_or_else(|| {
-        match known().find(|unit| unit.eq_ignore_ascii_case(typed)) {
+    let mut known = UNITS.into_iter().chain([PERCENT]);
+    known.clone().find(|unit| *unit == typed).ok_or_else(|| {
+        match known.find(|unit| unit.eq_ignore_ascii_case(typed)) {
             Some(unit) => cursor.error_at(at, format!("expected {unit}, case-sensitive")),
             None => cursor
                 .error_at(at, "expected a unit such as GB/s, GFLOP/s, us, x, or % of the limit"),
@@ -391,7 +355,7 @@ impl Expectation {
             Ok(value) => value,
             Err(verdict) => return verdict,
         };
-        let bound = self.bound * base_of(self.unit).map_or(1.0, |(_, factor)| factor);
+        let bound = self.bound * self.factor();
         let is_suspect = m.validity.status == Status::Suspect && !accept_suspect;
         match (self.comparison.holds(value, bound), is_suspect) {
             (_, true) => {
@@ -422,8 +386,8 @@ impl Expectation {
             .value
             .filter(|value| value.is_finite() && m.validity.status != Status::Invalid)
             .ok_or(ExpectationVerdict::NoValue)?;
-        match base_of(self.unit) {
-            Some((base, _)) if base == m.unit.symbol() => Ok(value),
+        match ScaledUnit::of_symbol(self.unit) {
+            Some(scaled) if scaled.unit == m.unit => Ok(value),
             Some(_) => Err(ExpectationVerdict::OtherUnit(m.unit)),
             None => m
                 .limit
@@ -438,7 +402,7 @@ impl Expectation {
     fn near(&self, measurements: &[Measurement], registry: &Registry) -> Vec<String> {
         let spelt = |scope: Option<&str>, name: &str, size: Option<Bytes>| {
             let scope = scope.map(|scope| format!("{scope}.")).unwrap_or_default();
-            let size = size.map(|size| format!("@{}", exact(size))).unwrap_or_default();
+            let size = size.map(|size| format!("@{}", size.exact())).unwrap_or_default();
             format!("{scope}{name}{size}")
         };
         let mut known: Vec<String> = Vec::new();
@@ -455,7 +419,7 @@ impl Expectation {
     /// Sorts names by similarity, most similar first. Returns the names and the greatest similarity.
     fn nearest(&self, mut known: Vec<String>) -> (Vec<String>, f64) {
         let scope = self.scope.as_ref().map(|scope| format!("{scope}.")).unwrap_or_default();
-        let size = self.size.map(|size| format!("@{}", exact(size))).unwrap_or_default();
+        let size = self.size.map(|size| format!("@{}", size.exact())).unwrap_or_default();
         let asked = format!("{scope}{}{size}", self.name);
         let likeness = |name: &String| strsim::jaro_winkler(&asked, name);
         known.sort_by(|a, b| likeness(b).total_cmp(&likeness(a)));
@@ -474,18 +438,25 @@ impl Expectation {
 
     /// Formats a value for display. All digits are shown if the rounded value would equal the rounded bound.
     fn shown(&self, value: f64) -> String {
-        let unit = base_of(self.unit).and_then(|(base, _)| Unit::of_symbol(base));
-        let rounded = |number: f64| match unit {
-            Some(unit) => unit.in_words(number),
-            None => Fraction(number / 100.0).to_string(),
-        };
-        let factor = base_of(self.unit).map_or(1.0, |(_, factor)| factor);
-        let bound = self.bound * factor;
-        if value != bound && rounded(value) == rounded(bound) {
-            format!("{} {}", value / factor, self.unit)
-        } else {
-            rounded(value)
+        let bound = self.bound * self.factor();
+        let rounded = self.rounded(value);
+        if value != bound && rounded == self.rounded(bound) {
+            return format!("{} {}", value / self.factor(), self.unit);
         }
+        rounded
+    }
+
+    /// Formats a value in the unit of the record, or a share in percent.
+    fn rounded(&self, value: f64) -> String {
+        match ScaledUnit::of_symbol(self.unit) {
+            Some(scaled) => scaled.unit.in_words(value),
+            None => Fraction(value / 100.0).to_string(),
+        }
+    }
+
+    /// Returns the factor of the unit; 1 for percent.
+    fn factor(&self) -> f64 {
+        ScaledUnit::of_symbol(self.unit).map_or(1.0, ScaledUnit::factor)
     }
 }
 

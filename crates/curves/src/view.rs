@@ -417,7 +417,7 @@ impl<'a> Curves<'a> {
     fn levels(&self, kind: &str, unit: ColumnUnit) -> Table {
         let columns = ColumnList::<Vec<&CurvesFigure<'_>>>::new()
             .left("level", |of| of[0].1.level.clone().unwrap_or_default())
-            .right(unit.symbol, |of| {
+            .right(unit.symbol(), |of| {
                 let values: Vec<f64> = of.iter().filter_map(|(m, _)| m.value).collect();
                 unit.cell(Some(stats::median(&values)))
             })

@@ -10,7 +10,7 @@ use crate::names::STREAM;
 use nodegauge_kernels::{Element, Kernel};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Validity};
-use nodegauge_measure::{BytesPerSec, Seconds, Unit, printed};
+use nodegauge_measure::{BytesPerSec, Seconds, Unit, UnitPrefix, printed};
 use std::fmt;
 
 /// First line of the text form.
@@ -19,17 +19,17 @@ const TITLE: &str = "BabelStream";
 const CSV: &str = "function,num_times,n_elements,sizeof,";
 /// Units of the rates that BabelStream prints, with the number of bytes per unit. Versions 3 to 5 print `MBytes/sec`, and
 /// `mbytes` in the name of the column of CSV; later versions print `MB/s` and `MB`.
-const UNITS: [(&str, f64); 10] = [
-    ("MB", 1e6),
-    ("GB", 1e9),
-    ("TB", 1e12),
-    ("MiB", 1048576.0),
-    ("GiB", 1073741824.0),
-    ("TiB", 1099511627776.0),
-    ("MBytes", 1e6),
-    ("MiBytes", 1048576.0),
-    ("mbytes", 1e6),
-    ("mibytes", 1048576.0),
+const UNITS: [(&str, UnitPrefix); 10] = [
+    ("MB", UnitPrefix::Mega),
+    ("GB", UnitPrefix::Giga),
+    ("TB", UnitPrefix::Tera),
+    ("MiB", UnitPrefix::Mebi),
+    ("GiB", UnitPrefix::Gibi),
+    ("TiB", UnitPrefix::Tebi),
+    ("MBytes", UnitPrefix::Mega),
+    ("MiBytes", UnitPrefix::Mebi),
+    ("mbytes", UnitPrefix::Mega),
+    ("mibytes", UnitPrefix::Mebi),
 ];
 /// Tolerance of the comparison of rate and time: times are printed with five decimal places.
 const ROUNDED_SECONDS: f64 = 5.1e-6;
@@ -268,7 +268,7 @@ fn number_before(words: &str, what: &str) -> Option<u64> {
 }
 
 fn unit_of(name: &str) -> Option<f64> {
-    UNITS.iter().find(|(known, _)| *known == name).map(|(_, bytes)| *bytes)
+    UNITS.iter().find(|(known, _)| *known == name).map(|(_, prefix)| prefix.factor())
 }
 
 /// Returns BabelStream's name of a kernel.

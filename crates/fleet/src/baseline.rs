@@ -6,10 +6,10 @@ use crate::node::NodeRun;
 use crate::rank::{FigureStatistics, RankVerdict, RankedGroup, Ranking};
 use crate::reference::{Reference, ReferenceFigure, ReferenceGroup, SCHEMA};
 use nodegauge_analysis::slow::limit;
-use nodegauge_measure::quantity::{counted, significant};
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::Tool;
 use nodegauge_measure::stats::Better;
-use nodegauge_measure::{Bytes, Failure, Fraction, Unit};
+use nodegauge_measure::{Bytes, Failure, Fraction, ScaledUnit};
 use nodegauge_toolchain::mpi::HostList;
 use std::collections::BTreeMap;
 
@@ -139,16 +139,6 @@ pub fn powers(reference: &Reference) -> Vec<String> {
     lines
 }
 
-/// Units as ReFrame's checks print them, with the value of one.
-fn reframe_unit(unit: Unit) -> (&'static str, f64) {
-    match unit {
-        Unit::BytesPerSecond => ("GB/s", 1e9),
-        Unit::FlopsPerSecond => ("GFLOP/s", 1e9),
-        Unit::Seconds => ("us", 1e-6),
-        other => (other.symbol(), 1.0),
-    }
-}
-
 /// Prints a reference as the attribute of a ReFrame check. The names are those of the shipped check,
 /// `docs/examples/reframe_nodegauge.py`. `system` is ReFrame's name of the system and partition.
 pub fn as_reframe(reference: &Reference, system: &str) -> String {
@@ -168,15 +158,15 @@ pub fn as_reframe(reference: &Reference, system: &str) -> String {
 
 fn reframe_line(figure: &ReferenceFigure) -> String {
     let FigureKey { name, unit, .. } = &figure.key;
-    let (symbol, worth) = reframe_unit(*unit);
+    let scaled = ScaledUnit::usual(*unit);
     let deviation = (figure.bound - figure.value) / figure.value;
     let bounds = match unit.better() {
         Better::Higher => format!("{deviation:.4}, None"),
         Better::Lower => format!("None, {deviation:.4}"),
     };
     let name: String = name.replace([' ', ','], "_");
-    let value = significant(figure.value / worth);
-    format!("{}: ({value}, {bounds}, '{symbol}'),  # {}", python(&name), figure.basis)
+    let value = scaled.words(figure.value);
+    format!("{}: ({value}, {bounds}, '{scaled}'),  # {}", python(&name), figure.basis)
 }
 
 /// Quotes a text for Python.
@@ -190,6 +180,7 @@ mod tests {
     use crate::intake::Intake;
     use crate::inventory::{Inventory, NodeKind};
     use crate::rank::RankingOptions;
+    use nodegauge_measure::Unit;
     use nodegauge_measure::record::Measurement;
 
     fn runs(mut value: impl FnMut(usize) -> f64, count: usize) -> Vec<NodeRun> {

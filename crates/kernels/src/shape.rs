@@ -67,22 +67,10 @@ impl FromStr for Prefetch {
 
     /// Parses `off`, `BYTES`, or `FAR,NEAR`.
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
-        /// Maximum accepted distance, which exceeds the buffers of any processor.
-        const MOST: u64 = 1 << 20;
         if text == "off" {
             return Ok(Self::Off);
         }
         let mut cursor = Cursor::new("prefetch", "--prefetch 512 or --prefetch 4096,512", text);
-        let distance = |input: &mut Cursor<'_>| {
-            let at = input.position();
-            match input.number("expected off, or a distance in bytes")? {
-                0 => Err(input.error_at(at, "the distance must be greater than zero")),
-                bytes if bytes > MOST => {
-                    Err(input.error_at(at, "the distance must be at most 1 MiB"))
-                }
-                bytes => Ok(bytes as u32),
-            }
-        };
         let first = distance(&mut cursor)?;
         if cursor.eat(',') {
             let near = distance(&mut cursor)?;
@@ -91,6 +79,18 @@ impl FromStr for Prefetch {
         }
         cursor.finish("only ',' and a second distance may follow")?;
         Ok(Self::Near(first))
+    }
+}
+
+/// Reads a distance in bytes.
+fn distance(input: &mut Cursor<'_>) -> Result<u32, SyntaxError> {
+    /// Maximum accepted distance, which exceeds the buffers of any processor.
+    const MOST: u64 = 1 << 20;
+    let at = input.position();
+    match input.number("expected off, or a distance in bytes")? {
+        0 => Err(input.error_at(at, "the distance must be greater than zero")),
+        bytes if bytes > MOST => Err(input.error_at(at, "the distance must be at most 1 MiB")),
+        bytes => Ok(bytes as u32),
     }
 }
 

@@ -39,13 +39,7 @@ impl fmt::Display for SizeSpec {
             Self::Auto => f.write_str("auto"),
             Self::TimesLlc(factor) => write!(f, "{factor}xLLC"),
             // The text is exact and contains no blank, because it is parsed again.
-            Self::Bytes(Bytes(bytes)) => {
-                let unit = [(30, "GiB"), (20, "MiB"), (10, "KiB")]
-                    .into_iter()
-                    .find(|(bits, _)| *bytes > 0 && bytes.is_multiple_of(1 << bits));
-                let (bits, unit) = unit.unwrap_or((0, "B"));
-                write!(f, "{}{unit}", bytes >> bits)
-            }
+            Self::Bytes(bytes) => f.write_str(&bytes.exact()),
             Self::Elements(n) => write!(f, "{n}"),
             Self::Share(share) => write!(f, "{}%", share.0 * 100.0),
         }
@@ -225,6 +219,11 @@ pub fn by_rule(llc: Bytes, element: Element) -> u64 {
     elements.max(RULE_ELEMENTS)
 }
 
+/// Returns the number of elements of an array of at least so many bytes.
+fn elements_of(element: Element, bytes: f64) -> u64 {
+    (bytes / element.bytes() as f64).ceil() as u64
+}
+
 /// Returns the number of elements of each of several arrays that fill a share of the memory.
 pub fn by_share(memory: Bytes, share: Fraction, arrays: u64, element: Element) -> u64 {
     (memory.as_f64() * share.0 / (arrays * element.bytes()) as f64) as u64
@@ -250,13 +249,12 @@ pub fn choose(
     let allowed = available.as_f64() * conditions.fraction.0;
     let most = (allowed / (arrays * element.bytes()) as f64) as u64;
     let mut notices = Vec::new();
-    let of_bytes = |bytes: f64| (bytes / element.bytes() as f64).ceil() as u64;
     let rule = SizeRule::of(spec, conditions.caches);
     let mut elements = match spec {
         SizeSpec::Elements(n) => n,
         SizeSpec::Bytes(bytes) => bytes.0 / element.bytes(),
         SizeSpec::TimesLlc(factor) => {
-            of_bytes(factor * rule.caches().ok_or_else(unknown_cache)?.as_f64())
+            elements_of(element, factor * rule.caches().ok_or_else(unknown_cache)?.as_f64())
         }
         SizeSpec::Share(share) => {
             let memory = conditions.available.ok_or_else(unknown_memory)?;
@@ -269,7 +267,7 @@ pub fn choose(
                     "unknown size of the last-level cache: arrays of {UNKNOWN_CACHE_ARRAY}"
                 );
                 notices.push(Notice::new(NoticeId::Assumed, conditions.gauge, text));
-                of_bytes(UNKNOWN_CACHE_ARRAY.as_f64())
+                elements_of(element, UNKNOWN_CACHE_ARRAY.as_f64())
             }
         },
     }

@@ -182,8 +182,8 @@ impl KernelSpec {
 
     /// Returns the arrays that the kernel uses, in the order `a` to `d`.
     pub fn arrays(&self) -> impl Iterator<Item = Array> {
-        let uses = |array: &Array| self.reads_from(*array) || self.writes == Some(*array);
-        Array::ALL.into_iter().filter(uses)
+        let arrays = Array::ALL.into_iter();
+        arrays.filter(|array| self.reads_from(*array) || self.writes == Some(*array))
     }
 
     /// True if the kernel has loops for passes over long arrays.
@@ -248,11 +248,13 @@ impl FromStr for Kernel {
 
     /// Parses the name of a kernel with loops for passes over long arrays.
     fn from_str(text: &str) -> Result<Self, UnknownName> {
-        let passes = || KERNELS.iter().filter(|spec| spec.in_passes());
-        passes().find(|spec| spec.name == text).map(|spec| spec.kernel).ok_or_else(|| UnknownName {
-            what: "kernel",
-            given: text.to_owned(),
-            known: passes().map(|spec| spec.name).collect(),
-        })
+        let mut passes = KERNELS.iter().filter(|spec| spec.in_passes());
+        let known = passes.clone().map(|spec| spec.name);
+        match passes.find(|spec| spec.name == text) {
+            Some(spec) => Ok(spec.kernel),
+            None => {
+                Err(UnknownName { what: "kernel", given: text.to_owned(), known: known.collect() })
+            }
+        }
     }
 }

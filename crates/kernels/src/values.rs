@@ -176,8 +176,8 @@ fn relative_error(got: f64, expected: f64) -> f64 {
     ((got - expected) / expected).abs()
 }
 
-/// Returns the element with the largest deviation from `expected`, or the first NaN. Returns `None` if the relative
-/// deviation of all elements is within `allowed`; a vectorised pass checks this first.
+/// Returns the last element with the largest deviation from `expected`; that of NaN is infinite. Returns `None` if the
+/// relative deviation of all elements is within `allowed`; a vectorised pass checks this first.
 fn worst<T: Copy>(
     array: &[T],
     expected: f64,
@@ -188,20 +188,23 @@ fn worst<T: Copy>(
     const BLOCK: usize = 4096;
     let bound = allowed * expected.abs();
     // The comparison is false for NaN. There is no early exit within a block, so that the loop is vectorised.
-    let within = |x: &T| (value(*x) - expected).abs() <= bound;
-    let all_within = |block: &[T]| block.iter().fold(true, |all, x| all & within(x));
-    if array.chunks(BLOCK).all(all_within) {
+    let are_within = array.chunks(BLOCK).all(|block| {
+        block.iter().fold(true, |all, x| all & ((value(*x) - expected).abs() <= bound))
+    });
+    if are_within {
         return None;
     }
-    let distance = |x: T| {
-        let d = relative_error(value(x), expected);
-        if d.is_nan() { f64::INFINITY } else { d }
-    };
-    array
-        .iter()
-        .enumerate()
-        .max_by(|(_, x), (_, y)| distance(**x).total_cmp(&distance(**y)))
-        .map(|(index, x)| (index, value(*x)))
+    let mut worst = None;
+    let mut largest = f64::NEG_INFINITY;
+    for (index, x) in array.iter().enumerate() {
+        let error = relative_error(value(*x), expected);
+        let distance = if error.is_nan() { f64::INFINITY } else { error };
+        if distance >= largest {
+            worst = Some((index, value(*x)));
+            largest = distance;
+        }
+    }
+    worst
 }
 
 #[cfg(test)]

@@ -150,8 +150,8 @@ pub fn resident(kernel: Kernel, stores: Stores) -> Vec<Resident> {
 
 /// Returns the instruction sets of this processor for which there are loops, widest first.
 pub fn available_isas() -> Vec<Isa> {
-    let has_loops = |isa: &Isa| builds().any(|build| build.shape.isa == *isa);
-    let mut isas: Vec<Isa> = Isa::available().filter(has_loops).collect();
+    let mut isas: Vec<Isa> = Isa::available().collect();
+    isas.retain(|isa| builds().any(|build| build.shape.isa == *isa));
     isas.sort_by_key(|isa| Reverse(isa.vector_bits()));
     isas
 }

@@ -38,7 +38,7 @@ pub use progress::Observer;
 pub use quantity::{
     Bytes, BytesPerSec, FlopsPerSec, Fraction, Hertz, Joules, Seconds, TransfersPerSec, Watts,
 };
-pub use unit::Unit;
+pub use unit::{ScaledUnit, Unit, UnitPrefix};
 
 // Crates that the expansion of `config!` refers to.
 #[doc(hidden)]

@@ -4,6 +4,7 @@
 //! be typed in binary or decimal units. The stored number is in base units, as in records.
 
 use crate::grammar::{Cursor, SyntaxError};
+use crate::unit::{ScaledUnit, Unit, UnitPrefix};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -12,6 +13,8 @@ use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, Mul, Sub};
 use std::time::Duration;
+
+pub use crate::unit::{significant, trimmed};
 
 /// A size or an amount of data, in bytes.
 #[derive(
@@ -139,6 +142,14 @@ impl Bytes {
     pub const fn gib(n: u64) -> Self {
         Self(n << 30)
     }
+    /// Formats the size in the largest unit up to GiB of which it is a multiple, without a blank, for texts that are parsed
+    /// again: `3KiB`, `1000B`.
+    pub fn exact(self) -> String {
+        let mut prefixes = [UnitPrefix::Gibi, UnitPrefix::Mebi, UnitPrefix::Kibi].into_iter();
+        let prefix = prefixes.find(|prefix| self.0 > 0 && self.0.is_multiple_of(prefix.multiple()));
+        let prefix = prefix.unwrap_or(UnitPrefix::One);
+        format!("{}{}B", self.0 / prefix.multiple(), prefix.symbol())
+    }
     /// Returns the number of bytes as a floating-point number.
     pub fn as_f64(self) -> f64 {
         self.0 as f64
@@ -194,38 +205,6 @@ impl From<Duration> for Seconds {
     }
 }
 
-/// Scales `value` by the largest SI prefix with which the result is at least 1; returns the result and the prefix.
-fn si(value: f64) -> (f64, &'static str) {
-    const STEPS: [(f64, &str); 5] = [(1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
-    STEPS
-        .iter()
-        .find(|(step, _)| value.abs() >= *step)
-        .map_or((value, ""), |(step, prefix)| (value / step, *prefix))
-}
-
-/// Smallest value without an SI prefix: a million of the largest prefix.
-const BEYOND_PREFIXES: f64 = 1e21;
-/// Maximum number of digits after the point.
-const MOST_DECIMALS: f64 = 12.0;
-/// Smallest number with an exponent. An `f64` has sixteen digits; more digits would be meaningless.
-const EXPONENT_FROM: f64 = 1e16;
-
-/// Formats a number with four significant digits, as in tables of benchmarks: `9.877`, `83.41`, `715.7`, `1584`. Numbers
-/// below 1 have three digits after the point, or as many as show two significant digits: `0.105`, `0.00032`. Numbers of
-/// which this would be a long row of digits have an exponent: `1.000e308`, `5.0e-324`.
-pub fn significant(value: f64) -> String {
-    let digits = match value.abs() {
-        v if v >= EXPONENT_FROM && v.is_finite() => return format!("{value:.3e}"),
-        v if v > 0.0 && 1.0 - v.log10().floor() > MOST_DECIMALS => return format!("{value:.1e}"),
-        v if v >= 999.95 => 0,
-        v if v >= 99.995 => 1,
-        v if v >= 9.9995 => 2,
-        v if v > 0.0 && v < 0.00995 => (1.0 - v.log10().floor()) as usize,
-        _ => 3,
-    };
-    format!("{value:.digits$}")
-}
-
 /// Returns a count with its noun: `1 cache`, `2 caches`, `2 entries`.
 pub fn counted(count: usize, noun: &str) -> String {
     match (count, noun.strip_suffix('y')) {
@@ -249,51 +228,32 @@ fn padded(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const STEPS: [(u64, &str); 4] =
-            [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-        let text = match STEPS.iter().find(|(step, _)| self.0 >= *step) {
-            Some((step, unit)) if self.0.is_multiple_of(*step) => {
-                format!("{} {unit}", self.0 / step)
+        let mut prefixes = UnitPrefix::OF_SIZES.into_iter();
+        let text = match prefixes.find(|prefix| self.0 >= prefix.multiple()) {
+            Some(prefix) if self.0.is_multiple_of(prefix.multiple()) => {
+                format!("{} {}B", self.0 / prefix.multiple(), prefix.symbol())
             }
-            Some((step, unit)) => format!("{:.1} {unit}", self.as_f64() / *step as f64),
+            Some(prefix) => {
+                format!("{:.1} {}B", self.as_f64() / prefix.factor(), prefix.symbol())
+            }
             None => format!("{} B", self.0),
         };
         padded(f, &text)
     }
 }
 
-/// Formats a value in `unit` with an SI prefix, so that the number has one to three digits before the point. A value
-/// beyond the prefixes has an exponent instead.
-pub(crate) fn prefixed(value: f64, unit: impl fmt::Display) -> String {
-    if value.abs() >= BEYOND_PREFIXES {
-        return format!("{value:.3e} {unit}");
-    }
-    let (value, prefix) = si(value);
-    format!("{} {prefix}{unit}", significant(value))
-}
-
-macro_rules! display_si {
-    ($($type:ident $unit:literal),*) => {$(
+macro_rules! display_by_unit {
+    ($($type:ident $unit:ident),*) => {$(
         impl fmt::Display for $type {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                padded(f, &prefixed(self.0, $unit))
+                padded(f, &Unit::$unit.in_words(self.0))
             }
         }
     )*};
 }
-display_si!(BytesPerSec "B/s", FlopsPerSec "FLOP/s", Hertz "Hz");
-
-impl fmt::Display for Seconds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (scale, unit) = match self.0.abs() {
-            t if t >= 1.0 || t == 0.0 => (1.0, "s"),
-            t if t >= 1e-3 => (1e3, "ms"),
-            t if t >= 1e-6 => (1e6, "us"),
-            _ => (1e9, "ns"),
-        };
-        padded(f, &format!("{} {unit}", significant(self.0 * scale)))
-    }
-}
+display_by_unit!(
+    BytesPerSec BytesPerSecond, FlopsPerSec FlopsPerSecond, Hertz Hertz, Seconds Seconds
+);
 
 impl Fraction {
     /// Formats the share as a whole number of percent; a share below 1 % has a digit after the point, as in `0.5 %`.
@@ -375,20 +335,20 @@ impl fmt::Display for TransfersPerSec {
 }
 
 /// Units of sizes: decimal prefixes are powers of 1000, binary prefixes powers of 1024.
-const SIZE_UNITS: [(&str, u64); 13] = [
-    ("B", 1),
-    ("kB", 1000),
-    ("KB", 1000),
-    ("MB", 1_000_000),
-    ("GB", 1_000_000_000),
-    ("TB", 1_000_000_000_000),
-    ("KiB", 1 << 10),
-    ("MiB", 1 << 20),
-    ("GiB", 1 << 30),
-    ("TiB", 1 << 40),
-    ("k", 1000),
-    ("M", 1_000_000),
-    ("G", 1_000_000_000),
+const SIZE_UNITS: [(&str, UnitPrefix); 13] = [
+    ("B", UnitPrefix::One),
+    ("kB", UnitPrefix::Kilo),
+    ("KB", UnitPrefix::Kilo),
+    ("MB", UnitPrefix::Mega),
+    ("GB", UnitPrefix::Giga),
+    ("TB", UnitPrefix::Tera),
+    ("KiB", UnitPrefix::Kibi),
+    ("MiB", UnitPrefix::Mebi),
+    ("GiB", UnitPrefix::Gibi),
+    ("TiB", UnitPrefix::Tebi),
+    ("k", UnitPrefix::Kilo),
+    ("M", UnitPrefix::Mega),
+    ("G", UnitPrefix::Giga),
 ];
 
 /// Maximum accepted size; 2^50 bytes are far above the memory of any node.
@@ -411,46 +371,53 @@ pub fn read_bytes(cursor: &mut Cursor<'_>) -> Result<Bytes, SyntaxError> {
         _ => SIZE_UNITS
             .iter()
             .find(|(name, _)| *name == unit)
-            .map(|(_, factor)| *factor)
+            .map(|(_, prefix)| prefix.multiple())
             .ok_or_else(|| {
                 cursor
                     .error_at(unit_at, "expected a unit of B, kB, MB, GB, TB, KiB, MiB, GiB or TiB")
             })?,
     };
-    let too_large = || cursor.error_at(start, "the size exceeds the memory of any machine");
+    let too_large = "the size exceeds the memory of any machine";
     // Whole numbers are computed exactly; only a number with a fraction is computed in floating point.
     if let Ok(whole) = digits.parse::<u64>() {
         let bytes = whole.checked_mul(factor).map(Bytes).filter(|bytes| *bytes <= MOST_BYTES);
-        return bytes.ok_or_else(too_large);
+        return bytes.ok_or_else(|| cursor.error_at(start, too_large));
     }
     if digits.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(too_large());
+        return Err(cursor.error_at(start, too_large));
     }
     let value: f64 = digits
         .parse()
         .map_err(|_| cursor.error_at(start, "expected a number with at most one decimal point"))?;
     let bytes = value * factor as f64;
-    if bytes <= MOST_BYTES.as_f64() { Ok(Bytes(bytes.round() as u64)) } else { Err(too_large()) }
+    if bytes > MOST_BYTES.as_f64() {
+        return Err(cursor.error_at(start, too_large));
+    }
+    Ok(Bytes(bytes.round() as u64))
 }
 
-/// Unit of a rate that a user types, with its factor.
-type RateUnit = (&'static str, f64);
-
-/// Parses a positive rate with one of these units. `example` is shown in errors.
-fn read_rate(text: &str, example: &'static str, units: [RateUnit; 4]) -> Result<f64, SyntaxError> {
+/// Parses a positive rate in a unit with one of these prefixes. `example` is shown in errors.
+fn read_rate(
+    text: &str,
+    example: &'static str,
+    unit: Unit,
+    prefixes: [UnitPrefix; 4],
+) -> Result<f64, SyntaxError> {
     let mut cursor = Cursor::new("rate", example, text);
     let number: Option<f64> = cursor.take_while(|c| c.is_ascii_digit() || c == '.').parse().ok();
     let number = number.filter(|number| *number > 0.0);
     let number = number.ok_or_else(|| cursor.error_at(0, "expected a number greater than zero"))?;
     let at = cursor.position();
-    let unit = cursor.take_while(|c| c.is_alphabetic() || c == '/');
-    let Some((_, factor)) = units.iter().find(|(name, _)| *name == unit) else {
-        let [first, second, third, last] = units.map(|(name, _)| name);
+    let typed = cursor.take_while(|c| c.is_alphabetic() || c == '/');
+    let scaled = ScaledUnit::of_symbol(typed);
+    let scaled = scaled.filter(|known| known.unit == unit && prefixes.contains(&known.prefix));
+    let Some(scaled) = scaled else {
+        let [first, second, third, last] = prefixes.map(|prefix| ScaledUnit { unit, prefix });
         let expected = format!("expected a unit of {first}, {second}, {third} or {last}");
         return Err(cursor.error_at(at, expected));
     };
     cursor.finish("expected nothing after the unit")?;
-    Ok(number * factor)
+    Ok(number * scaled.factor())
 }
 
 impl std::str::FromStr for FlopsPerSec {
@@ -458,9 +425,9 @@ impl std::str::FromStr for FlopsPerSec {
 
     /// Parses a positive rate such as `2.5TFLOP/s`.
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
-        const UNITS: [RateUnit; 4] =
-            [("FLOP/s", 1.0), ("GFLOP/s", 1e9), ("TFLOP/s", 1e12), ("PFLOP/s", 1e15)];
-        read_rate(text, "2.5TFLOP/s or 800GFLOP/s", UNITS).map(Self)
+        const PREFIXES: [UnitPrefix; 4] =
+            [UnitPrefix::One, UnitPrefix::Giga, UnitPrefix::Tera, UnitPrefix::Peta];
+        read_rate(text, "2.5TFLOP/s or 800GFLOP/s", Unit::FlopsPerSecond, PREFIXES).map(Self)
     }
 }
 
@@ -469,8 +436,9 @@ impl std::str::FromStr for BytesPerSec {
 
     /// Parses a positive rate such as `300GB/s`.
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
-        const UNITS: [RateUnit; 4] = [("B/s", 1.0), ("MB/s", 1e6), ("GB/s", 1e9), ("TB/s", 1e12)];
-        read_rate(text, "300GB/s or 1.2TB/s", UNITS).map(Self)
+        const PREFIXES: [UnitPrefix; 4] =
+            [UnitPrefix::One, UnitPrefix::Mega, UnitPrefix::Giga, UnitPrefix::Tera];
+        read_rate(text, "300GB/s or 1.2TB/s", Unit::BytesPerSecond, PREFIXES).map(Self)
     }
 }
 
@@ -484,15 +452,6 @@ impl std::str::FromStr for Bytes {
         cursor.finish("expected nothing after the unit")?;
         Ok(bytes)
     }
-}
-
-/// Formats a number with one digit after the point unless it is a whole number.
-pub fn trimmed(number: f64) -> String {
-    if number.abs() >= EXPONENT_FROM && number.is_finite() {
-        return significant(number);
-    }
-    let text = format!("{number:.1}");
-    text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
-//! Units of figures, and the direction in which figures of each unit are better.
+//! Units of figures, with their prefixes, and the direction in which figures of each unit are better. Numbers with a
+//! unit are printed here, for sentences ([`Unit::in_words`]) and for columns ([`ScaledUnit`]), and the symbols of units
+//! with prefixes are parsed here.
 
-use crate::quantity::{Seconds, prefixed, significant};
 use crate::stats::Better;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -76,8 +77,8 @@ impl Unit {
     /// Formats a value in this unit for display: `78.40 GB/s`, `2.310 us`, `7.032 x`.
     pub fn in_words(self, value: f64) -> String {
         match self {
-            Self::Seconds => Seconds(value).to_string(),
-            Self::Factor => format!("{} {self}", significant(value)),
+            Self::Seconds => time_in_words(value),
+            Self::Factor => ScaledUnit::base(self).in_words(value),
             _ => prefixed(value, self),
         }
     }
@@ -104,6 +105,254 @@ impl fmt::Display for Unit {
     }
 }
 
+/// Prefix of a unit: a power of 1000, or of 1024 for amounts of data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnitPrefix {
+    /// No prefix.
+    One,
+    /// Prefix `n`.
+    Nano,
+    /// Prefix `u`.
+    Micro,
+    /// Prefix `m`.
+    Milli,
+    /// Prefix `k`.
+    Kilo,
+    /// Prefix `M`.
+    Mega,
+    /// Prefix `G`.
+    Giga,
+    /// Prefix `T`.
+    Tera,
+    /// Prefix `P`.
+    Peta,
+    /// Prefix `Ki`.
+    Kibi,
+    /// Prefix `Mi`.
+    Mebi,
+    /// Prefix `Gi`.
+    Gibi,
+    /// Prefix `Ti`.
+    Tebi,
+}
+
+impl UnitPrefix {
+    /// All prefixes.
+    pub const ALL: [Self; 13] = [
+        Self::One,
+        Self::Nano,
+        Self::Micro,
+        Self::Milli,
+        Self::Kilo,
+        Self::Mega,
+        Self::Giga,
+        Self::Tera,
+        Self::Peta,
+        Self::Kibi,
+        Self::Mebi,
+        Self::Gibi,
+        Self::Tebi,
+    ];
+    /// Prefixes for large rates, the largest first.
+    const OF_RATES: [Self; 5] = [Self::Peta, Self::Tera, Self::Giga, Self::Mega, Self::Kilo];
+    /// Prefixes for sizes, the largest first.
+    pub(crate) const OF_SIZES: [Self; 4] = [Self::Tebi, Self::Gibi, Self::Mebi, Self::Kibi];
+
+    /// Returns the symbol of the prefix.
+    pub const fn symbol(self) -> &'static str {
+        match self {
+            Self::One => "",
+            Self::Nano => "n",
+            Self::Micro => "u",
+            Self::Milli => "m",
+            Self::Kilo => "k",
+            Self::Mega => "M",
+            Self::Giga => "G",
+            Self::Tera => "T",
+            Self::Peta => "P",
+            Self::Kibi => "Ki",
+            Self::Mebi => "Mi",
+            Self::Gibi => "Gi",
+            Self::Tebi => "Ti",
+        }
+    }
+
+    /// Returns the factor of the prefix.
+    pub const fn factor(self) -> f64 {
+        match self {
+            Self::Nano => 1e-9,
+            Self::Micro => 1e-6,
+            Self::Milli => 1e-3,
+            _ => self.multiple() as f64,
+        }
+    }
+
+    /// Returns the factor of the prefix as a whole number; 1 for prefixes of fractions.
+    pub const fn multiple(self) -> u64 {
+        match self {
+            Self::One | Self::Nano | Self::Micro | Self::Milli => 1,
+            Self::Kilo => 1000,
+            Self::Mega => 1_000_000,
+            Self::Giga => 1_000_000_000,
+            Self::Tera => 1_000_000_000_000,
+            Self::Peta => 1_000_000_000_000_000,
+            Self::Kibi => 1 << 10,
+            Self::Mebi => 1 << 20,
+            Self::Gibi => 1 << 30,
+            Self::Tebi => 1 << 40,
+        }
+    }
+
+    /// True for powers of 1024.
+    pub const fn is_binary(self) -> bool {
+        matches!(self, Self::Kibi | Self::Mebi | Self::Gibi | Self::Tebi)
+    }
+
+    /// Converts a value without a prefix to a number with this prefix.
+    fn number(self, value: f64) -> f64 {
+        match self {
+            // A product with a whole number is exact more often than a quotient by a fraction.
+            Self::Nano => value * 1e9,
+            Self::Micro => value * 1e6,
+            Self::Milli => value * 1e3,
+            _ => value / self.factor(),
+        }
+    }
+}
+
+/// Unit with a prefix, for a column of numbers or as a user types it: `GB/s`, `us`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScaledUnit {
+    /// Unit without the prefix.
+    pub unit: Unit,
+    /// Prefix of the unit.
+    pub prefix: UnitPrefix,
+}
+
+impl ScaledUnit {
+    /// Rates of data in GB/s.
+    pub const GB_PER_S: Self = Self::new(UnitPrefix::Giga, Unit::BytesPerSecond);
+    /// Rates of data in MB/s.
+    pub const MB_PER_S: Self = Self::new(UnitPrefix::Mega, Unit::BytesPerSecond);
+    /// Rates of operations in GFLOP/s.
+    pub const GFLOP_PER_S: Self = Self::new(UnitPrefix::Giga, Unit::FlopsPerSecond);
+    /// Times in nanoseconds.
+    pub const NANOSECONDS: Self = Self::new(UnitPrefix::Nano, Unit::Seconds);
+    /// Times in microseconds.
+    pub const MICROSECONDS: Self = Self::new(UnitPrefix::Micro, Unit::Seconds);
+    /// Rates of messages in Mmsg/s.
+    pub const MMSG_PER_S: Self = Self::new(UnitPrefix::Mega, Unit::MessagesPerSecond);
+
+    /// Returns a unit with a prefix.
+    pub const fn new(prefix: UnitPrefix, unit: Unit) -> Self {
+        Self { unit, prefix }
+    }
+
+    /// Returns a unit without a prefix.
+    pub const fn base(unit: Unit) -> Self {
+        Self::new(UnitPrefix::One, unit)
+    }
+
+    /// Returns the unit in which figures of several runs are listed, which does not depend on their values. Rates of
+    /// messages and of other operations, clocks and factors have no prefix.
+    pub const fn usual(unit: Unit) -> Self {
+        match unit {
+            Unit::BytesPerSecond => Self::GB_PER_S,
+            Unit::FlopsPerSecond => Self::GFLOP_PER_S,
+            Unit::Seconds => Self::MICROSECONDS,
+            _ => Self::base(unit),
+        }
+    }
+
+    /// Returns the unit with this symbol, e.g. `GB/s`.
+    pub fn of_symbol(symbol: &str) -> Option<Self> {
+        UnitPrefix::ALL.into_iter().find_map(|prefix| {
+            let unit = Unit::of_symbol(symbol.strip_prefix(prefix.symbol())?)?;
+            Some(Self { unit, prefix })
+        })
+    }
+
+    /// Returns the value of one of this unit in the unit without a prefix.
+    pub const fn factor(self) -> f64 {
+        self.prefix.factor()
+    }
+
+    /// Converts a value in the unit without a prefix to a number of this unit.
+    pub fn number(self, value: f64) -> f64 {
+        self.prefix.number(value)
+    }
+
+    /// Formats a value in the unit without a prefix as a number of this unit, with four digits and without the symbol.
+    pub fn words(self, value: f64) -> String {
+        significant(self.number(value))
+    }
+
+    /// Formats a value in the unit without a prefix in this unit.
+    pub fn in_words(self, value: f64) -> String {
+        format!("{} {self}", self.words(value))
+    }
+}
+
+impl fmt::Display for ScaledUnit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{}{}", self.prefix.symbol(), self.unit.symbol()))
+    }
+}
+
+/// Smallest value without an SI prefix: a million of the largest prefix.
+const BEYOND_PREFIXES: f64 = 1e21;
+/// Maximum number of digits after the point.
+const MOST_DECIMALS: f64 = 12.0;
+/// Smallest number with an exponent. An `f64` has sixteen digits; more digits would be meaningless.
+const EXPONENT_FROM: f64 = 1e16;
+
+/// Formats a number with four significant digits, as in tables of benchmarks: `9.877`, `83.41`, `715.7`, `1584`. Numbers
+/// below 1 have three digits after the point, or as many as show two significant digits: `0.105`, `0.00032`. Numbers of
+/// which this would be a long row of digits have an exponent: `1.000e308`, `5.0e-324`.
+pub fn significant(value: f64) -> String {
+    let digits = match value.abs() {
+        v if v >= EXPONENT_FROM && v.is_finite() => return format!("{value:.3e}"),
+        v if v > 0.0 && 1.0 - v.log10().floor() > MOST_DECIMALS => return format!("{value:.1e}"),
+        v if v >= 999.95 => 0,
+        v if v >= 99.995 => 1,
+        v if v >= 9.9995 => 2,
+        v if v > 0.0 && v < 0.00995 => (1.0 - v.log10().floor()) as usize,
+        _ => 3,
+    };
+    format!("{value:.digits$}")
+}
+
+/// Formats a number with one digit after the point unless it is a whole number.
+pub fn trimmed(number: f64) -> String {
+    if number.abs() >= EXPONENT_FROM && number.is_finite() {
+        return significant(number);
+    }
+    let text = format!("{number:.1}");
+    text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
+}
+
+/// Formats a value with the largest SI prefix with which the number is at least 1. A value beyond the prefixes has an
+/// exponent instead.
+fn prefixed(value: f64, unit: Unit) -> String {
+    if value.abs() >= BEYOND_PREFIXES {
+        return format!("{value:.3e} {unit}");
+    }
+    let mut prefixes = UnitPrefix::OF_RATES.into_iter();
+    let prefix = prefixes.find(|prefix| value.abs() >= prefix.factor());
+    ScaledUnit::new(prefix.unwrap_or(UnitPrefix::One), unit).in_words(value)
+}
+
+/// Formats a time in s, ms, us or ns.
+fn time_in_words(seconds: f64) -> String {
+    let prefix = match seconds.abs() {
+        t if t >= 1.0 || t == 0.0 => UnitPrefix::One,
+        t if t >= 1e-3 => UnitPrefix::Milli,
+        t if t >= 1e-6 => UnitPrefix::Micro,
+        _ => UnitPrefix::Nano,
+    };
+    ScaledUnit::new(prefix, Unit::Seconds).in_words(seconds)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,6 +363,21 @@ mod tests {
             assert_eq!(serde_json::to_value(unit).unwrap(), unit.symbol());
             assert_eq!(Unit::of_symbol(unit.symbol()), Some(unit));
         }
+    }
+
+    #[test]
+    fn symbols_with_prefixes_are_parsed_as_printed() {
+        for unit in Unit::ALL {
+            for prefix in UnitPrefix::ALL {
+                let scaled = ScaledUnit { unit, prefix };
+                assert_eq!(ScaledUnit::of_symbol(&scaled.to_string()), Some(scaled));
+                assert!((scaled.number(scaled.factor()) - 1.0).abs() < 1e-12, "{scaled}");
+            }
+        }
+        assert_eq!(ScaledUnit::of_symbol("MT/s"), None);
+        assert_eq!(ScaledUnit::of_symbol("G"), None);
+        assert_eq!(ScaledUnit::of_symbol("gB/s"), None);
+        assert_eq!(ScaledUnit::MICROSECONDS.in_words(2.31e-6), "2.310 us");
     }
 
     #[test]

@@ -237,7 +237,7 @@ impl SummaryRow<'_> {
 
     /// Returns the highest value of a pattern in a unit.
     fn best(&self, pattern: Pattern, unit: ColumnUnit) -> Option<f64> {
-        let own = self.of_pattern(pattern).filter(|figure| figure.m.unit == unit.unit);
+        let own = self.of_pattern(pattern).filter(|figure| figure.m.unit == unit.unit());
         own.filter_map(|figure| figure.m.value).max_by(f64::total_cmp)
     }
 

@@ -32,8 +32,10 @@ pub struct MpiAbi {
 pub struct MpiImplementation {
     /// Name of the library, unless its wrapper prints another.
     pub library: &'static str,
-    /// Launcher that starts its ranks, in addition to Slurm.
+    /// Kind of the launcher that starts its ranks, in addition to Slurm.
     pub launcher: LauncherKind,
+    /// Name of the launcher in messages.
+    pub launcher_title: &'static str,
     /// Suffix of wrapper and launcher where several MPIs are installed: `openmpi` of `mpicc.openmpi`.
     pub suffix: &'static str,
     /// Debian's package of the launcher.
@@ -96,23 +98,11 @@ pub enum LauncherKind {
     Slurm,
 }
 
-impl fmt::Display for LauncherKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::OpenMpi => "Open MPI",
-            Self::Hydra => "MPICH (Hydra)",
-            Self::Slurm => "Slurm",
-        })
-    }
-}
-
 /// Names of the environment variables that a launcher sets.
 #[derive(Debug, PartialEq, Eq)]
 pub struct LauncherVariables {
     /// Human-readable name of the launcher.
     pub launcher: &'static str,
-    /// Kind of the launcher.
-    pub kind: LauncherKind,
     /// Rank of the process.
     pub rank: &'static str,
     /// Number of ranks.
@@ -215,6 +205,7 @@ const OPEN_MPI: MpiAbi = MpiAbi {
     implementation: Some(MpiImplementation {
         library: "Open MPI",
         launcher: LauncherKind::OpenMpi,
+        launcher_title: "Open MPI",
         suffix: "openmpi",
         package: "openmpi-bin",
         // The first is the library of Open MPI 2, which has a different ABI.
@@ -235,7 +226,6 @@ const OPEN_MPI: MpiAbi = MpiAbi {
         srun_option: "--mpi=pmix",
         variables: &[LauncherVariables {
             launcher: "Open MPI",
-            kind: LauncherKind::OpenMpi,
             rank: "OMPI_COMM_WORLD_RANK",
             ranks: "OMPI_COMM_WORLD_SIZE",
             here: &["OMPI_COMM_WORLD_LOCAL_SIZE"],
@@ -283,6 +273,7 @@ const MPICH: MpiAbi = MpiAbi {
     implementation: Some(MpiImplementation {
         library: "MPICH",
         launcher: LauncherKind::Hydra,
+        launcher_title: "MPICH (Hydra)",
         suffix: "mpich",
         package: "mpich",
         // The first is the library of MPICH before version 3.1, and of MPICH's development packages.
@@ -308,7 +299,6 @@ const MPICH: MpiAbi = MpiAbi {
         variables: &[
             LauncherVariables {
                 launcher: "MVAPICH",
-                kind: LauncherKind::Hydra,
                 rank: "MV2_COMM_WORLD_RANK",
                 ranks: "MV2_COMM_WORLD_SIZE",
                 here: &["MV2_COMM_WORLD_LOCAL_SIZE"],
@@ -318,7 +308,6 @@ const MPICH: MpiAbi = MpiAbi {
             // MPICH's launcher Hydra. Intel MPI's launcher is derived from Hydra.
             LauncherVariables {
                 launcher: "MPICH or Intel MPI",
-                kind: LauncherKind::Hydra,
                 rank: "PMI_RANK",
                 ranks: "PMI_SIZE",
                 here: &["MPI_LOCALNRANKS", "MPI_LOCALNUMRANKS", "PALS_LOCAL_SIZE"],
@@ -328,7 +317,6 @@ const MPICH: MpiAbi = MpiAbi {
             // HPE's launcher of Cray MPI.
             LauncherVariables {
                 launcher: "PALS",
-                kind: LauncherKind::Hydra,
                 rank: "PALS_RANKID",
                 ranks: "PALS_SIZE",
                 here: &["PALS_LOCAL_SIZE"],
@@ -411,25 +399,19 @@ pub fn implementations() -> impl Iterator<Item = &'static MpiImplementation> {
 }
 
 /// Returns the ABIs that ranks of a launcher may have, the most likely first: that of the implementation to which the
-/// launcher belongs or whose variable srun has set, and those of several implementations. `is_set` is true for the
-/// names of environment variables that are set.
+/// launcher belongs (`None` for srun) or whose variable srun has set, and those of several implementations. `is_set` is
+/// true for the names of environment variables that are set.
 pub fn abis_of_launcher(
-    launcher: LauncherKind,
+    launcher: Option<&MpiImplementation>,
     is_set: impl Fn(&str) -> bool,
 ) -> Vec<&'static MpiAbi> {
-    let own = MPI_ABIS.iter().find(|abi| {
-        let implementation = abi.implementation.as_ref();
-        implementation.is_some_and(|own| own.launcher == launcher || is_set(own.srun_variable))
+    let own = MPI_ABIS.iter().find(|abi| match &abi.implementation {
+        Some(own) => launcher == Some(own) || is_set(own.srun_variable),
+        None => false,
     });
-    // Without one of its options, srun starts ranks with the process manager interface of MPICH.
-    let own = own.or_else(|| abi_of_implementation(LauncherKind::Hydra));
+    // Without an option, srun starts ranks with the process manager interface of MPICH.
+    let own = own.or_else(|| MPI_ABIS.iter().find(|abi| **abi == MPICH));
     own.into_iter().chain(MPI_ABIS.iter().filter(|abi| abi.implementation.is_none())).collect()
-}
-
-/// Returns the ABI of the implementation with this launcher.
-fn abi_of_implementation(launcher: LauncherKind) -> Option<&'static MpiAbi> {
-    let mut abis = MPI_ABIS.iter();
-    abis.find(|abi| abi.implementation.as_ref().is_some_and(|own| own.launcher == launcher))
 }
 
 impl MpiAbi {
@@ -487,24 +469,18 @@ mod tests {
     }
 
     #[test]
-    fn variables_belong_to_the_launcher_of_their_implementation() {
-        for own in implementations() {
-            assert!(own.variables.iter().all(|variables| variables.kind == own.launcher));
-        }
-    }
-
-    #[test]
     fn abi_follows_from_launcher_and_variables_of_srun() {
-        let titles = |launcher, set: &[&str]| {
+        let titles = |launcher: &str, set: &[&str]| {
+            let launcher = implementations().find(|own| own.library == launcher);
             let abis = abis_of_launcher(launcher, |name| set.contains(&name));
             abis.iter().map(|abi| abi.title).collect::<Vec<_>>()
         };
         let open_mpi = ["Open MPI's ABI", "the ABI of MPI 5"];
         let mpich = ["MPICH's ABI", "the ABI of MPI 5"];
-        assert_eq!(titles(LauncherKind::OpenMpi, &["PMI_FD"]), open_mpi);
-        assert_eq!(titles(LauncherKind::Hydra, &[]), mpich);
-        assert_eq!(titles(LauncherKind::Slurm, &[]), mpich);
-        assert_eq!(titles(LauncherKind::Slurm, &["PMI_FD"]), mpich);
-        assert_eq!(titles(LauncherKind::Slurm, &["PMIX_RANK"]), open_mpi);
+        assert_eq!(titles("Open MPI", &["PMI_FD"]), open_mpi);
+        assert_eq!(titles("MPICH", &[]), mpich);
+        assert_eq!(titles("Slurm", &[]), mpich);
+        assert_eq!(titles("Slurm", &["PMI_FD"]), mpich);
+        assert_eq!(titles("Slurm", &["PMIX_RANK"]), open_mpi);
     }
 }

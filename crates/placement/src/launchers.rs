@@ -10,7 +10,7 @@ use crate::{
     ThreadPlace,
 };
 use nodegauge_machine::{CpuId, Topology};
-use nodegauge_os::mpi_abi::{LauncherKind, LauncherVariables, implementations};
+use nodegauge_os::mpi_abi::{LauncherVariables, MpiImplementation, implementations};
 use std::collections::BTreeSet;
 
 /// Launcher that has started this process, with the ranks of its job.
@@ -18,8 +18,8 @@ use std::collections::BTreeSet;
 pub struct Started {
     /// Human-readable name of the launcher.
     pub launcher: &'static str,
-    /// Kind of the launcher.
-    pub kind: LauncherKind,
+    /// Implementation of MPI to which the launcher belongs; `None` for srun.
+    pub implementation: Option<&'static MpiImplementation>,
     /// Rank of this process.
     pub rank: u32,
     /// Number of ranks, at least 2.
@@ -30,10 +30,15 @@ pub struct Started {
     job: String,
 }
 
-/// Variables of srun, which is checked after all MPI launchers.
-const SLURM: LauncherVariables = LauncherVariables {
+/// Launcher with its variables.
+struct KnownLauncher {
+    variables: &'static LauncherVariables,
+    implementation: Option<&'static MpiImplementation>,
+}
+
+/// Variables of srun.
+static SLURM: LauncherVariables = LauncherVariables {
     launcher: "Slurm",
-    kind: LauncherKind::Slurm,
     rank: "SLURM_PROCID",
     ranks: "SLURM_STEP_NUM_TASKS",
     here: &[],
@@ -41,9 +46,17 @@ const SLURM: LauncherVariables = LauncherVariables {
     job: &["SLURM_STEP_ID"],
 };
 
-/// Returns the variables of known MPI launchers, in the order in which they are checked.
-fn mpi_launchers() -> impl Iterator<Item = &'static LauncherVariables> {
-    implementations().flat_map(|implementation| implementation.variables)
+/// Returns the known MPI launchers, in the order in which they are checked.
+fn mpi_launchers() -> impl Iterator<Item = KnownLauncher> {
+    implementations().flat_map(|own| {
+        let variables = own.variables.iter();
+        variables.map(|variables| KnownLauncher { variables, implementation: Some(own) })
+    })
+}
+
+/// Returns all known launchers, in the order in which they are checked: srun after all MPI launchers.
+fn known_launchers() -> impl Iterator<Item = KnownLauncher> {
+    mpi_launchers().chain([KnownLauncher { variables: &SLURM, implementation: None }])
 }
 
 /// Environment variables in which other MPI launchers pass a process its rank and the number of ranks: MPICH on Myrinet,
@@ -57,7 +70,7 @@ pub(crate) type RankVariables = (&'static str, Option<&'static str>);
 
 /// Returns the variables that MPI launchers set.
 pub(crate) fn of_mpi() -> Vec<RankVariables> {
-    let known = mpi_launchers().map(|launcher| (launcher.rank, Some(launcher.ranks)));
+    let known = mpi_launchers().map(|known| (known.variables.rank, Some(known.variables.ranks)));
     known.chain(OTHER_MPI).collect()
 }
 
@@ -69,7 +82,7 @@ pub(crate) fn of_systems() -> [RankVariables; 2] {
 /// Returns the environment variables by which a process finds out that it is one of several ranks. A program that is
 /// started without them runs on its own.
 pub fn rank_variables() -> impl Iterator<Item = &'static str> {
-    mpi_launchers().chain([&SLURM]).flat_map(|launcher| [launcher.rank, launcher.ranks])
+    known_launchers().flat_map(|known| [known.variables.rank, known.variables.ranks])
 }
 
 /// Returns a function that reads an environment variable as a number.
@@ -78,15 +91,15 @@ fn number_of(lookup: impl Fn(&str) -> Option<String>) -> impl Fn(&str) -> Option
 }
 
 /// Returns the launcher whose environment variables are set.
-fn launcher(lookup: impl Fn(&str) -> Option<String>) -> Option<&'static LauncherVariables> {
+fn launcher(lookup: impl Fn(&str) -> Option<String>) -> Option<KnownLauncher> {
     let number = number_of(lookup);
     // srun also sets PMI variables. If Hydra runs within an allocation, it starts a Slurm step with one task per host.
     let by_srun = number("PMI_RANK") == number("SLURM_PROCID")
         && number("PMI_SIZE") == number("SLURM_STEP_NUM_TASKS");
-    mpi_launchers().chain([&SLURM]).find(|launcher| {
-        number(launcher.rank).is_some()
-            && number(launcher.ranks).is_some()
-            && !(by_srun && launcher.rank == "PMI_RANK")
+    known_launchers().find(|known| {
+        number(known.variables.rank).is_some()
+            && number(known.variables.ranks).is_some()
+            && !(by_srun && known.variables.rank == "PMI_RANK")
     })
 }
 
@@ -100,32 +113,30 @@ impl Started {
     /// process may be a pseudo-terminal of the launcher, which copies everything that is printed.
     pub fn on_a_launchers_terminal() -> bool {
         launcher(|name| std::env::var(name).ok())
-            .is_some_and(|launcher| launcher.kind != LauncherKind::Slurm)
+            .is_some_and(|launcher| launcher.implementation.is_some())
     }
 
     /// Detects the launcher; `lookup` returns the values of environment variables.
     fn read(lookup: impl Fn(&str) -> Option<String>) -> Option<Self> {
-        let launcher = launcher(&lookup)?;
+        let KnownLauncher { variables: launcher, implementation } = launcher(&lookup)?;
         let number = number_of(&lookup);
         let rank = number(launcher.rank)?;
         let ranks = number(launcher.ranks)?;
         let here = launcher.here.iter().find_map(|name| number(name));
-        let here = match launcher.kind {
-            // If a Slurm step uses one node, all its tasks are on this host.
-            LauncherKind::Slurm => {
-                number("SLURM_STEP_NUM_NODES").filter(|nodes| *nodes == 1).map(|_| ranks).or(
-                    // For several nodes, the variable has the form `2(x3),1`. It is sufficient to know that some ranks
-                    // are on other hosts.
-                    number("SLURM_STEP_NUM_NODES").map(|_| ranks.saturating_sub(1)),
-                )
-            }
-            _ => here,
+        let here = match implementation {
+            Some(_) => here,
+            // If a Slurm step uses one node, all its tasks are on this host. For several nodes, the variable of the tasks
+            // has the form `2(x3),1`; it is sufficient to know that some ranks are on other hosts.
+            None => match number("SLURM_STEP_NUM_NODES") {
+                Some(1) => Some(ranks),
+                nodes => nodes.map(|_| ranks.saturating_sub(1)),
+            },
         };
         let named = launcher.job.iter().chain(&["SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"]);
         let job: Vec<String> = named.filter_map(|name| lookup(name)).collect();
         (ranks > 1 && rank < ranks).then(|| Self {
             launcher: launcher.launcher,
-            kind: launcher.kind,
+            implementation,
             rank,
             ranks,
             here,
@@ -179,7 +190,7 @@ impl Started {
         let rank = number("SLURM_LOCALID")?;
         let whole = Self {
             launcher: SLURM.launcher,
-            kind: SLURM.kind,
+            implementation: None,
             rank,
             ranks,
             here: Some(ranks),
@@ -192,13 +203,13 @@ impl Started {
     /// started this process.
     pub fn slurm_tasks(&self) -> Option<Vec<u32>> {
         let text = std::env::var("SLURM_STEP_TASKS_PER_NODE").ok()?;
-        (self.kind == LauncherKind::Slurm).then(|| tasks_per_node(&text))?
+        self.implementation.is_none().then(|| tasks_per_node(&text))?
     }
 
     /// True if an MPI can be initialised in this process: an MPI launcher has started it, or srun with a process manager
     /// interface.
     pub fn has_mpi(&self) -> bool {
-        self.kind != LauncherKind::Slurm
+        self.implementation.is_some()
             || implementations().any(|own| std::env::var_os(own.srun_variable).is_some())
     }
 
@@ -206,7 +217,14 @@ impl Started {
     /// `rank`.
     pub fn on_host(&self, host: &str, rank: u32, ranks: u32) -> Self {
         let job = format!("{}/{host}", self.job);
-        Self { launcher: self.launcher, kind: self.kind, rank, ranks, here: Some(ranks), job }
+        Self {
+            launcher: self.launcher,
+            implementation: self.implementation,
+            rank,
+            ranks,
+            here: Some(ranks),
+            job,
+        }
     }
 
     /// Returns a name of the job for files: letters, digits, hyphens and points.

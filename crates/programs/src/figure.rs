@@ -2,7 +2,7 @@
 
 use nodegauge_measure::grammar::Cursor;
 use nodegauge_measure::quantity::counted;
-use nodegauge_measure::{Failure, SyntaxError, Unit, printed};
+use nodegauge_measure::{Failure, ScaledUnit, SyntaxError, Unit, printed};
 use nodegauge_toolchain::program::ProgramOutput;
 use regex_lite::{Regex, RegexBuilder};
 use std::ops::Range;
@@ -13,17 +13,19 @@ const QUOTED: usize = 60;
 
 /// Unit of a number in the output of a program, with a prefix: `GB/s`, `ms`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct FigureUnit {
-    /// Unit of the figure in the record.
-    pub unit: Unit,
-    /// Number of these units in the unit of the output.
-    scale: f64,
+pub struct FigureUnit(ScaledUnit);
+
+impl FigureUnit {
+    /// Returns the unit of the figure in the record.
+    pub fn unit(self) -> Unit {
+        self.0.unit
+    }
 }
 
 impl Default for FigureUnit {
     /// A plain number, of which more is better.
     fn default() -> Self {
-        Self { unit: Unit::Factor, scale: 1.0 }
+        Self(ScaledUnit::base(Unit::Factor))
     }
 }
 
@@ -31,21 +33,8 @@ impl FromStr for FigureUnit {
     type Err = SyntaxError;
 
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
-        const PREFIXES: [(&str, f64); 8] = [
-            ("", 1.0),
-            ("k", 1e3),
-            ("M", 1e6),
-            ("G", 1e9),
-            ("T", 1e12),
-            ("m", 1e-3),
-            ("u", 1e-6),
-            ("n", 1e-9),
-        ];
-        let found = PREFIXES.iter().find_map(|(prefix, scale)| {
-            let unit = Unit::of_symbol(text.strip_prefix(prefix)?)?;
-            Some(Self { unit, scale: *scale })
-        });
-        found.ok_or_else(|| {
+        let found = ScaledUnit::of_symbol(text).filter(|scaled| !scaled.prefix.is_binary());
+        found.map(Self).ok_or_else(|| {
             let known: Vec<&str> = Unit::ALL.iter().map(|unit| unit.symbol()).collect();
             let problem = format!("expected {}, with or without a prefix", known.join(", "));
             Cursor::new("unit", "--unit GB/s or --unit ms", text).error(problem)
@@ -64,7 +53,7 @@ pub struct FigureSource {
 impl FigureSource {
     /// Returns the elapsed time of a run as its figure.
     pub fn elapsed() -> Self {
-        Self { pattern: None, unit: FigureUnit { unit: Unit::Seconds, scale: 1.0 } }
+        Self { pattern: None, unit: FigureUnit(ScaledUnit::base(Unit::Seconds)) }
     }
 
     /// Returns the number that the group of a regular expression matches as the figure.
@@ -95,13 +84,13 @@ impl FigureSource {
     pub fn read(&self, output: &ProgramOutput) -> Result<f64, String> {
         match &self.pattern {
             None => Ok(output.seconds.0),
-            Some(pattern) => Ok(number(pattern, &output.stdout)? * self.unit.scale),
+            Some(pattern) => Ok(number(pattern, &output.stdout)? * self.unit.0.factor()),
         }
     }
 
     /// Returns a number that is proportional to the time for a unit of work.
     pub fn cost(&self, figure: f64) -> f64 {
-        if self.unit.unit == Unit::Seconds { figure } else { figure.recip() }
+        if self.unit.unit() == Unit::Seconds { figure } else { figure.recip() }
     }
 }
 
@@ -197,6 +186,7 @@ fn cut(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodegauge_measure::UnitPrefix;
 
     fn of(pattern: &str, text: &str) -> Result<f64, String> {
         let source = FigureSource::matched(pattern, FigureUnit::default()).unwrap();
@@ -268,9 +258,9 @@ mod tests {
     #[test]
     fn units_have_prefixes() {
         let of = |text: &str| text.parse::<FigureUnit>();
-        assert_eq!(of("GB/s"), Ok(FigureUnit { unit: Unit::BytesPerSecond, scale: 1e9 }));
-        assert_eq!(of("ms"), Ok(FigureUnit { unit: Unit::Seconds, scale: 1e-3 }));
-        assert_eq!(of("msg/s").unwrap().unit, Unit::MessagesPerSecond);
+        assert_eq!(of("GB/s"), Ok(FigureUnit(ScaledUnit::GB_PER_S)));
+        assert_eq!(of("ms"), Ok(FigureUnit(ScaledUnit::new(UnitPrefix::Milli, Unit::Seconds))));
+        assert_eq!(of("msg/s").unwrap().unit(), Unit::MessagesPerSecond);
         assert!(of("furlongs").unwrap_err().to_string().contains("FLOP/s"));
     }
 }

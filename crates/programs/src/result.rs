@@ -51,7 +51,7 @@ pub(crate) fn figures(
         }
         let mut config = config(sweep, cell, of, stop);
         let (name, unit) = match sweep.figure.pattern() {
-            Some(_) => ("figure", sweep.figure.unit.unit),
+            Some(_) => ("figure", sweep.figure.unit.unit()),
             None => ("elapsed", Unit::Seconds),
         };
         let figure = Measurement::new(GAUGE, TEST, name, unit)

@@ -186,7 +186,8 @@ impl World {
         // SAFETY: the launcher belongs to this library, so that every program that it starts may run the initialisation
         // of the library. The symbols have the types that the MPI standard defines for C.
         unsafe {
-            let abis = abis_of_launcher(started.kind, |name| std::env::var_os(name).is_some());
+            let abis =
+                abis_of_launcher(started.implementation, |name| std::env::var_os(name).is_some());
             let (library, abi) = load(&abis).map_err(|why| {
                 Failure::missing(format!("ranks cannot communicate: {why}")).hint(
                     "add the library of the MPI that started them to the path of the linker \

@@ -97,18 +97,21 @@ impl ProgramCache {
         Ok(())
     }
 
-    /// Returns the content of a file of the cache. The owner is checked on the open file.
+    /// Returns the content of a file of the cache; `None` if there is none.
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
-        let path = self.path().join(name);
-        let error = |why: String| format!("{} {why}", path.display());
+        self.content(name).map_err(|why| format!("{} {why}", self.path().join(name).display()))
+    }
+
+    /// Returns the content of a file, or the reason why it is not used. The owner is checked on the open file.
+    fn content(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = match openat(&self.folder, name, flags, Mode::empty()) {
             Ok(file) => file,
             Err(Errno::NOENT) => return Ok(None),
-            Err(Errno::LOOP) => return Err(error("is a symbolic link".to_owned())),
-            Err(cause) => return Err(error(format!("cannot be read: {cause}"))),
+            Err(Errno::LOOP) => return Err("is a symbolic link".to_owned()),
+            Err(cause) => return Err(format!("cannot be read: {cause}")),
         };
-        let stat = fstat(&file).map_err(|cause| error(cause.to_string()))?;
+        let stat = fstat(&file).map_err(|cause| cause.to_string())?;
         let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
         let is_long = stat.st_size > LONGEST_PROGRAM as i64;
         let why = match (is_file, is_long) {
@@ -117,10 +120,10 @@ impl ProgramCache {
             (true, false) => None,
         };
         if let Some(why) = why.or_else(|| why_not_ours(&stat)) {
-            return Err(error(why));
+            return Err(why);
         }
         let mut content = Vec::new();
-        File::from(file).read_to_end(&mut content).map_err(|cause| error(cause.to_string()))?;
+        File::from(file).read_to_end(&mut content).map_err(|cause| cause.to_string())?;
         Ok(Some(content))
     }
 }

@@ -25,14 +25,13 @@ pub use job::{job_has_several_hosts, job_hosts};
 pub use linked::library_of_program;
 pub use nodegauge_os::mpi_abi::{self as abi, LauncherKind, MpiAbi, abis_of_launcher};
 pub use placed::{MpiLaunch, MpiProgram, RankPlaces, RankWords};
-pub use words::{launcher_of, library_of, without_explanations};
+pub use words::{RecognisedLauncher, launcher_of, library_of, without_explanations};
 
 /// MPI library according to its compiler wrapper.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MpiLibrary {
-    /// Kind of launcher that starts ranks of this library, in addition to Slurm: Open MPI's launcher, or Hydra for
-    /// MPICH and its derivatives (including Intel MPI and MVAPICH).
-    pub family: LauncherKind,
+    /// Implementation from which the library is derived: MPICH for Intel MPI and MVAPICH.
+    pub family: &'static MpiImplementation,
     /// Name of the library: `Open MPI`, `MPICH`, `Intel MPI`, `MVAPICH`.
     pub name: String,
     /// Version of the library; `None` if the wrapper does not report it.
@@ -194,13 +193,16 @@ impl Mpi {
         for command in commands {
             let version_query = CommandLine::new(command.program(), ["--version"]);
             let words = output_of(&version_query, interrupted)?;
-            let known = launcher_of(&words).filter(|(kind, _)| *kind != LauncherKind::Slurm);
-            let Some((kind, version)) = known else { continue };
-            let binds = words::binds_ranks(&words);
-            let found = MpiLauncher { command, kind, version, binds };
+            let Some(recognised) = launcher_of(&words) else { continue };
+            let Some(own) = recognised.implementation else { continue };
+            let found = recognised.launcher(command, &words);
             let program = which(found.command.program()).unwrap_or_default();
-            if let Some((path, abi)) = runtime::library_of_launcher(&program, kind) {
-                let library = library_of(&words).unwrap_or_else(|| MpiLibrary::of(&found));
+            if let Some((path, abi)) = runtime::library_of_launcher(&program, own) {
+                // The usual library of a launcher has its version.
+                let library = library_of(&words).unwrap_or_else(|| MpiLibrary {
+                    version: found.version.clone(),
+                    ..MpiLibrary::of_implementation(own)
+                });
                 let parts = MpiParts::Runtime { path, abi };
                 return Ok(Self { parts, library, launcher: found, chosen: String::new() });
             }
@@ -231,27 +233,15 @@ fn command_of(program: PathBuf) -> CommandLine {
 }
 
 impl MpiLibrary {
-    /// Returns the usual library for a launcher, with the version of the launcher.
-    fn of(launcher: &MpiLauncher) -> Self {
-        let usual = usual_library(launcher.kind);
-        Self { family: launcher.kind, name: usual.to_owned(), version: launcher.version.clone() }
-    }
-
     /// Returns the library of an implementation, whose version is unknown.
-    fn of_implementation(own: &MpiImplementation) -> Self {
-        Self { family: own.launcher, name: own.library.to_owned(), version: None }
+    fn of_implementation(own: &'static MpiImplementation) -> Self {
+        Self { family: own, name: own.library.to_owned(), version: None }
     }
 
-    /// True if a launcher of this kind can start ranks of this library.
-    pub fn started_by(&self, kind: LauncherKind) -> bool {
-        kind == self.family || kind == LauncherKind::Slurm
+    /// True if the launcher of this implementation, or srun if there is none, can start ranks of this library.
+    fn started_by(&self, launcher: Option<&MpiImplementation>) -> bool {
+        launcher.is_none_or(|own| own == self.family)
     }
-}
-
-/// Returns the name of the library whose ranks a launcher of this kind usually starts.
-fn usual_library(launcher: LauncherKind) -> &'static str {
-    let mut abis = abis_of_launcher(launcher, |_| false).into_iter();
-    abis.find_map(|abi| abi.implementation.as_ref()).map_or("MPI", |own| own.library)
 }
 
 impl fmt::Display for MpiLibrary {
@@ -306,12 +296,10 @@ fn find_launcher(
         let query = CommandLine::new(candidate.as_str(), ["--version"]);
         let words = output_of(&query, interrupted)?;
         match launcher_of(&words) {
-            Some((kind, version)) if library.started_by(kind) => {
-                let command = CommandLine::new(candidate, []);
-                let binds = words::binds_ranks(&words);
-                return Ok(MpiLauncher { command, kind, version, binds });
+            Some(found) if library.started_by(found.implementation) => {
+                return Ok(found.launcher(CommandLine::new(candidate, []), &words));
             }
-            Some((kind, _)) => others.push(format!("{candidate} belongs to {kind}")),
+            Some(found) => others.push(format!("{candidate} belongs to {}", found.title())),
             None => {}
         }
     }
@@ -320,15 +308,13 @@ fn find_launcher(
         [] => "there is no mpirun, mpiexec or srun".to_owned(),
         others => others.join(", "),
     };
-    let refusal =
-        Failure::missing(format!("there is no launcher for {library} of {program}: {found}"));
-    let Some(own) = implementations().find(|own| own.launcher == library.family) else {
-        return Err(refusal);
-    };
-    Err(refusal.hint(format!(
-        "specify the launcher, e.g. --launcher mpirun.{}, or install {}",
-        own.suffix, own.package
-    )))
+    let own = library.family;
+    Err(Failure::missing(format!("there is no launcher for {library} of {program}: {found}")).hint(
+        format!(
+            "specify the launcher, e.g. --launcher mpirun.{}, or install {}",
+            own.suffix, own.package
+        ),
+    ))
 }
 
 fn named_launcher(
@@ -343,15 +329,15 @@ fn named_launcher(
             .hint("leave out --launcher, or give an mpirun, mpiexec or srun"));
     }
     let words = output_of(&CommandLine::new(program, ["--version"]), interrupted)?;
-    let Some((kind, version)) = launcher_of(&words) else {
+    let Some(found) = launcher_of(&words) else {
         let first = words.lines().find(|line| !line.trim().is_empty()).unwrap_or("nothing").trim();
         return Err(Failure::usage(format!(
             "unknown launcher {program}: its --version prints {first:?}"
         ))
         .hint("give an mpirun, mpiexec or srun"));
     };
-    if !library.started_by(kind) {
-        let theirs = usual_library(kind);
+    if let Some(own) = found.implementation.filter(|own| *own != library.family) {
+        let theirs = own.library;
         return Err(Failure::usage(format!(
             "{program} starts programs of {theirs}, not of {library}: every rank would be \
                  rank 0 of 1"
@@ -365,7 +351,7 @@ fn named_launcher(
         }
         _ => command.clone(),
     };
-    Ok(MpiLauncher { command, kind, version, binds: words::binds_ranks(&words) })
+    Ok(found.launcher(command, &words))
 }
 
 /// Returns the names of installed launchers that may belong to a wrapper, most likely first.
@@ -422,14 +408,21 @@ mod tests {
         path
     }
 
-    fn library(family: LauncherKind) -> MpiLibrary {
+    fn implementation(launcher: LauncherKind) -> &'static MpiImplementation {
+        implementations().find(|own| own.launcher == launcher).unwrap()
+    }
+
+    fn library(launcher: LauncherKind) -> MpiLibrary {
+        let family = implementation(launcher);
         MpiLibrary { family, name: "MPI".to_owned(), version: None }
     }
 
     #[test]
     fn a_library_is_started_by_its_own_launcher_or_by_slurm() {
-        let by = |kind| library(LauncherKind::Hydra).started_by(kind);
-        assert!(by(LauncherKind::Hydra) && by(LauncherKind::Slurm) && !by(LauncherKind::OpenMpi));
+        let mpich = library(LauncherKind::Hydra);
+        assert!(mpich.started_by(Some(implementation(LauncherKind::Hydra))));
+        assert!(mpich.started_by(None));
+        assert!(!mpich.started_by(Some(implementation(LauncherKind::OpenMpi))));
     }
 
     #[test]

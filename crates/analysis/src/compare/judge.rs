@@ -11,6 +11,7 @@ use crate::identity::Numbered;
 use crate::ratio;
 use crate::ratio::paired::PairedRounds;
 use crate::ratio::speed::Speed;
+use nodegauge_measure::Bytes;
 use nodegauge_measure::keys::{self, Registry, Role};
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::stats::Better;
@@ -229,7 +230,7 @@ pub(super) fn obstacles(
             let value = m.config.get(key.name)?;
             let bytes = value.as_u64().filter(|_| keys::is_size(key.name));
             // The sizes are printed exactly, because different sizes may look equal when rounded.
-            bytes.map(expect::exact_bytes).or_else(|| keys::scalar(value))
+            bytes.map(|bytes| Bytes(bytes).exact()).or_else(|| keys::scalar(value))
         }));
     }
     reasons

@@ -99,7 +99,7 @@ impl fmt::Display for Threshold {
         }
         write!(f, "{name}{}{operator}{percent}%", expect::blank(name))?;
         match size {
-            Some(size) => write!(f, "@{}", expect::exact(*size)),
+            Some(size) => write!(f, "@{}", size.exact()),
             None => Ok(()),
         }
     }

@@ -1,8 +1,8 @@
 //! Figures that a run will measure, as far as they are known in advance. An expectation about any other figure is
 //! rejected before the run.
 
-use super::{Expectation, PERCENT, base_of, exact, listed};
-use nodegauge_measure::{Bytes, Failure, Unit};
+use super::{Expectation, PERCENT, listed};
+use nodegauge_measure::{Bytes, Failure, ScaledUnit, Unit};
 
 /// Figures of one test that a run may produce.
 #[derive(Debug, Clone)]
@@ -105,8 +105,7 @@ impl Expectation {
             let message = format!("expected {expected}, but {}", why.message);
             return Some(Failure { message, ..why });
         }
-        let unit = base_of(self.unit).map(|(base, _)| base);
-        let measured_in = |of: &&Figures| of.units.iter().any(|known| Some(known.symbol()) == unit);
+        let unit = ScaledUnit::of_symbol(self.unit).map(|scaled| scaled.unit);
         if self.unit == PERCENT {
             let known = named.iter().any(|of| of.limited);
             return (!known).then(|| {
@@ -114,7 +113,7 @@ impl Expectation {
                     .hint("give a bound with a unit such as GB/s, or for memory --dimms COUNTxMT/s")
             });
         }
-        if named.iter().any(measured_in) {
+        if named.iter().any(|of| of.units.iter().any(|known| Some(*known) == unit)) {
             return None;
         }
         let units: Vec<&str> = named[0].units.iter().map(|known| known.symbol()).collect();
@@ -136,10 +135,10 @@ impl Expectation {
         known.sort_by(|a, b| steps(a).total_cmp(&steps(b)));
         known.dedup();
         let known: Vec<String> =
-            known.iter().map(|bytes| format!("@{}", exact(Bytes(*bytes)))).collect();
+            known.iter().map(|bytes| format!("@{}", Bytes(*bytes).exact())).collect();
         Some(match known.first() {
             None => Failure::usage(format!("{} does not depend on a size", self.name))
-                .hint(format!("leave @{} out", exact(Bytes(size)))),
+                .hint(format!("leave @{} out", Bytes(size).exact())),
             Some(near) => Failure::usage(format!("that size is not measured; {}", listed(&known)))
                 .hint(format!("use one of these sizes, e.g. {near}")),
         })

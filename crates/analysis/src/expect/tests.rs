@@ -250,14 +250,15 @@ fn a_printed_size_is_exact() {
     for (bytes, text) in
         [(0, "0B"), (1000, "1000B"), (1536, "1536B"), (3 << 10, "3KiB"), (5 << 40, "5120GiB")]
     {
-        assert_eq!(exact(Bytes(bytes)), text);
+        assert_eq!(Bytes(bytes).exact(), text);
     }
 }
 
 #[test]
 fn units_are_named_once() {
-    let names: std::collections::BTreeSet<_> = UNITS.iter().map(|(name, ..)| name).collect();
+    let names: std::collections::BTreeSet<_> = UNITS.into_iter().collect();
     assert_eq!(names.len(), UNITS.len());
+    assert!(UNITS.iter().all(|unit| ScaledUnit::of_symbol(unit).is_some()));
 }
 
 fn name() -> impl Strategy<Value = String> {
@@ -275,7 +276,7 @@ proptest! {
         size in proptest::option::of(prop_oneof![0u64..1 << 20, (0u64..1 << 20).prop_map(|n| n << 20), Just(MOST_BYTES.0)]),
     ) {
         let comparison = Operator::ALL[op].1;
-        let unit = UNITS.get(unit).map_or(PERCENT, |(unit, ..)| unit);
+        let unit = UNITS.get(unit).copied().unwrap_or(PERCENT);
         let size = size.map(Bytes);
         let expectation = Expectation { scope, name, comparison, bound, unit, size };
         prop_assert_eq!(expectation.to_string().parse::<Expectation>(), Ok(expectation));

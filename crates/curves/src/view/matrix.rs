@@ -80,7 +80,7 @@ pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
     let unit = time_unit(&cpus);
     if numbers(&cpus).len() <= MOST_CPUS {
         let text = "core-to-core latency, half of a round trip of a cache line".to_owned();
-        let table = grid(&cpus, unit.symbol, |(m, _)| unit.value(m));
+        let table = grid(&cpus, &unit.symbol(), |(m, _)| unit.value(m));
         section.push(table).gap().push(Block::Text(text));
     }
     section.picture(map("core-to-core latency", &cpus));
@@ -206,7 +206,7 @@ fn by_distance(of: &[CurvesFigure<'_>], unit: ColumnUnit) -> Table {
     let columns = ColumnList::<(&str, Vec<f64>)>::new()
         .left("cpus", |(class, _)| *class)
         .right("pairs", |(_, values)| values.len().to_string())
-        .values(format!("least {}", unit.symbol), unit, |(_, values)| {
+        .values(format!("least {}", unit.symbol()), unit, |(_, values)| {
             values.iter().copied().reduce(f64::min)
         })
         .values("median", unit, |(_, values)| Some(stats::median(values)))

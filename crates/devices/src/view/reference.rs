@@ -3,9 +3,8 @@
 use crate::GAUGE;
 use crate::config::{DeviceStreamConfig, LinkConfig};
 use nodegauge_gauge::view::{ColumnList, Section, TableCell};
-use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::{Category, Measurement, Record};
-use nodegauge_measure::{Bytes, Seconds, Unit};
+use nodegauge_measure::{Bytes, ScaledUnit, Seconds, Unit};
 
 /// Row of the table: a figure of another program.
 struct ForeignRow<'a> {
@@ -48,7 +47,7 @@ pub(super) fn section(record: &Record) -> Option<Section> {
         .right("value", |row| {
             TableCell::value_of(row.m, |value| match row.m.unit {
                 Unit::Seconds => Seconds(value).to_string(),
-                _ => format!("{} GB/s", significant(value / 1e9)),
+                _ => ScaledUnit::GB_PER_S.in_words(value),
             })
         });
     let by_program = rows.chunk_by(|one, next| one.program == next.program);

@@ -6,26 +6,16 @@ use crate::figures::{FigureKey, FigureSelection, NodeFigure};
 use crate::inventory::NodeKind;
 use crate::node::NodeRun;
 use nodegauge_measure::record::Measurement;
-use nodegauge_measure::{Unit, keys::Registry};
+use nodegauge_measure::{ScaledUnit, keys::Registry};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Names of units in ReFrame's checks: unit of records, and factor.
-const UNITS: [(&str, Unit, f64); 12] = [
-    ("GB/s", Unit::BytesPerSecond, 1e9),
-    ("MB/s", Unit::BytesPerSecond, 1e6),
-    ("B/s", Unit::BytesPerSecond, 1.0),
-    ("TFLOP/s", Unit::FlopsPerSecond, 1e12),
-    ("GFLOP/s", Unit::FlopsPerSecond, 1e9),
-    ("Gflops", Unit::FlopsPerSecond, 1e9),
-    ("Gflop/s", Unit::FlopsPerSecond, 1e9),
-    ("us", Unit::Seconds, 1e-6),
-    ("ns", Unit::Seconds, 1e-9),
-    ("s", Unit::Seconds, 1.0),
-    ("msg/s", Unit::MessagesPerSecond, 1.0),
-    ("op/s", Unit::OperationsPerSecond, 1.0),
-];
+/// Names of units in ReFrame's checks.
+const UNITS: [&str; 10] =
+    ["GB/s", "MB/s", "B/s", "TFLOP/s", "GFLOP/s", "us", "ns", "s", "msg/s", "op/s"];
+/// Other names of GFLOP/s.
+const GFLOPS: [&str; 2] = ["Gflops", "Gflop/s"];
 
 #[derive(Deserialize)]
 struct Report {
@@ -128,20 +118,26 @@ fn figure(name: &str, value: &[Value], registry: &Registry) -> Option<NodeFigure
         // Later versions append the result.
         _ => (amount.as_f64()?, value.get(4)?.as_str()?),
     };
-    let unit = if UNITS.iter().any(|(known, ..)| *known == unit) {
-        unit
-    } else {
-        value.get(4)?.as_str()?
+    let unit = match unit_of(unit) {
+        Some(unit) => unit,
+        None => unit_of(value.get(4)?.as_str()?)?,
     };
-    let (_, unit, factor) = UNITS.iter().find(|(known, ..)| *known == unit)?;
-    let converted = amount * factor;
+    let converted = amount * unit.factor();
     let kind = registry.kinds().iter().find(|kind| kind.headlines.contains(&name));
     let gauge = kind.map_or("reframe", |kind| kind.gauge);
     let test = kind.and_then(|kind| kind.tests.first()).copied().unwrap_or("reframe");
-    let m = Measurement::new(gauge, test, name, *unit);
+    let m = Measurement::new(gauge, test, name, unit.unit);
     let key = FigureKey::named(&m, name.to_owned());
     let is_result = converted.is_finite() && converted > 0.0;
     is_result.then_some(NodeFigure::of(key, converted))
+}
+
+/// Returns the unit with this name.
+fn unit_of(name: &str) -> Option<ScaledUnit> {
+    if GFLOPS.contains(&name) {
+        return Some(ScaledUnit::GFLOP_PER_S);
+    }
+    ScaledUnit::of_symbol(UNITS.into_iter().find(|unit| *unit == name)?)
 }
 
 /// True if the figure is a headline, or belongs to a check of the site's own.

@@ -2,62 +2,56 @@
 //! All renderers read the same columns. The columns of figures, such as the median and the share of the limit, are ready.
 
 use super::{Column, Table, TableCell};
-use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::stats::Summary;
-use nodegauge_measure::{Fraction, Unit};
+use nodegauge_measure::{Fraction, ScaledUnit, Unit};
 use std::borrow::Borrow;
 
 /// Unit of the values of a column: a unit with the prefix that all values of the column share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ColumnUnit {
-    /// Unit without the prefix.
-    pub unit: Unit,
-    /// Symbol with the prefix, e.g. `GB/s`.
-    pub symbol: &'static str,
-    /// Power of ten of the prefix, e.g. 9 for `G`.
-    exponent: i32,
-}
+pub struct ColumnUnit(ScaledUnit);
 
 impl ColumnUnit {
     /// Rates of data in GB/s.
-    pub const GB_PER_S: Self = Self::new(Unit::BytesPerSecond, "GB/s", 9);
+    pub const GB_PER_S: Self = Self(ScaledUnit::GB_PER_S);
     /// Rates of data in MB/s.
-    pub const MB_PER_S: Self = Self::new(Unit::BytesPerSecond, "MB/s", 6);
+    pub const MB_PER_S: Self = Self(ScaledUnit::MB_PER_S);
     /// Rates of operations in GFLOP/s.
-    pub const GFLOP_PER_S: Self = Self::new(Unit::FlopsPerSecond, "GFLOP/s", 9);
+    pub const GFLOP_PER_S: Self = Self(ScaledUnit::GFLOP_PER_S);
     /// Times in nanoseconds.
-    pub const NANOSECONDS: Self = Self::new(Unit::Seconds, "ns", -9);
+    pub const NANOSECONDS: Self = Self(ScaledUnit::NANOSECONDS);
     /// Times in microseconds.
-    pub const MICROSECONDS: Self = Self::new(Unit::Seconds, "us", -6);
+    pub const MICROSECONDS: Self = Self(ScaledUnit::MICROSECONDS);
     /// Rates of messages in Mmsg/s.
-    pub const MMSG_PER_S: Self = Self::new(Unit::MessagesPerSecond, "Mmsg/s", 6);
-
-    const fn new(unit: Unit, symbol: &'static str, exponent: i32) -> Self {
-        Self { unit, symbol, exponent }
-    }
+    pub const MMSG_PER_S: Self = Self(ScaledUnit::MMSG_PER_S);
 
     /// Returns the prefix in which tables show figures of a unit; times are those of messages. Other units have none.
     pub fn of(unit: Unit) -> Self {
         match unit {
-            Unit::Seconds => Self::MICROSECONDS,
-            Unit::BytesPerSecond => Self::GB_PER_S,
-            Unit::FlopsPerSecond => Self::GFLOP_PER_S,
             Unit::MessagesPerSecond => Self::MMSG_PER_S,
-            other => Self::new(other, other.symbol(), 0),
+            other => Self(ScaledUnit::usual(other)),
         }
+    }
+
+    /// Returns the unit without the prefix.
+    pub fn unit(self) -> Unit {
+        self.0.unit
+    }
+
+    /// Returns the symbol with the prefix, e.g. `GB/s`.
+    pub fn symbol(self) -> String {
+        self.0.to_string()
     }
 
     /// Formats a value with four digits, without the symbol.
     pub fn words(self, value: f64) -> String {
-        let step = 10f64.powi(self.exponent.abs());
-        significant(if self.exponent < 0 { value * step } else { value / step })
+        self.0.words(value)
     }
 
     /// Returns the cell of a value; without a value, a dash.
     pub fn cell(self, value: Option<f64>) -> TableCell {
         let Some(value) = value else { return TableCell::text("-") };
-        TableCell::figure(value, self.unit, self.words(value))
+        TableCell::figure(value, self.unit(), self.words(value))
     }
 
     /// Returns the cell of a figure. If the figure has no value, the cell contains its status.

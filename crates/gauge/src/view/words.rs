@@ -3,7 +3,6 @@
 use super::{ColumnUnit, TableCell};
 use nodegauge_measure::BytesPerSec;
 use nodegauge_measure::quantity::counted;
-use nodegauge_measure::quantity::significant;
 pub use nodegauge_measure::quantity::trimmed;
 use nodegauge_measure::record::Measurement;
 use nodegauge_placement::cpus::number_ranges;
@@ -23,7 +22,7 @@ fn with_acronym(word: &str) -> String {
 
 /// Formats a rate in gigabytes per second with four digits, without the unit.
 pub fn gb(rate: f64) -> String {
-    significant(rate / 1e9)
+    ColumnUnit::GB_PER_S.words(rate)
 }
 
 /// Returns the cell of a rate in a GB/s column; without a rate, a dash.

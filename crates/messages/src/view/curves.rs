@@ -211,7 +211,7 @@ pub(super) fn add_unknown(section: &mut Section, all: &[&ShownFigure<'_>]) {
         .left("", |figure| distance(figure.config.distance))
         .optional("size", |figure| Some(Bytes(figure.config.message_bytes?).to_string()))
         .right("value", |figure| ColumnUnit::of(figure.m.unit).cell(figure.m.value))
-        .left("unit", |figure| ColumnUnit::of(figure.m.unit).symbol);
+        .left("unit", |figure| ColumnUnit::of(figure.m.unit).symbol());
     let table = columns.table(all.iter().copied().filter(|figure| figure.pattern.is_none()));
     if !table.rows.is_empty() {
         section.gap().push(table);
@@ -257,7 +257,7 @@ fn over_sizes<'c>(
     ColumnList::new().right("size", |size: &u64| Bytes(*size).to_string()).each(
         patterns,
         |name| (*name).to_string(),
-        move |size, name| unit.cell(at(own, name, unit.unit, *size).and_then(|of| of.m.value)),
+        move |size, name| unit.cell(at(own, name, unit.unit(), *size).and_then(|of| of.m.value)),
     )
 }
 
@@ -273,11 +273,11 @@ fn latencies(own: &[&ShownFigure<'_>]) -> Option<Table> {
     let first = *there.first()?;
     // With a single pattern, the column titles do not need the pattern's name.
     let whose = if there.len() > 1 { format!("{first}'s ") } else { String::new() };
-    let config = |size: &u64| Some(&at(own, first, UNIT.unit, *size)?.config);
+    let config = |size: &u64| Some(&at(own, first, UNIT.unit(), *size)?.config);
     let columns = over_sizes(own, &there, UNIT)
         .values(format!("{whose}min"), UNIT, move |size| config(size)?.min)
         .values("median", UNIT, |size| {
-            Some(at(own, first, UNIT.unit, *size)?.m.summary.as_ref()?.median)
+            Some(at(own, first, UNIT.unit(), *size)?.m.summary.as_ref()?.median)
         })
         .values("p99", UNIT, move |size| config(size)?.p99)
         .values("max", UNIT, move |size| config(size)?.max);
@@ -293,7 +293,7 @@ fn with_floor<'c>(
 ) -> SizeColumns<'c> {
     let has_floor = own.iter().any(|figure| figure.m.name == name && figure.config.floor.is_some());
     let floor = move |size: &u64| {
-        at(own, name, unit.unit, *size)?.config.floor.filter(FloorConfig::is_bound)
+        at(own, name, unit.unit(), *size)?.config.floor.filter(FloorConfig::is_bound)
     };
     columns.add_if(has_floor, |columns| {
         columns
@@ -307,16 +307,17 @@ fn rates(own: &[&ShownFigure<'_>]) -> Option<Table> {
     const MESSAGES: ColumnUnit = ColumnUnit::MMSG_PER_S;
     let there = names(own, Pattern::is_rate);
     let first = *there.first()?;
-    let counting = own.iter().find(|figure| figure.m.unit == MESSAGES.unit);
-    let of_first = own.iter().filter(|figure| figure.m.name == first && figure.m.unit == UNIT.unit);
+    let counting = own.iter().find(|figure| figure.m.unit == MESSAGES.unit());
+    let of_first =
+        own.iter().filter(|figure| figure.m.name == first && figure.m.unit == UNIT.unit());
     let most = of_first.filter_map(|figure| figure.m.value).fold(0.0, f64::max);
     let columns = over_sizes(own, &there, UNIT).add_if(counting.is_some(), |columns| {
-        columns.values(MESSAGES.symbol, MESSAGES, move |size| {
-            at(own, &counting?.m.name, MESSAGES.unit, *size)?.m.value
+        columns.values(MESSAGES.symbol(), MESSAGES, move |size| {
+            at(own, &counting?.m.name, MESSAGES.unit(), *size)?.m.value
         })
     });
     let columns = with_floor(columns, own, first, UNIT).left("", |size| {
-        let rate = at(own, first, UNIT.unit, *size).and_then(|figure| figure.m.value);
+        let rate = at(own, first, UNIT.unit(), *size).and_then(|figure| figure.m.value);
         rate.map_or_else(TableCell::default, |rate| TableCell::bar(Fraction(rate / most)))
     });
     Some(table(&columns, own, &there).longest_bar(BAR))

@@ -56,9 +56,9 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
         }
         let shown = scale(&cell_pairs);
         let size = Bytes(bytes);
-        section.push(Block::Heading(format!("{library}, {name} of {size}, {}", shown.symbol)));
+        section.push(Block::Heading(format!("{library}, {name} of {size}, {}", shown.symbol())));
         section.push(square(&cell_pairs, shown));
-        section.push(map(format!("{library}, {name} of {size}"), &cell_pairs, shown.unit));
+        section.push(map(format!("{library}, {name} of {size}"), &cell_pairs, shown.unit()));
         section.note_if("outliers", outliers(&cell_pairs, shown));
     }
     evidence::how(section, all, false);
@@ -127,7 +127,7 @@ fn outliers(pairs: &[PairFigure<'_>], shown: ColumnUnit) -> Option<String> {
     for (_, own) in grouped(pairs, |pair| pair.figure.config.distance) {
         let median = stats::median(&own.iter().map(|pair| pair.value).collect::<Vec<_>>());
         for pair in own.iter().filter(|_| own.len() > 2) {
-            let worse = match shown.unit {
+            let worse = match shown.unit() {
                 Unit::Seconds => pair.value / median,
                 _ => median / pair.value,
             };

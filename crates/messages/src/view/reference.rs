@@ -61,7 +61,7 @@ impl<'a> ComparedRow<'a> {
 /// Returns the columns of a table: the values of the probe and of OSU's program, their ratio, and the spread of both.
 fn columns<'c>(name: &str, version: &str, unit: ColumnUnit) -> ColumnList<'c, ComparedRow<'c>> {
     ColumnList::new()
-        .right(format!("{name} {}", unit.symbol), |row: &ComparedRow<'_>| {
+        .right(format!("{name} {}", unit.symbol()), |row: &ComparedRow<'_>| {
             Bytes(row.size).to_string()
         })
         .values("probe", unit, |row| row.probe?.m.value)

@@ -8,7 +8,7 @@ use crate::run;
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::record::Record;
 use nodegauge_measure::stats::Better;
-use nodegauge_measure::{Failure, Unit};
+use nodegauge_measure::{Failure, ScaledUnit};
 use serde::Serialize;
 
 /// Exporter of the format `github-action-benchmark`.
@@ -50,24 +50,12 @@ impl Exporter for GithubActionBenchmark {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Benchmark {
     name: String,
-    unit: &'static str,
+    unit: String,
     value: f64,
     /// Half the distance between the 5 % and 95 % quantiles of the samples, in the unit, e.g. `± 1.25`.
     #[serde(skip_serializing_if = "Option::is_none")]
     range: Option<String>,
     extra: String,
-}
-
-/// Returns the unit for figures, and its factor to the base unit. The unit does not depend on the value of the figure.
-fn unit(unit: Unit) -> (&'static str, f64) {
-    match unit {
-        Unit::BytesPerSecond => ("GB/s", 1e9),
-        Unit::FlopsPerSecond => ("GFLOP/s", 1e9),
-        Unit::Seconds => ("us", 1e-6),
-        Unit::MessagesPerSecond | Unit::OperationsPerSecond | Unit::Hertz | Unit::Factor => {
-            (unit.symbol(), 1.0)
-        }
-    }
 }
 
 /// Returns the figures that have a value and for which `direction` is better. With several runs, the names of the
@@ -90,9 +78,9 @@ fn benchmark(
     record: &Record,
     prefix: &str,
 ) -> Option<Benchmark> {
-    let (unit, factor) = unit(figure.m.unit);
+    let unit = ScaledUnit::usual(figure.m.unit);
     let value = figure.m.value.filter(|value| value.is_finite())?;
-    let spread = figure.m.summary.as_ref().map(|s| (s.p95 - s.p05).abs() / 2.0 / factor);
+    let spread = figure.m.summary.as_ref().map(|s| (s.p95 - s.p05).abs() / 2.0 / unit.factor());
     let machine = &record.machine;
     let node = [machine.host.as_ref(), machine.processor.model.as_ref()];
     let node = node.into_iter().flatten().cloned().collect::<Vec<_>>().join(", ");
@@ -100,8 +88,8 @@ fn benchmark(
     extra.extend([node, run::command(record)]);
     Some(Benchmark {
         name: format!("{prefix}{} {}", figure.m.test, figure.title()),
-        unit,
-        value: value / factor,
+        unit: unit.to_string(),
+        value: value / unit.factor(),
         range: spread.map(|spread| format!("± {spread}")),
         extra: extra.join("\n"),
     })

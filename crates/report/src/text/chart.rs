@@ -5,7 +5,7 @@ use nodegauge_gauge::view::{
     Chart, ChartAxis, ChartSeries, DotConnection, HeatMap, HeatMaps, Scale, Tone, wrap,
 };
 use nodegauge_measure::quantity::significant;
-use nodegauge_measure::{Bytes, Unit};
+use nodegauge_measure::{Bytes, ScaledUnit, Unit};
 
 /// Number of rows of a chart.
 const HEIGHT: usize = 13;
@@ -27,19 +27,18 @@ const ROW_LABEL: usize = 9;
 const GUTTER: usize = 3;
 
 /// Returns a value in the unit of its axis, and the unit.
-fn scaled(scale: Scale, value: f64) -> (String, &'static str) {
-    match scale {
-        Scale::Bytes => (short(&Bytes(value as u64).to_string()), ""),
-        Scale::Rate(Unit::FlopsPerSecond) => (significant(value / 1e9), "GFLOP/s"),
-        Scale::Rate(Unit::BytesPerSecond) => (significant(value / 1e9), "GB/s"),
-        Scale::Rate(unit) => (significant(value), unit.symbol()),
-        Scale::Nanoseconds => (significant(value * 1e9), "ns"),
-        Scale::Microseconds => (significant(value * 1e6), "us"),
+fn scaled(scale: Scale, value: f64) -> (String, String) {
+    let unit = match scale {
+        Scale::Bytes => return (short(&Bytes(value as u64).to_string()), String::new()),
         // Intensities are powers of two, which have few digits.
-        Scale::Intensity => (value.to_string(), ""),
-        Scale::Percent => (significant(value), "%"),
-        Scale::Number => (significant(value), ""),
-    }
+        Scale::Intensity => return (value.to_string(), String::new()),
+        Scale::Percent => return (significant(value), "%".to_owned()),
+        Scale::Number => return (significant(value), String::new()),
+        Scale::Rate(unit) => ScaledUnit::usual(unit),
+        Scale::Nanoseconds => ScaledUnit::NANOSECONDS,
+        Scale::Microseconds => ScaledUnit::MICROSECONDS,
+    };
+    (unit.words(value), unit.to_string())
 }
 
 /// Shortens a size, e.g. `64 KiB` to `64K`.
@@ -74,10 +73,8 @@ pub(super) fn chart(chart: &Chart, style: Style) -> String {
         if matches!(y_axis, ChartAxis::Logarithmic(..)) { ", logarithmic" } else { "" };
     let over = if chart.x == Scale::Intensity { " over FLOP/B" } else { "" };
     // Plain numbers have a name, other values a unit.
-    let values = match scaled(chart.y, 1.0).1 {
-        "" => chart.names[1],
-        symbol => symbol,
-    };
+    let symbol = scaled(chart.y, 1.0).1;
+    let values = if symbol.is_empty() { chart.names[1] } else { &symbol };
     let mut out = format!("{values:>7}{over}{logarithmic}\n");
     for (row, line) in grid.iter().enumerate() {
         // Every third row has a label; this includes the last row.

@@ -3,20 +3,20 @@
 //! A number that can be read in two ways is refused. All functions are pure.
 
 use super::unread::{NotStream, shortened};
-use nodegauge_measure::{BytesPerSec, Seconds, printed};
+use nodegauge_measure::{BytesPerSec, Seconds, UnitPrefix, printed};
 
 /// Names of the kernels in the table, in the order of `STREAM`.
 pub(super) const NAMES: [&str; 4] = ["Copy", "Scale", "Add", "Triad"];
 /// Units of rates, B/s.
-const UNITS: [(&str, f64); 8] = [
-    ("kb/s", 1e3),
-    ("mb/s", 1e6),
-    ("gb/s", 1e9),
-    ("tb/s", 1e12),
-    ("kib/s", 1024.0),
-    ("mib/s", 1048576.0),
-    ("gib/s", 1073741824.0),
-    ("tib/s", 1099511627776.0),
+const UNITS: [(&str, UnitPrefix); 8] = [
+    ("kb/s", UnitPrefix::Kilo),
+    ("mb/s", UnitPrefix::Mega),
+    ("gb/s", UnitPrefix::Giga),
+    ("tb/s", UnitPrefix::Tera),
+    ("kib/s", UnitPrefix::Kibi),
+    ("mib/s", UnitPrefix::Mebi),
+    ("gib/s", UnitPrefix::Gibi),
+    ("tib/s", UnitPrefix::Tebi),
 ];
 /// Units of times that are not seconds.
 const OTHER_TIMES: [&str; 7] = ["ms", "us", "\u{b5}s", "\u{3bc}s", "ns", "msec", "usec"];
@@ -140,7 +140,8 @@ impl Header {
         }
         let mut words_of = words.split(' ').map(|word| word.trim_matches([',', ';', ':']));
         let unit = words_of.by_ref().skip_while(|word| *word != "rate").nth(1);
-        let unit = UNITS.iter().find(|(name, _)| Some(*name) == unit).map(|(_, factor)| *factor);
+        let unit = UNITS.iter().find(|(name, _)| Some(*name) == unit);
+        let unit = unit.map(|(_, prefix)| prefix.factor());
         let Some(unit) = unit else { return Err(NotStream::Unit { text, line }) };
         if words_of.any(|word| OTHER_TIMES.contains(&word)) {
             return Err(NotStream::TimeUnit { text, line });

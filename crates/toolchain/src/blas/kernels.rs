@@ -100,11 +100,9 @@ pub(super) fn check_runs_here(
     wanted: &str,
     isa: &dyn Fn(&str) -> bool,
 ) -> Result<(), ToolchainError> {
-    let is_wanted =
-        |kernel: &&BlasKernel| kernel.vendor == vendor && kernel.name.eq_ignore_ascii_case(wanted);
-    let Some(lacking) = KERNELS.iter().find(is_wanted).and_then(|kernel| kernel.lacks(isa)) else {
-        return Ok(());
-    };
+    let mut kernels = KERNELS.iter().filter(|kernel| kernel.vendor == vendor);
+    let kernel = kernels.find(|kernel| kernel.name.eq_ignore_ascii_case(wanted));
+    let Some(lacking) = kernel.and_then(|kernel| kernel.lacks(isa)) else { return Ok(()) };
     Err(ToolchainError::Unusable(
         Failure::missing(format!(
             "this processor cannot run kernel '{wanted}' of {vendor}: it lacks {lacking}"

@@ -326,12 +326,12 @@ fn wrong(path: &Path, routine: &str, what: String) -> ToolchainError {
 fn integer_bits(ddot: Ddot) -> Option<u32> {
     let x = [3.0, 5.0];
     let y = [7.0, 11.0];
-    let product = |n: Int| {
+    let two_or_negative = (-1i64 << 32) | 2;
+    let [product_of_either, product_of_two] = [two_or_negative, 2].map(|n: Int| {
         // SAFETY: the routine reads at most two elements of each vector, and the vectors have two elements.
         unsafe { ddot(&n, x.as_ptr(), &1, y.as_ptr(), &1) }
-    };
-    let two_or_negative = (-1i64 << 32) | 2;
-    match (product(two_or_negative), product(2)) {
+    });
+    match (product_of_either, product_of_two) {
         (76.0, 76.0) => Some(32),
         (0.0, 76.0) => Some(64),
         _ => None,
@@ -427,19 +427,22 @@ fn armpl_version(symbols: &Symbols) -> Option<String> {
 
 /// Returns the function that restricts a library to the calling thread.
 fn threads(symbols: &Symbols, vendor: Vendor) -> Option<Threads> {
-    // SAFETY: each library declares its function with this type.
-    let int = |name: &str| unsafe { symbols.function(name) }.map(Threads::Int);
-    // SAFETY: each library declares its function with this type; `dim_t` of BLIS has 64 bits.
-    let long = |name: &str| unsafe { symbols.function(name) }.map(Threads::Long);
-    match vendor {
-        Vendor::OpenBlas => {
-            int("openblas_set_num_threads").or_else(|| int("openblas_set_num_threads64_"))
-        }
-        Vendor::Blis => long("bli_thread_set_num_threads"),
+    let names: &[&str] = match vendor {
+        Vendor::OpenBlas => &["openblas_set_num_threads", "openblas_set_num_threads64_"],
+        Vendor::Blis => &["bli_thread_set_num_threads"],
         // The function whose name contains capitals takes its argument by value.
-        Vendor::Mkl => int("MKL_Set_Num_Threads_Local"),
-        Vendor::ArmPl | Vendor::Other => int("omp_set_num_threads"),
-    }
+        Vendor::Mkl => &["MKL_Set_Num_Threads_Local"],
+        Vendor::ArmPl | Vendor::Other => &["omp_set_num_threads"],
+    };
+    names.iter().find_map(|name| {
+        // SAFETY: each library declares its function with this type; `dim_t` of BLIS has 64 bits.
+        unsafe {
+            match vendor {
+                Vendor::Blis => symbols.function(name).map(Threads::Long),
+                _ => symbols.function(name).map(Threads::Int),
+            }
+        }
+    })
 }
 
 #[cfg(test)]

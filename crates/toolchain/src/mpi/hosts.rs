@@ -109,15 +109,14 @@ fn last_number(name: &str) -> Option<(&str, &str, &str)> {
 
 /// Formats ascending numbers as `7` or `[01-04,09]`.
 fn in_ranges(values: &[u64], width: usize) -> String {
-    let of = |value: u64| format!("{value:0width$}");
     if let [only] = values {
-        return of(*only);
+        return format!("{only:0width$}");
     }
     let ranges: Vec<String> = values
         .chunk_by(|one, next| one + 1 == *next)
         .map(|run| match run {
-            [only] => of(*only),
-            [first, .., last] => format!("{}-{}", of(*first), of(*last)),
+            [only] => format!("{only:0width$}"),
+            [first, .., last] => format!("{first:0width$}-{last:0width$}"),
             [] => String::new(),
         })
         .collect();
@@ -141,9 +140,11 @@ fn names(cursor: &mut Cursor<'_>) -> Result<Vec<String>, SyntaxError> {
         if names.len() * numbers.len() > MOST_HOSTS {
             return Err(cursor.error_at(start, format!("expected at most {MOST_HOSTS} hosts")));
         }
-        let with =
-            |name: &String| numbers.iter().map(move |n| format!("{name}{n}")).collect::<Vec<_>>();
-        names = names.iter().flat_map(with).collect();
+        let mut numbered = Vec::new();
+        for name in &names {
+            numbered.extend(numbers.iter().map(|number| format!("{name}{number}")));
+        }
+        names = numbered;
     }
 }
 
@@ -178,14 +179,18 @@ fn wrong(name: &str) -> Option<&'static str> {
         let fits = name.parse::<Ipv6Addr>().is_ok();
         return (!fits).then_some("expected an IPv6 address");
     }
-    let part = |part: &str| {
-        let ends = part.starts_with('-') || part.ends_with('-');
-        !part.is_empty() && part.len() <= MOST_OF_PART && !ends
-    };
-    let fits = name.len() <= MOST_CHARACTERS && !name.starts_with('_') && name.split('.').all(part);
+    let fits = name.len() <= MOST_CHARACTERS
+        && !name.starts_with('_')
+        && name.split('.').all(is_part_of_name);
     (!fits).then_some(
         "expected parts of 1 to 63 letters, digits, hyphens and underscores, no hyphen at their ends",
     )
+}
+
+/// True if a host name may have this part between points.
+fn is_part_of_name(part: &str) -> bool {
+    let has_hyphen_at_end = part.starts_with('-') || part.ends_with('-');
+    !part.is_empty() && part.len() <= MOST_OF_PART && !has_hyphen_at_end
 }
 
 /// Ranks on several hosts, with the same number of ranks per host, bound to cores.

@@ -5,8 +5,8 @@ use nodegauge_measure::Failure;
 
 /// True if this process runs in a Slurm job on several hosts.
 pub fn job_has_several_hosts() -> bool {
-    let several = |text: String| text.trim().parse::<u32>().is_ok_and(|nodes| nodes > 1);
-    std::env::var("SLURM_JOB_NUM_NODES").is_ok_and(several)
+    let nodes = std::env::var("SLURM_JOB_NUM_NODES").ok();
+    nodes.and_then(|text| text.trim().parse::<u32>().ok()).is_some_and(|nodes| nodes > 1)
 }
 
 /// Returns the hosts of the Slurm job.
@@ -14,11 +14,10 @@ pub fn job_has_several_hosts() -> bool {
 /// # Errors
 /// Fails if this process does not run in a Slurm job, or if the variable contains an invalid host name.
 pub fn job_hosts() -> Result<Vec<String>, Failure> {
-    let no_job = |_| {
+    let list = std::env::var("SLURM_JOB_NODELIST").map_err(|_| {
         Failure::missing("not in a Slurm job: SLURM_JOB_NODELIST is not set")
             .hint("run the command under salloc or sbatch, or list the hosts")
-    };
-    let list = std::env::var("SLURM_JOB_NODELIST").map_err(no_job)?;
+    })?;
     match list.parse::<HostList>() {
         Ok(HostList(hosts)) => Ok(hosts),
         Err(error) => Err(Failure::from(error).of("SLURM_JOB_NODELIST")),

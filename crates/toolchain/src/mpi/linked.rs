@@ -32,15 +32,17 @@ fn needed(data: &[u8]) -> Option<Vec<String>> {
     let sections = header.sections(endian, data).ok()?;
     let (entries, link) = sections.dynamic(endian, data).ok()??;
     let strings = sections.strings(endian, data, link).ok()?;
-    let names = entries.iter().filter(|entry| entry.tag32(endian) == Some(elf::DT_NEEDED));
-    let name = |entry: &elf::Dyn64<_>| strings.get(entry.val32(endian)?).ok();
-    Some(names.filter_map(name).map(|name| String::from_utf8_lossy(name).into_owned()).collect())
+    let mut names = Vec::new();
+    for entry in entries.iter().filter(|entry| entry.tag32(endian) == Some(elf::DT_NEEDED)) {
+        let name = entry.val32(endian).and_then(|at| strings.get(at).ok());
+        names.extend(name.map(|name| String::from_utf8_lossy(name).into_owned()));
+    }
+    Some(names)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mpi::LauncherKind;
 
     #[test]
     fn the_libraries_that_a_program_names_are_read() {
@@ -51,12 +53,12 @@ mod tests {
 
     #[test]
     fn files_of_libraries_tell_the_family() {
-        let family = |name: &str| library_by_file(name).map(|library| library.family);
-        assert_eq!(family("libmpi.so.40"), Some(LauncherKind::OpenMpi));
-        assert_eq!(family("libmpich.so.12"), Some(LauncherKind::Hydra));
-        assert_eq!(family("libmpi_mpifh.so.40"), Some(LauncherKind::OpenMpi));
-        assert_eq!(family("libmpichfort.so.12"), Some(LauncherKind::Hydra));
-        assert_eq!(family("libmpifort.so.12"), Some(LauncherKind::Hydra));
+        let family = |name: &str| library_by_file(name).map(|library| library.family.library);
+        assert_eq!(family("libmpi.so.40"), Some("Open MPI"));
+        assert_eq!(family("libmpich.so.12"), Some("MPICH"));
+        assert_eq!(family("libmpi_mpifh.so.40"), Some("Open MPI"));
+        assert_eq!(family("libmpichfort.so.12"), Some("MPICH"));
+        assert_eq!(family("libmpifort.so.12"), Some("MPICH"));
         assert_eq!(family("libm.so.6"), None);
     }
 }

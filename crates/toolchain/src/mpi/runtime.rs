@@ -1,18 +1,19 @@
 //! Search for the shared library of an MPI without a compiler. The name of the library file determines its ABI.
 
-use super::{LauncherKind, MpiAbi, abis_of_launcher};
+use super::{MpiAbi, abis_of_launcher};
 use crate::search::{self, expand};
+use nodegauge_os::mpi_abi::MpiImplementation;
 use std::path::{Path, PathBuf};
 
 /// Library folders below the root of an installation with `bin/mpirun`.
 const BELOW: [&str; 5] =
     ["lib", "lib64", "lib/release", "lib/*-linux-gnu", "lib/*-linux-gnu/openmpi/lib"];
 
-/// Returns the library whose ranks a launcher of this kind can start. The installation of the launcher is searched
+/// Returns the library whose ranks the launcher of this implementation can start. The installation of the launcher is searched
 /// first, along the launcher's symbolic links, and then the folders of the dynamic linker.
 pub(super) fn library_of_launcher(
     launcher: &Path,
-    kind: LauncherKind,
+    own: &MpiImplementation,
 ) -> Option<(PathBuf, &'static MpiAbi)> {
     let real = launcher.canonicalize().ok();
     let roots = [Some(launcher.to_owned()), real];
@@ -22,12 +23,12 @@ pub(super) fn library_of_launcher(
     let named: Vec<PathBuf> =
         environment.flat_map(|path| search::folders(&path).collect::<Vec<_>>()).collect();
     let folders: Vec<PathBuf> = beside.chain(named).chain(search::system_folders()).collect();
-    library_in(&folders, kind)
+    library_in(&folders, own)
 }
 
 /// Returns the first library with the most likely ABI of the launcher's ranks.
-fn library_in(folders: &[PathBuf], kind: LauncherKind) -> Option<(PathBuf, &'static MpiAbi)> {
-    for abi in abis_of_launcher(kind, |_| false) {
+fn library_in(folders: &[PathBuf], own: &MpiImplementation) -> Option<(PathBuf, &'static MpiAbi)> {
+    for abi in abis_of_launcher(Some(own), |_| false) {
         for folder in folders {
             let mut paths = abi.files.iter().map(|name| folder.join(name));
             if let Some(path) = paths.find(|path| path.is_file()) {
@@ -41,6 +42,7 @@ fn library_in(folders: &[PathBuf], kind: LauncherKind) -> Option<(PathBuf, &'sta
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodegauge_os::mpi_abi::implementations;
 
     #[test]
     fn the_library_is_that_of_the_launchers_family() {
@@ -50,21 +52,22 @@ mod tests {
         std::fs::create_dir(&lib).unwrap();
         let mpirun = bin.join("mpirun");
         std::fs::write(&mpirun, "").unwrap();
-        let found = |kind| {
-            let (path, abi) = library_in(std::slice::from_ref(&lib), kind)?;
+        let own = |library: &str| implementations().find(|own| own.library == library).unwrap();
+        let found = |library: &str| {
+            let (path, abi) = library_in(std::slice::from_ref(&lib), own(library))?;
             Some((path, abi.title))
         };
-        assert_eq!(found(LauncherKind::Hydra), None);
+        assert_eq!(found("MPICH"), None);
         let make = |name: &str| std::fs::write(lib.join(name), "").unwrap();
         make("libmpi_abi.so.0");
         let standard = (lib.join("libmpi_abi.so.0"), "the ABI of MPI 5");
-        assert_eq!(found(LauncherKind::OpenMpi), Some(standard.clone()));
+        assert_eq!(found("Open MPI"), Some(standard.clone()));
         make("libmpi.so.12");
         make("libmpich.so.12");
-        let own = Some((lib.join("libmpich.so.12"), "MPICH's ABI"));
-        assert_eq!(found(LauncherKind::Hydra), own);
-        assert_eq!(found(LauncherKind::OpenMpi), Some(standard));
-        let beside = library_of_launcher(&mpirun, LauncherKind::Hydra);
-        assert_eq!(beside.map(|(path, abi)| (path, abi.title)), own);
+        let mpich = Some((lib.join("libmpich.so.12"), "MPICH's ABI"));
+        assert_eq!(found("MPICH"), mpich);
+        assert_eq!(found("Open MPI"), Some(standard));
+        let beside = library_of_launcher(&mpirun, own("MPICH"));
+        assert_eq!(beside.map(|(path, abi)| (path, abi.title)), mpich);
     }
 }

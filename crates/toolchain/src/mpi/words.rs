@@ -1,7 +1,30 @@
 //! Parsers of the version output of wrappers and launchers. The module works only on text.
 
-use super::{LauncherKind, MpiLibrary};
-use nodegauge_os::mpi_abi::{VersionPlace, implementations};
+use super::{LauncherKind, MpiLauncher, MpiLibrary};
+use crate::CommandLine;
+use nodegauge_os::mpi_abi::{MpiImplementation, VersionPlace, implementations};
+
+/// Launcher as its output for `--version` describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecognisedLauncher {
+    /// Implementation to which the launcher belongs; `None` for srun.
+    pub implementation: Option<&'static MpiImplementation>,
+    /// Version of the launcher; `None` if it does not report its version.
+    pub version: Option<String>,
+}
+
+impl RecognisedLauncher {
+    /// Returns the name of the launcher for messages.
+    pub fn title(&self) -> &'static str {
+        self.implementation.map_or("Slurm", |own| own.launcher_title)
+    }
+
+    /// Returns the launcher that this command starts, which has this output for `--version`.
+    pub(super) fn launcher(self, command: CommandLine, output: &str) -> MpiLauncher {
+        let kind = self.implementation.map_or(LauncherKind::Slurm, |own| own.launcher);
+        MpiLauncher { command, kind, version: self.version, binds: binds_ranks(output) }
+    }
+}
 
 /// Returns the library from a wrapper's output for `--showme:version` or `-v`.
 pub fn library_of(output: &str) -> Option<MpiLibrary> {
@@ -21,16 +44,18 @@ pub fn library_of(output: &str) -> Option<MpiLibrary> {
     None
 }
 
-/// Returns the kind and the version of a launcher from its output for `--version`.
-pub fn launcher_of(output: &str) -> Option<(LauncherKind, Option<String>)> {
+/// Recognises a launcher from its output for `--version`.
+pub fn launcher_of(output: &str) -> Option<RecognisedLauncher> {
     for line in output.lines() {
         // Debian's package of Slurm prints slurm-wlm.
         if line.starts_with("slurm ") || line.starts_with("slurm-") {
-            return Some((LauncherKind::Slurm, last_number(line)));
+            let version = last_number(line);
+            return Some(RecognisedLauncher { implementation: None, version });
         }
         for own in implementations() {
             if let Some(mark) = own.launcher_marks.iter().find(|mark| line.contains(mark.text)) {
-                return Some((own.launcher, version_in(output, line, &mark.version)));
+                let version = version_in(output, line, &mark.version);
+                return Some(RecognisedLauncher { implementation: Some(own), version });
             }
         }
     }
@@ -57,7 +82,7 @@ fn last_number(line: &str) -> Option<String> {
 }
 
 /// False for the output of a Hydra that lists no topology library.
-pub(super) fn binds_ranks(output: &str) -> bool {
+fn binds_ranks(output: &str) -> bool {
     let mut lines = output.lines();
     !lines.any(|line| line.trim() == "Topology libraries available:")
 }
@@ -77,12 +102,11 @@ fn version_at(text: &str) -> Option<String> {
 /// Returns the error output of a launcher without the explanations of Open MPI, which are printed between two lines of
 /// dashes; of an explanation, the lines of its first sentence remain.
 pub fn without_explanations(text: &str) -> String {
-    let is_rule = |line: &str| line.len() >= 40 && line.chars().all(|c| c == '-');
     let mut kept = Vec::new();
     let mut is_explanation = false;
     let mut is_first_sentence = false;
     for line in text.lines().map(str::trim_end) {
-        if is_rule(line) {
+        if line.len() >= 40 && line.chars().all(|c| c == '-') {
             is_explanation = !is_explanation;
             is_first_sentence = is_explanation;
             continue;
@@ -183,7 +207,9 @@ mod tests {
             ("slurm-wlm 22.05.8\n", LauncherKind::Slurm, some("22.05.8")),
         ];
         for (said, kind, version) in cases {
-            assert_eq!(launcher_of(said), Some((kind, version)), "{said}");
+            let words = launcher_of(said).unwrap();
+            let launcher = words.launcher(CommandLine::new("mpirun", []), said);
+            assert_eq!((launcher.kind, launcher.version), (kind, version), "{said}");
         }
         assert_eq!(launcher_of("true (GNU coreutils) 9.1\n"), None);
     }
