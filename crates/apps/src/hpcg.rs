@@ -205,7 +205,9 @@ impl Planned for HpcgPlan {
             let may_shrink = options.grid == Self::GRID && xhpcg.is_none();
             let grid = options.grid;
             let mut predicted =
-                PredictedSets::new(&run, &mut pool, site, grid, may_shrink, &|| shared.interrupted())?;
+                PredictedSets::new(&run, &mut pool, site, grid, may_shrink, &|| {
+                    shared.interrupted()
+                })?;
             limits.admit(&mut predicted)?;
             let PredictedSets { grid: shorter, kept, .. } = predicted;
             notices.extend(shortened(grid, shorter));

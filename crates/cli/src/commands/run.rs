@@ -55,7 +55,10 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
                 let ask = SummaryRequest {
                     depth,
                     before: &found.measurements,
-                    budget: shares.as_ref().zip(limits).map(|(shares, limits)| shares.of(at, limits.elapsed())),
+                    budget: shares
+                        .as_ref()
+                        .zip(limits)
+                        .map(|(shares, limits)| shares.of(at, limits.elapsed())),
                     samples,
                     environment: &environment,
                     newest: &session::newest(&common.db, site),

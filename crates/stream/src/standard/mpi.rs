@@ -274,8 +274,9 @@ impl Planned for MpiStandardPlan {
         let limits = Limits { budget, samples: None, ..limits };
         let rules = RepetitionPolicy { most: asked.or(policy::PROGRAMS.most), ..policy::PROGRAMS };
         let mut series = Series::new(rules, limits, builds.len());
-        let mut turn =
-            |turn: Turn| self.run_once(&mut builds[turn.cell], &wrapper, site, &|| shared.interrupted());
+        let mut turn = |turn: Turn| {
+            self.run_once(&mut builds[turn.cell], &wrapper, site, &|| shared.interrupted())
+        };
         // If all builds fail, the page has the reason of each.
         let _ = series.run(&mut turn, &mut &shared, None);
         if asked.is_some() {
