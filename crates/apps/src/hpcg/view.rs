@@ -244,8 +244,8 @@ mod tests {
         let text = concluded(&[rating(1, &slow, true), rating(2, &fast, true)]).unwrap();
         assert!(text.starts_with("2 threads is 2"), "{text}");
         assert!(text.contains("times as fast as 1 thread (95 %: "), "{text}");
-        assert!(text.contains(": faster; HPCG reaches 2.01 GFLOP/s with 2 threads"), "{text}");
+        assert!(text.contains(": faster; HPCG reaches 2.010 GFLOP/s with 2 threads"), "{text}");
         let alone = concluded(&[rating(2, &fast, false)]).unwrap();
-        assert_eq!(alone, "HPCG reaches 2.01 GFLOP/s with 2 threads on 4096 points");
+        assert_eq!(alone, "HPCG reaches 2.010 GFLOP/s with 2 threads on 4096 points");
     }
 }
