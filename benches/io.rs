@@ -67,7 +67,7 @@ fn agreement(folder: &std::path::Path, max_file: Option<Bytes>) {
     let options = FilesOptions {
         paths: vec![folder.to_owned()],
         max_file,
-        budget: Some(Duration::from_secs(120)),
+        budget: Some(Duration::from_secs(120).into()),
         ..FilesOptions::default()
     };
     let runs = [(); 2].map(|()| {

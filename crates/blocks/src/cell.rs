@@ -2,6 +2,7 @@
 //! for a line of its table. In throughput mode, several workers carry out the operations, each on its own file.
 
 use crate::cache;
+use crate::clock::Clock;
 use crate::counters::{self, Counters};
 use crate::data::Data;
 use crate::engine::{self, IoEngine};
@@ -34,12 +35,24 @@ pub struct CellContext<'a> {
     pub interrupted: &'a dyn Fn() -> bool,
 }
 
+impl CellContext<'_> {
+    /// True if the run must end: its time is used up, or the user has interrupted it.
+    fn must_end(&self) -> bool {
+        (self.interrupted)() || self.deadline.is_some_and(|deadline| Clock::get().now() >= deadline)
+    }
+}
+
 /// Preparation of a worker's file between operations.
 impl Bench {
     /// Prepares the file for an operation. An operation that creates the file requires that it does not exist; the
     /// other operations require that it is written. The file is dropped from the page cache if requested. Returns the
     /// share that could not be dropped.
-    fn prepare(&mut self, operation: &Operation, task: &Task) -> Result<Option<f64>, Failure> {
+    fn prepare(
+        &mut self,
+        operation: &Operation,
+        task: &Task,
+        context: &CellContext<'_>,
+    ) -> Result<Option<f64>, Ending> {
         if operation.creates {
             if self.holds > 0 {
                 std::fs::remove_file(&self.file)
@@ -48,12 +61,12 @@ impl Bench {
             return Ok(None);
         }
         if self.holds == 0 {
-            self.lay_out(task, 0, 1)?;
+            self.lay_out(task, 0, 1, context)?;
             self.holds = 1;
         }
         let reads = operation.direction != Direction::Write;
         let drops = task.drop_before_reads && reads && !task.setup.direct;
-        drops.then(|| cache::drop_pages(&self.file)).transpose()
+        Ok(drops.then(|| cache::drop_pages(&self.file)).transpose()?)
     }
 
     /// Records the content of the file after an operation, and writes the blocks that the operation did not write.
@@ -61,8 +74,9 @@ impl Bench {
         &mut self,
         operation: &Operation,
         task: &Task,
+        context: &CellContext<'_>,
         done: &PassResult,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Ending> {
         let covers = pass::covers(operation);
         self.holds += u64::from(covers);
         let whole = done.operations == task.cell.blocks();
@@ -73,12 +87,18 @@ impl Bench {
         // An operation that creates the file has written the first blocks. For other operations, the written blocks are
         // unknown.
         let first = if operation.creates { done.operations } else { 0 };
-        self.lay_out(task, first, self.holds)
+        self.lay_out(task, first, self.holds, context)
     }
 
     /// Writes the blocks of a file from number `first` to the end through the page cache, with the data of pass
-    /// `number`. This is not timed.
-    fn lay_out(&mut self, task: &Task, first: u64, number: u64) -> Result<(), Failure> {
+    /// `number`. This is not timed, and ends when the run must end.
+    fn lay_out(
+        &mut self,
+        task: &Task,
+        first: u64,
+        number: u64,
+        context: &CellContext<'_>,
+    ) -> Result<(), Ending> {
         let path = self.file.clone();
         let fail = |offset| {
             let path = &path;
@@ -87,6 +107,9 @@ impl Bench {
         let file = engine::open(&path, !path.exists(), false, None).map_err(fail(None))?;
         let mut blocks = self.take_blocks(1, task.cell.block.0 as usize)?;
         for offset in (first..task.cell.blocks()).map(|i| i * task.cell.block.0) {
+            if context.must_end() {
+                return Err(Ending::Cut);
+            }
             self.data.stamp(&mut blocks[0], offset, number);
             file.write_all_at(&blocks[0], offset).map_err(fail(Some(offset)))?;
         }
@@ -104,6 +127,12 @@ pub enum Ending {
     Cut,
     /// Failure of an operation.
     Failed(Failure),
+}
+
+impl From<Failure> for Ending {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
 }
 
 /// Result of a cell.
@@ -154,7 +183,7 @@ impl CellRunner {
                     outcome.ended = cut.map(|cut| (*operation, cut));
                     outcome.samples.push((operation, sample));
                 }
-                Err(error) => outcome.ended = Some((operation, Ending::Failed(error))),
+                Err(ending) => outcome.ended = Some((operation, ending)),
             }
             if outcome.ended.is_some() {
                 break;
@@ -180,10 +209,10 @@ impl CellRunner {
         operation: &'static Operation,
         task: &Task,
         context: &CellContext<'_>,
-    ) -> Result<OperationSample, Failure> {
+    ) -> Result<OperationSample, Ending> {
         let mut not_dropped = None;
         for bench in &mut self.benches {
-            let stayed = bench.prepare(operation, task)?;
+            let stayed = bench.prepare(operation, task, context)?;
             // `None` is less than any share in this comparison.
             not_dropped = if stayed > not_dropped { stayed } else { not_dropped };
         }
@@ -194,7 +223,7 @@ impl CellRunner {
         let mut rise = Counters::now(context.root, context.volume).since(&before);
         reports.iter().for_each(|WorkerReport { rise: own, .. }| rise.join(own));
         for (bench, report) in self.benches.iter_mut().zip(&reports) {
-            bench.after(operation, task, &report.done)?;
+            bench.after(operation, task, context, &report.done)?;
         }
         let bytes = reports.iter().map(|report| report.done.bytes).sum();
         let direct = task.setup.direct;

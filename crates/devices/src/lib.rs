@@ -21,6 +21,7 @@ mod names;
 pub mod nvbandwidth;
 pub mod opencl;
 pub mod peaks;
+mod prediction;
 mod readers;
 pub mod reference;
 mod state;

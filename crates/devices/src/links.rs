@@ -8,6 +8,7 @@ use crate::config::LinkConfig;
 use crate::driver::{DeviceError, OpenDevice};
 use crate::evidence::DeviceEvidence;
 use crate::info::DeviceInfo;
+use crate::prediction::{PredictedCopies, host_rates};
 use crate::reference::{self, UsersProgram};
 use crate::state::Watched;
 use crate::{GAUGE, drivers, host_memory, nvbandwidth};
@@ -126,6 +127,28 @@ impl LinkPlan {
             Some(_) => Ok(sizes),
         }
     }
+
+    /// Returns the sizes of copies, without the largest if the user set the budget and the time is short.
+    ///
+    /// # Errors
+    /// Fails if the user set the budget and the smallest copies, or those that the user chose, exceed it.
+    fn admitted(
+        &self,
+        sizes: Vec<u64>,
+        nodes: &[Node],
+        limits: &Limits,
+    ) -> Result<Vec<u64>, Failure> {
+        if !limits.must_be_kept() {
+            return Ok(sizes);
+        }
+        let cpu: Vec<CpuId> = nodes.iter().flat_map(|(_, cpus)| cpus).copied().take(1).collect();
+        let rates = host_rates(&cpu, Bytes(sizes.last().copied().unwrap_or(SMALL)))?;
+        let is_given = !self.options.sizes.is_empty();
+        let devices = self.devices.len();
+        let mut run = PredictedCopies { sizes, devices, nodes: nodes.len(), is_given, rates };
+        limits.admit(&mut run)?;
+        Ok(run.sizes)
+    }
 }
 
 /// Returns the host's NUMA nodes that have allowed CPUs, in ascending order of node numbers.
@@ -181,8 +204,12 @@ impl Planned for LinkPlan {
         let mut limits = Limits::of(self.options.budget, self.options.samples);
         let devices = drivers::open(&self.devices)?;
         let nodes = nodes(site);
-        let sizes = self.sizes(site, &devices, nodes.len())?;
+        let fitting = self.sizes(site, &devices, nodes.len())?;
         let mut found = Outcome { notices: self.notices.clone(), ..Outcome::default() };
+        let sizes = self.admitted(fitting.clone(), &nodes, &limits)?;
+        let left_out: Vec<String> =
+            fitting[sizes.len()..].iter().map(|size| Bytes(*size).to_string()).collect();
+        found.notices.extend(Notice::no_time_for(GAUGE, &left_out, " copies"));
         // The first stages measure each device with the host. The last stages measure copies between devices, and
         // simultaneous copies of all devices.
         let mut stages: Vec<Vec<usize>> = (0..devices.len()).map(|at| vec![at]).collect();

@@ -6,6 +6,7 @@ use crate::config::DeviceStreamConfig;
 use crate::driver::{DeviceError, OpenDevice};
 use crate::evidence::DeviceEvidence;
 use crate::info::{Class, DeviceInfo};
+use crate::prediction::{ArrayRates, PlannedArrays, PredictedArrays};
 use crate::reference::{self, UsersProgram};
 use crate::state::Watched;
 use crate::{GAUGE, tuner};
@@ -207,6 +208,52 @@ impl DeviceStreamPlan {
             .map(|llc| (chosen.elements * element.bytes()) as f64 / llc.as_f64());
         Ok((chosen.elements, times))
     }
+
+    /// Returns the arrays of all cells. If the user set the budget and the time is short, they are shortened.
+    ///
+    /// # Errors
+    /// Fails if the arrays do not fit, and if the user set the budget and the shortest arrays exceed it.
+    fn admitted(
+        &self,
+        site: &Site,
+        host: Option<Bytes>,
+        opened: &[Rc<dyn OpenDevice>],
+        limits: &Limits,
+        notices: &mut Vec<Notice>,
+    ) -> Result<Vec<PlannedArrays>, Failure> {
+        let mut planned = Vec::new();
+        for (at, element) in &self.cells {
+            let device = &*opened[*at];
+            let (elements, times_llc) = self.size(site, host, device, *element, notices)?;
+            let all = Bytes(self.arrays() as u64 * elements * element.bytes());
+            let is_kept = limits.must_be_kept();
+            let rates = if is_kept { ArrayRates::of(site, device.info(), all)? } else { None };
+            planned.push(PlannedArrays {
+                device: *at,
+                element: *element,
+                elements,
+                times_llc,
+                rates,
+            });
+        }
+        let before = planned.clone();
+        limits.admit(&mut PredictedArrays {
+            cells: &mut planned,
+            arrays: self.arrays(),
+            kernels: &self.options.kernels,
+            is_given: self.options.size != SizeSpec::Auto,
+        })?;
+        for (cell, was) in planned.iter().zip(&before).filter(|(now, was)| now != was) {
+            let text = format!(
+                "{}: arrays reduced from {} to {} each, so that the run keeps its budget",
+                self.devices[cell.device].id(),
+                Bytes(was.elements * cell.element.bytes()),
+                Bytes(cell.elements * cell.element.bytes())
+            );
+            notices.push(Notice::new(NoticeId::Clamped, GAUGE, text));
+        }
+        Ok(planned)
+    }
 }
 
 /// Device and element type, with the arrays, the loops and the recorded states of the device.
@@ -234,19 +281,19 @@ impl Planned for DeviceStreamPlan {
         let mut notices = self.notices.clone();
         let opened = drivers::open(&self.devices)?;
         let host = host_memory::left(site);
+        let planned = self.admitted(site, host, &opened, &limits, &mut notices)?;
         let mut cells: Vec<StreamCell> = Vec::new();
         let choose =
             limits.budget.mul_f64(policy::DEVICES.choose.0 / self.cells.len().max(1) as f64);
-        for (at, element) in &self.cells {
-            let device = &opened[*at];
-            let (elements, times_llc) = self.size(site, host, &**device, *element, &mut notices)?;
+        for PlannedArrays { device, element, elements, times_llc, .. } in planned {
+            let device = &opened[device];
             let array = Bytes(elements * element.bytes());
             let id = device.info().id();
             observer.phase(&format!("{id}: {} arrays of {array}, trying loops", self.arrays()));
             let watched = Watched::new(device.state());
             let kernels = &self.options.kernels;
             observer.check_interrupt()?;
-            let mut bench = Bench::new(device.clone(), kernels, *element, elements)?;
+            let mut bench = Bench::new(device.clone(), kernels, element, elements)?;
             // The deadline is set after the set-up, which may take long if a driver compiles, so that the choice of
             // loops has its full time.
             let deadline = clock::now() + choose;

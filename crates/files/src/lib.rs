@@ -13,6 +13,7 @@ pub mod export;
 mod grid;
 mod plan;
 mod precision;
+mod prediction;
 pub mod reference;
 mod result;
 mod run;
@@ -38,6 +39,7 @@ use nodegauge_measure::Unit;
 use nodegauge_measure::figure_names::io::READ;
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::{Measurement, Record};
+use nodegauge_measure::schedule::Budget;
 use std::path::PathBuf;
 
 /// The gauge's name in records.
@@ -56,7 +58,7 @@ pub struct Files;
 /// Plans a short measurement in a folder.
 fn summary_in(folder: PathBuf, ask: &SummaryRequest<'_>) -> Result<FilesPlan, Failure> {
     let usual = FilesOptions::summary_plan(folder);
-    let budget = ask.budget.or(usual.budget);
+    let budget = ask.budget.map(Budget::from).or(usual.budget);
     plan(FilesOptions { samples: ask.samples, budget, ..usual }, Vec::new())
 }
 

@@ -12,6 +12,7 @@ use nodegauge_blocks::volume::{self, Volume};
 use nodegauge_blocks::workers::FileWorkers;
 use nodegauge_blocks::{error, scratch};
 use nodegauge_machine::{SysRoot, cgroup, memory};
+use nodegauge_measure::schedule::Budget;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, notice};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -86,7 +87,7 @@ pub struct FilesOptions {
     /// Time limit of each operation.
     pub limit: Option<Duration>,
     /// Time limit of the whole measurement.
-    pub budget: Option<Duration>,
+    pub budget: Option<Budget>,
 }
 
 impl FilesOptions {
@@ -101,7 +102,7 @@ impl FilesOptions {
             paths: vec![path],
             short: Some(&SUMMARY),
             limit: Some(SUMMARY.limit),
-            budget: Some(SUMMARY.budget),
+            budget: Some(SUMMARY.budget.into()),
             ..Self::default()
         }
     }
@@ -116,7 +117,7 @@ impl FilesOptions {
         Self {
             short,
             limit: limit.or(short.map(|short| short.limit)),
-            budget: (!is_unlimited).then(|| budget.unwrap_or(usual)),
+            budget: (!is_unlimited).then(|| Budget::of(budget, usual)),
             ..self
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::plan::FilesPlan;
 use crate::result::{self, Measured};
-use crate::{GAUGE, TEST, precision};
+use crate::{GAUGE, TEST, precision, prediction};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_blocks::cell::{CellContext, CellRunner, Ending};
 use nodegauge_blocks::clock::Clock;
@@ -32,7 +32,7 @@ impl Planned for FilesPlan {
         // Memory for the contents and for the blocks that each worker has in flight.
         let blocks = 1 + workers * u64::from(self.options.setup.depth);
         let memory = Some(Bytes(blocks * self.longest_block().0));
-        Foreseen { time: self.options.budget, memory }
+        Foreseen { time: self.options.budget.map(|budget| budget.time), memory }
     }
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
@@ -68,6 +68,10 @@ pub fn run(
     let left: Vec<Leftover> =
         plan.options.paths.iter().flat_map(|path| scratch::leftovers(path)).collect();
     let scratch = prepare(&mut plan)?;
+    let once = (!plan.programs.is_empty()).then_some(1);
+    let samples = plan.options.samples.or(once).map(|samples| samples.max(1));
+    let limits = Limits::of(plan.options.budget.unwrap_or(UNLIMITED.into()), samples);
+    prediction::admit(&plan, &scratch, &limits, observer)?;
     let longest = plan.longest_block().0 as usize;
     let mut notices = std::mem::take(&mut plan.notices);
     let FilesPlan { options, tasks, .. } = &plan;
@@ -80,21 +84,19 @@ pub fn run(
     observer.phase(&format!("{} combinations of file size and block size", tasks.len()));
     let shared = SharedObserver::new(observer);
     let latest = RefCell::new(String::new());
-    let once = (!plan.programs.is_empty()).then_some(1);
-    let samples = options.samples.or(once).map(|samples| samples.max(1));
-    let budget = options.budget.unwrap_or(UNLIMITED);
-    let limits = Limits::new(budget, samples);
+    // What precedes the first operation may use up a short budget; half of the grace time remains.
+    let unused = limits.budget.saturating_sub(limits.elapsed()).max(limits.grace() / 2);
     let mut turns = Turns {
         plan: &plan,
         scratch: &scratch,
         root,
         runner,
         interrupted: &|| shared.interrupted(),
-        deadline: options.budget.map(|limit| clock.now() + clock.ticks(limit)),
+        deadline: options.budget.map(|_| clock.now() + clock.ticks(unused)),
         seed,
         reading: precision::reading(clock),
         spent: vec![Duration::ZERO; tasks.len()],
-        share: budget / tasks.len() as u32,
+        share: limits.budget / tasks.len() as u32,
         measured: Measured::default(),
         refused: BTreeMap::new(),
     };

@@ -1,6 +1,7 @@
 //! Plan of a run: ranks, patterns and launches. Only the search for MPIs accesses the system.
 
 pub(crate) mod mpis;
+pub(crate) mod prediction;
 pub(crate) mod transport_choice;
 
 use crate::figures::lower_bound;
@@ -28,6 +29,8 @@ const QUICK_SIZES: [u64; 5] = [8, 1024, 65_536, 1 << 20, 4 << 20];
 const MATRIX_SIZES: [u64; 2] = [8, 1 << 20];
 /// Time limit per size in the quick test.
 const QUICK_LIMIT: Duration = Duration::from_millis(150);
+/// Minimum time limit per size.
+const LEAST_LIMIT: Duration = Duration::from_millis(1);
 
 /// Requested pairs of ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -94,6 +97,8 @@ pub struct MessagesPlan {
     pub(crate) osu: Vec<OsuPrograms>,
     /// Number of rounds, each of which runs an OSU program and the probe.
     pub(crate) rounds: u32,
+    /// Time limit per size of a run whose budget is long enough.
+    usual_limit: Duration,
 }
 
 impl MessagesPlan {
@@ -240,12 +245,17 @@ impl MessagesPlan {
         if self.choice.mpis.is_empty() { Pattern::ALL } else { &lower_bound::PATTERNS }
     }
 
+    /// Divides the budget among all sizes, if it has one.
     fn keep_budget(&mut self) {
         if let Some(budget) = self.options.budget {
-            let share = budget.time.div_f64(self.turns().max(1) as f64);
-            let limit = &mut self.options.size_limit;
-            *limit = share.min(*limit).max(Duration::from_millis(1));
+            self.divide(budget.time);
         }
+    }
+
+    /// Divides the time for the measurements among all sizes.
+    fn divide(&mut self, time: Duration) {
+        let share = time.div_f64(self.turns().max(1) as f64);
+        self.options.size_limit = share.min(self.usual_limit).max(LEAST_LIMIT);
     }
 
     /// Plans the launches, independently of the transport.
@@ -262,7 +272,8 @@ impl MessagesPlan {
         let choice = TransportChoice::default();
         let own = Vec::new();
         let osu = Vec::new();
-        Ok(Self { options, between, launches, notices, choice, own, osu, rounds: 1 })
+        let usual_limit = options.size_limit;
+        Ok(Self { options, between, launches, notices, choice, own, osu, rounds: 1, usual_limit })
     }
 
     /// Returns the bytes of the buffers of all ranks, for the pattern with the largest buffers.

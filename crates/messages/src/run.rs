@@ -79,7 +79,7 @@ impl MessagesPlan {
 }
 
 fn run(
-    plan: MessagesPlan,
+    mut plan: MessagesPlan,
     site: &Site,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, MessagesError> {
@@ -87,6 +87,9 @@ fn run(
         .options
         .budget
         .map(|budget| Limits::of(budget, plan.options.samples.map(|n| n as usize)));
+    if let Some(limits) = &limits {
+        plan.admit(limits)?;
+    }
     let plays = plan.own_plays();
     let mut choice = plan.choice;
     let reach = match plan.between {

@@ -15,6 +15,7 @@
 
 mod affordable;
 mod choice;
+mod prediction;
 mod space;
 
 pub use choice::{Choice, remembered};
@@ -263,9 +264,10 @@ impl Planned for TunePlan {
         site: &Site,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, Failure> {
+        let limits = Limits::of(self.options.budget, self.options.samples);
+        self.admit(site, &limits, observer)?;
         let notices = std::mem::take(&mut self.notices);
         let mut outcome = Outcome { notices, ..Outcome::default() };
-        let limits = Limits::of(self.options.budget, self.options.samples);
         let Found { outcome: found, choice, target, setting_up } = self.search(limits, observer)?;
         outcome.extend(found);
         let Some(choice) = choice else { return Ok(outcome) };

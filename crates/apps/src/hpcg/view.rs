@@ -6,7 +6,8 @@ use crate::config::HpcgConfig;
 use crate::efficiency::{self, WorkersRate};
 use crate::sweep;
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::sentence::quoted;
+use nodegauge_gauge::view::sentence::{capital, quoted};
+use nodegauge_gauge::view::sweep::{Rounds, SweptRow, SweptRows};
 use nodegauge_gauge::view::{ColumnList, ColumnUnit, Picture, Section, Step, Table, TableCell};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Category, Measurement, Record};
@@ -144,17 +145,30 @@ fn part_of<'a>(
     all.iter().copied().find(|m| m.name == part && m.config == rating.config)
 }
 
-/// Returns the sentence that the page begins with: the highest rating.
+/// Returns the sentence that the page begins with: the fastest workers of a sweep, and the highest rating.
 pub(crate) fn conclusion(record: &Record) -> Option<String> {
-    let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == TEST);
+    concluded(&record.measurements)
+}
+
+fn concluded(measurements: &[Measurement]) -> Option<String> {
+    let own = measurements.iter().filter(|m| m.gauge == GAUGE && m.test == TEST);
     let ratings = own.filter(|m| m.name == "rating" && quoted(m).is_some());
-    let m = ratings.max_by(|a, b| a.by_value(b))?;
-    let config: HpcgConfig = m.read_config();
+    let all: Vec<HpcgFigure<'_>> = ratings.map(|m| (m, m.read_config())).collect();
+    let (m, config) = all.iter().max_by(|(a, _), (b, _)| a.by_value(b))?;
     let program = config.engine.as_deref().filter(|engine| *engine != "native");
     let program = program.map(|name| format!(" by {name}")).unwrap_or_default();
     let by = config.on.threads.map(|_| format!(" with {}", config.on.in_words()));
     let by = by.unwrap_or_default();
-    Some(format!("HPCG{program} reaches {}{by} on {} points", quoted(m)?, config.n.unwrap_or(0)))
+    let reaches = format!("reaches {}{by} on {} points", quoted(m)?, config.n.unwrap_or(0));
+    let mut rows = Vec::new();
+    for (figure, of) in all.iter().filter(|(_, of)| of.sweep.is_some()) {
+        let name = sweep::in_words(&of.on, of.sweep.as_ref());
+        rows.push(SweptRow { name, figure, rounds: Rounds::Unpaired });
+    }
+    Some(match SweptRows::new(rows, m.quoted).headline() {
+        Some(verdict) => capital(&format!("{verdict}; HPCG{program} {reaches}")),
+        None => format!("HPCG{program} {reaches}"),
+    })
 }
 
 /// Returns the efficiency over the number of workers.
@@ -199,4 +213,39 @@ fn grid(config: &HpcgConfig) -> String {
     let domains: usize = config.domains.iter().flatten().product();
     let local: Vec<String> = config.grid.iter().flatten().map(ToString::to_string).collect();
     format!("{domains} x {}", local.join("x"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::WorkersConfig;
+    use nodegauge_measure::record::{Quoted, Validity};
+
+    /// Returns the rating of threads with its samples.
+    fn rating(threads: u64, samples: &[f64], is_swept: bool) -> Measurement {
+        let mut sweep = serde_json::Map::new();
+        sweep.insert("threads".to_owned(), threads.to_string().into());
+        let config = HpcgConfig {
+            on: WorkersConfig { threads: Some(threads), ..WorkersConfig::default() },
+            engine: Some("native".to_owned()),
+            n: Some(4096),
+            sweep: is_swept.then_some(sweep),
+            ..HpcgConfig::default()
+        };
+        let m = Measurement::new(GAUGE, TEST, "rating", Unit::FlopsPerSecond);
+        let m = m.sampled(Quoted::Median, samples.to_vec()).config(&config);
+        m.judged(Validity::valid())
+    }
+
+    #[test]
+    fn sweep_begins_with_the_fastest_workers_and_their_ratio() {
+        let slow = [1.0e9, 1.01e9, 1.0e9, 1.02e9, 1.0e9, 1.01e9, 1.0e9, 1.01e9];
+        let fast = slow.map(|rate| 2.0 * rate);
+        let text = concluded(&[rating(1, &slow, true), rating(2, &fast, true)]).unwrap();
+        assert!(text.starts_with("2 threads is 2"), "{text}");
+        assert!(text.contains("times as fast as 1 thread (95 %: "), "{text}");
+        assert!(text.contains(": faster; HPCG reaches 2.010 GFLOP/s with 2 threads"), "{text}");
+        let alone = concluded(&[rating(2, &fast, false)]).unwrap();
+        assert_eq!(alone, "HPCG reaches 2.010 GFLOP/s with 2 threads on 4096 points");
+    }
 }

@@ -14,6 +14,7 @@ use nodegauge_devices::stream::{DeviceStreamOptions, DeviceStreamPlan, element_t
 use nodegauge_devices::{ALL_PARTS_BUDGET, Devices, all_parts, roof_parts};
 use nodegauge_gauge::Planned;
 use nodegauge_measure::Fraction;
+use nodegauge_measure::schedule::Limits;
 use std::path::Path;
 use std::time::Duration;
 
@@ -47,9 +48,11 @@ pub(crate) fn execute(args: &DeviceArgs) -> Result<Exit, Failure> {
         }
         None => {
             let FoundDevices { devices, notices } = drivers::find(&args.which.devices)?;
-            let budget = args.common.budget.unwrap_or(ALL_PARTS_BUDGET);
-            let parts = all_parts(devices, budget, samples(&args.common), notices)?;
-            conduct(&args.common, Box::new(parts))
+            let common = &args.common;
+            let left = time_left(common, ALL_PARTS_BUDGET);
+            let mut parts = all_parts(devices, left, samples(common), notices)?;
+            parts.time = common.budget.and(Some(left));
+            conduct(common, Box::new(parts))
         }
     }
 }
@@ -75,8 +78,16 @@ pub(crate) fn roofline(
     budget: Duration,
 ) -> Result<Exit, Failure> {
     let FoundDevices { devices, notices } = drivers::find(devices)?;
-    let budget = common.budget.unwrap_or(budget);
-    conduct(common, Box::new(roof_parts(devices, budget, samples(common), notices)?))
+    let left = time_left(common, budget);
+    let mut parts = roof_parts(devices, left, samples(common), notices)?;
+    parts.time = common.budget.and(Some(left));
+    conduct(common, Box::new(parts))
+}
+
+/// Returns the time that listing the devices has left of the budget of the user, or else the usual budget.
+fn time_left(common: &Common, usual: Duration) -> Duration {
+    let limits = Limits::of(common.budget(usual), samples(common));
+    limits.budget.saturating_sub(limits.elapsed())
 }
 
 fn stream_plan(args: &DeviceStreamArgs) -> Result<Box<dyn Planned>, Failure> {

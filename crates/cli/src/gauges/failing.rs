@@ -246,7 +246,7 @@ fn files_options(extent: Extent) -> FilesOptions {
         paths: vec![std::env::temp_dir()],
         files: Some(vec![Bytes::mib(1)]),
         blocks: Some([16, 64, 256].map(Bytes::kib).to_vec()),
-        budget: Some(extent.budget),
+        budget: Some(extent.into()),
         samples: extent.samples,
         limit: Some(Duration::from_millis(50)),
         ..FilesOptions::default()

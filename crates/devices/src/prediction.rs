@@ -1,0 +1,241 @@
+//! Predicted time of a run on devices before its memory exists.
+//!
+//! Opening a driver and compiling loops take a time that no prediction knows; the run delivers after them. What grows with
+//! the sizes that the user chooses is predicted: arrays of a device that uses the host's memory, and copies, from a probe
+//! of the host's memory; arrays in the memory of a device, from its theoretical bandwidth.
+
+use crate::info::DeviceInfo;
+use nodegauge_arena::{MemoryRates, RequestedPages};
+use nodegauge_gauge::Site;
+use nodegauge_kernels::size::RULE_FACTOR;
+use nodegauge_kernels::{Element, Kernel};
+use nodegauge_machine::CpuId;
+use nodegauge_machine::devices::catalog;
+use nodegauge_measure::record::Figure;
+use nodegauge_measure::schedule::{Predictable, PredictedTime, RepetitionPolicy, policy};
+use nodegauge_measure::{Bytes, BytesPerSec, Failure};
+use nodegauge_placement::{MemoryPolicy, pairs};
+use std::time::Duration;
+
+/// Number of rounds before those that count.
+const WARM_UP: u32 = 1;
+
+/// Returns the time of this many bytes at a rate.
+fn time(bytes: u64, rate: f64) -> Duration {
+    let seconds = bytes as f64 / rate.max(1.0);
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX / (1 << 20))
+}
+
+/// Returns the predicted time of a set-up and of the rounds of a policy after it.
+fn rounds(set_up: Duration, round: Duration, policy: &RepetitionPolicy) -> PredictedTime {
+    let likely = WARM_UP + policy.sufficient() as u32;
+    PredictedTime { least: set_up + (WARM_UP + 1) * round, likely: set_up + likely * round }
+}
+
+/// Measures the rates of the host's memory with a worker on each of these CPUs, in at most `most` bytes.
+pub(crate) fn host_rates(cpus: &[CpuId], most: Bytes) -> Result<MemoryRates, Failure> {
+    let places: Vec<Vec<CpuId>> = cpus.iter().map(|cpu| vec![*cpu]).collect();
+    let policy = MemoryPolicy::default();
+    Ok(MemoryRates::probe(&places, RequestedPages::Transparent, &policy, most)?)
+}
+
+/// Rates at which a device writes new arrays and existing ones.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct ArrayRates {
+    first_touch: BytesPerSec,
+    again: BytesPerSec,
+}
+
+impl ArrayRates {
+    /// Returns the rates of a device; `None` if nothing predicts them. At most `most` bytes of the host's memory are
+    /// touched.
+    pub(crate) fn of(site: &Site, info: &DeviceInfo, most: Bytes) -> Result<Option<Self>, Failure> {
+        if info.shares_host_memory {
+            let rates = host_rates(&pairs::one_a_core(&site.topology), most)?;
+            return Ok(Some(Self { first_touch: rates.first_touch, again: rates.again }));
+        }
+        let sheet = || Some(catalog::named(&info.name)?.bandwidth());
+        let theoretical: Option<Figure> = info.theoretical.clone().or_else(sheet);
+        Ok(theoretical.map(|figure| {
+            let rate = BytesPerSec(figure.value);
+            Self { first_touch: rate, again: rate }
+        }))
+    }
+}
+
+/// Arrays of a device and an element type, before they exist.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PlannedArrays {
+    /// Index of the device.
+    pub device: usize,
+    pub element: Element,
+    /// Number of elements of an array.
+    pub elements: u64,
+    /// Size of an array divided by the device's last-level cache.
+    pub times_llc: Option<f64>,
+    /// Rates of the device; `None` if nothing predicts them.
+    pub rates: Option<ArrayRates>,
+}
+
+/// Run of `device stream` before its arrays exist.
+pub(crate) struct PredictedArrays<'a> {
+    pub cells: &'a mut [PlannedArrays],
+    /// Number of arrays of each cell.
+    pub arrays: usize,
+    pub kernels: &'a [Kernel],
+    /// True if the user chose the length of the arrays.
+    pub is_given: bool,
+}
+
+impl PredictedArrays<'_> {
+    fn time_of(&self, cell: &PlannedArrays) -> PredictedTime {
+        let Some(rates) = cell.rates else { return PredictedTime::default() };
+        let all = self.arrays as u64 * cell.elements * cell.element.bytes();
+        let counted: u64 = self.kernels.iter().map(|kernel| kernel.counted(cell.element)).sum();
+        // The arrays are filled before the passes and checked after them.
+        let set_up = time(all, rates.first_touch.0) + time(all, rates.again.0);
+        rounds(set_up, time(counted * cell.elements, rates.again.0), &policy::DEVICES)
+    }
+}
+
+impl Predictable for PredictedArrays<'_> {
+    fn predicted(&self) -> PredictedTime {
+        self.cells.iter().map(|cell| self.time_of(cell)).sum()
+    }
+
+    /// Halves the arrays that are large enough, unless the user chose their length.
+    fn shorten(&mut self) -> bool {
+        let mut is_shorter = false;
+        for cell in self.cells.iter_mut().filter(|_| !self.is_given) {
+            let half = cell.times_llc.map(|times| times / 2.0);
+            if half.is_some_and(|times| times >= RULE_FACTOR) {
+                cell.elements /= 2;
+                cell.times_llc = half;
+                is_shorter = true;
+            }
+        }
+        is_shorter
+    }
+
+    fn smaller(&self) -> &str {
+        "smaller arrays (--size)"
+    }
+}
+
+/// Run of `device links` before its buffers exist.
+pub(crate) struct PredictedCopies {
+    /// Sizes of the copies, ascending.
+    pub sizes: Vec<u64>,
+    /// Number of devices.
+    pub devices: usize,
+    /// Number of the host's NUMA nodes.
+    pub nodes: usize,
+    /// True if the user chose the sizes.
+    pub is_given: bool,
+    pub rates: MemoryRates,
+}
+
+impl PredictedCopies {
+    /// Buffers of the host for each device and node: one of pageable memory, two of pinned memory.
+    const BUFFERS: u64 = 3;
+    /// Copies of each size: with pageable and pinned memory to the device and back, and in both directions at the same
+    /// time.
+    const COPIES: u64 = 6;
+}
+
+impl Predictable for PredictedCopies {
+    fn predicted(&self) -> PredictedTime {
+        let largest = self.sizes.last().copied().unwrap_or_default();
+        let times = (self.devices * self.nodes) as u64;
+        let buffers = self.rates.touching(Bytes(times * Self::BUFFERS * largest));
+        let copied: u64 = self.sizes.iter().sum();
+        let round = self.rates.writing(Bytes(times * Self::COPIES * copied));
+        rounds(buffers, round, &policy::LINKS)
+    }
+
+    /// Leaves the largest copies out, unless the user chose the sizes.
+    fn shorten(&mut self) -> bool {
+        let can = !self.is_given && self.sizes.len() > 1;
+        if can {
+            self.sizes.pop();
+        }
+        can
+    }
+
+    fn smaller(&self) -> &str {
+        "smaller copies (--sizes)"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::links::SIZES;
+    use nodegauge_kernels::STREAM;
+    use nodegauge_measure::Seconds;
+    use nodegauge_measure::schedule::{Budget, Limits};
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const GB: BytesPerSec = BytesPerSec(1e9);
+
+    fn asked(seconds: u32) -> Limits {
+        Limits::of(Budget { time: seconds * SECOND, asked: true }, None)
+    }
+
+    /// Returns the budget of a hint.
+    fn hinted(refused: &Failure) -> u32 {
+        let hint = refused.hint.as_deref().unwrap();
+        let (_, after) = hint.split_once("--budget ").unwrap();
+        let digits: String = after.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse().unwrap()
+    }
+
+    fn arrays(elements: u64, times_llc: f64) -> PlannedArrays {
+        let rates = Some(ArrayRates { first_touch: GB, again: GB });
+        let times_llc = Some(times_llc);
+        PlannedArrays { device: 0, element: Element::F64, elements, times_llc, rates }
+    }
+
+    #[test]
+    fn arrays_are_halved_down_to_the_rule_and_then_refused() {
+        // A set of arrays has 2.4 GB, and a pass counts 8 GB.
+        let mut cells = [arrays(100_000_000, 32.0)];
+        let mut run =
+            PredictedArrays { cells: &mut cells, arrays: 3, kernels: &STREAM, is_given: false };
+        let refused = asked(1).admit(&mut run).unwrap_err();
+        assert_eq!(run.cells[0].elements, 12_500_000);
+        assert_eq!(run.cells[0].times_llc, Some(4.0));
+        asked(hinted(&refused)).admit(&mut run).unwrap();
+        let mut given = [arrays(100_000_000, 32.0)];
+        let mut as_given =
+            PredictedArrays { cells: &mut given, arrays: 3, kernels: &STREAM, is_given: true };
+        let refused_as_given = asked(5).admit(&mut as_given).unwrap_err();
+        assert_eq!(as_given.cells[0].elements, 100_000_000);
+        asked(hinted(&refused_as_given)).admit(&mut as_given).unwrap();
+    }
+
+    #[test]
+    fn device_without_known_rates_is_not_refused() {
+        let mut cells = [PlannedArrays { rates: None, ..arrays(1 << 40, 4.0) }];
+        let mut run =
+            PredictedArrays { cells: &mut cells, arrays: 3, kernels: &STREAM, is_given: true };
+        asked(1).admit(&mut run).unwrap();
+    }
+
+    #[test]
+    fn largest_copies_are_left_out_and_copies_of_the_user_are_refused() {
+        let rates = MemoryRates { first_touch: GB, again: GB, load: Seconds(1e-7) };
+        let copies = |is_given| PredictedCopies {
+            sizes: SIZES.to_vec(),
+            devices: 1,
+            nodes: 1,
+            is_given,
+            rates,
+        };
+        let mut shorter = copies(false);
+        asked(3).admit(&mut shorter).unwrap();
+        assert!(shorter.sizes.len() < SIZES.len() && shorter.sizes.len() > 1);
+        let refused = asked(3).admit(&mut copies(true)).unwrap_err();
+        asked(hinted(&refused)).admit(&mut copies(true)).unwrap();
+    }
+}

@@ -1,0 +1,19 @@
+//! Start of the budget of the user, which is one for the process.
+
+use nodegauge_measure::clock;
+use nodegauge_measure::schedule::{Budget, Limits};
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn budget_of_the_user_began_with_the_command() {
+    clock::start_budget();
+    clock::run_ahead(7 * SECOND);
+    let time = 10 * SECOND;
+    let asked = Limits::of(Budget::of(Some(time), SECOND), None);
+    assert!(asked.elapsed() >= 7 * SECOND);
+    assert!(asked.from_now().elapsed() < 7 * SECOND);
+    let usual = Limits::of(Budget::of(None, time), None);
+    assert!(usual.elapsed() < 7 * SECOND);
+}

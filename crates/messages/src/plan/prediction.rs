@@ -1,0 +1,142 @@
+//! Predicted time of a run before its first start, and the sizes and launches that a run has if its time is short.
+//!
+//! The time of a start depends on the launcher and is known only after the first start; the run then delivers what it
+//! has. Each size takes at least the minimum limit of a size.
+
+use super::{LEAST_LIMIT, MessagesPlan, QUICK_SIZES, RankPairs};
+use crate::GAUGE;
+use nodegauge_measure::record::doubt;
+use nodegauge_measure::schedule::{Limits, Predictable, PredictedTime};
+use nodegauge_measure::{Failure, Notice, NoticeId};
+use std::time::Duration;
+
+/// Number of minimum limits that a size is likely to take: one for each batch that the median needs.
+const LIKELY_LIMITS: u32 = doubt::TYPICAL.least as u32;
+/// Assumed time of a start by a launcher, which is not known before.
+const LAUNCHING: Duration = Duration::from_secs(1);
+
+impl MessagesPlan {
+    /// Shortens the run until its predicted time keeps the budget, with notices on what is left out, and divides the time
+    /// that is left among the sizes.
+    ///
+    /// # Errors
+    /// Fails if the user set the budget and the shortest run exceeds it.
+    pub(crate) fn admit(&mut self, limits: &Limits) -> Result<(), Failure> {
+        let sizes_before = self.options.sizes.clone();
+        let launches_before = self.launches.len();
+        limits.admit(self)?;
+        if self.options.sizes != sizes_before {
+            let text =
+                "only the sizes of a quick run are measured, so that the run keeps its budget";
+            self.notices.push(Notice::new(NoticeId::Clamped, GAUGE, text.to_owned()));
+        }
+        if self.launches.len() < launches_before {
+            let text = format!(
+                "{} of {launches_before} groups of ranks are measured, so that the run keeps its budget",
+                self.launches.len()
+            );
+            self.notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
+        }
+        self.divide(limits.budget.saturating_sub(limits.elapsed()));
+        Ok(())
+    }
+
+    /// Returns the sizes of a quick run; `None` if the user chose the sizes, or if a pattern has none of them.
+    fn fewer_sizes(&self) -> Option<Vec<u64>> {
+        let mut patterns = self.options.patterns.iter();
+        let is_valid = patterns.all(|one| !one.sizes_of(&QUICK_SIZES).is_empty());
+        (self.options.sizes.is_none() && is_valid).then(|| QUICK_SIZES.to_vec())
+    }
+
+    /// Returns the number of the last launch whose patterns are all measured by earlier launches.
+    fn spare_launch(&self) -> Option<usize> {
+        (1..self.launches.len()).rev().find(|number| {
+            let earlier = &self.launches[..*number];
+            let mut patterns = self.launches[*number].patterns.iter();
+            patterns.all(|pattern| earlier.iter().any(|one| one.patterns.contains(pattern)))
+        })
+    }
+}
+
+impl Predictable for MessagesPlan {
+    fn predicted(&self) -> PredictedTime {
+        let least = LEAST_LIMIT * self.turns() as u32;
+        let starts = self.launches.len() * self.choice.mpis.len();
+        PredictedTime { least, likely: LIKELY_LIMITS * least + LAUNCHING * starts as u32 }
+    }
+
+    /// Takes the sizes of a quick run. Then leaves out the last group of ranks whose patterns other groups have, unless the
+    /// user chose the groups.
+    fn shorten(&mut self) -> bool {
+        if !self.osu.is_empty() {
+            return false;
+        }
+        if let Some(sizes) = self.fewer_sizes() {
+            self.options.sizes = Some(sizes);
+            return true;
+        }
+        let spare = self.spare_launch().filter(|_| self.between == RankPairs::EachDistance);
+        if let Some(number) = spare {
+            self.launches.remove(number);
+        }
+        spare.is_some()
+    }
+
+    fn smaller(&self) -> &str {
+        "fewer sizes (--sizes) or patterns"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::MessageOptions;
+    use crate::transport::Fabric;
+    use nodegauge_machine::{Topology, TopologySource};
+    use nodegauge_measure::schedule::Budget;
+
+    /// Returns a plan between cores at several distances.
+    fn plan(budget: Duration, sizes: Option<Vec<u64>>) -> MessagesPlan {
+        let text = "Package:2 L3Cache:1(size=32MiB) Core:2 PU:2".to_owned();
+        let topology = Topology::load(&TopologySource::Synthetic(text)).unwrap();
+        let budget = Some(Budget { time: budget, asked: true });
+        let options = MessageOptions { budget, sizes, ..MessageOptions::default() };
+        let plan = MessagesPlan::with(&topology, options, RankPairs::EachDistance, None).unwrap();
+        MessagesPlan { own: vec![Fabric::Shm], ..plan }
+    }
+
+    fn limits(plan: &MessagesPlan) -> Limits {
+        Limits::of(plan.options.budget.unwrap(), None)
+    }
+
+    #[test]
+    fn short_budget_takes_fewer_sizes_and_groups_with_notices() {
+        let mut long = plan(Duration::from_secs(60), None);
+        let turns = long.turns();
+        let notices = long.notices.len();
+        long.admit(&limits(&long)).unwrap();
+        assert_eq!((long.turns(), long.notices.len()), (turns, notices));
+        let mut short = plan(Duration::from_millis(100), None);
+        short.admit(&limits(&short)).unwrap();
+        assert!(short.turns() < turns);
+        assert!(short.launches.len() < long.launches.len());
+        // Every pattern is measured all the same.
+        let patterns: Vec<_> = short.launches.iter().flat_map(|one| &one.patterns).collect();
+        assert!(short.options.patterns.iter().all(|pattern| patterns.contains(&pattern)));
+        let ids: Vec<NoticeId> = short.notices.iter().map(|notice| notice.id).collect();
+        assert!(ids.ends_with(&[NoticeId::Clamped, NoticeId::LeftOut]), "{ids:?}");
+    }
+
+    #[test]
+    fn sizes_of_the_user_are_refused_with_a_budget_that_suffices() {
+        let sizes: Vec<u64> = (1..2000).map(|number| 8 * number).collect();
+        let mut many = plan(Duration::from_millis(1), Some(sizes.clone()));
+        let refused = many.admit(&limits(&many)).unwrap_err();
+        assert!(refused.message.contains("is too short"), "{refused}");
+        let hint = refused.hint.unwrap();
+        let (_, after) = hint.split_once("--budget ").unwrap();
+        let digits: String = after.chars().take_while(char::is_ascii_digit).collect();
+        let mut again = plan(Duration::from_secs(digits.parse().unwrap()), Some(sizes));
+        again.admit(&limits(&again)).unwrap();
+    }
+}
