@@ -43,14 +43,14 @@ fn try_drop(path: &Path) -> io::Result<f64> {
 }
 
 /// Size in bytes of the test file for direct I/O; larger than the data that a file system may keep in its inode.
-const PROOF: usize = 256 << 10;
+const TEST_FILE: usize = 256 << 10;
 /// Block size of the direct I/O test; a multiple of any alignment that file systems require.
 const BLOCK: usize = 64 << 10;
 
 /// Tests direct I/O in `folder`. A file is opened, written and read with direct I/O; afterwards it must not be in the
 /// page cache. A file system may refuse direct I/O when the file is opened or at the first transfer. It may also accept
 /// direct I/O and use the page cache nevertheless. Returns the reason if direct I/O does not work.
-pub fn prove_direct(folder: &Path, volume: &Volume) -> Result<Option<Failure>, Failure> {
+pub fn test_direct(folder: &Path, volume: &Volume) -> Result<Option<Failure>, Failure> {
     let path = folder.join("data-direct");
     let outcome = try_direct(&path);
     // If the file cannot be removed now, it is removed later together with its folder.
@@ -81,7 +81,7 @@ pub fn prove_direct(folder: &Path, volume: &Volume) -> Result<Option<Failure>, F
 }
 
 fn try_direct(path: &Path) -> Result<f64, (&'static str, io::Error)> {
-    let mut memory = Buffer::new(PROOF).map_err(during("for lack of memory"))?;
+    let mut memory = Buffer::new(TEST_FILE).map_err(during("for lack of memory"))?;
     memory.fill(0x5a);
     let file = engine::open(path, true, true, None).map_err(during("when a file is opened"))?;
     for (i, block) in memory.chunks(BLOCK).enumerate() {
@@ -118,7 +118,7 @@ mod tests {
         for folder in [tempfile::tempdir(), tempfile::tempdir_in("/dev/shm")] {
             let Ok(folder) = folder else { continue };
             let volume = Volume::of(folder.path(), &SysRoot::live()).unwrap();
-            match prove_direct(folder.path(), &volume) {
+            match test_direct(folder.path(), &volume) {
                 Ok(None) => assert!(!volume.is_in_memory()),
                 Ok(Some(why)) => {
                     assert!(why.to_string().contains(" does not support direct I/O: "), "{why}")

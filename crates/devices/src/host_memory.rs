@@ -23,10 +23,10 @@ pub(crate) fn left(site: &Site) -> Option<Bytes> {
 /// # Errors
 /// Fails if not even the driver has enough memory to compile loops.
 pub(crate) fn for_arrays(info: &DeviceInfo, left: Option<Bytes>) -> Result<Option<Bytes>, Failure> {
-    left.map(|left| beside_driver(&info.id(), left)).transpose()
+    left.map(|left| left_by_driver(&info.id(), left)).transpose()
 }
 
-fn beside_driver(device: &str, left: Bytes) -> Result<Bytes, Failure> {
+fn left_by_driver(device: &str, left: Bytes) -> Result<Bytes, Failure> {
     if left < DRIVER {
         return Err(Failure::missing(format!(
             "the driver of {device} needs up to {DRIVER} of this process to compile loops, but only {left} of memory is available"
@@ -43,8 +43,8 @@ mod tests {
     #[test]
     fn arrays_of_the_host_leave_memory_to_the_driver_and_too_little_is_refused() {
         let gib = Bytes::gib(1);
-        assert_eq!(beside_driver("opencl:0", gib).unwrap(), Bytes::mib(1024 - 256));
-        let refused = beside_driver("opencl:0", Bytes::mib(60)).unwrap_err().to_string();
+        assert_eq!(left_by_driver("opencl:0", gib).unwrap(), Bytes::mib(1024 - 256));
+        let refused = left_by_driver("opencl:0", Bytes::mib(60)).unwrap_err().to_string();
         assert!(refused.starts_with("the driver of opencl:0 needs up to 256 MiB"), "{refused}");
         assert!(refused.contains("only 60 MiB of memory is available\nhint: "), "{refused}");
     }

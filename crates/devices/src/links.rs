@@ -83,7 +83,7 @@ impl LinkPlan {
     /// Returns the plan with an additional run of nvbandwidth on the CUDA devices. Native copies are measured before
     /// and after this run.
     #[must_use]
-    pub fn beside(mut self, nvbandwidth: Option<UsersProgram>) -> Self {
+    pub fn with_reference(mut self, nvbandwidth: Option<UsersProgram>) -> Self {
         if nvbandwidth.is_some() && !self.devices.iter().any(is_of_cuda) {
             let text = "nvbandwidth is not run, because no CUDA device was chosen";
             self.notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text.to_owned()));

@@ -179,7 +179,7 @@ const RULES: Rules = Rules {
     check: DeadlineCheck::Round,
 };
 
-/// Returns the fastest loop of multiply-adds, chosen in a trial. Loops that cannot be built for the device
+/// Returns the fastest loop of multiply-adds, chosen by successive halving. Loops that cannot be built for the device
 /// are left out.
 fn best(
     device: &Rc<dyn OpenDevice>,

@@ -100,7 +100,7 @@ impl DeviceStreamPlan {
     /// Returns the plan with an additional run of BabelStream on the same devices. Native passes are measured before
     /// and after this run.
     #[must_use]
-    pub fn beside(self, babelstream: Option<UsersProgram>) -> Self {
+    pub fn with_reference(self, babelstream: Option<UsersProgram>) -> Self {
         Self { babelstream, ..self }
     }
 

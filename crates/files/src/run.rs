@@ -147,7 +147,7 @@ fn prepare(plan: &mut FilesPlan) -> Result<Vec<ScratchDirectory>, Failure> {
         let scratch = ScratchDirectory::make(&volume.folder)?;
         let is_direct = |(at, task): &(usize, Task)| *at == number && task.setup.direct;
         if plan.tasks.iter().any(is_direct)
-            && let Some(why) = cache::prove_direct(scratch.folder(), volume)?
+            && let Some(why) = cache::test_direct(scratch.folder(), volume)?
         {
             plan.tasks.retain(|task| !is_direct(task));
             if !plan.options.caches.is_empty() || plan.tasks.is_empty() {

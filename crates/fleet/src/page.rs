@@ -244,7 +244,7 @@ fn bar(group: &RankedGroup, at: usize, of: &FigureStatistics) -> Bar {
         second: None,
         remark: String::new(),
         doubt: None,
-        beside: None,
+        earlier: None,
     }
 }
 

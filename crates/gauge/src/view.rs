@@ -21,9 +21,9 @@ pub use columns::{ColumnList, ColumnUnit, FigureRow};
 pub use groups::{distinct, grouped};
 pub use limits::{FigureLimits, Reach, part_in_use};
 pub use picture::{
-    Bar, BarSeries, BarValues, Bars, Beside, Card, Drawing, Forest, ForestRow, Grid, NodeThreads,
-    Picture, PlottedSample, SampleSeries, Samples, Step, Steps, Trend, TrendBand, TrendDot,
-    TrendSeries,
+    Bar, BarSeries, BarValues, Bars, Card, Drawing, EarlierValue, Forest, ForestRow, Grid,
+    NodeThreads, Picture, PlottedSample, SampleSeries, Samples, Step, Steps, Trend, TrendBand,
+    TrendDot, TrendSeries,
 };
 
 pub use wrap::{is_quantity, wrap};

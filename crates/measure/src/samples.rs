@@ -203,7 +203,7 @@ pub fn sort(samples: &[Sample]) -> Sorted {
 
 /// Assigns `samples` to regimes. The first sample is the warm-up. `known` contains round trips of other runs between
 /// the same CPUs.
-pub fn sort_beside(samples: &[Sample], known: &[f64]) -> Sorted {
+pub fn sort_with_known(samples: &[Sample], known: &[f64]) -> Sorted {
     let trips = trips_of(samples.iter().skip(1));
     let regimes = (!known.is_empty()).then(|| regime::among(&trips, known));
     let regimes = regimes.as_deref();

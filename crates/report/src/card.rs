@@ -2,7 +2,7 @@
 //! of this node.
 
 use nodegauge_gauge::Gauge;
-use nodegauge_gauge::view::{Bar, Beside, Card, sentence};
+use nodegauge_gauge::view::{Bar, Card, EarlierValue, sentence};
 use nodegauge_measure::keys::{Registry, Role, scalar};
 use nodegauge_measure::record::{Measurement, Record};
 use serde_json::Value;
@@ -22,20 +22,20 @@ pub(crate) fn card(
             let Some(m) = headline.figure else { continue };
             let reach = gauge.reach(record, m);
             let bar = Bar::of(headline.title, headline.what, m, reach, &record.machine);
-            let beside = beside(m, record, earlier, registry);
-            bars.extend(bar.map(|bar| Bar { beside, ..bar }));
+            let before = earlier_value(m, record, earlier, registry);
+            bars.extend(bar.map(|bar| Bar { earlier: before, ..bar }));
         }
     }
     Card { bars, ..Card::default() }
 }
 
 /// Returns the same figure of the newest earlier run.
-fn beside(
+fn earlier_value(
     own: &Measurement,
     record: &Record,
     earlier: &[Record],
     registry: &Registry,
-) -> Option<Beside> {
+) -> Option<EarlierValue> {
     let mut before = earlier.iter().filter(|other| {
         other.machine.host == record.machine.host && other.started < record.started
     });
@@ -44,7 +44,7 @@ fn beside(
         let ratio = own.value? / m.value?;
         let when = sentence::minute(&other.started);
         let name = format!("this node on {when}");
-        ratio.is_finite().then(|| Beside { name, value: m.in_words(), ratio })
+        ratio.is_finite().then(|| EarlierValue { name, value: m.in_words(), ratio })
     })
 }
 

@@ -226,13 +226,13 @@ fn whole_policy(ranks: &RankPlan) -> MemoryPolicy {
 /// CPUs, and the memory-side caches of their NUMA nodes.
 pub(crate) fn caches_in_use(site: &Site, placement: &Placement) -> CacheCapacity {
     let cpus = placement.cpus();
-    let mut beside = 0;
+    let mut cache_bytes = 0;
     for node in &site.machine.numa_nodes {
         if cpus.iter().any(|cpu| node.cpus.contains(&cpu.0)) {
-            beside += node.cache_bytes.unwrap_or(0);
+            cache_bytes += node.cache_bytes.unwrap_or(0);
         }
     }
-    site.cache_capacity(&cpus).and(Bytes(beside))
+    site.cache_capacity(&cpus).and(Bytes(cache_bytes))
 }
 
 /// Returns the properties of the machine that determine the length of the arrays.

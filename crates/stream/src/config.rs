@@ -239,7 +239,7 @@ pub struct CodeConfig {
     pub calls: Vec<String>,
 }
 
-/// A loop over half the arrays, beside the same over the whole.
+/// Rates of a loop over half the arrays and over the whole arrays.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SizeCheckConfig {
     /// The loop.

@@ -72,7 +72,7 @@ impl Gauge for Stream {
         }
         let arrangement = Arrangement::new(site, &request, options, notices)?;
         let mixes = mixes::saved(site, ask.newest);
-        Ok(Some(Box::new(StreamPlan::new(arrangement, None).beside(mixes))))
+        Ok(Some(Box::new(StreamPlan::new(arrangement, None).with_mixes(mixes))))
     }
 
     /// Returns the roofline points of the newest run of STREAM: the kernels with arithmetic, with the bytes that they

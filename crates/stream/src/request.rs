@@ -261,7 +261,7 @@ impl StreamRequest {
             notices.push(remembered.notice);
         }
         let arrangement = Arrangement::new(site, &request, options, notices)?;
-        Ok(StreamPlan::new(arrangement, None).beside(mixes::saved(site, newest)))
+        Ok(StreamPlan::new(arrangement, None).with_mixes(mixes::saved(site, newest)))
     }
 
     /// Places the ranks that a launcher has started: as requested or, without a request, on the CPUs that the launcher

@@ -61,7 +61,7 @@ impl<'a> StreamEvidence<'a> {
     ) -> Self {
         let places = seen.affinity.iter().map(|of| of.cpus.iter().map(|cpu| cpu.0).collect());
         let known = site.round_trips.between(&places.collect::<Vec<Vec<u32>>>());
-        let sorted = samples::sort_beside(samples, &known);
+        let sorted = samples::sort_with_known(samples, &known);
         let clock = clock::quality();
         Self {
             site,

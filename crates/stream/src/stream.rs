@@ -39,7 +39,7 @@ impl StreamPlan {
     }
 
     /// Sets the mixes of reads and writes that an earlier run measured on this machine.
-    pub fn beside(self, mixes: Option<SavedMixes>) -> Self {
+    pub fn with_mixes(self, mixes: Option<SavedMixes>) -> Self {
         Self { mixes, ..self }
     }
 }

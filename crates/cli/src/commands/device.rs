@@ -34,8 +34,8 @@ pub(crate) fn execute(args: &DeviceArgs) -> Result<Exit, Failure> {
                 budget: of.common.budget(LinkPlan::BUDGET),
                 samples: samples(&of.common),
             };
-            let beside = program(of.nvbandwidth.as_deref(), "an nvbandwidth")?;
-            let plan = LinkPlan::new(devices, options, notices).beside(beside);
+            let reference = program(of.nvbandwidth.as_deref(), "an nvbandwidth")?;
+            let plan = LinkPlan::new(devices, options, notices).with_reference(reference);
             conduct(&of.common, Box::new(plan))
         }
         Some(DeviceCommand::Peaks(of)) => {
@@ -102,8 +102,8 @@ fn stream_plan(args: &DeviceStreamArgs) -> Result<Box<dyn Planned>, Failure> {
         ..defaults
     }
     .with_kernels(&args.kernels);
-    let beside = program(args.babelstream.as_deref(), "a BabelStream")?;
-    Ok(Box::new(DeviceStreamPlan::new(devices, options, notices)?.beside(beside)))
+    let reference = program(args.babelstream.as_deref(), "a BabelStream")?;
+    Ok(Box::new(DeviceStreamPlan::new(devices, options, notices)?.with_reference(reference)))
 }
 
 /// Returns the reference program of the user, if one is given.

@@ -127,7 +127,7 @@ macro_rules! cases {
 
             #[test]
             fn load_beyond_the_budget_ends_the_run_with_its_figures() {
-                super::budgets::delivers_beside_load(case());
+                super::budgets::delivers_under_load(case());
             }
 
             #[test]

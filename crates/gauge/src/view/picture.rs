@@ -354,7 +354,7 @@ pub struct Bar {
     /// First reason why the figure is suspect or invalid.
     pub doubt: Option<String>,
     /// Same figure in an earlier run, for comparison.
-    pub beside: Option<Beside>,
+    pub earlier: Option<EarlierValue>,
 }
 
 impl Bar {
@@ -383,7 +383,7 @@ impl Bar {
             second: limits.second,
             remark: limits.remark,
             doubt: m.validity.reasons.first().cloned(),
-            beside: None,
+            earlier: None,
         })
     }
 
@@ -408,7 +408,7 @@ impl Bar {
 
 /// Same figure in an earlier run of this node.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Beside {
+pub struct EarlierValue {
     /// Name of the run.
     pub name: String,
     /// Formatted value.
@@ -427,8 +427,8 @@ impl Card {
                 bar.share().map_or_else(|| "?".to_owned(), Fraction::in_whole_percent)
             })
             .left("limit", |bar| bar.limits_in_words().unwrap_or_default())
-            .optional("earlier", |bar| Some(bar.beside.as_ref()?.value.clone()))
-            .left("run", |bar| bar.beside.as_ref().map_or_else(String::new, |of| of.name.clone()));
+            .optional("earlier", |bar| Some(bar.earlier.as_ref()?.value.clone()))
+            .left("run", |bar| bar.earlier.as_ref().map_or_else(String::new, |of| of.name.clone()));
         columns.table(&self.bars)
     }
 }

@@ -1,7 +1,7 @@
 //! Evaluation of all cells of a run in the same regime, so that a change of regime does not appear as a step in a
 //! curve.
 
-use super::{LEAST_IN_REGIME, RegimeGroup, SAMPLES, Sample, Sorted, sort_beside};
+use super::{LEAST_IN_REGIME, RegimeGroup, SAMPLES, Sample, Sorted, sort_with_known};
 use crate::quantity::Seconds;
 use crate::regime::{self, Regime};
 
@@ -47,7 +47,7 @@ impl OneRegime {
     pub fn new(samples: Vec<Vec<Sample>>, known: &[f64]) -> Self {
         let mut cells: Vec<(Vec<Sample>, Sorted)> = Vec::new();
         for of_cell in samples {
-            let sorted = sort_beside(&of_cell, known);
+            let sorted = sort_with_known(&of_cell, known);
             cells.push((of_cell, sorted));
         }
         let mut counted = Vec::new();

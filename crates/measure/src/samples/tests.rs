@@ -97,7 +97,7 @@ fn round_trips_of_other_runs_separate_regimes_of_few_samples() {
         sample(1.0, 250e-9, 350e-9, vec![]),
     ];
     let known = [[90e-9, 250e-9], [100e-9, 300e-9], [120e-9, 350e-9]].concat().repeat(10);
-    let groups = |of_others: &[f64]| sort_beside(&samples, of_others).groups.len();
+    let groups = |of_others: &[f64]| sort_with_known(&samples, of_others).groups.len();
     assert_eq!((groups(&[]), groups(&known)), (1, 2));
 }
 

@@ -58,9 +58,9 @@ type Worked<T = ()> = Result<T, Box<dyn Error>>;
 impl Rank<'_> {
     fn work(&mut self) -> Worked {
         // Each rank touches its own part of the shared memory first, so that this memory is on the rank's NUMA node.
-        let proof = Box::new(Segment::PROOF);
+        let marker = Box::new(Segment::MARKER);
         self.word(Word::Process).store(std::process::id().into(), Ordering::Release);
-        self.word(Word::Proof).store(proof.as_ptr() as u64, Ordering::Release);
+        self.word(Word::Marker).store(marker.as_ptr() as u64, Ordering::Release);
         let_others_read();
         let everybody: Vec<usize> = (0..self.segment.ranks).collect();
         self.segment.meet(&everybody);
@@ -83,8 +83,8 @@ impl Rank<'_> {
             wait_always(POLL, || (over.load(Ordering::Acquire) > step as u64).then_some(()));
         }
         self.segment.meet(&everybody);
-        // Other ranks may read the proof until all ranks have reached this line.
-        drop(proof);
+        // Other ranks may read the marker until all ranks have reached this line.
+        drop(marker);
         if self.rank == 0 { Ok(say("end\n")?) } else { Ok(()) }
     }
 
@@ -141,11 +141,11 @@ impl Rank<'_> {
     /// True if each member can read its partner's memory. If a member cannot, the first member prints
     /// the error number.
     fn may_lend(&self, members: &[usize], partner: usize, process: u32) -> Worked<bool> {
-        let address = self.segment.word(partner, Word::Proof).load(Ordering::Acquire);
-        let mut proof = [0; Segment::PROOF.len()];
-        let errno = match read_process_memory(process, address, &mut proof) {
+        let address = self.segment.word(partner, Word::Marker).load(Ordering::Acquire);
+        let mut marker = [0; Segment::MARKER.len()];
+        let errno = match read_process_memory(process, address, &mut marker) {
             // Access to the memory of the wrong process is treated as refused (EPERM).
-            Ok(()) => i32::from(proof != Segment::PROOF),
+            Ok(()) => i32::from(marker != Segment::MARKER),
             Err(error) => error.errno,
         };
         let worst = self.segment.agree(self.rank, members, &[f64::from(errno)], |all| {

@@ -17,8 +17,8 @@ const WORD_AT: usize = ANSWER_AT + WORDS * size_of::<AtomicU64>();
 pub(super) enum Word {
     /// Process ID of the rank.
     Process,
-    /// Address of a copy of [`Segment::PROOF`] in the rank's memory.
-    Proof,
+    /// Address of a copy of [`Segment::MARKER`] in the rank's memory.
+    Marker,
     /// Port at which the rank accepts connections.
     Port,
     /// Number of completed steps, set by rank 0.
@@ -31,9 +31,9 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// Bytes to which the address in [`Word::Proof`] points. A partner reads them to check that it can read this rank's
+    /// Bytes to which the address in [`Word::Marker`] points. A partner reads them to check that it can read this rank's
     /// memory.
-    pub(super) const PROOF: [u8; 8] = *b"nodegaug";
+    pub(super) const MARKER: [u8; 8] = *b"nodegaug";
 
     /// Creates the memory for `ranks` ranks, before they are forked.
     ///

@@ -110,7 +110,7 @@ fn row(bar: &Bar, values: BarValues, same_doubt: bool, is_best: bool) -> Markup 
     if let Some(doubt) = &bar.doubt {
         side.push(small("doubt", if same_doubt { "in doubt, as above" } else { doubt }));
     }
-    if let Some(earlier) = &bar.beside {
+    if let Some(earlier) = &bar.earlier {
         let words = format!("{:.2} x {}, {}", earlier.ratio, earlier.value, earlier.name);
         side.push(small("", &words));
     }
@@ -322,7 +322,7 @@ mod tests {
             second: None,
             remark: String::new(),
             doubt: Some("39 of 72 samples were disturbed".to_owned()),
-            beside: None,
+            earlier: None,
         };
         let samples_in_words = |of: &Bar| values_in_words(of, BarValues::Samples);
         assert_eq!(samples_in_words(&bar), "72 samples, 39 of them disturbed");
@@ -368,7 +368,7 @@ mod tests {
             second: None,
             remark: String::new(),
             doubt: None,
-            beside: None,
+            earlier: None,
         }
     }
 

@@ -16,7 +16,7 @@ use std::time::Duration;
 const WITH_OWN_SAMPLES: [&str; 2] = ["file_grid", "own_programs"];
 /// Budget that is too small for every plan.
 const NO_TIME: Duration = Duration::from_millis(1);
-/// Largest number of figures that a run beside load may measure for each of its cells.
+/// Largest number of figures that a run under load may measure for each of its cells.
 const MOST_TURNS: usize = 12;
 
 fn asked(budget: Duration) -> Extent {
@@ -107,8 +107,8 @@ pub(super) fn doubts_disturbed_samples(case: &Case) {
     }
 }
 
-/// Runs a case beside load that begins with the first turn and makes each turn as long as the budget.
-pub(super) fn delivers_beside_load(case: &Case) {
+/// Runs a case under load that begins with the first turn and makes each turn as long as the budget.
+pub(super) fn delivers_under_load(case: &Case) {
     let turns = Rc::new(Cell::new(0));
     let seen = turns.clone();
     let slows = move |_, turn: Turn, measure: &mut dyn FnMut() -> TurnResult| {

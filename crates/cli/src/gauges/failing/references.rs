@@ -30,7 +30,7 @@ fn babelstream(_: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
     let options = super::device_stream_options(extent);
     let plan = DeviceStreamPlan::new(super::devices()?, options, Vec::new()).unwrap();
     let program = UsersProgram::find(Path::new(PROGRAM), "a BabelStream").unwrap();
-    Some(Box::new(plan.beside(Some(program))))
+    Some(Box::new(plan.with_reference(Some(program))))
 }
 
 /// True if a launcher of ranks is installed.
