@@ -37,22 +37,14 @@ impl Ratio {
     /// which higher is better) per round. Slices of the same length belong to the same rounds and are drawn together.
     /// Returns `None` without rates.
     pub fn of_bests(before: &[f64], after: &[f64]) -> Option<Self> {
-        let best = |rates: &[f64]| rates.iter().copied().reduce(f64::max);
         let value = best(after)? / best(before)?;
         let rounds = before.len().min(after.len());
         let mut random = fastrand::Rng::with_seed(SEED);
-        let best_at =
-            |rates: &[f64], at: &[usize]| at.iter().map(|i| rates[*i]).fold(0.0, f64::max);
-        let mut draw = || {
-            let mut drawn = |n: usize| (0..n).map(|_| random.usize(..n)).collect::<Vec<usize>>();
-            let at = drawn(before.len());
-            let other = (before.len() != after.len()).then(|| drawn(after.len()));
-            let best_before = best_at(before, &at);
-            let best_after = best_at(after, other.as_ref().unwrap_or(&at));
-            (best_after / best_before / value).ln()
-        };
         let interval = (rounds >= LEAST).then(|| {
-            let logs: Vec<f64> = (0..DRAWS).map(|_| draw()).collect();
+            let mut logs = Vec::with_capacity(DRAWS);
+            for _ in 0..DRAWS {
+                logs.push((drawn_ratio(&mut random, before, after) / value).ln());
+            }
             let widening = WIDENING * of_few(rounds);
             [0.025, 0.975].map(|q| value * (widening * stats::quantile(&logs, q)).exp())
         });
@@ -63,6 +55,31 @@ impl Ratio {
     pub fn is_told(&self) -> bool {
         self.interval.is_some_and(is_different)
     }
+}
+
+/// Returns the highest rate; `None` without rates.
+fn best(rates: &[f64]) -> Option<f64> {
+    rates.iter().copied().reduce(f64::max)
+}
+
+/// Returns the highest rate of some rounds.
+fn best_at(rates: &[f64], rounds: &[usize]) -> f64 {
+    rounds.iter().map(|round| rates[*round]).fold(0.0, f64::max)
+}
+
+/// Draws `n` of `n` rounds with replacement.
+fn drawn_rounds(random: &mut fastrand::Rng, n: usize) -> Vec<usize> {
+    (0..n).map(|_| random.usize(..n)).collect()
+}
+
+/// Returns the ratio of the best rates of a bootstrap sample. Slices of the same length are drawn together.
+fn drawn_ratio(random: &mut fastrand::Rng, before: &[f64], after: &[f64]) -> f64 {
+    let rounds = drawn_rounds(random, before.len());
+    if before.len() == after.len() {
+        return best_at(after, &rounds) / best_at(before, &rounds);
+    }
+    let others = drawn_rounds(random, after.len());
+    best_at(after, &others) / best_at(before, &rounds)
 }
 
 /// Returns the factor by which bootstrapped deviations of few samples are widened, because they are too small and have

@@ -244,16 +244,21 @@ pub fn compare(a: &Side, b: &Side, design: Design, registry: &Registry) -> Compa
     }
 }
 
+impl ComparedRun {
+    fn of(record: &Record) -> Self {
+        Self {
+            id: record.id.clone(),
+            started: record.started.clone(),
+            command: record.command.clone(),
+            host: record.machine.host.clone(),
+            processor: record.machine.processor.clone(),
+            complete: record.complete,
+        }
+    }
+}
+
 fn runners(side: &Side) -> Runners {
-    let run = |record: &Record| ComparedRun {
-        id: record.id.clone(),
-        started: record.started.clone(),
-        command: record.command.clone(),
-        host: record.machine.host.clone(),
-        processor: record.machine.processor.clone(),
-        complete: record.complete,
-    };
-    Runners { asked: side.asked.clone(), runs: side.runs.iter().map(run).collect() }
+    Runners { asked: side.asked.clone(), runs: side.runs.iter().map(ComparedRun::of).collect() }
 }
 
 /// Returns a notice if the comparison is too short to find a change of [`SOUGHT`] reliably, with the number of blocks or
@@ -296,11 +301,8 @@ fn notices(a: &Side, b: &Side, [only_a, only_b]: [&[Unpaired]; 2]) -> Vec<String
             notices.push(format!("{cut} of the runs of {name} were interrupted"));
         }
     }
-    let with_mpi = |of: &Unpaired, other: &[Unpaired]| {
-        of.without_mpi && other.iter().any(|mpi| !mpi.without_mpi && mpi.gauge == of.gauge)
-    };
     for (name, other, own, theirs) in [("A", "B", only_a, only_b), ("B", "A", only_b, only_a)] {
-        if own.iter().any(|of| with_mpi(of, theirs)) {
+        if own.iter().any(|of| of.is_beside_mpi(theirs)) {
             notices.push(format!(
                 "messages of A and B are not compared: {name} used nodegauge's own transport, {other} an MPI library"
             ));

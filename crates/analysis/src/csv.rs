@@ -74,13 +74,17 @@ const FORMULAS: [char; 11] =
 /// character that begins a formula, an apostrophe is put before it, as OWASP recommends. Spreadsheets ignore spaces and
 /// invisible characters before it.
 fn no_formula(cell: &str) -> String {
-    let is_ignored = |c: char| c == ' ' || c == '\u{3000}' || legible::is_deceiving(c);
     let begins =
         cell.chars().count() > 1 && cell.trim_start_matches(is_ignored).starts_with(FORMULAS);
     if begins && cell.parse::<f64>().is_err() {
         return format!("'{cell}");
     }
     cell.to_owned()
+}
+
+/// True for spaces and invisible characters.
+fn is_ignored(c: char) -> bool {
+    c == ' ' || c == '\u{3000}' || legible::is_deceiving(c)
 }
 
 /// Formats a number so that parsing the text returns the same number; empty if the number is unknown or not finite.
@@ -107,12 +111,14 @@ fn config(measurement: &Measurement, name: &str) -> String {
     }
     match value {
         Value::Array(_) => value.to_string(),
-        Value::Object(map) => {
-            let entry = |(key, part)| Some(format!("{key}={}", scalar(part)?));
-            joined(map.iter().filter_map(entry))
-        }
+        Value::Object(map) => joined(map.iter().filter_map(entry)),
         _ => String::new(),
     }
+}
+
+/// Returns an entry of an object as text; `None` without a short text of its value.
+fn entry((key, part): (&String, &Value)) -> Option<String> {
+    Some(format!("{key}={}", scalar(part)?))
 }
 
 #[cfg(test)]

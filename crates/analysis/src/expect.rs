@@ -12,8 +12,10 @@ use nodegauge_measure::keys::{self, Registry, Role};
 use nodegauge_measure::quantity::{Bytes, read_bytes};
 use nodegauge_measure::record::{Measurement, Status};
 use nodegauge_measure::{Failure, Fraction, ScaledUnit, Unit};
+use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
+use strsim::jaro_winkler;
 
 mod figures;
 pub use figures::Figures;
@@ -153,17 +155,20 @@ pub(crate) fn read_scoped(
 
 /// Reads a name. In `n0->n1` the arrow is part of the name; in `n0->=1` the name is `n0-`, and `>=` is the operator.
 fn read_name<'a>(cursor: &mut Cursor<'a>) -> &'a str {
-    // The names of mixes of reads and writes contain a colon, e.g. `2:1`.
-    let word = |c: char| c.is_ascii_alphanumeric() || "_-:".contains(c);
     let text = cursor.rest();
-    let mut length = cursor.take_while(word).len();
+    let mut length = cursor.take_while(is_of_name).len();
     while text[..length].ends_with('-')
-        && cursor.rest().strip_prefix('>').is_some_and(|rest| rest.starts_with(word))
+        && cursor.rest().strip_prefix('>').is_some_and(|rest| rest.starts_with(is_of_name))
     {
         cursor.eat('>');
-        length += 1 + cursor.take_while(word).len();
+        length += 1 + cursor.take_while(is_of_name).len();
     }
     &text[..length]
+}
+
+/// True for a character of a name. The names of mixes of reads and writes contain a colon, e.g. `2:1`.
+fn is_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "_-:".contains(c)
 }
 
 pub(crate) fn read_comparison(cursor: &mut Cursor<'_>) -> Result<Operator, SyntaxError> {
@@ -179,14 +184,18 @@ pub(crate) fn read_comparison(cursor: &mut Cursor<'_>) -> Result<Operator, Synta
 fn read_unit(cursor: &mut Cursor<'_>) -> Result<&'static str, SyntaxError> {
     let at = cursor.position();
     let typed = cursor.take_while(|c| c.is_alphabetic() || c == '/' || c == '%');
-    let mut known = UNITS.into_iter().chain([PERCENT]);
-    known.clone().find(|unit| *unit == typed).ok_or_else(|| {
-        match known.find(|unit| unit.eq_ignore_ascii_case(typed)) {
+    unit_names().find(|unit| *unit == typed).ok_or_else(|| {
+        match unit_names().find(|unit| unit.eq_ignore_ascii_case(typed)) {
             Some(unit) => cursor.error_at(at, format!("expected {unit}, case-sensitive")),
             None => cursor
                 .error_at(at, "expected a unit such as GB/s, GFLOP/s, us, x, or % of the limit"),
         }
     })
+}
+
+/// Returns the names of all units that a bound may have.
+fn unit_names() -> impl Iterator<Item = &'static str> {
+    UNITS.into_iter().chain([PERCENT])
 }
 
 /// Result of the check of a condition.
@@ -284,17 +293,17 @@ impl Judged {
             (of, 0 | 1) => format!(" ({of})"),
             (of, misses) => format!(" ({of}, and {} more)", misses - 1),
         };
-        let measured = |value: &f64| format!("measured {}{of}", expectation.shown(*value));
+        let measured = format!("measured {}{of}", expectation.shown(self.verdict.value()));
         match &self.verdict {
-            ExpectationVerdict::Met(value) => {
-                format!("expectation met: {expected}, {}", measured(value))
+            ExpectationVerdict::Met(_) => {
+                format!("expectation met: {expected}, {measured}")
             }
-            ExpectationVerdict::NotMet(value) => {
-                format!("expected {expected}, {}", measured(value))
+            ExpectationVerdict::NotMet(_) => {
+                format!("expected {expected}, {measured}")
             }
-            ExpectationVerdict::Suspect(value, why) => {
+            ExpectationVerdict::Suspect(_, why) => {
                 let why = Obstacle::new(why.as_str()).in_words();
-                format!("expected {expected}, {}, which is suspect: {why}", measured(value))
+                format!("expected {expected}, {measured}, which is suspect: {why}")
             }
             ExpectationVerdict::NoSuch(known) if known.is_empty() => {
                 format!("expected {expected}, but nothing was measured")
@@ -330,15 +339,8 @@ impl Expectation {
         let verdicts: Vec<ExpectationVerdict> =
             named.iter().map(|m| self.verdict(m, accept_suspect)).collect();
         let misses = verdicts.iter().filter(|v| !matches!(v, ExpectationVerdict::Met(_))).count();
-        let furthest = |(_, a): &(usize, &ExpectationVerdict),
-                        (_, b): &(usize, &ExpectationVerdict)| {
-            let by_value = match self.comparison {
-                Operator::AtLeast | Operator::Above => a.value().total_cmp(&b.value()),
-                Operator::AtMost | Operator::Below => b.value().total_cmp(&a.value()),
-            };
-            a.rank().cmp(&b.rank()).then(by_value)
-        };
-        let Some((at, _)) = verdicts.iter().enumerate().min_by(furthest) else {
+        let numbered = verdicts.iter().enumerate();
+        let Some((at, _)) = numbered.min_by(|(_, a), (_, b)| self.by_distance(a, b)) else {
             let verdict = ExpectationVerdict::NoSuch(self.near(measurements, registry));
             return Judged { verdict, of: String::new(), misses };
         };
@@ -347,6 +349,15 @@ impl Expectation {
             _ => format!("{}{}", named[at].name, identity::identities(&named, registry)[at].words),
         };
         Judged { verdict: verdicts[at].clone(), of, misses }
+    }
+
+    /// Orders verdicts: the one that decides, which is furthest from the bound, comes first.
+    fn by_distance(&self, a: &ExpectationVerdict, b: &ExpectationVerdict) -> Ordering {
+        let by_value = match self.comparison {
+            Operator::AtLeast | Operator::Above => a.value().total_cmp(&b.value()),
+            Operator::AtMost | Operator::Below => b.value().total_cmp(&a.value()),
+        };
+        a.rank().cmp(&b.rank()).then(by_value)
     }
 
     /// Returns the verdict on a measurement to which the condition applies.
@@ -400,11 +411,6 @@ impl Expectation {
     /// Returns the names of the measurements, most similar first. The names include scope and size if the condition
     /// does.
     fn near(&self, measurements: &[Measurement], registry: &Registry) -> Vec<String> {
-        let spelt = |scope: Option<&str>, name: &str, size: Option<Bytes>| {
-            let scope = scope.map(|scope| format!("{scope}.")).unwrap_or_default();
-            let size = size.map(|size| format!("@{}", size.exact())).unwrap_or_default();
-            format!("{scope}{name}{size}")
-        };
         let mut known: Vec<String> = Vec::new();
         for m in measurements.iter().filter(|m| !m.is_published()) {
             let scope = (self.scope.is_some() || m.needs_scope()).then_some(m.test.as_str());
@@ -418,12 +424,9 @@ impl Expectation {
 
     /// Sorts names by similarity, most similar first. Returns the names and the greatest similarity.
     fn nearest(&self, mut known: Vec<String>) -> (Vec<String>, f64) {
-        let scope = self.scope.as_ref().map(|scope| format!("{scope}.")).unwrap_or_default();
-        let size = self.size.map(|size| format!("@{}", size.exact())).unwrap_or_default();
-        let asked = format!("{scope}{}{size}", self.name);
-        let likeness = |name: &String| strsim::jaro_winkler(&asked, name);
-        known.sort_by(|a, b| likeness(b).total_cmp(&likeness(a)));
-        let most = known.first().map_or(0.0, likeness);
+        let asked = spelt(self.scope.as_deref(), &self.name, self.size);
+        known.sort_by(|a, b| jaro_winkler(&asked, b).total_cmp(&jaro_winkler(&asked, a)));
+        let most = known.first().map_or(0.0, |name| jaro_winkler(&asked, name));
         (known, most)
     }
 
@@ -458,6 +461,13 @@ impl Expectation {
     fn factor(&self) -> f64 {
         ScaledUnit::of_symbol(self.unit).map_or(1.0, ScaledUnit::factor)
     }
+}
+
+/// Returns the name of a measurement as a condition spells it: `mpi.bw@8B`.
+fn spelt(scope: Option<&str>, name: &str, size: Option<Bytes>) -> String {
+    let scope = scope.map(|scope| format!("{scope}.")).unwrap_or_default();
+    let size = size.map(|size| format!("@{}", size.exact())).unwrap_or_default();
+    format!("{scope}{name}{size}")
 }
 
 /// Returns the size of a measurement that `@SIZE` refers to. If the measurement has keys with the role [`Role::Size`],

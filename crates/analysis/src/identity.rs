@@ -62,22 +62,19 @@ pub(crate) fn telling<'a>(
     registry: &Registry,
 ) -> Vec<&'a String> {
     let known = registry.of_test(gauge, test);
-    let key = |name: &str| known.key(name);
     // Other keys than sizes are used only to distinguish measurements of a record.
     let has_several = records.iter().any(|record| record.len() > 1);
-    let ranked = |name: &'a String| {
-        let role = key(name).map_or(Role::Setting, |key| key.role);
-        let is_used = has_several || role == Role::Size;
-        is_used.then(|| (role, known.place(name), name))
-    };
-    let all = records.iter().flat_map(|record| record.iter().copied());
-    let ranked: BTreeSet<(Role, usize, &'a String)> =
-        all.flat_map(|m| m.config.keys()).filter_map(ranked).collect();
-    let of_role = |role: Role| ranked.iter().filter(move |row| row.0 == role).map(|row| row.2);
-    let mut keys: Vec<&String> = of_role(Role::Size).collect();
+    let mut ranked: BTreeSet<RankedKey<'a>> = BTreeSet::new();
+    for name in records.iter().flat_map(|record| record.iter()).flat_map(|m| m.config.keys()) {
+        let role = known.key(name).map_or(Role::Setting, |key| key.role);
+        if has_several || role == Role::Size {
+            ranked.insert(RankedKey { role, place: known.place(name), name });
+        }
+    }
+    let mut keys: Vec<&String> = of_role(&ranked, Role::Size).collect();
     for record in records {
-        let asked = of_role(Role::Identity).chain(of_role(Role::Setting));
-        for name in asked.chain(of_role(Role::Choice)) {
+        let asked = of_role(&ranked, Role::Identity).chain(of_role(&ranked, Role::Setting));
+        for name in asked.chain(of_role(&ranked, Role::Choice)) {
             if distinguished(record, &keys) == record.len() {
                 break;
             }
@@ -89,23 +86,39 @@ pub(crate) fn telling<'a>(
     }
     // Removes redundant keys, because another run may have other values for these keys.
     for at in (0..keys.len()).rev() {
-        let needed = key(keys[at]).is_some_and(|key| key.speaks || key.role == Role::Size);
+        let needed = known.key(keys[at]).is_some_and(|key| key.speaks || key.role == Role::Size);
         let mut fewer = keys.clone();
         fewer.remove(at);
-        let is_redundant = |record: &&Vec<&Measurement>| {
-            distinguished(record, &fewer) == distinguished(record, &keys)
-        };
-        if !needed && records.iter().all(is_redundant) {
+        let mut of_records = records.iter();
+        let is_redundant =
+            of_records.all(|record| distinguished(record, &fewer) == distinguished(record, &keys));
+        if !needed && is_redundant {
             keys = fewer;
         }
     }
     keys
 }
 
+/// Key in the order in which keys are used.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct RankedKey<'a> {
+    role: Role,
+    place: usize,
+    name: &'a String,
+}
+
+/// Returns the keys with a role, in their order.
+fn of_role<'a>(ranked: &BTreeSet<RankedKey<'a>>, role: Role) -> impl Iterator<Item = &'a String> {
+    ranked.iter().filter(move |key| key.role == role).map(|key| key.name)
+}
+
 /// Returns the number of measurements that these keys distinguish.
 fn distinguished(measurements: &[&Measurement], keys: &[&String]) -> usize {
-    let place = |m: &&Measurement| keys.iter().map(|key| entry(m, key)).collect::<Vec<_>>();
-    measurements.iter().map(place).collect::<BTreeSet<_>>().len()
+    let mut places: BTreeSet<Vec<Option<String>>> = BTreeSet::new();
+    for m in measurements {
+        places.insert(keys.iter().map(|key| entry(m, key)).collect());
+    }
+    places.len()
 }
 
 /// Returns the measurements of a run with their distinguishing keys; measurements with equal keys are

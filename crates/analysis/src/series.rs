@@ -55,6 +55,18 @@ impl SeriesConfig {
         same_command || self.settings == other.settings
     }
 
+    /// Returns the words for the settings in which the configuration differs from one of the others; choices of the runs
+    /// only if they are asked for.
+    fn differing(&self, configs: &[&Self], with_choices: bool) -> String {
+        let mut words: Vec<&str> = Vec::new();
+        for of in self.settings.iter().filter(|of| with_choices || !of.is_choice) {
+            if configs.iter().any(|other| !other.has(of)) {
+                words.push(&of.words);
+            }
+        }
+        words.join(", ")
+    }
+
     /// True if another configuration has the same value of a key.
     fn has(&self, sought: &ConfigEntry) -> bool {
         self.settings.iter().any(|of| of.key == sought.key && of.value == sought.value)
@@ -64,19 +76,12 @@ impl SeriesConfig {
 /// Returns the words for the settings in which these configurations differ, e.g. `pages 4k`. Choices of the runs are named
 /// only if the other settings do not distinguish the configurations.
 pub fn differences(configs: &[&SeriesConfig]) -> Vec<String> {
-    let words = |with_choices: bool| -> Vec<String> {
-        let of = |config: &&SeriesConfig| {
-            let differs = |of: &&ConfigEntry| {
-                (with_choices || !of.is_choice) && configs.iter().any(|other| !other.has(of))
-            };
-            let named = config.settings.iter().filter(differs).map(|of| of.words.as_str());
-            named.collect::<Vec<_>>().join(", ")
-        };
-        configs.iter().map(of).collect()
-    };
-    let asked = words(false);
+    let asked: Vec<String> = configs.iter().map(|of| of.differing(configs, false)).collect();
     let are_distinct = (1..asked.len()).all(|at| !asked[..at].contains(&asked[at]));
-    if are_distinct { asked } else { words(true) }
+    if are_distinct {
+        return asked;
+    }
+    configs.iter().map(|of| of.differing(configs, true)).collect()
 }
 
 #[cfg(test)]

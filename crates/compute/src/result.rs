@@ -9,6 +9,7 @@ use crate::config::{
 use crate::observed::{LibraryRuns, Observed, SolvedSystem};
 use crate::options::HplOptions;
 use crate::{DGEMM, FMA_PEAK, FMA_PEAK_F32, GAUGE, RATING, TEST};
+use nodegauge_analysis::conclusion::Obstacle;
 use nodegauge_gauge::Site;
 use nodegauge_lu::peak::{self, Peak, PeakLoop};
 use nodegauge_lu::residual::THRESHOLD;
@@ -65,6 +66,15 @@ fn judged(m: Measurement, mut validity: Validity, reason: &str) -> Measurement {
         validity.add(Status::Suspect, reason);
     }
     m.judged(validity)
+}
+
+/// Returns whether memory bandwidth limits products that demand this share of Triad, with what helps.
+fn limited_by_memory(share: f64) -> &'static str {
+    if share > MEMORY_BOUND {
+        "memory bandwidth limits the products: check the populated channels (nodegauge machine), or use a larger NB"
+    } else {
+        "memory bandwidth does not limit the products"
+    }
 }
 
 fn bottleneck(text: String) -> Notice {
@@ -332,7 +342,8 @@ impl RatingEvidence<'_> {
 
     /// Returns the notice about memory bandwidth as a limit of the products. A product C -= A B reads and writes every
     /// element of C once per 2 NB operations.
-    fn of_memory(&self, SolvedSystem { rating, nb, .. }: &SolvedSystem) -> Notice {
+    fn of_memory(&self, solution: &SolvedSystem) -> Notice {
+        let SolvedSystem { rating, nb, .. } = solution;
         let demand = BytesPerSec(rating.0 / lu::flops_per_byte(*nb));
         let gigabytes = demand.0 / 1e9;
         let products = format!(
@@ -343,10 +354,11 @@ impl RatingEvidence<'_> {
                 "{products}; no Triad of this node is saved for comparison: run nodegauge stream"
             ));
         };
-        let verdict = if demand / *triad > MEMORY_BOUND {
-            "memory bandwidth limits the products: check the populated channels (nodegauge machine), or use a larger NB"
-        } else {
-            "memory bandwidth does not limit the products"
+        let verdict = match self.disturbance(solution) {
+            Some(why) => {
+                Obstacle::new(why).cannot_tell("whether memory bandwidth limits the products")
+            }
+            None => limited_by_memory(demand / *triad).to_owned(),
         };
         let share = Fraction(demand / *triad).in_whole_percent();
         bottleneck(format!("{products}, {share} of Triad's {triad} ({source}): {verdict}"))

@@ -26,7 +26,7 @@ use nodegauge_gauge::series::{Series, lost_in_words};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_machine::Topology;
 use nodegauge_measure::quantity::counted;
-use nodegauge_measure::record::{Category, Measurement, Quoted, Validity};
+use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
 use nodegauge_measure::samples;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Limits, PredictedTime, Turn, policy};
@@ -368,8 +368,11 @@ impl Measured<'_> {
         Some((ratio, own.iter().zip(&theirs).map(|(own, theirs)| theirs / own).collect(), best))
     }
 
-    /// Returns a note if `memcpy` is significantly faster than the best loop for Copy.
+    /// Returns a note if `memcpy` is significantly faster than the best loop for Copy. Suspect factors give none.
     fn leader(&self) -> Option<String> {
+        if self.validity().status != Status::Valid {
+            return None;
+        }
         // The best of a few rounds depends on chance.
         let (ratio, ..) = self.memcpy().filter(|_| self.rounds.len() >= ENOUGH_ROUNDS)?;
         let [low, high] = ratio.interval.filter(|[low, _]| *low > 1.0)?;

@@ -73,16 +73,10 @@ impl Chosen {
 
     /// Returns the figures for display, with the status `Valid`.
     pub fn figure(&self) -> SideFigures {
-        let mean = |values: Vec<f64>| match values.as_slice() {
-            [] => None,
-            // A single value is not passed through logarithms, so that it stays exact.
-            [one] => Some(*one),
-            several => Some(stats::geometric_mean(several)),
-        };
         let sampled = self.0.iter().map(|(_, part)| &part.samples).filter(|all| !all.is_empty());
         SideFigures {
-            value: mean(self.values()),
-            median: mean(sampled.clone().map(|all| stats::median(all)).collect()),
+            value: mean_of(&self.values()),
+            median: mean_of(&sampled.clone().map(|all| stats::median(all)).collect::<Vec<_>>()),
             samples: sampled.map(Vec::len).sum(),
             runs: self.0.len(),
             status: Status::Valid,
@@ -91,25 +85,33 @@ impl Chosen {
 
     /// Returns the runs as input for a ratio; `like` contains other runs with the same settings.
     pub fn runs(&self, like: &Self, quoted: Quoted, unit: Unit) -> SideRuns {
-        let within =
-            |(_, part): &(usize, RegimeFigures)| ratio::within(&part.samples, quoted, unit);
-        let within: Vec<f64> = self.0.iter().map(within).collect();
+        let parts = self.0.iter().map(|(_, part)| part);
+        let within: Vec<f64> =
+            parts.map(|part| ratio::within(&part.samples, quoted, unit)).collect();
         SideRuns { figures: self.values(), like: like.values(), within: stats::median(&within) }
     }
 
     /// Returns the ratio B / A of each block A B B A in which all four runs have a figure.
     pub fn by_blocks(&self, b: &Self) -> Vec<f64> {
-        let both = |side: &Self, block: usize| {
-            let of_block: Vec<f64> = side
-                .0
-                .iter()
-                .filter(|(run, _)| run / 2 == block)
-                .map(|(_, part)| part.value)
-                .collect();
-            (of_block.len() == 2).then(|| stats::geometric_mean(&of_block))
-        };
         let blocks = self.0.last().map_or(0, |(run, _)| run / 2 + 1);
-        (0..blocks).filter_map(|block| Some(both(b, block)? / both(self, block)?)).collect()
+        (0..blocks).filter_map(|block| Some(b.of_block(block)? / self.of_block(block)?)).collect()
+    }
+
+    /// Returns the mean of the two runs of a block; `None` if one has no figure.
+    fn of_block(&self, block: usize) -> Option<f64> {
+        let runs = self.0.iter().filter(|(run, _)| run / 2 == block);
+        let values: Vec<f64> = runs.map(|(_, part)| part.value).collect();
+        (values.len() == 2).then(|| stats::geometric_mean(&values))
+    }
+}
+
+/// Returns the geometric mean; `None` without values. A single value is not passed through logarithms, so that it stays
+/// exact.
+fn mean_of(values: &[f64]) -> Option<f64> {
+    match values {
+        [] => None,
+        [one] => Some(*one),
+        several => Some(stats::geometric_mean(several)),
     }
 }
 
@@ -127,17 +129,23 @@ fn range_within(m: &Measurement) -> Option<[f64; 2]> {
 
 /// True if every pass of the runs of A differs from every pass of the runs of B in the same direction.
 pub(super) fn ranges_are_apart(sides: [&[Numbered<'_>]; 2]) -> bool {
-    let range = |side: &[Numbered<'_>]| {
-        let within: Vec<[f64; 2]> =
-            side.iter().map(|(_, m)| range_within(m)).collect::<Option<_>>()?;
-        let least = within.iter().map(|range| range[0]).min_by(f64::total_cmp)?;
-        let greatest = within.iter().map(|range| range[1]).max_by(f64::total_cmp)?;
-        Some([least, greatest])
-    };
-    match (range(sides[0]), range(sides[1])) {
-        (Some(a), Some(b)) => a[1] < b[0] || b[1] < a[0],
+    match sides.map(range_of_runs) {
+        [Some(a), Some(b)] => a[1] < b[0] || b[1] < a[0],
         _ => false,
     }
+}
+
+/// Returns the least and the greatest value of the passes of all runs; `None` if a run has fewer than two passes.
+fn range_of_runs(side: &[Numbered<'_>]) -> Option<[f64; 2]> {
+    let within: Vec<[f64; 2]> = side.iter().map(|(_, m)| range_within(m)).collect::<Option<_>>()?;
+    let least = within.iter().map(|range| range[0]).min_by(f64::total_cmp)?;
+    let greatest = within.iter().map(|range| range[1]).max_by(f64::total_cmp)?;
+    Some([least, greatest])
+}
+
+/// True if a figure has a positive result.
+fn has_result(m: &Measurement) -> bool {
+    m.validity.status != Status::Invalid && m.value.is_some_and(|x| x.is_finite() && x > 0.0)
 }
 
 /// Returns the runs of A or B that have a result.
@@ -145,9 +153,6 @@ pub(super) fn ranges_are_apart(sides: [&[Numbered<'_>]; 2]) -> bool {
 /// # Errors
 /// Fails with the reason if no run has a result.
 pub(super) fn usable<'a>(name: &str, side: &[Numbered<'a>]) -> Result<Vec<Numbered<'a>>, String> {
-    let has_result = |m: &Measurement| {
-        m.validity.status != Status::Invalid && m.value.is_some_and(|x| x.is_finite() && x > 0.0)
-    };
     let usable: Vec<Numbered<'a>> = side.iter().copied().filter(|(_, m)| has_result(m)).collect();
     if usable.is_empty() {
         let why = side.iter().find_map(|(_, m)| m.validity.reasons.first());
@@ -250,11 +255,18 @@ pub fn parts(m: &Measurement) -> Vec<RegimeFigures> {
 /// Returns the samples of each run in `regime`; without a regime, the samples of the figure's value. Runs without such
 /// samples are omitted.
 fn chosen(side: &[(usize, Vec<RegimeFigures>)], regime: Option<&Regime>) -> Chosen {
-    let fits = |part: &&RegimeFigures| match regime {
-        None => true,
-        Some(regime) => part.round_trip.is_some_and(|round_trip| regime.contains(round_trip)),
-    };
-    let of_run =
-        |(run, parts): &(usize, Vec<RegimeFigures>)| Some((*run, parts.iter().find(fits)?.clone()));
-    Chosen(side.iter().filter_map(of_run).collect())
+    let mut found = Vec::new();
+    for (run, parts) in side {
+        let part = parts.iter().find(|part| part.is_of(regime));
+        found.extend(part.map(|part| (*run, part.clone())));
+    }
+    Chosen(found)
+}
+
+impl RegimeFigures {
+    /// True if the samples are of this regime; without a regime, always.
+    fn is_of(&self, regime: Option<&Regime>) -> bool {
+        let Some(regime) = regime else { return true };
+        self.round_trip.is_some_and(|round_trip| regime.contains(round_trip))
+    }
 }

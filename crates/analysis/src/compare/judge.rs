@@ -1,7 +1,7 @@
 //! Verdict on a pair of figures. The module checks that the figures are comparable, selects the runs of A and B that
 //! count, estimates the spread between runs, and judges the ratio.
 
-use super::figures::{self, Chosen, Matched, SideFigures};
+use super::figures::{self, Matched, SideFigures};
 use super::pairing::{self, PairedMeasurement};
 use super::settings;
 use super::{Design, Pair, Reason, Side, Verdict, distinct};
@@ -33,16 +33,8 @@ pub(super) struct Question<'a> {
 impl<'a> Question<'a> {
     pub fn of(a: &'a Side, b: &'a Side, design: Design) -> Self {
         let same = settings::same_question(&[&a.runs, &b.runs]);
-        let others = [a, b].map(|side| {
-            let compared = |run: &Record| a.runs.iter().chain(&b.runs).any(|own| own.id == run.id);
-            let alike = |run: &&Record| {
-                let first = side.runs.first()?;
-                let unchanged = machine_changes(&first.machine, &run.machine).is_empty();
-                let asked = settings::question(first)? == settings::question(run)?;
-                (asked && run.tool == first.tool && unchanged && !compared(run)).then_some(())
-            };
-            side.others.iter().filter(|run| alike(run).is_some()).collect()
-        });
+        let compared: Vec<&str> = a.runs.iter().chain(&b.runs).map(|run| run.id.as_str()).collect();
+        let others = [a, b].map(|side| others_like(side, &compared));
         let itself = shared(a, b) == a.runs.len().max(b.runs.len());
         let regimes_matter = regimes_matter(a, b);
         let unknown_spread = unknown_spread(a, b, same);
@@ -94,8 +86,6 @@ impl<'a> Question<'a> {
         point: &PairedMeasurement<'_>,
         pair: &mut Pair,
     ) -> Result<Matched, String> {
-        let trusted =
-            |m: &Measurement| m.validity.status == Status::Valid || self.design.accept_suspect;
         let mut sides = Vec::new();
         let mut like = Vec::new();
         for ((name, runs), others) in ["A", "B"].into_iter().zip(&point.sides).zip(&self.others) {
@@ -109,7 +99,7 @@ impl<'a> Question<'a> {
             let suspect = usable.iter().filter(|(_, m)| m.validity.status == Status::Suspect);
             let why = suspect.clone().find_map(|(_, m)| m.validity.reasons.first());
             let believed: Vec<Numbered<'_>> =
-                usable.iter().copied().filter(|(_, m)| trusted(m)).collect();
+                usable.iter().copied().filter(|(_, m)| self.trusts(m)).collect();
             let left_out = usable.len() - believed.len();
             let doubt = why.map(|why| {
                 if believed.is_empty() || left_out == 0 {
@@ -123,7 +113,8 @@ impl<'a> Question<'a> {
             }
             pair.reasons.extend(doubt.map(Reason::from));
             let alike = others.iter().filter_map(|run| pairing::like(point, run));
-            like.push(alike.filter(|m| trusted(m)).map(|m| (0, m)).collect::<Vec<Numbered<'_>>>());
+            let alike = alike.filter(|m| self.trusts(m));
+            like.push(alike.map(|m| (0, m)).collect::<Vec<Numbered<'_>>>());
             sides.push(if believed.is_empty() { usable } else { believed });
         }
         let matched =
@@ -132,22 +123,27 @@ impl<'a> Question<'a> {
         Ok(matched)
     }
 
+    /// True if a figure counts.
+    fn trusts(&self, m: &Measurement) -> bool {
+        m.validity.status == Status::Valid || self.design.accept_suspect
+    }
+
     /// Sets ratio, interval and verdict of `pair`.
     fn settle(&self, pair: &mut Pair, first: &Measurement, matched: Matched) {
         let Matched { a, b, like: [like_a, like_b], .. } = matched;
         for (figure, chosen) in [(&mut pair.a, &a), (&mut pair.b, &b)] {
             *figure = SideFigures { status: figure.status, ..chosen.figure() };
         }
-        let over = |base: Option<f64>, other: Option<f64>| Some(other? / base?);
-        pair.ratio = over(pair.a.value, pair.b.value).filter(|ratio| ratio.is_finite());
-        pair.median_ratio = over(pair.a.median, pair.b.median);
-        let runs = |side: &Chosen, like: &Chosen| side.runs(like, first.quoted, first.unit);
+        pair.ratio = quotient(pair.b.value, pair.a.value).filter(|ratio| ratio.is_finite());
+        pair.median_ratio = quotient(pair.b.median, pair.a.median);
         let interval = if self.design.blocks {
             PairedRounds::of_ratios(a.by_blocks(&b)).interval()
         } else if self.itself {
             None
         } else {
-            ratio::interval(&runs(&a, &like_a), &runs(&b, &like_b))
+            let a = a.runs(&like_a, first.quoted, first.unit);
+            let b = b.runs(&like_b, first.quoted, first.unit);
+            ratio::interval(&a, &b)
         };
         if let Some(interval) = interval {
             if self.design.blocks {
@@ -178,19 +174,32 @@ impl<'a> Question<'a> {
     }
 }
 
+/// Returns the other saved runs with the same command, version and machine as a side. `compared` are the identifiers of
+/// the runs that are compared.
+fn others_like<'a>(side: &'a Side, compared: &[&str]) -> Vec<&'a Record> {
+    let Some(first) = side.runs.first() else { return Vec::new() };
+    let others = side.others.iter().filter(|run| !compared.contains(&run.id.as_str()));
+    others.filter(|run| is_repeated(first, run)).collect()
+}
+
+/// True if both runs had the same command and version on an unchanged machine; false for imported runs.
+fn is_repeated(first: &Record, run: &Record) -> bool {
+    let asked = settings::question(first);
+    asked.is_some()
+        && asked == settings::question(run)
+        && run.tool == first.tool
+        && machine_changes(&first.machine, &run.machine).is_empty()
+}
+
 /// Remark on figures whose ranges within the runs do not overlap.
 const APART: &str = "the ranges within A and within B do not overlap: the difference exceeds the spread within a run, \
                      but runs may differ more than their passes";
 
 /// Returns the reason of an unknown spread between runs, with the command that measures the spread.
 fn unknown_spread(a: &Side, b: &Side, same: bool) -> Reason {
-    let command = |side: &Side| {
-        let asked = settings::question(side.runs.first()?)?.join(" ");
-        (!asked.contains('\'')).then(|| if asked.is_empty() { "run".to_owned() } else { asked })
-    };
-    let host = |side: &Side| side.runs.first().map(|run| run.machine.host.clone());
-    let here = host(a) == host(b);
-    let how = match (command(a), command(b)) {
+    let [host_a, host_b] = [a, b].map(|side| side.runs.first().map(|run| &run.machine.host));
+    let here = host_a == host_b;
+    let how = match (command_of(a), command_of(b)) {
         (Some(of_a), Some(of_b)) if !same && here => {
             format!("nodegauge compare --run '{of_a}' '{of_b}'")
         }
@@ -199,26 +208,53 @@ fn unknown_spread(a: &Side, b: &Side, same: bool) -> Reason {
     Reason { text: "the run-to-run spread is unknown".to_owned(), remedy: Some(how) }
 }
 
+/// Returns a number divided by another; `None` if one is unknown.
+fn quotient(numerator: Option<f64>, denominator: Option<f64>) -> Option<f64> {
+    Some(numerator? / denominator?)
+}
+
+/// Returns the command of a side for a shell; `None` for imported runs and for a command with quotes.
+fn command_of(side: &Side) -> Option<String> {
+    let asked = settings::question(side.runs.first()?)?.join(" ");
+    (!asked.contains('\'')).then(|| if asked.is_empty() { "run".to_owned() } else { asked })
+}
+
+/// Describes the difference of the sides in a property; `None` if there is none.
+fn differing(
+    point: &PairedMeasurement<'_>,
+    what: &str,
+    of: impl Fn(&Measurement) -> Option<String>,
+) -> Option<String> {
+    let mut known: Vec<String> = Vec::new();
+    for side in &point.sides {
+        let words = distinct(side.iter().map(|(_, m)| of(m)));
+        if !words.is_empty() && !known.contains(&words) {
+            known.push(words);
+        }
+    }
+    (known.len() > 1).then(|| format!("{what}: {}", known.join(" against ")))
+}
+
+/// Returns the value of an identity key as text. Sizes are exact, because different sizes may look equal when rounded.
+fn identity_in_words(m: &Measurement, key: &str) -> Option<String> {
+    let value = m.config.get(key)?;
+    let bytes = value.as_u64().filter(|_| keys::is_size(key));
+    bytes.map(|bytes| Bytes(bytes).exact()).or_else(|| keys::scalar(value))
+}
+
+/// Returns the name of the category of a figure.
+fn category_of(m: &Measurement) -> Option<String> {
+    serde_json::to_value(m.category).ok()?.as_str().map(str::to_owned)
+}
+
 /// Returns the reasons why the figures of A and B are not comparable; empty if they are comparable.
 pub(super) fn obstacles(
     point: &PairedMeasurement<'_>,
     same_question: bool,
     registry: &Registry,
 ) -> Vec<String> {
-    let differ = |what: &str, of: &dyn Fn(&Measurement) -> Option<String>| {
-        let of_side = |side: &Vec<Numbered<'_>>| distinct(side.iter().map(|(_, m)| of(m)));
-        let mut known: Vec<String> = Vec::new();
-        for words in point.sides.iter().map(of_side) {
-            if !words.is_empty() && !known.contains(&words) {
-                known.push(words);
-            }
-        }
-        (known.len() > 1).then(|| format!("{what}: {}", known.join(" against ")))
-    };
     let mut reasons = Vec::new();
-    reasons.extend(differ("category", &|m| {
-        serde_json::to_value(m.category).ok()?.as_str().map(str::to_owned)
-    }));
+    reasons.extend(differing(point, "category", category_of));
     let first = point.first();
     let identities = first.config.keys().filter_map(|name| {
         let key = registry.key(&first.gauge, &first.test, name)?;
@@ -226,12 +262,7 @@ pub(super) fn obstacles(
         (key.role == Role::Identity && !same_question).then_some(key)
     });
     for key in identities {
-        reasons.extend(differ(key.words, &|m| {
-            let value = m.config.get(key.name)?;
-            let bytes = value.as_u64().filter(|_| keys::is_size(key.name));
-            // The sizes are printed exactly, because different sizes may look equal when rounded.
-            bytes.map(|bytes| Bytes(bytes).exact()).or_else(|| keys::scalar(value))
-        }));
+        reasons.extend(differing(point, key.words, |m| identity_in_words(m, key.name)));
     }
     reasons
 }

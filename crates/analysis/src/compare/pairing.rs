@@ -60,6 +60,14 @@ pub struct Unpaired {
     pub title: String,
 }
 
+impl Unpaired {
+    /// True for messages over nodegauge's own transport if the other side has messages of an MPI library.
+    pub(super) fn is_beside_mpi(&self, others: &[Self]) -> bool {
+        self.without_mpi
+            && others.iter().any(|other| !other.without_mpi && other.gauge == self.gauge)
+    }
+}
+
 impl Serialize for Unpaired {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.title)
@@ -92,15 +100,12 @@ pub(super) fn points<'a>(
     for (group, of_sides) in groups(sides) {
         let all: Vec<&Vec<&Measurement>> = of_sides.iter().flatten().collect();
         let keys = telling(group, &all, registry);
-        let placed = |side: Vec<Vec<&'a Measurement>>| -> Vec<(FigureKeys, Numbered<'a>)> {
-            let runs = side.into_iter().enumerate();
-            runs.flat_map(|(run, measurements)| entries(run, measurements, &keys)).collect()
-        };
         // Measurements at each place, in the order of first appearance of the places.
         let mut found: Vec<(FigureKeys, Vec<Vec<Numbered<'a>>>)> = Vec::new();
         let mut indices: HashMap<FigureKeys, usize> = HashMap::new();
         for (side, measurements) in of_sides.into_iter().enumerate() {
-            for (place, m) in placed(measurements) {
+            let runs = measurements.into_iter().enumerate();
+            for (place, m) in runs.flat_map(|(run, of_run)| entries(run, of_run, &keys)) {
                 let index = *indices.entry(place.clone()).or_insert_with(|| {
                     found.push((place, vec![Vec::new(); sides.len()]));
                     found.len() - 1

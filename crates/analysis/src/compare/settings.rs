@@ -65,10 +65,7 @@ pub(crate) fn question(run: &Record) -> Option<Vec<&str>> {
     let mut asked = Vec::new();
     let mut words = run.command.iter().map(String::as_str).peekable();
     while let Some(word) = words.next() {
-        let is = |(option, _): &&(&str, bool)| {
-            word.strip_prefix(option).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
-        };
-        match ASIDE.iter().find(is) {
+        match ASIDE.iter().find(|(option, _)| is_option(word, option)) {
             None => asked.push(word),
             Some((_, follows)) if *follows && !word.contains('=') => {
                 words.next_if(|next| *next == "-" || !next.starts_with('-'));
@@ -77,6 +74,11 @@ pub(crate) fn question(run: &Record) -> Option<Vec<&str>> {
         }
     }
     (!run.machine.is_imported()).then_some(asked)
+}
+
+/// True if a word of a command is this option, with or without its value.
+fn is_option(word: &str, option: &str) -> bool {
+    word.strip_prefix(option).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
 }
 
 /// True if all runs had the same command, so that differences in configuration were chosen or observed by the runs.
@@ -187,28 +189,18 @@ fn configurations(
     for (_, m) in points.iter().flat_map(|point| point.sides.iter().flatten()) {
         for key in m.config.keys() {
             let role = registry.key(&m.gauge, &m.test, key).map(|known| known.role);
-            // Differences in identity keys are listed if the runs have the same command. Otherwise they are reported as
-            // the reason why there is no ratio.
-            let listed = |known| match known {
-                Role::Setting | Role::Choice => true,
-                Role::Identity => same_question,
-                Role::Size | Role::Observation => false,
-            };
-            if role.is_none_or(listed) && !keys.contains(&key) {
+            if role.is_none_or(|role| is_listed(role, same_question)) && !keys.contains(&key) {
                 keys.push(key);
             }
         }
     }
     let mut differences = Vec::new();
     for key in keys {
-        let value = |side: &Vec<Numbered<'_>>| {
-            distinct(side.iter().map(|(_, m)| value_in_words(key, m.config.get(key)?)))
-        };
         let what = key.replace('_', " ");
         // Measurements with the same difference are listed in one line.
         let mut alike: Vec<(Difference, Vec<String>)> = Vec::new();
         for point in points {
-            let sides = point.sides.iter().map(value).collect();
+            let sides = point.sides.iter().map(|side| values_of(key, side)).collect();
             let Some(difference) = Difference::between(what.clone(), sides) else { continue };
             let title = point.title();
             match alike.iter().position(|(known, _)| *known == difference) {
@@ -235,6 +227,21 @@ fn configurations(
     differences
 }
 
+/// True if the differences of keys with this role are listed. Those of identity keys are listed if the runs have the same
+/// command. Otherwise they are reported as the reason why there is no ratio.
+fn is_listed(role: Role, same_question: bool) -> bool {
+    match role {
+        Role::Setting | Role::Choice => true,
+        Role::Identity => same_question,
+        Role::Size | Role::Observation => false,
+    }
+}
+
+/// Returns the distinct values of a key on a side.
+fn values_of(key: &str, side: &[Numbered<'_>]) -> String {
+    distinct(side.iter().map(|(_, m)| value_in_words(key, m.config.get(key)?)))
+}
+
 fn in_short(titles: &[String]) -> String {
     match titles {
         [one] => one.clone(),
@@ -244,34 +251,49 @@ fn in_short(titles: &[String]) -> String {
     }
 }
 
+/// Returns a member of an object that is text.
+fn text_of<'v>(value: &'v Value, member: &str) -> Option<&'v str> {
+    value.get(member).and_then(Value::as_str)
+}
+
+/// Returns the shares that were obtained, by page size or NUMA node.
+fn obtained(value: &Value) -> impl Iterator<Item = (&String, f64)> {
+    let shares = value.get("got").and_then(Value::as_object).into_iter().flatten();
+    shares.filter_map(|(of, share)| Some((of, share.as_f64()?)))
+}
+
+/// Rounds a share to tenths, so that runs one after the other do not differ.
+fn in_tenths(share: f64) -> Fraction {
+    Fraction((share * 10.0).round() / 10.0)
+}
+
+/// True for the size of a huge page.
+fn is_huge(size: &str) -> bool {
+    size.parse::<u64>().is_ok_and(|bytes| bytes >= 2 << 20)
+}
+
 /// Formats a value of the configuration; `None` for fractions, which are observations.
 fn value_in_words(key: &str, value: &Value) -> Option<String> {
-    let text = |part: &str| value.get(part).and_then(Value::as_str);
-    let tens = |share: f64| Fraction((share * 10.0).round() / 10.0);
-    let got = || {
-        let shares = value.get("got").and_then(Value::as_object).into_iter().flatten();
-        shares.filter_map(|(of, share)| Some((of, share.as_f64()?)))
-    };
     match (key, value) {
         (_, Value::Number(number)) if !number.is_u64() && !number.is_i64() => None,
         ("pages", Value::Object(_)) => {
-            let huge = |size: &String| size.parse::<u64>().is_ok_and(|size| size >= 2 << 20);
-            let huge: f64 = got().filter(|(size, _)| huge(size)).map(|(_, share)| share).sum();
-            Some(format!("{}, {} huge", text("asked")?, tens(huge).in_whole_percent()))
+            let huge = obtained(value).filter(|(size, _)| is_huge(size));
+            let share = in_tenths(huge.map(|(_, share)| share).sum());
+            Some(format!("{}, {} huge", text_of(value, "asked")?, share.in_whole_percent()))
         }
         ("numa", Value::Object(map)) if map.contains_key("got") => {
             let mut shares = Vec::new();
-            for (node, share) in got() {
-                let share = tens(share);
+            for (node, obtained_share) in obtained(value) {
+                let share = in_tenths(obtained_share);
                 if share.0 > 0.0 {
                     shares.push(format!("{} on node {node}", share.in_whole_percent()));
                 }
             }
-            Some(format!("{}, {}", text("asked")?, shares.join(", ")))
+            Some(format!("{}, {}", text_of(value, "asked")?, shares.join(", ")))
         }
         ("compiler", Value::Object(_)) => {
-            let version = text("version").map(|version| format!(" ({version})"));
-            Some(format!("{}{}", text("command")?, version.unwrap_or_default()))
+            let version = text_of(value, "version").map(|version| format!(" ({version})"));
+            Some(format!("{}{}", text_of(value, "command")?, version.unwrap_or_default()))
         }
         ("places", Value::Array(places)) => {
             let cpus = places.iter().filter_map(Value::as_array).map(|cpus| {
@@ -300,13 +322,16 @@ const TEMPORARY: &str = "/nodegauge-";
 /// Formats an object as words: `library Open MPI, version 4.1.4`. Unknown members and names of temporary files are left
 /// out.
 fn members_in_words(map: &Map<String, Value>) -> String {
-    let lasting = |text: String| {
-        let words = text.split(' ').filter(|word| !word.contains(TEMPORARY));
-        words.collect::<Vec<_>>().join(" ")
-    };
     let words = map.iter().filter_map(|(key, value)| {
-        let text = value_in_words("", value).map(lasting).filter(|text| !text.is_empty())?;
+        let text = value_in_words("", value).map(|text| without_temporary(&text));
+        let text = text.filter(|text| !text.is_empty())?;
         Some(format!("{} {text}", key.replace('_', " ")))
     });
     words.collect::<Vec<_>>().join(", ")
+}
+
+/// Returns a text without the names of temporary files.
+fn without_temporary(text: &str) -> String {
+    let words = text.split(' ').filter(|word| !word.contains(TEMPORARY));
+    words.collect::<Vec<_>>().join(" ")
 }

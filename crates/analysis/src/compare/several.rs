@@ -37,14 +37,13 @@ pub struct Shared<'a> {
 impl<'a> Shared<'a> {
     fn of(point: &PairedMeasurement<'a>, same_question: bool, registry: &Registry) -> Self {
         let first = point.first();
-        let is_size = |name: &str| {
-            let known = registry.key(&first.gauge, &first.test, name);
-            known.is_some_and(|key| key.role == Role::Size)
-        };
         let name = first.name_in_words();
         let named = name != first.name;
         let mut rest = point.at.clone();
-        rest.retain(|key, _| !is_size(key));
+        rest.retain(|name, _| {
+            let known = registry.key(&first.gauge, &first.test, name);
+            known.is_none_or(|key| key.role != Role::Size)
+        });
         let sizes = point.at.len() - rest.len() + usize::from(named);
         let name_of_size = named.then(|| first.name.parse().ok().map(Bytes)).flatten();
         let rest = in_words(group_of(first), &rest, registry);
@@ -71,10 +70,11 @@ impl<'a> Shared<'a> {
     /// direction, if the figures are not comparable, or if no two values differ.
     pub fn best_and_worst(&self) -> Option<[usize; 2]> {
         let better = self.first().unit.direction().filter(|_| self.obstacles.is_empty())?;
-        let valid = |m: &Measurement| m.value.filter(|_| m.validity.status == Status::Valid);
-        let of_runs = self.runs.iter().enumerate();
-        let mut ranked: Vec<(usize, f64)> =
-            of_runs.filter_map(|(run, m)| Some((run, m.and_then(valid)?))).collect();
+        let mut ranked: Vec<(usize, f64)> = Vec::new();
+        for (run, m) in self.runs.iter().enumerate() {
+            let valid = m.filter(|m| m.validity.status == Status::Valid);
+            ranked.extend(valid.and_then(|m| m.value).map(|value| (run, value)));
+        }
         ranked.sort_by(|(_, x), (_, y)| match better {
             Better::Higher => y.total_cmp(x),
             Better::Lower => x.total_cmp(y),

@@ -38,7 +38,10 @@ const COLUMNS: [(&str, ColumnContent); 23] = [
 ];
 
 pub(super) fn render(pairs: &[Pair]) -> String {
-    let header = COLUMNS.iter().map(|(name, _)| (*name).to_owned()).collect();
-    let row = |pair: &Pair| COLUMNS.iter().map(|(_, cell)| cell(pair)).collect();
-    written(&std::iter::once(header).chain(pairs.iter().map(row)).collect::<Vec<_>>())
+    let mut rows: Vec<Vec<String>> =
+        vec![COLUMNS.iter().map(|(name, _)| (*name).to_owned()).collect()];
+    for pair in pairs {
+        rows.push(COLUMNS.iter().map(|(_, cell)| cell(pair)).collect());
+    }
+    written(&rows)
 }

@@ -142,13 +142,6 @@ impl ThresholdResult {
 
     /// Returns the message for the user, one line; `None` if there is nothing to report.
     pub fn in_words(&self, threshold: &Threshold) -> Option<String> {
-        let listed = |texts: &[String]| {
-            let shown = texts.iter().take(SHOWN).cloned().collect::<Vec<_>>().join("; ");
-            match texts.len().saturating_sub(SHOWN) {
-                0 => shown,
-                n => format!("{shown}; and {n} more"),
-            }
-        };
         match self {
             Self::Passed => None,
             Self::Noise(pairs) => {
@@ -185,13 +178,22 @@ impl ThresholdResult {
     }
 }
 
+/// Joins texts for a message, and counts those beyond its length.
+fn listed(texts: &[String]) -> String {
+    let shown = texts.iter().take(SHOWN).cloned().collect::<Vec<_>>().join("; ");
+    match texts.len().saturating_sub(SHOWN) {
+        0 => shown,
+        n => format!("{shown}; and {n} more"),
+    }
+}
+
 impl Threshold {
     /// Checks if a comparison meets the condition.
     pub fn check(&self, comparison: &Comparison) -> ThresholdResult {
-        let named = |pair: &&Pair| self.names(&pair.gauge, &pair.test, &pair.name, pair.size);
-        let lost = |of: &&Unpaired| self.names(&of.gauge, &of.test, &of.name, of.size);
-        let named: Vec<&Pair> = comparison.pairs.iter().filter(named).collect();
-        let lost: Vec<&Unpaired> = comparison.only_a.iter().filter(lost).collect();
+        let mut named: Vec<&Pair> = comparison.pairs.iter().collect();
+        named.retain(|pair| self.names(&pair.gauge, &pair.test, &pair.name, pair.size));
+        let mut lost: Vec<&Unpaired> = comparison.only_a.iter().collect();
+        lost.retain(|of| self.names(&of.gauge, &of.test, &of.name, of.size));
         if named.is_empty() && lost.is_empty() {
             let known = comparison.pairs.iter().map(Pair::title).collect();
             return ThresholdResult::NoSuch(known);

@@ -29,7 +29,7 @@ impl Figures {
         units: &'static [Unit],
     ) -> Self {
         let names = names.into_iter().map(Into::into).collect();
-        let fits = |_: &str| false;
+        let fits = fits_none;
         Self { gauge, test, names, fits, units, limited: false, sizes: None, scoped: false }
     }
 
@@ -61,9 +61,33 @@ impl Figures {
         }
     }
 
+    /// Returns a name as a condition spells it, with the test if it has a scope or requires one.
+    fn spelt(&self, name: &str, scope: Option<&str>) -> String {
+        if scope.is_some() || self.scoped {
+            format!("{}.{name}", self.test)
+        } else {
+            name.to_owned()
+        }
+    }
+
+    /// True if the figures are in this unit.
+    fn is_in(&self, unit: Option<Unit>) -> bool {
+        self.units.iter().any(|known| Some(*known) == unit)
+    }
+
     fn has(&self, name: &str) -> bool {
         self.names.iter().any(|known| known == name) || (self.fits)(name)
     }
+}
+
+/// Accepts no name beside those that are listed.
+fn fits_none(_: &str) -> bool {
+    false
+}
+
+/// Returns the number of doublings between two sizes.
+fn steps(bytes: u64, size: u64) -> f64 {
+    (bytes.max(1) as f64 / size.max(1) as f64).log2().abs()
 }
 
 /// Minimum Jaro-Winkler similarity of a suggested name; a name of five letters with two letters exchanged reaches it.
@@ -77,23 +101,16 @@ impl Expectation {
         let named: Vec<&Figures> =
             figures.iter().filter(|of| of.is_of(scope) && of.has(&self.name)).collect();
         if named.is_empty() {
-            let full = |of: &Figures, name: &str| {
-                if scope.is_some() || of.scoped {
-                    format!("{}.{name}", of.test)
-                } else {
-                    name.to_owned()
-                }
-            };
-            let spelt = |of: &Figures| -> Vec<String> {
-                of.names.iter().map(|name| full(of, name)).collect()
-            };
-            let mut known: Vec<String> = figures.iter().flat_map(spelt).collect();
+            let mut known: Vec<String> = Vec::new();
+            for of in figures {
+                known.extend(of.names.iter().map(|name| of.spelt(name, scope)));
+            }
             known.sort();
             known.dedup();
             let (known, likeness) = self.nearest(known);
             let elsewhere = figures.iter().find(|of| of.has(&self.name));
             let near = known.first().filter(|_| likeness >= ALIKE).cloned();
-            let hint = match elsewhere.map(|of| full(of, &self.name)).or(near) {
+            let hint = match elsewhere.map(|of| of.spelt(&self.name, scope)).or(near) {
                 Some(near) => format!("did you mean {near}?"),
                 None => "use one of these names".to_owned(),
             };
@@ -113,7 +130,7 @@ impl Expectation {
                     .hint("give a bound with a unit such as GB/s, or for memory --dimms COUNTxMT/s")
             });
         }
-        if named.iter().any(|of| of.units.iter().any(|known| Some(*known) == unit)) {
+        if named.iter().any(|of| of.is_in(unit)) {
             return None;
         }
         let units: Vec<&str> = named[0].units.iter().map(|known| known.symbol()).collect();
@@ -131,8 +148,7 @@ impl Expectation {
         if known.contains(&size) {
             return None;
         }
-        let steps = |bytes: &u64| ((*bytes).max(1) as f64 / size.max(1) as f64).log2().abs();
-        known.sort_by(|a, b| steps(a).total_cmp(&steps(b)));
+        known.sort_by(|a, b| steps(*a, size).total_cmp(&steps(*b, size)));
         known.dedup();
         let known: Vec<String> =
             known.iter().map(|bytes| format!("@{}", Bytes(*bytes).exact())).collect();

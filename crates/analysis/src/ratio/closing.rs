@@ -5,6 +5,7 @@ use super::speed::{self, Speed};
 use super::within;
 use crate::bests::{self, Ratio};
 use crate::conclusion::{CANNOT_TELL, Obstacle, would_have_been_found};
+use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Measurement, Quoted, Status};
 use nodegauge_measure::stats::{self, Better, TWO_SIDED};
 
@@ -103,19 +104,34 @@ fn sentence(
 
 /// Returns the sentences that compare the fastest of several figures with each of the next fastest figures.
 pub fn of_several(all: &[(String, &Measurement)], what: &str, quoted: Quoted) -> Vec<String> {
-    let speed = |(_, m): &(String, &Measurement)| {
-        let value = m.value.and(quoted.of(&m.samples, m.unit).or(m.value))?;
-        Some(if m.unit.direction() == Some(Better::Lower) { value.recip() } else { value })
-    };
-    let measured = all.iter().filter_map(|one| Some((speed(one)?, one)));
-    let mut measured: Vec<(f64, &(String, &Measurement))> = measured.collect();
+    let mut measured: Vec<(f64, &(String, &Measurement))> = Vec::new();
+    for one in all {
+        measured.extend(speed_of(one.1, quoted).map(|speed| (speed, one)));
+    }
     measured.sort_by(|(x, _), (y, _)| y.total_cmp(x));
     let Some(((_, (fastest, best)), others)) = measured.split_first() else { return Vec::new() };
     let best = Contender { name: fastest, figure: best };
-    let against = |(_, (name, figure)): &(f64, &(String, &Measurement))| {
-        of_one_run(Contender { name, figure }, best, what, quoted)
-    };
-    others.iter().take(MOST_OTHERS).filter_map(against).collect()
+    let mut sentences = Vec::new();
+    for (_, (name, figure)) in others.iter().take(MOST_OTHERS) {
+        sentences.extend(of_one_run(Contender { name, figure }, best, what, quoted));
+    }
+    sentences
+}
+
+/// Returns the speed of a figure by the statistic `quoted` of its samples: the reciprocal of a time; `None` without a
+/// result.
+fn speed_of(m: &Measurement, quoted: Quoted) -> Option<f64> {
+    let value = m.value.and(quoted.of(&m.samples, m.unit).or(m.value))?;
+    Some(as_speed(value, m.unit))
+}
+
+/// Returns the speeds of the samples of a figure.
+fn speeds_of(m: &Measurement) -> Vec<f64> {
+    m.samples.iter().map(|sample| as_speed(*sample, m.unit)).collect()
+}
+
+fn as_speed(value: f64, unit: Unit) -> f64 {
+    if unit.direction() == Some(Better::Lower) { value.recip() } else { value }
 }
 
 /// Returns the speed of b divided by the speed of a, with the 95 % confidence interval if there are enough
@@ -125,17 +141,14 @@ pub fn in_one_run(
     b: &Measurement,
     quoted: Quoted,
 ) -> Option<(f64, Option<[f64; 2]>)> {
-    let better = a.unit.direction().filter(|_| a.unit == b.unit)?;
+    a.unit.direction().filter(|_| a.unit == b.unit)?;
     a.value.zip(b.value)?;
-    let speed = |x: f64| if better == Better::Lower { x.recip() } else { x };
-    let speeds = |m: &Measurement| -> Vec<f64> { m.samples.iter().copied().map(speed).collect() };
     if quoted == Quoted::Best
-        && let Some(ratio) = Ratio::of_bests(&speeds(a), &speeds(b))
+        && let Some(ratio) = Ratio::of_bests(&speeds_of(a), &speeds_of(b))
     {
         return Some((ratio.value, ratio.interval));
     }
-    let of = |m: &Measurement| quoted.of(&m.samples, m.unit).or(m.value).map(speed);
-    let ratio = of(b)? / of(a)?;
+    let ratio = speed_of(b, quoted)? / speed_of(a, quoted)?;
     let n = a.samples.len().min(b.samples.len());
     let error = [a, b].map(|m| within(&m.samples, quoted, m.unit));
     let known = n >= bests::LEAST && error.iter().all(|error| *error > 0.0);
@@ -150,7 +163,6 @@ pub fn in_one_run(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_measure::Unit;
     use nodegauge_measure::record::Validity;
 
     fn figure(unit: Unit, quoted: Quoted, samples: Vec<f64>) -> Measurement {

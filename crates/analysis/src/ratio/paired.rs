@@ -74,8 +74,10 @@ impl PairedRounds {
     /// of the setting. Undisturbed rounds count.
     pub fn of_samples(rounds: &[Vec<Sample>]) -> Self {
         let selected = SelectedRounds::of(rounds, &[true, true], CountingRounds::Undisturbed);
-        let ratio = |round: &&[Sample]| round[0].seconds[0] / round[1].seconds[0];
-        let ratios = selected.rounds.iter().map(ratio).collect();
+        let mut ratios = Vec::new();
+        for round in &selected.rounds {
+            ratios.push(round[0].seconds[0] / round[1].seconds[0]);
+        }
         Self { ratios, is_settled: selected.is_settled }
     }
 

@@ -88,6 +88,19 @@ impl Widths {
     }
 }
 
+/// Quantiles of the parts of a width.
+#[derive(Debug, Clone, Copy)]
+struct Quantiles {
+    node: f64,
+    run: f64,
+    center: f64,
+}
+
+/// Returns the part of a spread of so many values in the variance of their median.
+fn center_part(spread: Option<f64>, count: usize) -> f64 {
+    spread.unwrap_or_default().powi(2) * (FRAC_PI_2 / count.max(1) as f64).min(1.0)
+}
+
 impl Peers {
     /// Returns the power of a judgement of a node by the better median of `runs` runs. `practical` is the smallest loss
     /// that matters, `slow` the deficit beyond which the node is slow, both as shares.
@@ -117,39 +130,38 @@ impl Peers {
         if nodes.is_none() && of_runs.is_none() {
             return None;
         }
-        let center = self.variance_of_center();
-        let total = |of_node: f64, of_run: f64, of_center: f64| {
-            let of_nodes = of_node * nodes.unwrap_or_default();
-            let of_runs = of_run * of_runs.unwrap_or_default();
-            (of_nodes.powi(2) + of_runs.powi(2) + of_center.powi(2) * center).sqrt()
-        };
         let mistaken = normal_quantile(MISTAKEN);
         let doubted = normal_quantile(DOUBTED);
         let better = better_median_quantile(runs, MISTAKEN);
         // A spread that is not divided may be that of nodes, which more runs do not reduce, or that of runs.
         let of_node = if of_runs.is_none() { mistaken.max(better) } else { mistaken };
         let widened = widening(certainty, better.max(mistaken));
-        Some(Widths {
-            above: total(of_node, better, mistaken) * widened,
-            below: total(doubted, worse_median_quantile(runs, DOUBTED), doubted),
-        })
+        let above = Quantiles { node: of_node, run: better, center: mistaken };
+        let worse = worse_median_quantile(runs, DOUBTED);
+        let below = Quantiles { node: doubted, run: worse, center: doubted };
+        Some(Widths { above: self.width(above) * widened, below: self.width(below) })
+    }
+
+    /// Returns the half width of an interval with these quantiles.
+    fn width(&self, quantiles: Quantiles) -> f64 {
+        let of_nodes = quantiles.node * self.spread.nodes.unwrap_or_default();
+        let of_runs = quantiles.run * self.spread.runs.unwrap_or_default();
+        let of_center = quantiles.center.powi(2) * self.variance_of_center();
+        (of_nodes.powi(2) + of_runs.powi(2) + of_center).sqrt()
     }
 
     /// Returns the variance of the median of the peers.
     fn variance_of_center(&self) -> f64 {
-        let of = |spread: Option<f64>, count: usize| {
-            spread.unwrap_or_default().powi(2) * (FRAC_PI_2 / count.max(1) as f64).min(1.0)
-        };
-        of(self.spread.nodes, self.nodes) + of(self.spread.runs, self.runs)
+        center_part(self.spread.nodes, self.nodes) + center_part(self.spread.runs, self.runs)
     }
 
     /// Returns the number of values from which the spread of a node's value is estimated: one more than its degrees of
     /// freedom by the formula of Satterthwaite ("An Approximate Distribution of Estimates of Variance Components",
     /// Biometrics Bulletin 2, 1946).
     fn certainty(&self, runs: usize) -> f64 {
-        let squared = |spread: Option<f64>| spread.unwrap_or_default().powi(2);
-        let of_nodes = squared(self.spread.nodes);
-        let of_runs = squared(self.spread.runs) * variance_of_median(runs.max(1) as f64);
+        let of_nodes = self.spread.nodes.unwrap_or_default().powi(2);
+        let of_run = self.spread.runs.unwrap_or_default().powi(2);
+        let of_runs = of_run * variance_of_median(runs.max(1) as f64);
         let freedom_of_nodes = self.nodes.saturating_sub(1).max(1) as f64;
         let freedom_of_runs = self.runs.saturating_sub(self.nodes).max(1) as f64;
         let all = of_nodes + of_runs;
@@ -167,28 +179,33 @@ impl Peers {
     fn needed(&self, margin: f64) -> Option<Measured> {
         let spread = self.least_of_nodes();
         let nodes = if self.nodes > 1 { self.nodes.max(LEAST_NODES) } else { 1 };
-        let suffices = |runs: usize| {
-            let later = Self { spread, nodes, runs: nodes * runs };
-            // The values of several nodes show how nodes differ, and are as many as the nodes.
-            let certainty = if nodes > 1 { nodes as f64 } else { later.certainty(runs) };
-            let widths = later.widths(runs, self.certainty(1).min(certainty));
-            widths.is_some_and(|widths| widths.sum() * overestimate(certainty) <= margin)
-        };
+        let known = self.certainty(1);
+        let later = Self { spread, nodes, runs: 0 };
         // More runs never make a judgement worse but for the difference of odd and even numbers.
         let mut few = 0;
         let mut enough = MOST_RUNS;
-        if !suffices(enough) {
+        if !later.has_margin(enough, known, margin) {
             return None;
         }
         while enough - few > 1 {
             let middle = few.midpoint(enough);
-            if suffices(middle) {
+            if later.has_margin(middle, known, margin) {
                 enough = middle;
             } else {
                 few = middle;
             }
         }
         Some(Measured { nodes, runs: enough, more_nodes: nodes > self.nodes })
+    }
+
+    /// True if judgements of these nodes have this margin with so many runs of each node. `known` is the number of values
+    /// from which the spread is estimated now.
+    fn has_margin(&self, runs: usize, known: f64, margin: f64) -> bool {
+        let later = Self { runs: self.nodes * runs, ..*self };
+        // The values of several nodes show how nodes differ, and are as many as the nodes.
+        let certainty = if self.nodes > 1 { self.nodes as f64 } else { later.certainty(runs) };
+        let widths = later.widths(runs, known.min(certainty));
+        widths.is_some_and(|widths| widths.sum() * overestimate(certainty) <= margin)
     }
 
     /// Returns the components with the smallest spread between nodes that the values permit: the spread between runs

@@ -3,6 +3,7 @@
 
 use super::GAUGES;
 use nodegauge_gauge::view::{Block, Page};
+use nodegauge_measure::Notice;
 use nodegauge_measure::record::{Measurement, Quoted, Record, Status, Validity, doubt};
 use nodegauge_report::{export, run};
 
@@ -20,6 +21,53 @@ const CLAIMS: [&str; 9] = [
     "at up to",
     "of the speed of shared memory",
 ];
+
+/// Text that recommends or asserts something because of measured figures.
+struct Recommendation {
+    /// Source below `crates`.
+    source: &'static str,
+    /// Words of the text.
+    words: &'static str,
+}
+
+/// Texts of notices and headings that recommend something because of measured figures, or name its cause.
+const RECOMMENDATIONS: [Recommendation; 10] = [
+    Recommendation { source: "compute/src/choose.rs", words: "set this variable for your own" },
+    Recommendation { source: "compute/src/result.rs", words: "another BLAS library or other" },
+    Recommendation { source: "compute/src/result.rs", words: "a larger N reduces the loss" },
+    Recommendation { source: "compute/src/result.rs", words: "check the populated channels" },
+    Recommendation { source: "messages/src/figures/lower_bound.rs", words: "try a higher eager" },
+    Recommendation { source: "messages/src/figures/lower_bound.rs", words: "check that the MPI" },
+    Recommendation { source: "stream/src/ablation.rs", words: "is faster than the best loop for" },
+    Recommendation { source: "stream/src/sweep/trend.rs", words: "saturates at" },
+    Recommendation { source: "stream/src/sweep/trend.rs", words: "still grows at" },
+    Recommendation {
+        source: "curves/src/loaded.rs",
+        words: "latency is twice the idle latency of",
+    },
+];
+
+/// Asserts that no notice of suspect figures recommends anything without its doubt.
+pub(super) fn recommends_nothing(name: &str, notices: &[Notice]) {
+    for Notice { message: text, .. } in notices {
+        let is_open = text.contains("cannot tell") || text.contains("(suspect)");
+        let known = RECOMMENDATIONS.iter().find(|known| text.contains(known.words));
+        assert!(known.is_none() || is_open, "{name}: {text}");
+    }
+}
+
+/// A text that is moved or changed is also changed in the table, and the function that has it asks whether a conclusion
+/// can be drawn.
+#[test]
+fn recommendations_are_those_of_the_sources() {
+    for Recommendation { source, words } in RECOMMENDATIONS {
+        let path = format!("{}/../{source}", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains(words), "{source} has no text '{words}'");
+        let asks = ["Obstacle::", "conclusion::of", "Status::Valid", "doubted("];
+        assert!(asks.iter().any(|call| text.contains(call)), "{source}: '{words}' is not judged");
+    }
+}
 
 /// Returns the records that a gauge of this program measured.
 fn measured() -> Vec<(String, Record)> {

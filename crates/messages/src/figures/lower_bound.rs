@@ -9,8 +9,8 @@ use crate::figures::result::MessageFigure;
 use crate::pattern::Pattern;
 use crate::probe::start::StartReport;
 use crate::transport::Route;
+use nodegauge_analysis::conclusion::Obstacle;
 use nodegauge_analysis::ratio::paired::PairedRounds;
-use nodegauge_measure::record::Status;
 use nodegauge_measure::{Bytes, Fraction, Notice, NoticeId, regime, stats};
 use std::collections::BTreeMap;
 
@@ -22,10 +22,12 @@ pub(crate) const PATTERNS: [Pattern; 2] = [Pattern::Latency, Pattern::Bw];
 const SLOW: f64 = 0.5;
 
 /// Comparison of an MPI's figure with the lower bound.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Share {
     pub config: FloorConfig,
     standing: Standing,
+    /// Reason why the share shows no cause; `None` if both figures are valid.
+    obstacle: Option<Obstacle>,
 }
 
 /// Performance of an MPI as a share of the bound's, by pattern and size.
@@ -44,8 +46,10 @@ pub(crate) fn shares(
     for own in bounds {
         let Some(at) = own.at() else { continue };
         let of_mpi = figures.iter().find(|figure| figure.at() == Some(at));
-        let values = of_mpi.and_then(|figure| figure.measurement.value.zip(own.measurement.value));
+        let Some(of_mpi) = of_mpi.map(|figure| &figure.measurement) else { continue };
+        let values = of_mpi.value.zip(own.measurement.value);
         let Some((reached, value)) = values.filter(|(a, b)| *a > 0.0 && *b > 0.0) else { continue };
+        let obstacle = Obstacle::among([of_mpi, &own.measurement]);
         let share = if at.0.is_rate() { reached / value } else { value / reached };
         let (mpi_shares, of_bound): (Vec<f64>, Vec<f64>) = mpi
             .by_start
@@ -60,8 +64,8 @@ pub(crate) fn shares(
         let ci95 = paired.interval().map(|found| found.ci95);
         let config = FloorConfig { value, share: Fraction(share), ci95 };
         let apart = stats::quantile(&of_bound, 1.0) / stats::quantile(&mpi_shares, 0.0);
-        let sure = apart < SLOW && own.measurement.validity.status == Status::Valid;
-        shares.insert(at, Share { config, standing: Standing::of(&config, sure) });
+        let standing = Standing::of(&config, apart < SLOW && obstacle.is_none());
+        shares.insert(at, Share { config, standing, obstacle });
     }
     shares
 }
@@ -123,7 +127,12 @@ pub(crate) fn remarks(
             let text = match standing {
                 Standing::Between => continue,
                 Standing::Doubtful | Standing::Slow => {
-                    let look = look_at(mpi, bound, pattern, from, to, eager);
+                    // Suspect figures show no cause.
+                    let obstacle = range.iter().find_map(|(_, of)| of.obstacle.as_ref());
+                    let look = match obstacle {
+                        Some(obstacle) => obstacle.cannot_tell("the cause"),
+                        None => look_at(mpi, bound, pattern, from, to, eager),
+                    };
                     let times = times(1.0 / most, 1.0 / least);
                     let slow = format!(
                         "{times} the time of nodegauge's own transport (the floor); {look}"
@@ -294,7 +303,11 @@ mod tests {
         let mut doubted = figures(&slow_bound);
         doubted.iter_mut().for_each(|of| of.measurement.validity.suspect("busy"));
         let shares = shares(&figures(&slow_mpi), &slow_mpi, &doubted, &slow_bound);
-        assert_eq!(remarks("MPICH", &slow_mpi, &slow_bound, &shares, None).1.len(), 0);
+        let (open, no_doubts) = remarks("MPICH", &slow_mpi, &slow_bound, &shares, None);
+        assert_eq!(no_doubts.len(), 0);
+        // Without a valid bound, no setting of the MPI is recommended.
+        assert!(open[0].message.contains("; cannot tell the cause: busy"), "{}", open[0].message);
+        assert!(!open[0].message.contains("check that"), "{}", open[0].message);
     }
 
     #[test]

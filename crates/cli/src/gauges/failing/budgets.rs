@@ -1,6 +1,7 @@
 //! Rules of time and of doubt in the series of every gauge: budgets that are too small, few samples, disturbed samples,
 //! and load that exceeds the budget.
 
+use super::super::doubted::recommends_nothing;
 use super::{Case, Extent, FEW, LONG, TurnResult, counts, run};
 use nodegauge_measure::interference::Cause;
 use nodegauge_measure::progress::Silent;
@@ -79,6 +80,7 @@ pub(super) fn doubts_few_samples(case: &Case) {
     let Some(run) = run(case, one, &mut Silent, |_, _, measure| measure()) else { return };
     let outcome = run.ended.unwrap();
     delivers(case.name, &outcome);
+    recommends_nothing(case.name, &outcome.notices);
     for (m, least) in judged(&outcome).filter(|(m, _)| !m.samples.is_empty()) {
         let is_valid = m.validity.status == Status::Valid;
         assert!(!is_valid || m.samples.len() >= least, "{}: {} {:?}", case.name, m.name, m.samples);
@@ -101,6 +103,7 @@ pub(super) fn doubts_disturbed_samples(case: &Case) {
     let Some(run) = run(case, few, &mut Silent, disturbs) else { return };
     let outcome = run.ended.unwrap();
     delivers(case.name, &outcome);
+    recommends_nothing(case.name, &outcome.notices);
     for (m, _) in judged(&outcome).filter(|(m, _)| !m.samples.is_empty()) {
         let is_named = m.validity.reasons.iter().any(|reason| reason.contains("disturbed"));
         assert!(is_named, "{}: {} {:?}", case.name, m.name, m.validity);
