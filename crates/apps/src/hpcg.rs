@@ -204,7 +204,7 @@ impl Planned for HpcgPlan {
             let may_shrink = options.grid == Self::GRID && xhpcg.is_none();
             let grid = options.grid;
             let mut predicted =
-                PredictedSets::new(&run, &mut pool, site, grid, may_shrink, &|| {
+                PredictedSets::new(&run, &mut pool, site, grid, may_shrink, &limits, &|| {
                     shared.interrupted()
                 })?;
             limits.admit(&mut predicted)?;

@@ -118,7 +118,8 @@ impl Planned for TrapezoidPlan {
         if limits.samples.is_none() {
             (&mut &shared).phase("predicting the time of a round");
             let is_default = options.points == Self::POINTS;
-            let mut predicted = run.predicted(&mut pool, is_default, &|| shared.interrupted())?;
+            let mut predicted =
+                run.predicted(&mut pool, is_default, &limits, &|| shared.interrupted())?;
             limits.admit(&mut predicted)?;
             let kept = predicted.rows.len();
             let left_out: Vec<String> =
@@ -236,18 +237,27 @@ impl TrapezoidRun<'_> {
     }
 
     /// Predicts the time of a round, from one sum of each cell. All sums of a sample may take much longer: where workers
-    /// share CPUs, the time of a sum is that of the synchronisation. `is_default` is true if the user chose no numbers of
-    /// intervals.
+    /// share CPUs, the time of a sum is that of the synchronisation. If this takes so long that a budget of the user must
+    /// be refused or kept, the sums before predict those that remain. `is_default` is true if the user chose no numbers
+    /// of intervals.
     fn predicted(
         &self,
         pool: &mut WorkerPool<'_>,
         is_default: bool,
+        limits: &Limits,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<PredictedSums, Failure> {
         let mut rows = Vec::new();
+        let mut predicted = 0.0;
+        let mut summed = 0.0;
         for row in self.cells.chunks(self.first) {
             let mut round = 0.0;
             for cell in row {
+                let work = (cell.points * cell.sums()) as f64;
+                if summed > 0.0 && limits.must_decide() {
+                    round += predicted / summed * work;
+                    continue;
+                }
                 let points = cell.points.min(POINTS_A_SAMPLE);
                 let short = TrapezoidCell { points, error: 0.0, ..*cell };
                 // The first sum raises the clock frequency and is not counted.
@@ -256,7 +266,10 @@ impl TrapezoidRun<'_> {
                     break;
                 };
                 let longer = cell.points as f64 / points as f64;
-                round += sample.seconds[0] * longer * cell.sums() as f64;
+                let time = sample.seconds[0] * longer * cell.sums() as f64;
+                round += time;
+                predicted += time;
+                summed += work;
             }
             rows.push(Duration::from_secs_f64(round));
         }

@@ -52,6 +52,10 @@ impl From<Duration> for Budget {
     }
 }
 
+/// Time from the start of the command after which a prediction begins no further measurement. A refusal comes within two
+/// seconds.
+const DECISION: Duration = Duration::from_millis(1500);
+
 /// Limits of a run: time and number of samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
@@ -100,6 +104,12 @@ impl Limits {
     /// True if the run must keep its budget: the user set it, and no number of samples.
     pub fn must_be_kept(&self) -> bool {
         self.asked && self.samples.is_none()
+    }
+
+    /// True if a prediction must end with what it has measured, because a budget of the user is refused soon or not at
+    /// all.
+    pub fn must_decide(&self) -> bool {
+        self.must_be_kept() && self.elapsed() >= DECISION
     }
 
     /// True if the user set the budget and the run exceeds it. The run then ends and delivers what it has.

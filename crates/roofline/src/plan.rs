@@ -91,11 +91,14 @@ impl RooflinePlan {
             let share = 1.0 - share_of_all;
             parts_asked.push(CeilingsPart { placement, suffix: ONE_THREAD, share, kernels: false });
         }
+        // The capacity of the caches may have been measured before, in the time of the user.
+        let limits = Limits::of(options.budget, options.samples);
+        let unused = limits.budget.saturating_sub(limits.elapsed());
         let ask = CeilingsAsk {
             parts: &parts_asked,
             policy: &team.policy,
             largest: options.largest,
-            budget: options.budget.time,
+            budget: if limits.must_be_kept() { unused } else { options.budget.time },
             whole: options.budget,
             samples: options.samples,
         };

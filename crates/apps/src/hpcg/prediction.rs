@@ -8,7 +8,7 @@ use super::{HpcgRun, ITERATIONS, bytes};
 use crate::{TIMES_LLC, WorkerPool, memory_rates};
 use nodegauge_arena::MemoryRates;
 use nodegauge_gauge::Site;
-use nodegauge_measure::schedule::{Predictable, PredictedTime, policy};
+use nodegauge_measure::schedule::{Limits, Predictable, PredictedTime, policy};
 use nodegauge_measure::{Bytes, Failure, clock};
 use nodegauge_solvers::hpcg::problem::{GridPoints, LEAST, MULTIPLE};
 use std::time::Duration;
@@ -38,18 +38,24 @@ pub(super) struct PredictedSets<'r, 'a> {
 }
 
 impl<'r, 'a> PredictedSets<'r, 'a> {
-    /// Runs a set of each cell on the smallest domains.
+    /// Runs a set of each cell on the smallest domains. If this takes so long that a budget of the user must be refused or
+    /// kept, the last set predicts those of the other cells.
     pub(super) fn new(
         run: &'r HpcgRun<'a>,
         pool: &mut WorkerPool<'a>,
         site: &Site,
         grid: GridPoints,
         may_shrink: bool,
+        limits: &Limits,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Self, Failure> {
         let mut small_run = run.shortened(run.cells.len(), [LEAST; 3])?;
-        let mut small = Vec::new();
+        let mut small: Vec<Duration> = Vec::new();
         for at in 0..small_run.cells.len() {
+            if let Some(last) = small.last().copied().filter(|_| limits.must_decide()) {
+                small.push(last);
+                continue;
+            }
             let begun = clock::now();
             small_run.set(pool, at, interrupted)?;
             small.push(clock::now().saturating_duration_since(begun));

@@ -136,6 +136,7 @@ impl Planned for IccgPlan {
                 &options,
                 &constraints,
                 size,
+                &limits,
                 &mut observed,
             )?;
             limits.admit(&mut predicted)?;

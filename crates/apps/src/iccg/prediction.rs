@@ -10,7 +10,7 @@ use super::size::{self, MeshConstraints, MeshSize};
 use crate::sweep::Swept;
 use crate::{GAUGE, WorkerPool, followers, left_out_in_time, memory_rates};
 use nodegauge_arena::MemoryRates;
-use nodegauge_measure::schedule::{Predictable, PredictedTime, policy};
+use nodegauge_measure::schedule::{Limits, Predictable, PredictedTime, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer};
 use nodegauge_solvers::elasticity::Mesh;
 use nodegauge_solvers::iccg;
@@ -25,6 +25,7 @@ const READ: u64 = 2;
 const LIKELY_ROUNDS: u32 = policy::ICCG.fewest as u32;
 
 /// Solution on the small mesh by one kind of workers.
+#[derive(Clone)]
 struct SmallSolution {
     setup: Duration,
     iteration: Duration,
@@ -44,22 +45,29 @@ pub(super) struct PredictedSolutions<'a> {
 }
 
 impl<'a> PredictedSolutions<'a> {
-    /// Solves the problem on the small mesh with each of the workers of `pool`.
+    /// Solves the problem on the small mesh with each of the workers of `pool`. If this takes so long that a budget of the
+    /// user must be refused or kept, the last solution predicts those of the other workers.
     pub(super) fn new(
         pool: &mut WorkerPool<'_>,
         swept: &'a [Swept],
         options: &'a IccgOptions,
         constraints: &'a MeshConstraints,
         size: MeshSize,
+        limits: &Limits,
         observer: &mut dyn Observer,
     ) -> Result<Self, Failure> {
         observer.phase("predicting the time of a solution");
         let small = Mesh { elements: size.mesh.elements.map(|edge| edge.min(EDGE)) };
         let rates = memory_rates(&swept[0].workers, size.matrix)?;
-        let mut solved = Vec::new();
+        let mut solved: Vec<Option<SmallSolution>> = Vec::new();
         for (at, Swept { workers, .. }) in swept.iter().enumerate() {
             if iccg::rank_grid(small, workers.count()).is_err() {
                 solved.push(None);
+                continue;
+            }
+            let last = solved.iter().flatten().next_back().filter(|_| limits.must_decide());
+            if let Some(last) = last.cloned() {
+                solved.push(Some(last));
                 continue;
             }
             let job = options.job(small, None);

@@ -291,3 +291,16 @@ fn the_notice_of_a_late_run_says_why() {
     assert!(reported.starts_with("budget exceeded: 20.0 s instead of 10.0 s (3.0 s for setup, "));
     assert!(reported.ends_with("and measuring took longer than foreseen, as beside other load)"));
 }
+
+#[test]
+fn prediction_ends_while_a_budget_can_still_be_refused_in_time() {
+    let time = Duration::from_secs(10);
+    let asked = Limits::of(Budget::of(Some(time), FOREVER), None);
+    let usual = Limits::of(Budget::of(None, time), None);
+    assert!(!asked.must_decide());
+    clock::run_ahead(Duration::from_millis(1600));
+    assert!(asked.must_decide());
+    // A default budget and a number of samples are not refused.
+    assert!(!usual.must_decide());
+    assert!(!Limits { samples: Some(3), ..asked }.must_decide());
+}
