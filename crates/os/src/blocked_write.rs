@@ -62,7 +62,7 @@ fn write_unless(to: impl AsFd, bytes: &[u8], is_over: &dyn Fn(Duration) -> bool)
     }
     let progress = Progress { parts, seen: Cell::new((0, Instant::now())) };
     let is_stopped = || is_over(progress.stalled());
-    let outcome = wait_for_event(&Wait::unlimited().every(LOOK).unless(&is_stopped), |pause| {
+    let result = wait_for_event(&Wait::unlimited().every(LOOK).unless(&is_stopped), |pause| {
         match end.recv_timeout(pause) {
             Ok(result) => Some(result),
             Err(RecvTimeoutError::Disconnected) => {
@@ -71,7 +71,7 @@ fn write_unless(to: impl AsFd, bytes: &[u8], is_over: &dyn Fn(Duration) -> bool)
             Err(RecvTimeoutError::Timeout) => None,
         }
     });
-    outcome.unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "nobody reads it")))
+    result.unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "nobody reads it")))
 }
 
 /// Progress of a write by another thread.

@@ -364,7 +364,7 @@ impl Location {
         let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOCTTY | OFlags::CLOEXEC;
         let flags = if self.is_descriptor { flags } else { flags | OFlags::NOFOLLOW };
         let wait = Wait::within(READER).unless(&is_end_requested).grace(READER_AT_END);
-        let outcome = wait_until(&wait, || {
+        let result = wait_until(&wait, || {
             let flags = flags | OFlags::NONBLOCK;
             match retry_on_intr(|| openat(&self.folder, &self.name, flags, Mode::empty())) {
                 // A pipe without a reader cannot be opened without waiting.
@@ -372,7 +372,7 @@ impl Location {
                 result => Some(result),
             }
         });
-        let file = outcome.map_err(without_reader)??;
+        let file = result.map_err(without_reader)??;
         fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
         let opened = fstat(&file)?;
         let is_expected = self.found.as_ref().is_some_and(|found| is_same_file(found, &opened));

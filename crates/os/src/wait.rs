@@ -329,8 +329,8 @@ mod tests {
         assert!(!is_readable_within(&reader, Duration::ZERO).unwrap());
         writer.write_all(b"x").unwrap();
         assert!(is_readable_within(&reader, Duration::MAX).unwrap());
-        let (closed, writer) = std::io::pipe().unwrap();
-        drop(writer);
+        let (closed, other) = std::io::pipe().unwrap();
+        drop(other);
         assert!(is_readable_within(&closed, Duration::MAX).unwrap());
     }
 }

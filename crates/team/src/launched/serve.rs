@@ -122,7 +122,7 @@ fn pass_on<Q: DeserializeOwned>(stream: UnixStream, requests: &Sender<ToRank<Q>>
     let mut exit_code = ABANDONED;
     while let Some(request) = protocol::receive(&mut reader) {
         let end = match &request {
-            ToRank::End { code } => Some(*code),
+            ToRank::End { code: given } => Some(*given),
             ToRank::Map { .. } | ToRank::Handle(_) => None,
         };
         let is_sent = requests.send(request).is_ok();
