@@ -226,10 +226,10 @@ impl PlacedReference {
         let name = self.kind.name();
         let ratio = native / theirs;
         let ranks = self.plan.ranks.len() * self.layout.hosts;
-        let kind = self.program.launcher.kind;
+        let title = self.program.launcher.title;
         let version = self.program.launcher.version.as_deref().unwrap_or("");
         let text = format!(
-            "native rating / {name} rating: {ratio:.3} ({ranks} ranks by {kind} {version}; the {name} rating depends on the BLAS library that it links)"
+            "native rating / {name} rating: {ratio:.3} ({ranks} ranks by {title} {version}; the {name} rating depends on the BLAS library that it links)"
         );
         Some(Notice::new(NoticeId::Reference, GAUGE, text))
     }

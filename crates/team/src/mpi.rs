@@ -223,20 +223,20 @@ impl World {
                 abort: call!("MPI_Abort"),
                 _library: library,
             };
+            let funneled = constant(abi, abi::MPI_THREAD_FUNNELED)?;
+            let longest_version = constant(abi, abi::MPI_MAX_LIBRARY_VERSION_STRING)? as usize;
             let mut provided = 0;
             let mut rank = 0;
             let mut count = 0;
             let mut length = 0;
             // Some network libraries install a signal handler for Ctrl-C that prints a backtrace; the handler of
             // nodegauge is kept.
-            let funneled = constant(abi, abi::MPI_THREAD_FUNNELED)?;
             nodegauge_os::keep_interrupts(|| {
                 initialise(null_mut(), null_mut(), funneled, &raw mut provided)
             });
             SPEAKS.set(true);
             rank_of(calls.world, &raw mut rank);
             count_of(calls.world, &raw mut count);
-            let longest_version = constant(abi, abi::MPI_MAX_LIBRARY_VERSION_STRING)? as usize;
             let mut reported = vec![0_u8; longest_version + 1];
             version(reported.as_mut_ptr().cast(), &raw mut length);
             reported.truncate(length.max(0) as usize);

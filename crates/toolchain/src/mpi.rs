@@ -45,6 +45,8 @@ pub struct MpiLauncher {
     pub command: CommandLine,
     /// Kind of the launcher.
     pub kind: LauncherKind,
+    /// Name of the launcher in messages.
+    pub title: &'static str,
     /// Version of the launcher; `None` if it does not report its version.
     pub version: Option<String>,
     /// False for a Hydra that was built without a topology library, e.g. that of Debian 11: it cannot bind ranks.

@@ -29,7 +29,8 @@ fn script(text: &str) -> CommandLine {
 
 fn launcher() -> MpiLauncher {
     let version = Some("4.1.4".to_owned());
-    MpiLauncher { command: script(LAUNCHER), kind: LauncherKind::OpenMpi, version, binds: true }
+    let kind = LauncherKind::OpenMpi;
+    MpiLauncher { command: script(LAUNCHER), kind, title: "Open MPI", version, binds: true }
 }
 
 fn topology() -> Topology {

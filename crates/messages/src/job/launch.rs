@@ -238,7 +238,7 @@ mod tests {
 
     fn launcher(kind: LauncherKind, version: &str) -> MpiLauncher {
         let command = CommandLine::new("run", []);
-        MpiLauncher { command, kind, version: Some(version.to_owned()), binds: true }
+        MpiLauncher { command, kind, title: "run", version: Some(version.to_owned()), binds: true }
     }
 
     fn launch(cpus: &[&[u32]]) -> Launch {

@@ -149,7 +149,7 @@ mod tests {
         let hosts = ["a".to_owned()];
         let words = |kind, as_root| {
             let command = CommandLine::new("mpirun", []);
-            let launcher = MpiLauncher { command, kind, version: None, binds: true };
+            let launcher = MpiLauncher { command, kind, title: "", version: None, binds: true };
             let ranks = RankPlaces::Hosts(HostRanks { hosts: &hosts, each: 2, threads: None });
             let options = vec!["--quiet".to_owned()];
             let launch = MpiLaunch { launcher: &launcher, as_root, options, ranks };

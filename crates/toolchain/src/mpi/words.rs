@@ -21,8 +21,13 @@ impl RecognisedLauncher {
 
     /// Returns the launcher that this command starts, which has this output for `--version`.
     pub(super) fn launcher(self, command: CommandLine, output: &str) -> MpiLauncher {
-        let kind = self.implementation.map_or(LauncherKind::Slurm, |own| own.launcher);
-        MpiLauncher { command, kind, version: self.version, binds: binds_ranks(output) }
+        MpiLauncher {
+            command,
+            kind: self.implementation.map_or(LauncherKind::Slurm, |own| own.launcher),
+            title: self.title(),
+            version: self.version,
+            binds: binds_ranks(output),
+        }
     }
 }
 
