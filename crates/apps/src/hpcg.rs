@@ -225,7 +225,7 @@ impl Planned for HpcgPlan {
             let program = ReferenceRun {
                 phase: "xhpcg",
                 compared: &all,
-                run: &mut |interrupted| xhpcg.run(site, interrupted),
+                run: &mut |has_ended| xhpcg.run(site, has_ended),
             };
             reference = series.around(
                 program,

@@ -243,8 +243,8 @@ pub(crate) unsafe fn check(kernel: Kernel, streams: &Args, sum: f64) -> Result<(
     let found = unsafe {
         std::slice::from_raw_parts(streams.at[written as usize].cast::<f64>().as_ptr(), streams.n)
     };
-    let wrong = found.chunks(PERIOD).position(|part| !are_close(part, &expected));
-    let Some(number) = wrong else { return Ok(()) };
+    let first_wrong = found.chunks(PERIOD).position(|part| !are_close(part, &expected));
+    let Some(number) = first_wrong else { return Ok(()) };
     let part = found.chunks(PERIOD).nth(number).unwrap_or_default().iter().zip(&expected);
     let wrong =
         part.enumerate().find(|(_, (x, y))| !is_close(**x, **y)).map(|(i, (value, wanted))| {

@@ -16,7 +16,7 @@
 pub mod altered;
 mod reference;
 
-pub use reference::ReferenceRun;
+pub use reference::{ReferenceRun, RunProgram};
 
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::record::{Measurement, Quoted, Status};

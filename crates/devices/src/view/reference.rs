@@ -36,8 +36,8 @@ impl<'a> ForeignRow<'a> {
 
 /// Returns the section with a table for each program; `None` if there are no figures of other programs.
 pub(super) fn section(record: &Record) -> Option<Section> {
-    let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && !m.is_published());
-    let all: Vec<&Measurement> = own.filter(|m| m.category == Category::Reference).collect();
+    let of_gauge = record.measurements.iter().filter(|m| m.gauge == GAUGE && !m.is_published());
+    let all: Vec<&Measurement> = of_gauge.filter(|m| m.category == Category::Reference).collect();
     let rows: Vec<ForeignRow<'_>> = all.iter().map(|m| ForeignRow::of(m)).collect();
     let columns = ColumnList::<ForeignRow<'_>>::new()
         .left("another program's", |row| row.m.name.clone())

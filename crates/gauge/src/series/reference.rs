@@ -13,9 +13,9 @@ use std::time::Duration;
 /// drift of the machine affects native and reference figures equally.
 const BEHIND: usize = 3;
 
-/// Function that runs a reference program and returns its figures; no figures if the user interrupted it. It receives a
-/// function that is true after an interruption.
-pub type RunOnce<'a> = dyn FnMut(&dyn Fn() -> bool) -> Result<Vec<Measurement>, Failure> + 'a;
+/// Function that runs a program and returns its figures; no figures if the user interrupted it. It receives a function
+/// that is true after an interruption.
+pub type RunProgram<'a> = dyn FnMut(&dyn Fn() -> bool) -> Result<Vec<Measurement>, Failure> + 'a;
 
 /// Reference program that is compared with native turns.
 pub struct ReferenceRun<'a> {
@@ -23,8 +23,8 @@ pub struct ReferenceRun<'a> {
     pub phase: &'a str,
     /// Cells that are measured again after the program.
     pub compared: &'a [usize],
-    /// Run of the program.
-    pub run: &'a mut RunOnce<'a>,
+    /// Function that runs the program.
+    pub run: &'a mut RunProgram<'a>,
 }
 
 impl Series {

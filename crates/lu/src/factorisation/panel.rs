@@ -159,7 +159,7 @@ impl<'a> Panel<'a> {
             unsafe { *slots[self.rank].get() = slot };
             group.wait();
             // SAFETY: all slots have been written, and are written again only two barriers later.
-            let all = slots[..group.size].iter().map(|one| unsafe { &*one.get() });
+            let all = slots[..group.size].iter().map(|of_rank| unsafe { &*of_rank.get() });
             // If candidates are equal, the first one is chosen; rows are in the order of the ranks.
             let winner =
                 all.clone().reduce(
@@ -178,7 +178,7 @@ impl<'a> Panel<'a> {
                 pivots[j].store(pivot_at as u32, Ordering::Relaxed);
             }
             if pivot_at != j {
-                let top = all.clone().find_map(|one| one.top);
+                let top = all.clone().find_map(|of_rank| of_rank.top);
                 if self.rows.contains(&j) {
                     set_row(j, &pivot_row);
                 }
