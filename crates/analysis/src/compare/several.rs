@@ -40,8 +40,8 @@ impl<'a> Shared<'a> {
         let name = first.name_in_words();
         let named = name != first.name;
         let mut rest = point.at.clone();
-        rest.retain(|name, _| {
-            let known = registry.key(&first.gauge, &first.test, name);
+        rest.retain(|key_name, _| {
+            let known = registry.key(&first.gauge, &first.test, key_name);
             known.is_none_or(|key| key.role != Role::Size)
         });
         let sizes = point.at.len() - rest.len() + usize::from(named);
@@ -72,8 +72,8 @@ impl<'a> Shared<'a> {
         let better = self.first().unit.direction().filter(|_| self.obstacles.is_empty())?;
         let mut ranked: Vec<(usize, f64)> = Vec::new();
         for (run, m) in self.runs.iter().enumerate() {
-            let valid = m.filter(|m| m.validity.status == Status::Valid);
-            ranked.extend(valid.and_then(|m| m.value).map(|value| (run, value)));
+            let valid = m.filter(|figure| figure.validity.status == Status::Valid);
+            ranked.extend(valid.and_then(|figure| figure.value).map(|value| (run, value)));
         }
         ranked.sort_by(|(_, x), (_, y)| match better {
             Better::Higher => y.total_cmp(x),
