@@ -5,7 +5,6 @@
 //! measure, print or read files; `nodegauge-measure` defines the record, its figures and their statistics.
 #![forbid(unsafe_code)]
 
-pub mod bests;
 pub mod compare;
 pub mod conclusion;
 pub mod csv;

@@ -8,6 +8,7 @@
 //! from blocks of alternating runs, never from a constant. Calculations use logarithms, so that the figure of a setting
 //! is the geometric mean of the figures of its runs.
 
+pub mod bests;
 pub mod closing;
 pub mod paired;
 pub mod speed;

@@ -98,16 +98,6 @@ pub enum LauncherKind {
     Slurm,
 }
 
-impl fmt::Display for LauncherKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::OpenMpi => "Open MPI",
-            Self::Hydra => "MPICH (Hydra)",
-            Self::Slurm => "Slurm",
-        })
-    }
-}
-
 /// Names of the environment variables that a launcher sets.
 #[derive(Debug, PartialEq, Eq)]
 pub struct LauncherVariables {

@@ -40,9 +40,9 @@ impl<'a> Shared<'a> {
         let name = first.name_in_words();
         let named = name != first.name;
         let mut rest = point.at.clone();
-        rest.retain(|key, _| {
-            let known = registry.key(&first.gauge, &first.test, key);
-            known.is_none_or(|declared| declared.role != Role::Size)
+        rest.retain(|key_name, _| {
+            let known = registry.key(&first.gauge, &first.test, key_name);
+            known.is_none_or(|key| key.role != Role::Size)
         });
         let sizes = point.at.len() - rest.len() + usize::from(named);
         let name_of_size = named.then(|| first.name.parse().ok().map(Bytes)).flatten();
@@ -72,8 +72,8 @@ impl<'a> Shared<'a> {
         let better = self.first().unit.direction().filter(|_| self.obstacles.is_empty())?;
         let mut ranked: Vec<(usize, f64)> = Vec::new();
         for (run, m) in self.runs.iter().enumerate() {
-            let valid = m.filter(|one| one.validity.status == Status::Valid);
-            ranked.extend(valid.and_then(|one| one.value).map(|value| (run, value)));
+            let valid = m.filter(|figure| figure.validity.status == Status::Valid);
+            ranked.extend(valid.and_then(|figure| figure.value).map(|value| (run, value)));
         }
         ranked.sort_by(|(_, x), (_, y)| match better {
             Better::Higher => y.total_cmp(x),

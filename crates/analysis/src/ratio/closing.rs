@@ -1,9 +1,9 @@
 //! The result of a comparison as a sentence: `MPICH moves 1 MiB 1.12 times as fast as Open MPI (1.08 to 1.15
 //! in this run)`.
 
+use super::bests::{self, Ratio};
 use super::speed::{self, Speed};
 use super::within;
-use crate::bests::{self, Ratio};
 use crate::conclusion::{CANNOT_TELL, Obstacle, would_have_been_found};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Measurement, Quoted, Status};

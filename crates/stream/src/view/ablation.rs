@@ -4,8 +4,8 @@ use super::words;
 use crate::GAUGE;
 use crate::ablation::{ENOUGH_ROUNDS, MEMCPY, TEST, WHOLE, remedy};
 use crate::config::{ExplainConfig, StreamAgreement};
-use nodegauge_analysis::bests;
 use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle};
+use nodegauge_analysis::ratio::bests;
 use nodegauge_analysis::ratio::speed::{Speed, is_different};
 use nodegauge_gauge::view::sentence::{capital, quoted};
 use nodegauge_gauge::view::{

@@ -6,7 +6,7 @@
 //! and their Application", 1997). A round is always drawn with the rates of both settings, so that interference with
 //! both settings cancels.
 
-use crate::ratio::speed::is_different;
+use super::speed::is_different;
 use nodegauge_measure::stats;
 
 /// A ratio with its 95 % confidence interval.
