@@ -99,7 +99,8 @@ pub fn run(
         share: limits.budget / tasks.len() as u32,
         measured: Measured::default(),
     };
-    let mut series = Series::new(FILES, limits, tasks.len());
+    let of_rounds = Limits { budget: limits.elapsed() + unused, ..limits };
+    let mut series = Series::new(FILES, of_rounds, tasks.len());
     let mut turn = |turn: Turn| -> Result<Vec<Sample>, TurnFailure> {
         // A cell without a further sample is finished.
         if turn.due.is_none() && turns.is_enough(turn.cell) {
@@ -132,6 +133,7 @@ pub fn run(
     notices.extend(left.iter().map(offered));
     let measurements = result::measurements(&plan, &measured, clock);
     let mut outcome = Outcome { measurements, notices, ..Outcome::default() };
+    series.schedule.limits = limits;
     series.end(&mut outcome);
     Ok(outcome)
 }
