@@ -1,5 +1,5 @@
-//! Runs every measuring command with several budgets, on this node as it is and beside a busy CPU (`stress-ng --cpu 1`),
-//! and checks the promise of a budget: the figures come within 1.15 times the budget and a second, or the budget is
+//! Runs every measuring command with several budgets, on this node as it is and beside a thread that keeps a CPU busy, and
+//! checks the promise of a budget: the figures come within 1.15 times the budget and a second, or the budget is
 //! refused within two seconds, and the budget of the hint then works.
 //!
 //! `PROGRAM=PATH` is the program (default: the built one), `COMMANDS=explain,roofline` selects commands by words in them,
@@ -9,15 +9,19 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is a program for a terminal")]
 
 use std::path::Path;
-use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::process::{Command, ExitCode, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Measuring commands.
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 18] = [
     "stream",
     "explain",
     "stream --sweep threads=1,2",
     "stream --compiler gcc",
+    "stream --tune",
     "memory ladder",
     "memory latency",
     "memory matrix",
@@ -84,27 +88,31 @@ impl Run {
     }
 }
 
-/// CPU that a program keeps busy until this value is dropped.
-struct Load(Option<Child>);
+/// CPU that a thread keeps busy until this value is dropped.
+struct Load(Option<(Arc<AtomicBool>, JoinHandle<()>)>);
 
 impl Load {
-    /// Starts the load of this name; `None` if the program for it is missing.
-    fn start(name: &str) -> Option<Self> {
+    /// Starts the load of this name.
+    fn start(name: &str) -> Self {
         if name == "idle" {
-            return Some(Self(None));
+            return Self(None);
         }
-        let mut program = Command::new("stress-ng");
-        program.args(["--cpu", "1", "--quiet"]).stdout(Stdio::null()).stderr(Stdio::null());
-        program.spawn().ok().map(|child| Self(Some(child)))
+        let end = Arc::new(AtomicBool::new(false));
+        let seen = end.clone();
+        let thread = std::thread::spawn(move || {
+            while !seen.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        Self(Some((end, thread)))
     }
 }
 
 impl Drop for Load {
     fn drop(&mut self) {
-        if let Some(child) = &mut self.0 {
-            // stress-ng ends its workers when it is asked to end, not when it is killed.
-            let _ = Command::new("kill").arg(child.id().to_string()).status();
-            let _ = child.wait();
+        if let Some((end, thread)) = self.0.take() {
+            end.store(true, Ordering::Relaxed);
+            let _ = thread.join();
         }
     }
 }
@@ -145,10 +153,7 @@ fn main() -> ExitCode {
     println!("| command | budget, s | load | elapsed, s | end | promise |");
     println!("| --- | --- | --- | --- | --- | --- |");
     for name in loads.split(',') {
-        let Some(_load) = Load::start(name) else {
-            eprintln!("left out: {name}, because stress-ng is not installed");
-            continue;
-        };
+        let _load = Load::start(name);
         for budget in budgets.split(',') {
             let budget: f64 = budget.parse().expect("BUDGETS has numbers");
             for command in &commands {

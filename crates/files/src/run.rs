@@ -100,7 +100,8 @@ pub fn run(
         measured: Measured::default(),
         refused: BTreeMap::new(),
     };
-    let mut series = Series::new(FILES, limits, tasks.len());
+    let of_rounds = Limits { budget: limits.elapsed() + unused, ..limits };
+    let mut series = Series::new(FILES, of_rounds, tasks.len());
     let mut turn = |turn: Turn| -> Result<Vec<Sample>, TurnFailure> {
         // A cell without a further sample is finished.
         if turn.due.is_none() && turns.is_enough(turn.cell) {
@@ -135,6 +136,7 @@ pub fn run(
     let measurements = result::measurements(&plan, &measured, clock);
     let mut outcome = Outcome { measurements, notices, ..Outcome::default() };
     outcome.failure = refused.filter(|_| stop != Stop::Interrupted);
+    series.schedule.limits = limits;
     series.end(&mut outcome);
     Ok(outcome)
 }
