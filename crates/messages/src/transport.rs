@@ -1,15 +1,12 @@
 //! Built-in transport, for nodes without an MPI and as a lower bound for the times of an MPI. Ranks are forked children
 //! of one process of this program, which replaces a launcher and prints the same output as the probe.
 //!
-//! `link` transfers messages: small messages through a ring buffer in shared memory, and large messages with a single
-//! copy from the other process (`process_vm_readv`). Alternatively, all messages use TCP on the loopback interface.
-//! `participant` implements the patterns, `measure` times a size, and `ranks` starts, binds and ends the ranks.
+//! The crate `exchange` transfers and times messages: small messages through a ring buffer in shared memory, and large
+//! messages with a single copy from the other process (`process_vm_readv`). Alternatively, all messages use TCP on the
+//! loopback interface. `measure` decides how often a size is timed, and `ranks` starts, binds and ends the ranks.
 
-mod link;
 mod measure;
-mod participant;
 mod ranks;
-mod segment;
 
 pub use ranks::serve;
 
@@ -61,19 +58,6 @@ fn connect_to_self() -> std::io::Result<TcpStream> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     TcpStream::connect(listener.local_addr()?)
 }
-
-/// Route of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Route {
-    /// Ring buffer in shared memory: two copies.
-    Ring,
-    /// Read from the sender's memory: one copy.
-    Read,
-    /// TCP.
-    Tcp,
-}
-
-names!(Route, "route", Ring = "ring", Read = "process_vm_readv", Tcp = "tcp");
 
 /// True if the built-in transport supports this pattern.
 pub(crate) fn has(pattern: Pattern) -> bool {

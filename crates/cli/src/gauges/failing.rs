@@ -218,10 +218,20 @@ fn standard(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
     planned(&StreamRequest { standard, ..with_gcc(extent)? }, site)
 }
 
+/// Returns the budget of a plan that searches for the fastest loops for a share of it: a short one where the number of
+/// samples ends the run.
+fn with_search(extent: Extent) -> Budget {
+    let time = match extent.samples {
+        Some(_) => extent.budget.min(Duration::from_secs(4)),
+        None => extent.budget,
+    };
+    Budget { time, asked: extent.asked }
+}
+
 fn curve(curve: Curve, site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
     let options = CurveOptions {
         largest: Some(Bytes::kib(256)),
-        budget: extent.into(),
+        budget: with_search(extent),
         samples: extent.samples,
         ..CurveOptions::default()
     };
@@ -232,7 +242,7 @@ fn roofline(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
     let options = RooflineOptions {
         placement: one_thread(),
         largest: Some(Bytes::mib(16)),
-        budget: extent.into(),
+        budget: with_search(extent),
         samples: extent.samples,
         given: &[],
         program: None,

@@ -8,9 +8,9 @@ use crate::curve::EagerLimit;
 use crate::figures::result::MessageFigure;
 use crate::pattern::Pattern;
 use crate::probe::start::StartReport;
-use crate::transport::Route;
 use nodegauge_analysis::conclusion::Obstacle;
 use nodegauge_analysis::ratio::paired::PairedRounds;
+use nodegauge_exchange::Route;
 use nodegauge_measure::{Bytes, Fraction, Notice, NoticeId, regime, stats};
 use std::collections::BTreeMap;
 

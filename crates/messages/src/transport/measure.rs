@@ -1,10 +1,9 @@
 //! Timing of one size, as in the MPI probe (probes/messages_measure.h), so that the figures are comparable. If two
 //! routes are possible, they run alternately in a trial, and the faster route is measured.
 
-use super::link::Link;
-use super::participant::Participant;
-use super::{RankJob, Route, SizeOrder};
+use super::{RankJob, SizeOrder};
 use crate::job::protocol::{Done, MOST_LOST};
+use nodegauge_exchange::{Participant, Route};
 use nodegauge_measure::interference::ThreadCounts;
 use nodegauge_measure::stats::{self, Better, Summary};
 use std::fmt::Write;
@@ -34,8 +33,8 @@ struct Plan {
 }
 
 /// Measures one size; the first rank appends its output to `output`.
-pub(super) fn size<L: Link>(
-    participant: &mut Participant<'_, L>,
+pub(super) fn size(
+    participant: &mut Participant<'_, '_>,
     order: &RankJob,
     (bytes, warm_up, fixed): SizeOrder,
     output: &mut String,
@@ -54,15 +53,15 @@ pub(super) fn size<L: Link>(
     Ok(())
 }
 
-struct Timing<'a, 'b, L> {
-    participant: &'a mut Participant<'b, L>,
+struct Timing<'a, 'b, 'c> {
+    participant: &'a mut Participant<'b, 'c>,
     order: &'a RankJob,
     warm_up: u64,
     /// Number of timed operations; 0 if it is not fixed.
     fixed: u64,
 }
 
-impl<L: Link> Timing<'_, '_, L> {
+impl Timing<'_, '_, '_> {
     /// Shares `values` with all ranks. The first rank computes the answer from the values of all ranks, and every rank
     /// returns this answer.
     fn agree(&self, values: &[f64], answer: impl FnOnce(&[Vec<f64>]) -> Vec<f64>) -> Vec<f64> {

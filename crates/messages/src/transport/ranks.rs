@@ -1,10 +1,10 @@
 //! Processes of the ranks, which are forked children of one parent process. The parent waits for them.
 
-use super::link::{Connected, Link, Shared};
-use super::participant::{Message, Participant};
-use super::segment::{Segment, Word};
-use super::{Fabric, RankJob, Route, measure};
+use super::{Fabric, RankJob, measure};
 use crate::pattern::{Participants, Pattern};
+use nodegauge_exchange::{
+    ConnectedLink, Link, Message, MessageOperation, Participant, Route, Segment, SharedLink, Word,
+};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::Failure;
 use nodegauge_os::{die_with_parent, let_others_read, read_process_memory, wait_always};
@@ -122,18 +122,19 @@ impl Rank<'_> {
                     self.segment.word(partner, Word::Process).load(Ordering::Acquire) as u32;
                 let may_lend = self.may_lend(members, partner, process)?;
                 let taken = "another rank has an end of the ring";
-                let shared = Shared {
+                let shared = SharedLink {
                     writer: self.segment.inbox(partner).writer().ok_or(taken)?,
                     reader: self.segment.inbox(self.rank).reader().ok_or(taken)?,
                     process,
                     may_lend,
                     route: Route::Ring,
                 };
-                self.sizes(members, shared)
+                self.sizes(members, Link::Shared(shared))
             }
             Fabric::Tcp => {
-                let connected = Connected::new(self.connect(members, index < half, partner)?)?;
-                self.sizes(members, connected)
+                let connected =
+                    ConnectedLink::new(self.connect(members, index < half, partner)?)?;
+                self.sizes(members, Link::Connected(connected))
             }
         }
     }
@@ -174,7 +175,7 @@ impl Rank<'_> {
         })
     }
 
-    fn sizes<L: Link>(&self, members: &[usize], mut link: L) -> Worked {
+    fn sizes(&self, members: &[usize], mut link: Link<'_>) -> Worked {
         for (name, sizes) in &self.order.patterns {
             let pattern: Pattern = name.parse()?;
             let pairs = match pattern.row().participants {
@@ -187,7 +188,8 @@ impl Rank<'_> {
                 segment: self.segment,
                 rank: self.rank,
                 members,
-                pattern,
+                operation: operation_of(pattern),
+                together: pattern.row().participants == Participants::Pairs,
                 window: self.order.window,
                 each: self.order.each,
                 link: &mut link,
@@ -208,6 +210,17 @@ impl Rank<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Returns the operation of a pattern.
+fn operation_of(pattern: Pattern) -> MessageOperation {
+    if pattern == Pattern::Bibw {
+        MessageOperation::BothWays
+    } else if pattern.is_rate() {
+        MessageOperation::Window
+    } else {
+        MessageOperation::RoundTrip
     }
 }
 

@@ -1,9 +1,8 @@
 //! Rank that runs a pattern: sends, receives, and verification of the data. Patterns, data and timing are the same as
 //! in the MPI probe (probes/messages_patterns.h).
 
-use super::link::Link;
-use super::segment::Segment;
-use crate::pattern::{Participants, Pattern};
+use crate::link::{Link, Transfer};
+use crate::segment::Segment;
 use nodegauge_os::Spin;
 use nodegauge_team::core_to_core::{ping, pong};
 use std::io;
@@ -14,14 +13,15 @@ use std::time::{Duration, Instant};
 const ANSWER: usize = 4;
 
 /// Page-aligned memory for a message.
-pub(super) struct Message {
+pub struct Message {
     memory: Vec<u8>,
     from: usize,
     bytes: usize,
 }
 
 impl Message {
-    pub(super) fn new(bytes: usize) -> Self {
+    /// Allocates a message of `bytes` bytes.
+    pub fn new(bytes: usize) -> Self {
         let page = nodegauge_os::page_bytes();
         // Writing to the memory allocates its pages.
         let memory = vec![b'a'; bytes + page];
@@ -38,18 +38,39 @@ impl Message {
     }
 }
 
+/// MessageOperation that is timed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MessageOperation {
+    /// A message to the partner and one back.
+    RoundTrip,
+    /// A window of messages to the partner, and a short reply.
+    Window,
+    /// A window of messages in each direction at the same time.
+    BothWays,
+}
+
 /// State of a rank that runs a pattern.
-pub(super) struct Participant<'a, L> {
-    pub(super) segment: &'a Segment,
-    pub(super) rank: usize,
+pub struct Participant<'a, 'b> {
+    /// Memory of all ranks.
+    pub segment: &'a Segment,
+    /// This rank.
+    pub rank: usize,
     /// All ranks that run the pattern together: the senders, followed by the same number of receivers.
-    pub(super) members: &'a [usize],
-    pub(super) pattern: Pattern,
-    pub(super) window: usize,
-    pub(super) each: bool,
-    pub(super) link: &'a mut L,
-    pub(super) sent: Vec<Message>,
-    pub(super) received: Vec<Message>,
+    pub members: &'a [usize],
+    /// MessageOperation that is timed.
+    pub operation: MessageOperation,
+    /// True if all pairs begin together; otherwise each pair begins when it is ready.
+    pub together: bool,
+    /// Number of messages of a window.
+    pub window: usize,
+    /// True if each operation is timed separately.
+    pub each: bool,
+    /// Connection to the partner.
+    pub link: &'a mut Link<'b>,
+    /// Buffers of sent messages.
+    pub sent: Vec<Message>,
+    /// Buffers of received messages.
+    pub received: Vec<Message>,
 }
 
 /// Returns the seconds for `n` operations. The operations are timed together, or with `each` separately and summed.
@@ -70,7 +91,7 @@ fn timed(each: bool, n: u64, mut operation: impl FnMut() -> io::Result<()>) -> i
 
 /// Sends and receives these numbers of messages, all of which are in flight simultaneously.
 #[inline]
-fn exchange<L: Link>(
+fn exchange<L: Transfer>(
     link: &mut L,
     sent: &[Message],
     to_send: usize,
@@ -104,7 +125,7 @@ fn exchange<L: Link>(
 }
 
 #[inline]
-fn send<L: Link>(link: &mut L, message: &[u8]) -> io::Result<()> {
+fn send<L: Transfer>(link: &mut L, message: &[u8]) -> io::Result<()> {
     let mut done = 0;
     let mut spin = Spin::default();
     while !link.post(message, &mut done)? {
@@ -117,7 +138,7 @@ fn send<L: Link>(link: &mut L, message: &[u8]) -> io::Result<()> {
 }
 
 #[inline]
-fn receive<L: Link>(link: &mut L, into: &mut [u8]) -> io::Result<()> {
+fn receive<L: Transfer>(link: &mut L, into: &mut [u8]) -> io::Result<()> {
     let mut done = 0;
     let mut spin = Spin::default();
     while !link.take(into, &mut done)? {
@@ -131,8 +152,69 @@ fn byte(i: usize, from: usize, number: usize, round: u32) -> u8 {
     (i * 7 + from * 13 + number * 17 + round as usize * 31 + 5) as u8
 }
 
-impl<L: Link> Participant<'_, L> {
-    pub(super) fn pairs(&self) -> usize {
+/// Tells the partner that this rank is ready, and waits until the partner is.
+fn meet<L: Transfer>(link: &mut L, is_sender: bool) -> io::Result<()> {
+    if is_sender {
+        send(link, &[])?;
+        receive(link, &mut [])
+    } else {
+        receive(link, &mut [])?;
+        send(link, &[])
+    }
+}
+
+/// Runs `n` operations and returns their seconds. `sent` and `received` are the buffers of the two directions.
+fn operate<L: Transfer>(
+    link: &mut L,
+    rules: &Rules,
+    sent: &[Message],
+    received: &mut [Message],
+    n: u64,
+) -> io::Result<f64> {
+    let Rules { operation, window, each, is_sender } = *rules;
+    let mut slot = 0;
+    let buffers = sent.len();
+    match operation {
+        MessageOperation::BothWays => {
+            timed(each, n, || exchange(link, sent, window, received, window))
+        }
+        MessageOperation::Window => timed(each, n, || {
+            if is_sender {
+                exchange(link, sent, window, received, 0)?;
+                receive(link, &mut [0; ANSWER])
+            } else {
+                exchange(link, sent, 0, received, window)?;
+                send(link, &[0; ANSWER])
+            }
+        }),
+        MessageOperation::RoundTrip => timed(each, n, || {
+            let out = sent[slot].get();
+            let into = received[slot].get_mut();
+            slot = if slot + 1 < buffers { slot + 1 } else { 0 };
+            if is_sender {
+                send(link, out)?;
+                receive(link, into)
+            } else {
+                receive(link, into)?;
+                send(link, out)
+            }
+        })
+        // The latency is half of the round-trip time.
+        .map(|seconds| seconds / 2.0),
+    }
+}
+
+/// Part of a participant on which its timed loop depends.
+struct Rules {
+    operation: MessageOperation,
+    window: usize,
+    each: bool,
+    is_sender: bool,
+}
+
+impl Participant<'_, '_> {
+    /// Returns the number of pairs.
+    pub fn pairs(&self) -> usize {
         self.members.len() / 2
     }
 
@@ -150,81 +232,52 @@ impl<L: Link> Participant<'_, L> {
         self.members[if index < pairs { index + pairs } else { index - pairs }]
     }
 
-    pub(super) fn is_first(&self) -> bool {
+    /// True for the first rank, which prints.
+    pub fn is_first(&self) -> bool {
         self.rank == self.members[0]
     }
 
     /// Sets the length of messages.
-    pub(super) fn resize(&mut self, bytes: usize) {
+    pub fn resize(&mut self, bytes: usize) {
         for message in self.sent.iter_mut().chain(&mut self.received) {
             message.bytes = bytes;
         }
     }
 
-    /// Waits until both ranks of the pair, or all ranks of concurrent pairs, are ready for the timed loop.
-    fn start_together(&mut self) -> io::Result<()> {
-        if self.pattern.row().participants == Participants::Pairs {
-            self.segment.meet(self.members);
-        }
-        self.meet()
-    }
-
     /// Waits for the other rank of the pair.
     fn meet(&mut self) -> io::Result<()> {
-        if self.is_sender() {
-            send(self.link, &[])?;
-            receive(self.link, &mut [])
-        } else {
-            receive(self.link, &mut [])?;
-            send(self.link, &[])
+        let is_sender = self.is_sender();
+        match self.link {
+            Link::Shared(shared) => meet(shared, is_sender),
+            Link::Connected(connected) => meet(connected, is_sender),
         }
     }
 
     /// Runs `n` operations. Returns the elapsed seconds of this rank; 0 for a receiver.
-    pub(super) fn run(&mut self, n: u64) -> io::Result<f64> {
-        self.start_together()?;
-        let sender = self.is_sender();
-        let window = self.window;
-        let each = self.each;
-        let both_ways = self.pattern == Pattern::Bibw;
-        let Self { link, sent, received, .. } = self;
-        let link: &mut L = link;
-        let mut slot = 0;
-        let buffers = sent.len();
-        let seconds = if both_ways {
-            timed(each, n, || exchange(link, sent, window, received, window))
-        } else if self.pattern.is_rate() {
-            timed(each, n, || {
-                if sender {
-                    exchange(link, sent, window, received, 0)?;
-                    receive(link, &mut [0; ANSWER])
-                } else {
-                    exchange(link, sent, 0, received, window)?;
-                    send(link, &[0; ANSWER])
-                }
-            })
-        } else {
-            timed(each, n, || {
-                let out = sent[slot].get();
-                let into = received[slot].get_mut();
-                slot = if slot + 1 < buffers { slot + 1 } else { 0 };
-                if sender {
-                    send(link, out)?;
-                    receive(link, into)
-                } else {
-                    receive(link, into)?;
-                    send(link, out)
-                }
-            })
-            // The latency is half of the round-trip time.
-            .map(|seconds| seconds / 2.0)
+    ///
+    /// # Errors
+    /// Fails when the partner has ended.
+    pub fn run(&mut self, n: u64) -> io::Result<f64> {
+        if self.together {
+            self.segment.meet(self.members);
+        }
+        self.meet()?;
+        let is_sender = self.is_sender();
+        let Self { operation, window, each, sent, received, .. } = self;
+        let rules = Rules { operation: *operation, window: *window, each: *each, is_sender };
+        let seconds = match self.link {
+            Link::Shared(shared) => operate(shared, &rules, sent, received, n),
+            Link::Connected(connected) => operate(connected, &rules, sent, received, n),
         };
-        seconds.map(|seconds| if sender { seconds } else { 0.0 })
+        seconds.map(|seconds| if is_sender { seconds } else { 0.0 })
     }
 
     /// Measures the round trip of a cache line between the first rank and its partner in seconds. Returns 0 for other
     /// ranks.
-    pub(super) fn trip(&mut self) -> io::Result<f64> {
+    ///
+    /// # Errors
+    /// Fails when the partner has ended.
+    pub fn trip(&mut self) -> io::Result<f64> {
         let index = self.index();
         if index != 0 && index != self.pairs() {
             return Ok(0.0);
@@ -244,11 +297,13 @@ impl<L: Link> Participant<'_, L> {
 
     /// Runs `rounds` untimed operations. Returns the number of received bytes that differ from those sent by this
     /// rank's partner.
-    pub(super) fn validate(&mut self, rounds: u32) -> io::Result<u64> {
+    ///
+    /// # Errors
+    /// Fails when the partner has ended.
+    pub fn validate(&mut self, rounds: u32) -> io::Result<u64> {
         let rank = self.rank;
         let partner = self.partner();
-        let receives =
-            !self.pattern.is_rate() || self.pattern == Pattern::Bibw || !self.is_sender();
+        let receives = self.operation != MessageOperation::Window || !self.is_sender();
         let mut wrong = 0;
         for round in 0..rounds {
             for (number, message) in self.sent.iter_mut().enumerate() {
@@ -257,8 +312,9 @@ impl<L: Link> Participant<'_, L> {
             }
             self.received.iter_mut().for_each(|message| message.get_mut().fill(0));
             self.run(1)?;
-            // A latency pattern uses only the first buffer.
-            let used = if self.pattern.is_rate() { self.received.len() } else { 1 };
+            // A round trip uses only the first buffer.
+            let used =
+                if self.operation == MessageOperation::RoundTrip { 1 } else { self.received.len() };
             for (number, message) in self.received[..used].iter().enumerate().filter(|_| receives) {
                 let bytes = message.get().iter().enumerate();
                 wrong += bytes.filter(|(i, is)| **is != byte(*i, partner, number, round)).count();

@@ -5,7 +5,7 @@ use nodegauge_os::{CacheLine, Gate, Mapping, Ring, SysError, page_bytes};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Maximum number of values that a rank shares in one exchange, and maximum number of values in the answer.
-pub(super) const WORDS: usize = 16;
+const WORDS: usize = 16;
 const LINE_AT: usize = size_of::<Gate>();
 const OWN_AT: usize = LINE_AT + size_of::<CacheLine<AtomicU64>>();
 const ANSWER_AT: usize = OWN_AT + WORDS * size_of::<AtomicU64>();
@@ -14,7 +14,7 @@ const WORD_AT: usize = ANSWER_AT + WORDS * size_of::<AtomicU64>();
 
 /// Index of a 64-bit word that a rank shares.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Word {
+pub enum Word {
     /// Process ID of the rank.
     Process,
     /// Address of a copy of [`Segment::MARKER`] in the rank's memory.
@@ -25,21 +25,23 @@ pub(super) enum Word {
     Steps,
 }
 
-pub(super) struct Segment {
+/// Memory of all ranks.
+pub struct Segment {
     mapping: Mapping,
-    pub(super) ranks: usize,
+    /// Number of ranks.
+    pub ranks: usize,
 }
 
 impl Segment {
     /// Bytes to which the address in [`Word::Marker`] points. A partner reads them to check that it can read this rank's
     /// memory.
-    pub(super) const MARKER: [u8; 8] = *b"nodegaug";
+    pub const MARKER: [u8; 8] = *b"nodegaug";
 
     /// Creates the memory for `ranks` ranks, before they are forked.
     ///
     /// # Errors
     /// Fails when the memory cannot be mapped.
-    pub(super) fn new(ranks: usize) -> Result<Self, SysError> {
+    pub fn new(ranks: usize) -> Result<Self, SysError> {
         Ok(Self { mapping: Mapping::shared(ranks * Self::stride())?, ranks })
     }
 
@@ -55,21 +57,22 @@ impl Segment {
     }
 
     /// Returns the barrier of a group of ranks, of which this rank is the first.
-    pub(super) fn gate(&self, rank: usize) -> &Gate {
+    pub fn gate(&self, rank: usize) -> &Gate {
         self.mapping.view(self.at(rank))
     }
 
     /// Returns the cache line that this rank and its partner exchange.
-    pub(super) fn line(&self, rank: usize) -> &AtomicU64 {
+    pub fn line(&self, rank: usize) -> &AtomicU64 {
         &self.mapping.view::<CacheLine<AtomicU64>>(self.at(rank) + LINE_AT).0
     }
 
-    pub(super) fn word(&self, rank: usize, word: Word) -> &AtomicU64 {
+    /// Returns a word of a rank.
+    pub fn word(&self, rank: usize, word: Word) -> &AtomicU64 {
         self.mapping.view(self.at(rank) + WORD_AT + word as usize * size_of::<AtomicU64>())
     }
 
     /// Returns the ring of this rank's incoming messages.
-    pub(super) fn inbox(&self, rank: usize) -> Ring<'_> {
+    pub fn inbox(&self, rank: usize) -> Ring<'_> {
         Ring::of(&self.mapping, self.at(rank) + page_bytes())
     }
 
@@ -78,9 +81,9 @@ impl Segment {
         (0..WORDS).map(move |word| self.mapping.view(at + word * size_of::<AtomicU64>()))
     }
 
-    /// Exchanges at most [`WORDS`] numbers of each rank in `members`. The first member computes an answer from the
+    /// Exchanges at most 16 numbers of each rank in `members`. The first member computes an answer from the
     /// numbers of all members, and every member returns this answer. `rank` is the rank of the caller.
-    pub(super) fn agree(
+    pub fn agree(
         &self,
         rank: usize,
         members: &[usize],
@@ -113,7 +116,7 @@ impl Segment {
     }
 
     /// Waits until all of `members` have arrived.
-    pub(super) fn meet(&self, members: &[usize]) {
+    pub fn meet(&self, members: &[usize]) {
         // The barrier is never poisoned, because ranks that wait for an ended rank are killed.
         let _ = self.gate(members[0]).wait(members.len());
     }

@@ -1,7 +1,7 @@
 //! Connection of a rank to another rank: through a ring buffer and reads of the other process's memory, or over TCP. No
 //! call blocks.
 
-use super::Route;
+use nodegauge_measure::names;
 use nodegauge_os::{Arrival, RingReader, RingWriter, read_process_memory};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::TcpStream;
@@ -10,9 +10,51 @@ use std::net::TcpStream;
 /// takes as long as two copies.
 const LEAST_LENT: usize = 1 << 10;
 
-pub(super) trait Link {
+/// Route of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Route {
+    /// Ring buffer in shared memory: two copies.
+    Ring,
+    /// Read from the sender's memory: one copy.
+    Read,
+    /// TCP.
+    Tcp,
+}
+
+names!(Route, "route", Ring = "ring", Read = "process_vm_readv", Tcp = "tcp");
+
+/// Connection of a rank to its partner.
+pub enum Link<'a> {
+    /// Through shared memory.
+    Shared(SharedLink<'a>),
+    /// Over TCP.
+    Connected(ConnectedLink),
+}
+
+impl Link<'_> {
+    /// Returns the possible routes of messages of this length.
+    pub fn routes(&self, bytes: usize) -> Vec<Route> {
+        match self {
+            Self::Shared(shared) => {
+                let lent = shared.may_lend && bytes >= LEAST_LENT;
+                [Route::Ring].into_iter().chain(lent.then_some(Route::Read)).collect()
+            }
+            Self::Connected(_) => vec![Route::Tcp],
+        }
+    }
+
+    /// Sets the route of later messages.
+    pub fn route(&mut self, route: Route) {
+        if let Self::Shared(shared) = self {
+            shared.route = route;
+        }
+    }
+}
+
+/// Transfer of messages in both directions. The timed loops are compiled for each kind.
+pub(crate) trait Transfer {
     /// Sends as much of `message` as possible, beginning at offset `done`. Returns true when the complete message is
-    /// sent. The caller must not change the message until [`Link::is_sent`] returns true.
+    /// sent. The caller must not change the message until [`Transfer::is_sent`] returns true.
     fn post(&mut self, message: &[u8], done: &mut usize) -> io::Result<bool>;
 
     /// Receives the available part of a message that has the length of `into`, beginning at offset `done`. Returns true
@@ -21,26 +63,23 @@ pub(super) trait Link {
 
     /// True if the buffers of all sent messages may be reused.
     fn is_sent(&mut self) -> bool;
-
-    /// Returns the possible routes of messages of this length.
-    fn routes(&self, bytes: usize) -> Vec<Route>;
-
-    /// Sets the route of later messages.
-    fn route(&mut self, route: Route);
 }
 
 /// Link between ranks that share memory.
-pub(super) struct Shared<'a> {
-    pub(super) writer: RingWriter<'a>,
-    pub(super) reader: RingReader<'a>,
+pub struct SharedLink<'a> {
+    /// End of the partner's ring of incoming messages.
+    pub writer: RingWriter<'a>,
+    /// End of the ring of this rank's incoming messages.
+    pub reader: RingReader<'a>,
     /// Process ID of the partner.
-    pub(super) process: u32,
+    pub process: u32,
     /// True if the partner may read this rank's memory.
-    pub(super) may_lend: bool,
-    pub(super) route: Route,
+    pub may_lend: bool,
+    /// Route of the next message.
+    pub route: Route,
 }
 
-impl Link for Shared<'_> {
+impl Transfer for SharedLink<'_> {
     #[inline]
     fn post(&mut self, message: &[u8], done: &mut usize) -> io::Result<bool> {
         Ok(match self.route {
@@ -66,25 +105,20 @@ impl Link for Shared<'_> {
     fn is_sent(&mut self) -> bool {
         self.writer.is_fetched()
     }
-
-    fn routes(&self, bytes: usize) -> Vec<Route> {
-        let lent = self.may_lend && bytes >= LEAST_LENT;
-        [Route::Ring].into_iter().chain(lent.then_some(Route::Read)).collect()
-    }
-
-    fn route(&mut self, route: Route) {
-        self.route = route;
-    }
 }
 
 /// Link between ranks over TCP; a message is its length followed by its bytes.
-pub(super) struct Connected(TcpStream);
+pub struct ConnectedLink(TcpStream);
 
 /// Number of bytes of the length that precedes a message.
 const HEAD: usize = size_of::<u64>();
 
-impl Connected {
-    pub(super) fn new(stream: TcpStream) -> io::Result<Self> {
+impl ConnectedLink {
+    /// Prepares a stream, which then neither delays messages nor blocks.
+    ///
+    /// # Errors
+    /// Fails when the stream is closed.
+    pub fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
         Ok(Self(stream))
@@ -101,7 +135,7 @@ fn moved(result: io::Result<usize>) -> io::Result<usize> {
     }
 }
 
-impl Link for Connected {
+impl Transfer for ConnectedLink {
     fn post(&mut self, message: &[u8], done: &mut usize) -> io::Result<bool> {
         let head = (message.len() as u64).to_ne_bytes();
         let written = match done.checked_sub(HEAD) {
@@ -136,10 +170,4 @@ impl Link for Connected {
     fn is_sent(&mut self) -> bool {
         true
     }
-
-    fn routes(&self, _: usize) -> Vec<Route> {
-        vec![Route::Tcp]
-    }
-
-    fn route(&mut self, _: Route) {}
 }
