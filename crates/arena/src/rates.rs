@@ -6,7 +6,7 @@
 use crate::mapping::PagedMapping;
 use crate::{ArenaError, RequestedPages, supply};
 use nodegauge_machine::CpuId;
-use nodegauge_measure::{Bytes, BytesPerSec, Seconds, clock};
+use nodegauge_measure::{Bytes, BytesPerSec, Seconds, clock, stats};
 use nodegauge_placement::MemoryPolicy;
 use nodegauge_team::Team;
 use std::time::{Duration, Instant};
@@ -51,17 +51,32 @@ impl MemoryRates {
         let begun = clock::now();
         let end = begun + LONGEST;
         let mut each = FIRST.0;
+        let mut steps = Vec::new();
         loop {
             let step = clock::now();
-            let rates = Self::of_step(&mut team, each, kind, policy)?;
+            steps.push(Self::of_step(&mut team, each, kind, policy)?);
             let elapsed = clock::now().saturating_duration_since(step);
             let next = each * MORE;
             // Cold caches and page tables make the first step slower than those that follow.
             let is_long = clock::now() + elapsed * MORE as u32 > end;
-            if is_long || next * team.len() as u64 > most.0 {
-                return Ok(rates);
+            if !is_long && next * team.len() as u64 <= most.0 {
+                each = next;
+                steps.clear();
+            } else if clock::now() + elapsed > end {
+                return Ok(Self::median(&steps));
             }
-            each = next;
+        }
+    }
+
+    /// Returns the median of steps with the same memory, so that a step that other programs disturb does not decide.
+    fn median(steps: &[Self]) -> Self {
+        let first_touch: Vec<f64> = steps.iter().map(|step| step.first_touch.0).collect();
+        let again: Vec<f64> = steps.iter().map(|step| step.again.0).collect();
+        let load: Vec<f64> = steps.iter().map(|step| step.load.0).collect();
+        Self {
+            first_touch: BytesPerSec(stats::median(&first_touch)),
+            again: BytesPerSec(stats::median(&again)),
+            load: Seconds(stats::median(&load)),
         }
     }
 
@@ -152,6 +167,17 @@ mod tests {
             let all = [rates.first_touch.0, rates.again.0, rates.load.0];
             assert!(all.iter().all(|rate| *rate > 0.0), "{rates:?}");
         }
+    }
+
+    #[test]
+    fn disturbed_step_does_not_decide() {
+        let step = |rate: f64| MemoryRates {
+            first_touch: BytesPerSec(rate),
+            again: BytesPerSec(2.0 * rate),
+            load: Seconds(1.0 / rate),
+        };
+        let rates = MemoryRates::median(&[step(4.0), step(0.01), step(5.0)]);
+        assert_eq!(rates, step(4.0));
     }
 
     #[test]
