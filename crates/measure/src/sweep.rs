@@ -366,10 +366,38 @@ pub fn in_words<'s, S: Setting>(settings: impl IntoIterator<Item = &'s S>) -> St
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns notices for the combinations that this node cannot measure, with the reason. If `kept` contains no
-/// combination with a certain value, a single notice reports that value without the other axes.
+/// Combinations that this node cannot measure for one reason.
+struct LeftOut<'s, S> {
+    combinations: Vec<Vec<&'s S>>,
+    reason: String,
+}
+
+impl<S: Setting> LeftOut<'_, S> {
+    /// Returns the combinations as text: `policy 0, 1, 2; ranks 4`. Consecutive values of one axis have its name once.
+    fn in_words(&self) -> String {
+        let mut text = String::new();
+        let mut last_axis = None;
+        for combination in &self.combinations {
+            let axis = match combination.as_slice() {
+                [value] => Some(value.axis()),
+                _ => None,
+            };
+            if axis.is_some() && axis == last_axis {
+                text += &format!(", {}", combination[0]);
+            } else {
+                let separator = if text.is_empty() { "" } else { "; " };
+                text += &format!("{separator}{}", in_words(combination.iter().copied()));
+            }
+            last_axis = axis;
+        }
+        text
+    }
+}
+
+/// Returns a notice for each reason why this node cannot measure combinations. If `kept` contains no combination with a
+/// certain value, the notice names that value without the other axes.
 pub fn left_out<S: Setting>(all: &[(Vec<S>, Failure)], kept: &[&[S]], gauge: &str) -> Vec<Notice> {
-    let mut reported: Vec<(Vec<&S>, &Failure)> = Vec::new();
+    let mut groups: Vec<LeftOut<'_, S>> = Vec::new();
     for (settings, why) in all {
         let mut values = settings.iter();
         let gone = values.find(|value| !kept.iter().any(|other| other.contains(value)));
@@ -377,13 +405,18 @@ pub fn left_out<S: Setting>(all: &[(Vec<S>, Failure)], kept: &[&[S]], gauge: &st
             Some(value) => vec![value],
             None => settings.iter().collect(),
         };
-        if reported.iter().all(|(known, _)| *known != what) {
-            reported.push((what, why));
+        if groups.iter().any(|group| group.combinations.contains(&what)) {
+            continue;
+        }
+        let reason = why.in_a_line();
+        match groups.iter_mut().find(|group| group.reason == reason) {
+            Some(group) => group.combinations.push(what),
+            None => groups.push(LeftOut { combinations: vec![what], reason }),
         }
     }
     let mut notices = Vec::new();
-    for (what, why) in reported {
-        let text = format!("{} left out: {}", in_words(what), why.in_a_line());
+    for group in groups {
+        let text = format!("{} left out: {}", group.in_words(), group.reason);
         notices.push(Notice::new(NoticeId::LeftOut, gauge, text));
     }
     notices

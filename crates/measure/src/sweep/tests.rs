@@ -103,6 +103,17 @@ fn what_cannot_be_had_is_said_once_with_the_reason() {
 }
 
 #[test]
+fn values_that_are_left_out_for_one_reason_have_one_notice() {
+    let (settings, _) = combinations(&[axis("rate=1,7,8,9"), axis("name=a;b")], "gauge");
+    let gone: Vec<(Vec<Typed>, Failure)> =
+        settings[2..].iter().map(|one| (one.clone(), Failure::missing("too fast"))).collect();
+    let kept = [&settings[0][..]];
+    let messages: Vec<String> =
+        left_out(&gone, &kept, "gauge").into_iter().map(|one| one.message).collect();
+    assert_eq!(messages, ["rate 7, 8, 9 left out: too fast"]);
+}
+
+#[test]
 fn an_option_has_one_value() {
     let says = |axes: &[Axis<Typed>], fixed: &str| {
         let rate = (fixed == "rate").then_some(1);
