@@ -26,11 +26,6 @@ test-all: test
 	./scripts/beside "$(MACHINES) --skip two --skip t2k" \
 		cargo test --workspace --test cli --locked -- --test-threads=$$((2 * $$(nproc))) thorough::
 
-# The documentation uses the crates as clippy has compiled them: with another compiler or other arguments, cargo would
-# compile them all again.
-AS_CLIPPY = RUSTC_WORKSPACE_WRAPPER="$$(rustc --print sysroot)/bin/clippy-driver" \
-	CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
-
 # Checks of continuous integration in addition to the tests.
 check:
 	@./scripts/setup run check
@@ -39,7 +34,7 @@ check:
 	./scripts/minimum-rust
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo clippy --workspace --test machines --locked -- -D warnings
-	$(AS_CLIPPY) RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --locked
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --locked
 	./scripts/beside "./scripts/memcheck && ./scripts/arm" ./scripts/processors
 
 # Comparisons of nodegauge with reference programs; each file under benches/ describes its variables, e.g.
