@@ -36,7 +36,7 @@ pub enum Compared {
     /// Alike nodes only. The fact follows from the processor or the memory in good nodes, so that between runs these are
     /// listed.
     BetweenNodes,
-    /// None. The value changes all the time, or was measured.
+    /// No records. The value changes all the time, or was measured.
     Nowhere,
 }
 

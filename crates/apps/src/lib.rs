@@ -20,7 +20,7 @@ mod workers;
 
 pub use followers::end;
 pub use gauge::Apps;
-use nodegauge_arena::{MemoryRates, RequestedPages, supply};
+use nodegauge_arena::{MemoryRates, RequestedPages};
 use nodegauge_measure::{Bytes, Failure, Notice};
 use nodegauge_placement::MemoryPolicy;
 use nodegauge_team::{WorkerPool, Workers};
@@ -38,7 +38,7 @@ const TIMES_LLC: f64 = 4.0;
 /// # Errors
 /// Fails if the threads or the memory are not available.
 fn memory_rates(workers: &Workers, most: Bytes) -> Result<MemoryRates, Failure> {
-    let places = supply::masks(&workers.together());
+    let places = workers.together().thread_cpus();
     let policy = MemoryPolicy::Default;
     Ok(MemoryRates::probe(&places, RequestedPages::Transparent, &policy, most)?)
 }

@@ -1,10 +1,10 @@
-//! Memory and CPUs that are available to a run: memory under a policy, kinds of pages, CPU masks of threads.
+//! Memory and CPUs that are available to a run: memory under a policy and kinds of pages.
 
 use crate::{ArenaError, PagedMapping, RequestedPages};
-use nodegauge_machine::{CpuId, NodeId, SysRoot};
+use nodegauge_machine::{NodeId, SysRoot};
 use nodegauge_measure::Bytes;
 use nodegauge_measure::record::{HugePages, Machine};
-use nodegauge_placement::{Bind, MemoryPolicy, Placement};
+use nodegauge_placement::MemoryPolicy;
 
 /// Returns the memory that is available to the arrays of a run on the nodes to which a policy binds the arrays.
 /// Depending on the kind of pages, this is the size of the free reserved huge pages or the available memory. Returns
@@ -63,12 +63,4 @@ pub fn best_pages(machine: &Machine) -> RequestedPages {
         Some("never") | None => RequestedPages::Base,
         Some(_) => RequestedPages::Transparent,
     }
-}
-
-/// Returns the CPUs of each thread; a thread with an empty list is not bound.
-pub fn masks(placement: &Placement) -> Vec<Vec<CpuId>> {
-    if placement.bind == Bind::None {
-        return vec![Vec::new(); placement.threads.len()];
-    }
-    placement.threads.iter().map(|thread| thread.cpus.clone()).collect()
 }

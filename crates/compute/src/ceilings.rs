@@ -4,7 +4,6 @@
 use crate::GAUGE;
 use crate::choose::{self, Trial, TrialPlaces, Tried};
 use crate::config::{DgemmConfig, LoopRate, PeakConfig, ThreadsConfig};
-use crate::hpl::places;
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::roofline::{self, CeilingsAsk, CeilingsPart};
 use nodegauge_gauge::series::Series;
@@ -95,7 +94,7 @@ impl Planned for CeilingsPlan {
         let of_whole = Limits { asked: whole.asked, samples, ..limits };
         let trial = Trial {
             root: &site.root,
-            places: TrialPlaces(places(&first.placement)),
+            places: TrialPlaces(first.placement.thread_cpus()),
             time: budget.mul_f64(CHOOSE),
             end: choose::end_of_trial(&of_whole),
             interrupted: &|| observer.interrupted(),
@@ -153,7 +152,7 @@ impl PeakGroup<'_> {
         let loops = of_double.chain(peak::without_fma());
         let mut peaks: Vec<Peak> =
             loops.map(|kernel| Peak { kernel, bursts: Vec::new() }).collect();
-        let mut team = Team::start(&places(placement))?;
+        let mut team = Team::start(&placement.thread_cpus())?;
         let details = team.observed().iter().map(ToString::to_string).collect();
         observer.phase("peaks in registers and DGEMM interleaved");
         let mut series = Series::new(policy::CURVES, limits, peaks.len() + 1);

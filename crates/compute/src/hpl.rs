@@ -15,13 +15,13 @@ use nodegauge_lu::matrix::Matrix;
 use nodegauge_lu::peak::PeakLoop;
 use nodegauge_lu::random::Sequence;
 use nodegauge_lu::{Multiplier, dgemm, peak, residual};
+use nodegauge_machine::Unavailable;
 use nodegauge_machine::power::{self, EnergyMeter};
-use nodegauge_machine::{CpuId, Unavailable};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{
     Failure, FlopsPerSec, Fraction, Notice, NoticeId, Observer, Outcome, Seconds, interference,
 };
-use nodegauge_placement::{Bind, Placement};
+use nodegauge_placement::Placement;
 use nodegauge_team::{Team, TeamError};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -72,14 +72,6 @@ const LOOK: Duration = Duration::from_millis(100);
 fn common_rate(libraries: &[LibraryRuns]) -> FlopsPerSec {
     let times: f64 = libraries.iter().map(|library| 1.0 / dgemm::best(&library.dgemm).0).sum();
     FlopsPerSec(libraries.len() as f64 / times)
-}
-
-/// Returns the CPUs of every thread; an unbound thread has no CPUs.
-pub(crate) fn places(placement: &Placement) -> Vec<Vec<CpuId>> {
-    if placement.bind == Bind::None {
-        return vec![Vec::new(); placement.threads.len()];
-    }
-    placement.threads.iter().map(|thread| thread.cpus.to_vec()).collect()
 }
 
 /// Number of candidates for NB that the second round of the search measures.
@@ -160,7 +152,7 @@ pub(crate) fn run(
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Failure> {
     let multipliers = libraries.iter().map(Tried::load).collect::<Result<Vec<_>, _>>()?;
-    let team = Team::start(&places(placement))?;
+    let team = Team::start(&placement.thread_cpus())?;
     let details = team.observed().iter().map(ToString::to_string).collect();
     let throttled = power::throttle_events(&site.root);
     let meter = EnergyMeter::find(&site.root);

@@ -208,7 +208,7 @@ impl HplPlan {
         observer.phase("comparing BLAS libraries");
         let trial = Trial {
             root: &site.root,
-            places: TrialPlaces(hpl::places(&self.placement)),
+            places: TrialPlaces(self.placement.thread_cpus()),
             time: self.options.budget.mul_f64(CHOOSE),
             end: choose::end_of_trial(&Limits { asked: limits.asked || self.is_share, ..limits }),
             interrupted: &|| observer.interrupted(),
@@ -283,7 +283,7 @@ impl HplPlan {
         let known = self.options.rate.or(self.options.dgemm.as_ref().map(|(rate, _)| *rate));
         let rate = match known {
             Some(rate) => rate,
-            None => choose::rate_of_built_in(&TrialPlaces(hpl::places(&self.placement)))?,
+            None => choose::rate_of_built_in(&TrialPlaces(self.placement.thread_cpus()))?,
         };
         let peak = self.peak.as_ref().map(|peak| peak.value);
         let fastest = FlopsPerSec(peak.unwrap_or(LIBRARY_OVER_BUILT_IN * rate.0).max(rate.0));

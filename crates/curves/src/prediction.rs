@@ -2,7 +2,6 @@
 
 use crate::run::SMALLER;
 use crate::{Curve, CurveOptions, CurveSetup, Mode, TIMES_LLC, notice, planned};
-use nodegauge_arena::supply::masks;
 use nodegauge_arena::{ArenaError, MemoryRates};
 use nodegauge_gauge::Site;
 use nodegauge_kernels::LINE;
@@ -108,7 +107,8 @@ pub(crate) fn admit(
     }
     observer.phase("predicting the time of the run");
     let pages = CurveSetup { site, placement, options }.pages();
-    let rates = MemoryRates::probe(&masks(placement), pages, &options.policy, mode.memory())?;
+    let rates =
+        MemoryRates::probe(&placement.thread_cpus(), pages, &options.policy, mode.memory())?;
     let before = mode.memory();
     let share = options.budget.time.as_secs_f64() / limits.budget.as_secs_f64();
     let is_given = options.largest.is_some();

@@ -13,7 +13,6 @@ use nodegauge_arena::PagedMapping;
 use nodegauge_arena::evidence::{limited, several_regimes, small_pages, wrong_in_words};
 use nodegauge_arena::location;
 use nodegauge_arena::names;
-use nodegauge_arena::supply::masks;
 use nodegauge_arena::{NumaConfig, PagesConfig};
 use nodegauge_gauge::roofline;
 use nodegauge_gauge::series::Series;
@@ -136,7 +135,7 @@ impl CurveRun<'_> {
 
     /// Returns the round trips of saved runs between the CPUs of the placement.
     fn known_trips(&self) -> Vec<f64> {
-        let places = masks(self.setup.placement);
+        let places = self.setup.placement.thread_cpus();
         let places: Vec<Vec<u32>> =
             places.iter().map(|place| place.iter().map(|cpu| cpu.0).collect()).collect();
         self.setup.site.round_trips.between(&places)
@@ -144,7 +143,7 @@ impl CurveRun<'_> {
 
     /// Starts a worker for each thread.
     pub(crate) fn pool(&mut self) -> Result<WorkerPool, ArenaError> {
-        self.team(&masks(self.setup.placement), self.setup.spare())
+        self.team(&self.setup.placement.thread_cpus(), self.setup.spare())
     }
 
     /// Starts a worker for each place.

@@ -99,6 +99,14 @@ impl Placement {
         cpus::sorted(self.threads.iter().flat_map(|thread| thread.cpus.iter().copied()))
     }
 
+    /// Returns the CPUs to which each thread is bound; a thread with an empty list is not bound.
+    pub fn thread_cpus(&self) -> Vec<Vec<CpuId>> {
+        if self.bind == Bind::None {
+            return vec![Vec::new(); self.threads.len()];
+        }
+        self.threads.iter().map(|thread| thread.cpus.clone()).collect()
+    }
+
     /// Creates a placement; `cpus` has one entry per thread, in thread order.
     pub fn new(bind: Bind, places: impl Into<String>, cpus: Vec<Vec<CpuId>>) -> Self {
         let threads = (0..).zip(cpus).map(|(thread, cpus)| ThreadPlace { thread, cpus }).collect();

@@ -17,7 +17,7 @@ use crate::tuner::{self, Breadth, ChosenLoops};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_arena::ArenaError;
 use nodegauge_arena::ArrayLayout;
-use nodegauge_arena::supply::{available, best_pages, masks};
+use nodegauge_arena::supply::{available, best_pages};
 use nodegauge_gauge::{Foreseen, Site};
 
 use nodegauge_measure::schedule::Limits;
@@ -94,7 +94,7 @@ impl Arrangement {
         let mut configs: Vec<TargetConfig> = Vec::new();
         for place in &ranks.ranks {
             configs.push(TargetConfig {
-                places: masks(&place.placement),
+                places: place.placement.thread_cpus(),
                 elements,
                 policy: place.memory.clone(),
                 cache_bytes: config.cache_bytes / count,
@@ -264,7 +264,7 @@ pub fn plan(
         loops.push((*kernel, loop_for(*kernel, options, &shapes)));
     }
     let config = TargetConfig {
-        places: masks(placement),
+        places: placement.thread_cpus(),
         arrays: options.array_count(),
         elements: size.elements,
         element: options.arrays.element,

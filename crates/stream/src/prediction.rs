@@ -7,7 +7,6 @@ use crate::GAUGE;
 use crate::SMALLER_ARRAYS;
 use crate::arrangement::{self, Arrangement};
 use crate::point::TargetConfig;
-use nodegauge_arena::supply::masks;
 use nodegauge_arena::{ArenaError, MemoryRates};
 use nodegauge_gauge::Site;
 use nodegauge_measure::schedule::{Limits, Predictable, PredictedTime, RepetitionPolicy, WarmUp};
@@ -127,7 +126,7 @@ pub(crate) fn rates(arrangement: &Arrangement) -> Result<MemoryRates, ArenaError
         None => of_rank.policy.clone(),
     };
     let most = Bytes(arrangement.configs.iter().map(TargetConfig::bytes).sum());
-    MemoryRates::probe(&masks(&arrangement.placement), of_rank.pages, &policy, most)
+    MemoryRates::probe(&arrangement.placement.thread_cpus(), of_rank.pages, &policy, most)
 }
 
 impl Arrangement {

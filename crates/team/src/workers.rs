@@ -146,10 +146,7 @@ impl Workers {
     /// Returns the CPUs of each thread, as [`Team::start`] expects them; `None` for ranks.
     fn thread_places(&self) -> Option<Vec<Vec<CpuId>>> {
         let Self::Threads(placement) = self else { return None };
-        if placement.bind == Bind::None {
-            return Some(vec![Vec::new(); placement.threads.len()]);
-        }
-        Some(placement.threads.iter().map(|thread| thread.cpus.clone()).collect())
+        Some(placement.thread_cpus())
     }
 }
 

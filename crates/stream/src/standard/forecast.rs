@@ -12,7 +12,6 @@ use crate::prediction::COMPILING;
 use crate::target::{Target, TargetConfig};
 use crate::tuner::{self, Breadth, Constraints};
 use nodegauge_arena::ArenaError;
-use nodegauge_arena::supply::masks;
 use nodegauge_measure::schedule::{Limits, PredictedTime};
 use nodegauge_measure::{Bytes, BytesPerSec, Failure, Seconds, clock};
 use nodegauge_placement::MemoryPolicy;
@@ -65,7 +64,7 @@ impl ProbedRates {
             None => of_rank.policy.clone(),
         };
         let config = TargetConfig {
-            places: masks(&arrangement.placement),
+            places: arrangement.placement.thread_cpus(),
             arrays: STREAM_ARRAYS,
             elements,
             kernels: kernels(),
