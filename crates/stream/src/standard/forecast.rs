@@ -125,7 +125,7 @@ impl Forecast {
             least = least + arrays + NATIVE;
             likely = likely + arrays + Seconds(NATIVE_PASSES * pass / rates.slowest.0);
         }
-        Self { least: duration(least), likely: duration(likely) }
+        Self { least: least.duration(), likely: likely.duration() }
     }
 
     /// Refuses a run that cannot keep its budget; otherwise returns a remark for the announcement of the run.
@@ -135,10 +135,6 @@ impl Forecast {
         let time = PredictedTime { least: self.least, likely: self.likely };
         limits.admit_as_planned(time, "fewer passes (-DNTIMES), or smaller arrays (--size)")
     }
-}
-
-fn duration(seconds: Seconds) -> Duration {
-    Duration::try_from_secs_f64(seconds.0).unwrap_or(Duration::MAX / 4)
 }
 
 #[cfg(test)]
