@@ -94,7 +94,6 @@ fn count<E>(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::TargetConfig;
     use crate::kernels::{
         Element, KernelShape, Prefetch, STREAM, SideBySide, Stores, available_isas,
