@@ -63,6 +63,17 @@ fn help_fits_eighty_columns_where_the_terminal_has_eighty() {
 }
 
 #[test]
+fn table_of_commands_has_every_command() {
+    let chapters = crate::chapters::chapters();
+    let (_, table) = chapters.iter().find(|(name, _)| name == "docs/README.md").unwrap();
+    for command in commands(&Harness::new()).iter().filter(|command| command.len() == 1) {
+        let name = format!("`nodegauge {}", command[0]);
+        let is_listed = ["`", " "].iter().any(|end| table.contains(&(name.clone() + end)));
+        assert!(is_listed || command[0] == "run", "docs/README.md does not list {name}`");
+    }
+}
+
+#[test]
 fn completions_know_commands_and_options() {
     let harness = Harness::new();
     for shell in ["bash", "zsh", "fish"] {

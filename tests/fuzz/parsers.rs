@@ -42,6 +42,9 @@ mod list;
 mod recorded;
 use list::GAUGES;
 
+/// Function that reads a text; an error describes wrong behaviour.
+pub type ReadText = Box<dyn Fn(&[u8]) -> Result<(), String>>;
+
 /// Parser under test.
 pub struct Parser {
     /// Name of the input that it reads.
@@ -49,7 +52,7 @@ pub struct Parser {
     /// Texts that it accepts, or that users may type.
     pub seeds: Vec<Vec<u8>>,
     /// Reads a text; returns an error for wrong behaviour. Rejecting the text is not an error.
-    pub read: Box<dyn Fn(&[u8]) -> Result<(), String>>,
+    pub read: ReadText,
     /// Divisor of the number of cases: more than 1 for parsers that use another process or the disk.
     pub one_in: u64,
 }

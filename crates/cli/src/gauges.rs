@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 #[cfg(test)]
+#[path = "../../../tests/chapters.rs"]
 pub(crate) mod chapters;
 #[cfg(test)]
 mod doubted;
