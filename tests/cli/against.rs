@@ -9,7 +9,7 @@ fn published(record: &Value) -> Vec<&Value> {
 }
 
 #[test]
-fn published_figures_stand_beside_the_measurement_and_are_kept() {
+fn published_figures_are_shown_beside_the_measurement_and_saved() {
     let harness = Harness::new();
     harness
         .stream(&["--against", "EPYC 7H12"])
@@ -33,7 +33,7 @@ fn published_figures_stand_beside_the_measurement_and_are_kept() {
 }
 
 #[test]
-fn published_figures_are_no_results() {
+fn published_figures_are_not_results() {
     let harness = Harness::new();
     // 342.5 GB/s were published; this node has less than 20 TB/s.
     harness
@@ -59,7 +59,7 @@ fn published_figures_are_no_results() {
 }
 
 #[test]
-fn published_and_imported_figures_are_never_taken_for_those_of_the_node() {
+fn published_and_imported_figures_do_not_count_as_figures_of_the_node() {
     let harness = Harness::new();
     // 342.5 GB/s were published; a higher value is imported as if it had been measured here.
     let record = harness.stream_record(&["--kernels", "copy", "--against", "EPYC 7H12"]);
@@ -80,7 +80,7 @@ fn published_and_imported_figures_are_never_taken_for_those_of_the_node() {
 }
 
 #[test]
-fn the_nearest_is_shown_when_the_processor_matches() {
+fn nearest_published_node_is_shown_if_the_processor_matches() {
     let harness = Harness::new();
     let quick = ["stream", "--samples", "3", "--size", "1000000", "--budget", "0.5", "--no-save"];
     let of = |processor: &str| {
@@ -95,7 +95,7 @@ fn the_nearest_is_shown_when_the_processor_matches() {
 }
 
 #[test]
-fn the_catalog_is_listed_and_unknown_names_are_refused() {
+fn catalog_is_listed_and_unknown_names_are_refused() {
     let harness = Harness::new();
     for command in ["stream", "run"] {
         harness
@@ -118,7 +118,7 @@ fn the_catalog_is_listed_and_unknown_names_are_refused() {
 }
 
 #[test]
-fn published_sweep_is_shown_whole_next_to_the_figures_of_the_run() {
+fn published_sweep_is_shown_beside_the_run() {
     let harness = Harness::new();
     let sweep = ["--sweep", "threads=1", "--against", "7F52 by threads", "--accept-suspect"];
     let run = harness.stream(&sweep).exits(0);

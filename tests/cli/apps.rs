@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::harness::{Harness, Running, lives, measurements, signal, wait_for};
 
 #[test]
-fn sums_by_threads_and_ranks_are_pi_and_say_what_placement_costs() {
+fn sums_by_threads_and_ranks_are_pi_with_the_effect_of_placement() {
     let harness = Harness::new();
     let run = ["apps", "trapezoid", "--n", "1e3,20000", "--threads", "1", "--policy", "0,5"];
     let sums = [&run[..], &["--samples", "3", "--json", "-"]].concat();
@@ -29,7 +29,7 @@ fn sums_by_threads_and_ranks_are_pi_and_say_what_placement_costs() {
 }
 
 #[test]
-fn a_long_sum_is_refused_for_a_short_budget_and_can_be_interrupted() {
+fn long_sum_is_refused_for_a_short_budget_and_can_be_interrupted() {
     let harness = Harness::new();
     // This sum takes minutes on one core of any processor.
     let long = ["apps", "trapezoid", "--n", "1e12", "--threads", "1"];
@@ -42,7 +42,7 @@ fn a_long_sum_is_refused_for_a_short_budget_and_can_be_interrupted() {
 }
 
 #[test]
-fn hpcg_has_its_rating_its_parts_and_its_tests() {
+fn hpcg_has_rating_parts_and_tests() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -82,7 +82,7 @@ fn hpcg_stores_a_column_index_for_each_coefficient() {
 }
 
 #[test]
-fn domains_of_ranks_find_what_those_of_threads_find() {
+fn domains_of_ranks_and_threads_have_equal_results() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -106,7 +106,7 @@ fn domains_of_ranks_find_what_those_of_threads_find() {
 }
 
 #[test]
-fn what_xhpcg_wrote_is_imported() {
+fn xhpcg_output_is_imported() {
     let harness = Harness::new();
     let written = include_bytes!("../../crates/apps/tests/outputs/hpcg-3.1-two-ranks.txt");
     harness.write("hpcg.txt", written);
@@ -115,7 +115,7 @@ fn what_xhpcg_wrote_is_imported() {
 }
 
 #[test]
-fn threads_and_ranks_solve_elasticity_and_say_what_bandwidth_predicts() {
+fn threads_and_ranks_solve_elasticity_with_a_bandwidth_limit() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -157,7 +157,7 @@ fn threads_and_ranks_solve_elasticity_and_say_what_bandwidth_predicts() {
 }
 
 #[test]
-fn workers_are_swept_and_held_against_one_of_them() {
+fn workers_are_swept_and_compared_with_a_baseline() {
     let harness = Harness::new();
     let small = ["apps", "iccg", "--elements", "5,5,5", "--samples", "2", "--json", "-"];
     for (sweep, held, gone) in [
@@ -207,7 +207,7 @@ fn working(harness: &Harness, args: &[&str]) -> (Running, Vec<u32>) {
 }
 
 #[test]
-fn ranks_that_solve_are_interrupted_and_one_that_dies_is_named() {
+fn solver_ranks_are_interrupted_and_a_dead_one_is_named() {
     const SOLVER: &[&str] = &["iccg", "--elements", "32,32,32", "--storage", "bcsr"];
     const LONG: &[&str] = &["--tolerance", "1e-300", "--preconditioner", "diagonal"];
     const SETS: &[&str] = &["hpcg", "--grid", "80", "--memory-fraction", "0.9"];

@@ -40,7 +40,7 @@ pub fn triad(value: f64) -> Value {
 const PATIENT: [&str; 2] = ["--deadline", "60"];
 
 #[test]
-fn a_lost_part_is_bad_and_the_codes_are_those_of_the_table() {
+fn lost_part_is_bad_and_exit_codes_match_the_table() {
     let harness = Harness::new();
     let good = reference(&harness, "good.json", |_| {});
     let with = |file: &str, more: &[&str]| {
@@ -71,7 +71,7 @@ fn a_lost_part_is_bad_and_the_codes_are_those_of_the_table() {
 }
 
 #[test]
-fn an_output_that_cannot_be_written_leaves_the_verdict() {
+fn unwritable_output_keeps_the_verdict() {
     let harness = Harness::new();
     let state = harness.arg("state.json");
     let check = ["check", "--state", &state, "--deadline", "60"];
@@ -87,7 +87,7 @@ fn an_output_that_cannot_be_written_leaves_the_verdict() {
 }
 
 #[test]
-fn a_check_for_nagios_that_cannot_start_is_unknown_and_not_critical() {
+fn nagios_check_that_cannot_start_is_unknown_not_critical() {
     let harness = Harness::new();
     harness.run(&["check", "--nagios", "--levle", "2"]).exits(3).complains("--levle");
     harness.run(&["check", "--nagios", "--npd"]).exits(3);
@@ -96,7 +96,7 @@ fn a_check_for_nagios_that_cannot_start_is_unknown_and_not_critical() {
 }
 
 #[test]
-fn a_reference_that_does_not_apply_makes_the_node_unknown() {
+fn inapplicable_reference_makes_the_node_unknown() {
     let harness = Harness::new();
     let other =
         reference(&harness, "other.json", |group| group["kind"]["processor"] = json!("Z80"));
@@ -117,7 +117,7 @@ fn a_reference_that_does_not_apply_makes_the_node_unknown() {
 }
 
 #[test]
-fn the_state_has_the_counters_and_the_last_measured_verdict() {
+fn state_has_counters_and_the_last_measured_verdict() {
     let harness = Harness::new();
     let state = harness.arg("state.json");
     let args = ["check", "--state", &state, "--deadline", "60"];
@@ -150,7 +150,7 @@ fn the_state_has_the_counters_and_the_last_measured_verdict() {
 }
 
 #[test]
-fn a_file_that_is_no_state_is_left_alone() {
+fn file_that_is_not_a_state_is_unchanged() {
     let harness = Harness::new();
     for content in ["my thesis", "{", r#"{"schema": "nodegauge-check-state/2"}"#] {
         let state = harness.write("state.json", content);
@@ -183,7 +183,7 @@ fn give_away(path: impl AsRef<Path>) -> bool {
 }
 
 #[test]
-fn a_state_that_another_user_may_have_written_decides_nothing() {
+fn state_writable_by_another_user_is_ignored() {
     let harness = Harness::new();
     std::fs::create_dir(harness.path("folder")).unwrap();
     let state = bad_state(&harness, "folder/state.json");
@@ -210,7 +210,7 @@ fn a_state_that_another_user_may_have_written_decides_nothing() {
 }
 
 #[test]
-fn a_reference_that_another_user_may_have_written_decides_nothing() {
+fn reference_writable_by_another_user_is_ignored() {
     let harness = Harness::new();
     let lost = reference(&harness, "lost.json", |group| {
         let cores = group["inventory"]["cores"].as_u64().unwrap();
@@ -234,7 +234,7 @@ fn a_reference_that_another_user_may_have_written_decides_nothing() {
 }
 
 #[test]
-fn no_output_of_a_check_replaces_another_of_its_files() {
+fn check_outputs_do_not_replace_its_other_files() {
     let harness = Harness::new();
     let reference = reference(&harness, "reference.json", |_| {});
     let state = bad_state(&harness, "state.json");
@@ -271,7 +271,7 @@ fn no_output_of_a_check_replaces_another_of_its_files() {
 }
 
 #[test]
-fn an_output_that_nobody_reads_delays_neither_verdict_nor_end() {
+fn blocked_output_does_not_delay_the_verdict() {
     let harness = Harness::new();
     let pipe = harness.arg("pipe");
     assert_eq!(harness.run_other(&["mkfifo", &pipe], &[]).code, Some(0));
@@ -290,7 +290,7 @@ fn an_output_that_nobody_reads_delays_neither_verdict_nor_end() {
 }
 
 #[test]
-fn a_check_without_a_home_goes_on_with_a_note() {
+fn check_without_a_home_continues_with_a_note() {
     let harness = Harness::new();
     let was_there = Path::new("/.local").exists();
     for home in ["/", "/nonexistent"] {
@@ -305,7 +305,7 @@ fn a_check_without_a_home_goes_on_with_a_note() {
 }
 
 #[test]
-fn a_program_whose_path_is_no_text_starts_itself() {
+fn program_with_a_non_utf8_path_starts_itself() {
     use std::os::unix::ffi::OsStrExt;
     let harness = Harness::new();
     let folder = harness.path("").join(std::ffi::OsStr::from_bytes(b"n\xff"));
@@ -326,7 +326,7 @@ fn a_program_whose_path_is_no_text_starts_itself() {
 }
 
 #[test]
-fn no_output_of_a_check_follows_a_link_of_another_user() {
+fn check_outputs_do_not_follow_links_of_another_user() {
     let harness = Harness::new();
     let victim = harness.write("victim", "OLD CONTENT");
     let shared = harness.path("shared");

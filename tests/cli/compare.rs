@@ -44,7 +44,7 @@ fn pair<'a>(comparison: &'a Value, name: &str) -> &'a Value {
 }
 
 #[test]
-fn the_published_pair_differs_by_five_per_cent_without_a_verdict() {
+fn published_pair_differs_by_five_percent_without_a_verdict() {
     let harness = Harness::new();
     published(&harness);
     harness
@@ -95,7 +95,7 @@ fn imported_figures_have_their_share_of_the_given_memory() {
 }
 
 #[test]
-fn conditions_decide_the_exit_code() {
+fn conditions_determine_the_exit_code() {
     let harness = Harness::new();
     published(&harness);
     let fails =
@@ -128,7 +128,7 @@ fn runs_with_a_label_are_pooled() {
 }
 
 #[test]
-fn a_run_is_within_noise_of_itself() {
+fn run_is_within_noise_of_itself() {
     let harness = Harness::new();
     let sampled = ["stream", "-q", "--size", "1000000", "--samples", "60", "--json", "run.json"];
     harness.run(&[&sampled[..], &["--dimms", "1024x20000"]].concat()).exits(0);
@@ -151,7 +151,7 @@ fn a_run_is_within_noise_of_itself() {
 
 /// Runs with the noise of a busy node, and one run far outside it.
 #[test]
-fn how_runs_differ_is_taken_from_saved_ones_of_the_same_command() {
+fn spread_of_runs_comes_from_saved_runs_of_the_command() {
     let harness = Harness::new();
     // With one thread, round trips do not identify regimes.
     let quick = ["stream", "-q", "--threads", "1", "--kernels", "copy,triad"];
@@ -176,7 +176,7 @@ fn how_runs_differ_is_taken_from_saved_ones_of_the_same_command() {
 }
 
 #[test]
-fn a_sentence_says_which_side_is_faster_in_what() {
+fn conclusion_names_the_faster_side_per_figure() {
     let harness = Harness::new();
     for (label, triad, add) in [("nps=1", 700e3, 900e3), ("nps=4", 770e3, 720e3)] {
         for run in 0..3 {
@@ -204,7 +204,7 @@ fn a_sentence_says_which_side_is_faster_in_what() {
 }
 
 #[test]
-fn two_commands_are_started_by_turns() {
+fn two_commands_alternate() {
     let harness = Harness::new();
     let fast = "--size 1000000 --samples 3 --budget 0.5 --dimms 1024x20000 --kernels copy,triad";
     let (a, b) =
@@ -239,7 +239,7 @@ fn two_commands_are_started_by_turns() {
 }
 
 #[test]
-fn a_command_that_measures_nothing_cannot_run_by_turns() {
+fn command_without_measurements_cannot_alternate() {
     let harness = Harness::new();
     let run = |a: &str| harness.run(&["compare", "--no-save", "--run", a, "stream"]);
     run("stream --nonsense")
@@ -254,7 +254,7 @@ fn a_command_that_measures_nothing_cannot_run_by_turns() {
 }
 
 #[test]
-fn other_elements_and_sizes_are_not_compared() {
+fn different_elements_and_sizes_are_not_compared() {
     let harness = Harness::new();
     harness.stream(&["-q", "--label", "run=double"]).exits(0);
     harness.stream(&["-q", "--label", "run=single", "--element", "f32"]).exits(0);
@@ -281,7 +281,7 @@ fn other_elements_and_sizes_are_not_compared() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_said() {
+fn failed_comparisons_are_explained() {
     let harness = Harness::new();
     harness
         .run(&["compare", "latest", "latest~1"])

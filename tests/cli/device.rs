@@ -52,7 +52,7 @@ fn kernels_run_in_both_precisions_and_every_element_is_checked() {
 }
 
 #[test]
-fn the_vector_triad_runs_over_four_arrays_of_the_device() {
+fn vector_triad_uses_four_arrays_of_the_device() {
     let harness = Harness::new();
     if !has_opencl(&harness) {
         return;
@@ -71,7 +71,7 @@ fn the_vector_triad_runs_over_four_arrays_of_the_device() {
 }
 
 #[test]
-fn copies_go_both_ways_from_both_kinds_of_memory_and_arrive() {
+fn copies_in_both_directions_and_memory_kinds_arrive() {
     let harness = Harness::new();
     if !has_opencl(&harness) {
         return;
@@ -116,7 +116,7 @@ fn with(fault: &str, args: &[&str]) -> Option<(Harness, Outcome)> {
 }
 
 #[test]
-fn what_is_not_there_is_told_with_what_there_is() {
+fn missing_device_is_reported_with_available_ones() {
     let harness = Harness::new();
     if !has_opencl(&harness) {
         return;
@@ -138,7 +138,7 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn chains_of_multiply_adds_leave_what_they_must() {
+    fn multiply_add_chains_have_the_expected_result() {
         let harness = Harness::new();
         if !has_opencl(&harness) {
             return;
@@ -156,7 +156,7 @@ mod thorough {
     }
 
     #[test]
-    fn a_driver_that_is_not_installed_is_a_line_with_what_to_install() {
+    fn missing_driver_is_reported_with_a_hint() {
         let harness = Harness::new();
         // The first file that the dynamic linker finds is not a library.
         harness.write("lib/libOpenCL.so.1", "");
@@ -185,7 +185,7 @@ mod thorough {
     }
 
     #[test]
-    fn bad_luck_is_a_line_with_what_to_do() {
+    fn driver_faults_are_reported_with_at_most_one_hint() {
         let stream = [&["stream", "--device", "opencl:0"], &SMALL[..]].concat();
         for (fault, code, reported) in [
             ("crash", 3, "the child process ended with signal"),
@@ -217,7 +217,7 @@ mod thorough {
     }
 
     #[test]
-    fn what_was_measured_before_a_device_is_lost_is_kept() {
+    fn results_before_a_device_is_lost_are_saved() {
         let stream = ["stream", "--device", "opencl:0", "--size", "300000", "--samples", "2000"];
         let Some((harness, outcome)) = with("lost=2000", &stream) else { return };
         outcome.exits(1).complains("the device was lost during the measurement");
@@ -231,7 +231,7 @@ mod thorough {
     }
 
     #[test]
-    fn what_was_measured_until_ctrl_c_is_checked_and_saved() {
+    fn results_until_an_interrupt_are_checked_and_saved() {
         let harness = Harness::new();
         if !has_opencl(&harness) {
             return;
@@ -258,7 +258,7 @@ mod thorough {
     }
 
     #[test]
-    fn kernels_of_pocl_are_in_a_private_folder_if_there_is_no_home() {
+    fn pocl_kernels_are_in_a_private_folder_without_a_home() {
         let harness = Harness::new();
         if !has_opencl(&harness) {
             return;
@@ -285,7 +285,7 @@ mod thorough {
     }
 
     #[test]
-    fn a_device_without_double_precision_measures_in_single() {
+    fn device_without_double_precision_measures_single() {
         let Some((harness, outcome)) = with("single", &[&["stream"], &SMALL[..]].concat()) else {
             return;
         };

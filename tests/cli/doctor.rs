@@ -29,7 +29,7 @@ fn findings_are_sorted_and_have_remedies() {
 }
 
 #[test]
-fn findings_in_words_have_their_remedies() {
+fn printed_findings_have_remedies() {
     let reported = Harness::new().run(&["doctor"]).exits(0).quietly();
     let count =
         |label: &str| reported.stdout.lines().filter(|l| l.trim_start().starts_with(label)).count();
@@ -41,7 +41,7 @@ fn findings_in_words_have_their_remedies() {
 }
 
 #[test]
-fn transparent_huge_pages_switched_off_are_found() {
+fn disabled_transparent_huge_pages_are_found() {
     let harness = Harness::new();
     let off = harness.write("enabled", "always madvise [never]\n");
     let shown = [(off.as_str(), "/sys/kernel/mm/transparent_hugepage/enabled")];

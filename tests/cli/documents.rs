@@ -66,7 +66,7 @@ fn every_command_has_help() {
 }
 
 #[test]
-fn help_fits_eighty_columns_where_the_terminal_has_eighty() {
+fn help_fits_eighty_columns() {
     let harness = Harness::new();
     for command in COMMANDS {
         for help in ["-h", "--help"] {
@@ -82,7 +82,7 @@ fn help_fits_eighty_columns_where_the_terminal_has_eighty() {
 }
 
 #[test]
-fn no_help_names_a_command_that_is_not_there() {
+fn commands_listed_in_help_exist() {
     let harness = Harness::new();
     let help = harness.run(&["-h"]).exits(0).stdout;
     let listed: Vec<&str> = help
@@ -101,7 +101,7 @@ fn no_help_names_a_command_that_is_not_there() {
 }
 
 #[test]
-fn completions_know_commands_and_options() {
+fn completions_contain_commands_and_options() {
     let harness = Harness::new();
     for shell in ["bash", "zsh", "fish"] {
         let script = harness.run(&["completions", shell]).exits(0).quietly();
@@ -115,7 +115,7 @@ fn completions_know_commands_and_options() {
 }
 
 #[test]
-fn the_man_page_has_every_command_and_option() {
+fn man_page_has_every_command_and_option() {
     let harness = Harness::new();
     let page = harness.run(&["man"]).exits(0).quietly();
     for command in &COMMANDS[1..] {
@@ -128,7 +128,7 @@ fn the_man_page_has_every_command_and_option() {
 }
 
 #[test]
-fn every_command_has_a_man_page_without_faults() {
+fn man_pages_of_commands_have_no_faults() {
     let harness = Harness::new();
     harness.run(&["man", "--output", "share/man1"]).exits(0).quietly();
     let folder = harness.path("share/man1");
@@ -158,7 +158,7 @@ fn every_command_has_a_man_page_without_faults() {
 }
 
 #[test]
-fn a_command_below_another_is_offered_where_it_was_typed_alone() {
+fn subcommand_typed_alone_is_suggested_with_its_command() {
     let harness = Harness::new();
     for (typed, meant) in [
         ("latency", "nodegauge memory latency"),
@@ -174,7 +174,7 @@ fn a_command_below_another_is_offered_where_it_was_typed_alone() {
 }
 
 #[test]
-fn the_version_is_short_or_long() {
+fn version_has_a_short_and_a_long_form() {
     let harness = Harness::new();
     let version = env!("CARGO_PKG_VERSION");
     assert_eq!(harness.run(&["-V"]).exits(0).stdout, format!("nodegauge {version}\n"));

@@ -91,7 +91,7 @@ fn status(harness: &Harness) -> String {
 }
 
 #[test]
-fn every_table_of_the_documents_is_imported_with_its_figures_and_shares() {
+fn documented_tables_are_imported_with_figures_and_shares() {
     let harness = Harness::new();
     for run in &RUNS {
         let PrintedRun { name, rates, workers, share: [tenths, whole] } = run;
@@ -150,7 +150,7 @@ fn share_in_csv(csv: &str) -> f64 {
 }
 
 #[test]
-fn what_a_text_does_not_say_stays_unknown() {
+fn properties_missing_in_a_text_stay_unknown() {
     let harness = Harness::new();
     harness.run(&["history", "import", &path("orfeo-icc-32.txt")]).exits(0);
     let record = harness.latest();
@@ -172,7 +172,7 @@ fn what_a_text_does_not_say_stays_unknown() {
 }
 
 #[test]
-fn unchecked_figures_meet_conditions_only_if_they_are_accepted() {
+fn unchecked_figures_meet_conditions_only_if_accepted() {
     let harness = Harness::new();
     harness.run(&["history", "import", &path("orfeo-icc-32.txt")]).exits(0);
     let report = ["report", "latest", "-f", "md", "-o", "-", "--expect", "triad>=300GB/s"];
@@ -185,7 +185,7 @@ fn unchecked_figures_meet_conditions_only_if_they_are_accepted() {
 }
 
 #[test]
-fn options_that_the_text_contradicts_are_refused_with_both_values() {
+fn options_that_contradict_the_text_are_refused_with_both_values() {
     let harness = Harness::new();
     let (oci, orfeo, t2k) = (path("oci-nps1.txt"), path("orfeo-icc-32.txt"), path("t2k-16.md"));
     let hpl = format!("{ROOT}/../compute/tests/outputs/three-nb.txt");
@@ -213,7 +213,7 @@ fn options_that_the_text_contradicts_are_refused_with_both_values() {
 }
 
 #[test]
-fn texts_around_the_table_and_other_notations_change_no_figure() {
+fn surrounding_text_and_notation_do_not_change_figures() {
     let harness = Harness::new();
     let whole = text("oci-nps1.txt");
     let prompt = format!("$ cd ~/stream && ./a.out\n{whole}$\n");
@@ -237,7 +237,7 @@ fn texts_around_the_table_and_other_notations_change_no_figure() {
 }
 
 #[test]
-fn tables_that_cannot_be_read_without_doubt_are_refused_with_line_and_remedy() {
+fn ambiguous_tables_are_refused_with_line_and_hint() {
     let harness = Harness::new();
     let (orfeo, t2k) = (text("orfeo-icc-32.txt"), text("t2k-16.md"));
     let units = orfeo.replace("MB/s", "MFLOP/s");
@@ -293,7 +293,7 @@ fn tables_that_cannot_be_read_without_doubt_are_refused_with_line_and_remedy() {
 }
 
 #[test]
-fn run_with_few_threads_is_not_divided_by_the_limit_of_the_node() {
+fn run_with_few_threads_is_not_compared_with_the_node_limit() {
     let harness = Harness::new();
     let import = ["history", "import", &path("orfeo-icc-32.txt"), "--dimms", "16x3200"];
     harness.run(&[&import[..], &["--threads", "8"]].concat()).exits(0);

@@ -232,7 +232,7 @@ fn mpich_binds_as_planned() {
 }
 
 #[test]
-fn a_job_script_of_pbs_binds_as_planned() {
+fn pbs_job_script_binds_as_planned() {
     let harness = Harness::new();
     let Some(cpus) = two_cpus(&harness) else { return };
     let where_it_runs = program(&harness);
@@ -313,7 +313,7 @@ fn openmp_binds_as_planned() {
 }
 
 #[test]
-fn scripts_say_what_they_are_of() {
+fn script_comments_state_the_placement() {
     let emit = |emit: &str| {
         let args = ["places", "--ranks", "2", "--policy", "3", "--topology", T2K, "--emit", emit];
         Harness::new().run(&args).exits(0).quietly().stdout
@@ -341,7 +341,7 @@ fn scripts_say_what_they_are_of() {
 }
 
 #[test]
-fn one_document_goes_to_standard_output() {
+fn only_one_document_goes_to_standard_output() {
     let harness = Harness::new();
     harness.run(&["places", "--emit", "omp", "--json"]).exits(2).complains("cannot be used with");
     harness.run(&["places", "--emit", "lsf"]).exits(2).complains("invalid value 'lsf'");
@@ -358,7 +358,7 @@ const FOUR_A100: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../machine/tests/topologies/four-a100.xml");
 
 #[test]
-fn ranks_are_put_near_their_devices() {
+fn ranks_are_placed_near_their_devices() {
     let places = ["places", "--topology", FOUR_A100, "--devices"];
     let table = Harness::new().run(&places).exits(0).quietly();
     table.tells("rank socket memory core device").tells("0 0 3 6 0 0000:03:00.0");
@@ -388,7 +388,7 @@ fn ranks_are_put_near_their_devices() {
 }
 
 #[test]
-fn the_wrapper_finds_device_and_cpus_by_the_rank_on_its_node() {
+fn wrapper_finds_device_and_cpus_by_local_rank() {
     let harness = Harness::new();
     let Some(cpus) = two_cpus(&harness) else { return };
     if !policies_work(&harness) {
@@ -511,7 +511,7 @@ fn wrapper_finds_the_rank_of_every_launcher() {
 }
 
 #[test]
-fn wrapper_maps_ranks_of_several_nodes_as_the_lecture_does() {
+fn wrapper_maps_ranks_of_several_nodes_as_in_the_lecture() {
     let args = ["wrapper", "--nodes", "24", "--ranks", "384", "--policy", "4"];
     let script = EmittedScript::new(&args);
     script.starts_on(0, &[("MXMPI_ID", "16"), ("MXMPI_NP", "384")]);
@@ -553,7 +553,7 @@ fn wrapper_without_a_planned_rank_fails_with_one_line() {
 }
 
 #[test]
-fn variable_of_the_rank_is_named_and_never_executed() {
+fn rank_variable_is_read_but_never_executed() {
     let script = EmittedScript::new(&["wrapper", "--ranks", "16", "--policy", "4"]);
     script.starts_on(3, &[("RANK_VARIABLE", "MY_RANK"), ("MY_RANK", "13"), ("PMI_RANK", "0")]);
     script.fails(&[("RANK_VARIABLE", "MY_RANK")], "no rank: MY_RANK is not set (RANK_VARIABLE)\n");
@@ -641,7 +641,7 @@ fn scripts_for_several_nodes_place_every_rank() {
 }
 
 #[test]
-fn headers_of_job_scripts_have_the_fields_of_the_lecture() {
+fn job_script_headers_have_the_fields_of_the_lecture() {
     let emit = |emit: &str, more: &[&str]| {
         let args = ["places", "--topology", T2K, "--policy", "3", "--emit", emit];
         Harness::new().run(&[&args[..], more].concat()).exits(0).quietly().stdout
@@ -718,7 +718,7 @@ fn ranks_are_divided_among_nodes() {
 }
 
 #[test]
-fn devices_that_are_not_there_are_refused() {
+fn missing_devices_are_refused() {
     let refused = |args: &[&str], code, text: &str| {
         Harness::new().run(&[&["places", "--devices"], args].concat()).exits(code).complains(text);
     };

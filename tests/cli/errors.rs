@@ -27,7 +27,7 @@ fn refused(harness: &Harness, outcome: Outcome, complaint: &str) {
 
 /// The first wrong text of each grammar; a unit test of the arguments has all of them.
 #[test]
-fn a_wrong_text_of_each_grammar() {
+fn invalid_text_of_each_grammar_is_reported_with_its_column() {
     let harness = Harness::new();
     let table = include_str!("../../crates/cli/src/args/grammars.txt");
     let sections: Vec<&str> = table.split("\n\n").skip(1).collect();
@@ -45,7 +45,7 @@ fn a_wrong_text_of_each_grammar() {
 }
 
 #[test]
-fn synthetic_machines() {
+fn invalid_topology_is_reported_with_its_column() {
     let harness = Harness::new();
     let example = "--topology 'synthetic:Package:2 NUMANode:4 L3Cache:4 Core:4 PU:1'";
     for command in ["places", "machine"] {
@@ -74,7 +74,7 @@ fn synthetic_machines() {
 }
 
 #[test]
-fn variables_are_named() {
+fn errors_in_variables_name_the_variable() {
     let harness = Harness::new();
     for (name, text, at, problem, example) in [
         ("OMP_NUM_THREADS", "0", 0, "expected at least 1", "OMP_NUM_THREADS=8"),
@@ -110,7 +110,7 @@ fn variables_are_named() {
 }
 
 #[test]
-fn what_this_machine_does_not_have() {
+fn places_missing_on_the_machine_are_refused() {
     let harness = Harness::new();
     let on_t2k = |args: &[&str], message: &str| {
         harness.run(&[&["places", "--topology", T2K], args].concat()).exits(2).only_error(message);
@@ -148,7 +148,7 @@ fn what_this_machine_does_not_have() {
 }
 
 #[test]
-fn threads_and_places_beyond_this_machine() {
+fn threads_and_places_beyond_this_machine_are_refused() {
     let harness = Harness::new();
     for command in ["stream", "explain", "places"] {
         let outcome = harness.run(&[command, "--threads", "60000"]).exits(2).prints_nothing();
@@ -162,7 +162,7 @@ fn threads_and_places_beyond_this_machine() {
 }
 
 #[test]
-fn topology_files() {
+fn unreadable_topology_files_are_refused() {
     let harness = Harness::new();
     let newer = harness.write(
         "newer.xml",
@@ -207,7 +207,7 @@ fn topology_files() {
 }
 
 #[test]
-fn processors() {
+fn unknown_processor_is_refused() {
     let harness = Harness::new();
     for command in ["machine", "stream"] {
         harness.run(&[command, "--processor", "EPYC 9999"]).exits(2).only_error(
@@ -217,7 +217,7 @@ fn processors() {
 }
 
 #[test]
-fn standard_input_is_a_dash() {
+fn dash_means_standard_input() {
     let harness = Harness::new();
     let record = harness.write("run.json", include_str!("../golden/stream/record.json"));
     let shown = harness.run(&["history", "show", &record]).exits(0).stdout;
@@ -233,7 +233,7 @@ fn standard_input_is_a_dash() {
 }
 
 #[test]
-fn programs_that_are_none() {
+fn files_that_are_not_programs_are_refused() {
     let harness = Harness::new();
     harness.write("text", "no program");
     for (args, missing) in [
@@ -259,7 +259,7 @@ fn programs_that_are_none() {
 }
 
 #[test]
-fn what_does_not_fit_the_machine_is_refused() {
+fn requests_beyond_the_machine_are_refused() {
     let harness = Harness::new();
     if harness.has_cpus(2) {
         let ranks = harness.run(&["mpi", "--ranks", "65536"]).exits(2).prints_nothing();
@@ -273,7 +273,7 @@ fn what_does_not_fit_the_machine_is_refused() {
 }
 
 #[test]
-fn errors_are_short_and_command_no_terminal() {
+fn errors_are_short_without_control_sequences() {
     let harness = Harness::new();
     let long = "9".repeat(10_000);
     for args in [
@@ -315,7 +315,7 @@ mod thorough {
 
     /// Options that read a file report invalid paths before anything is measured or saved.
     #[test]
-    fn what_is_no_file_of_sane_length_is_not_read() {
+    fn devices_pipes_and_oversized_files_are_not_read() {
         let harness = Harness::new();
         assert_eq!(harness.run_other(&["mkfifo", &harness.arg("pipe.c")], &[]).code, Some(0));
         std::fs::File::create(harness.path("long.c")).unwrap().set_len(1 << 40).unwrap();

@@ -52,7 +52,7 @@ fn texts_of(reasons: &Value) -> Vec<&str> {
 
 /// Every factor has an interval if there are enough rounds, and the interval contains the factor.
 #[test]
-fn factors_have_their_intervals() {
+fn factors_have_intervals() {
     let harness = Harness::new();
     let args = ["explain", "--json", "-", "--threads", "1", "--samples", "6", "--size", "1000000"];
     let record = harness.run(&args).exits(0).quietly().json();
@@ -71,7 +71,7 @@ fn factors_have_their_intervals() {
 }
 
 #[test]
-fn the_waterfall_names_every_step() {
+fn waterfall_names_every_step() {
     let harness = Harness::new();
     let reported = harness.run(&[&["explain"], &FAST[..]].concat()).exits(0).quietly();
     let reported = reported
@@ -92,7 +92,7 @@ fn the_waterfall_names_every_step() {
 }
 
 #[test]
-fn a_choice_that_is_given_is_no_step() {
+fn given_choice_is_not_a_step() {
     let args = ["--stores", "regular", "--pages", "4k", "--bind", "none"];
     let record = explained(&Harness::new(), &args);
     for step in ["stores", "pages", "binding"] {
@@ -102,7 +102,7 @@ fn a_choice_that_is_given_is_no_step() {
 }
 
 #[test]
-fn one_thread_count_only() {
+fn explain_requires_a_single_thread_count() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -113,7 +113,7 @@ fn one_thread_count_only() {
 }
 
 #[test]
-fn the_help_lists_what_it_takes_and_no_more() {
+fn help_lists_exactly_the_accepted_options() {
     let harness = Harness::new();
     let help = harness.run(&["explain", "--help"]).exits(0);
     let help = help.tells(&format!("{}, and memcpy", STEPS.join(", ")));
@@ -135,7 +135,7 @@ fn the_help_lists_what_it_takes_and_no_more() {
 }
 
 #[test]
-fn a_share_of_a_limit_that_a_factor_does_not_have() {
+fn factor_has_no_share_of_a_limit() {
     let args = [&["explain", "--quiet", "--no-save", "--expect", "whole>=1%"], &FAST[..]].concat();
     Harness::new().run(&args).exits(2).only_error(
         "expected whole >= 1 % of the limit, but the limit is unknown\n\

@@ -54,7 +54,7 @@ fn ranks(harness: &Harness, input: &str) {
 }
 
 #[test]
-fn every_carrier_gives_the_same_verdict() {
+fn all_carriers_give_the_same_verdict() {
     let harness = Harness::new();
     let fleet = written(&harness);
     ranks(&harness, "fleet");
@@ -96,7 +96,7 @@ fn every_carrier_gives_the_same_verdict() {
 
 /// Clocks of nodes that are years apart, or unset, move no verdict; a repeat of a node counts whatever its time is.
 #[test]
-fn clocks_apart_change_no_verdict() {
+fn clock_differences_do_not_change_a_verdict() {
     let harness = Harness::new();
     let mut fleet = written(&harness);
     let times = ["1970-01-01T00:00:07Z", "2199-01-01T00:00:00Z", ""];
@@ -121,7 +121,7 @@ fn clocks_apart_change_no_verdict() {
 }
 
 #[test]
-fn clush_and_pdsh_themselves_carry_the_records() {
+fn clush_and_pdsh_output_is_ranked() {
     let harness = Harness::new();
     written(&harness);
     let nodes = "n[01-12]";
@@ -141,7 +141,7 @@ fn clush_and_pdsh_themselves_carry_the_records() {
 }
 
 #[test]
-fn what_ansible_itself_prints_has_the_records() {
+fn ansible_output_is_ranked() {
     let harness = Harness::new();
     let fleet = written(&harness);
     if !harness.has(Part::Ansible, "ansible") {
@@ -211,7 +211,7 @@ fn with_firmware(version: &str) -> Value {
 }
 
 #[test]
-fn earlier_records_come_from_a_folder_from_standard_input_or_from_the_history() {
+fn earlier_records_come_from_folder_standard_input_or_history() {
     let harness = Harness::new();
     let mut lines = String::new();
     for (host, mut record) in fleet() {
@@ -253,7 +253,7 @@ fn earlier_records_come_from_a_folder_from_standard_input_or_from_the_history() 
 }
 
 #[test]
-fn nodes_with_one_host_name_are_told_apart() {
+fn nodes_with_one_host_name_are_distinguished() {
     let harness = Harness::new();
     for (host, mut record) in fleet() {
         record["machine"]["host"] = json!("localhost");
@@ -267,7 +267,7 @@ fn nodes_with_one_host_name_are_told_apart() {
 }
 
 #[test]
-fn slow_nodes_without_a_host_name_are_named_apart() {
+fn invalid_host_names_are_not_in_lists_for_other_programs() {
     let harness = Harness::new();
     for (host, mut record) in fleet() {
         record["machine"]["host"] = json!(if host == SLOW { "n 07" } else { &host });
@@ -282,7 +282,7 @@ fn slow_nodes_without_a_host_name_are_named_apart() {
 }
 
 #[test]
-fn a_reference_judges_few_nodes_and_single_records() {
+fn reference_judges_few_nodes_and_single_records() {
     let harness = Harness::new();
     written(&harness);
     let baseline = ["fleet", "baseline", "fleet", "--output", "ref.json"];
@@ -310,7 +310,7 @@ fn a_reference_judges_few_nodes_and_single_records() {
 }
 
 #[test]
-fn nodes_get_a_command_that_makes_a_record_or_none() {
+fn fleet_script_requires_a_command_that_writes_records() {
     let harness = Harness::new();
     let script = ["fleet", "script", "--for", "pdsh", "--nodes", "n[1-2]", "--"];
     let describe = [&script[..], &["machine"]].concat();
@@ -353,7 +353,7 @@ fn is_plain(what: &str, text: &str) {
 }
 
 #[test]
-fn hostile_names_pass_every_writer_of_a_fleet() {
+fn hostile_names_are_safe_in_all_fleet_outputs() {
     let harness = Harness::new();
     let fleet = written(&harness);
     let slow = &fleet[6].1;
@@ -407,7 +407,7 @@ fn hostile_names_pass_every_writer_of_a_fleet() {
 }
 
 #[test]
-fn pipe_in_a_folder_is_not_read_and_a_named_one_needs_a_writer() {
+fn pipe_in_a_folder_is_skipped_but_a_named_one_is_read() {
     let harness = Harness::new();
     written(&harness);
     let make = harness.run_other(&["mkfifo", "fleet/pipe.json", "named"], &[]);
@@ -426,7 +426,7 @@ fn pipe_in_a_folder_is_not_read_and_a_named_one_needs_a_writer() {
 }
 
 #[test]
-fn lists_for_other_programs_have_the_names_that_were_asked_for() {
+fn lists_for_other_programs_use_the_requested_names() {
     let harness = Harness::new();
     let mut lines = String::new();
     for (host, mut record) in fleet() {
@@ -461,7 +461,7 @@ fn ranking_fits_eighty_columns() {
 }
 
 #[test]
-fn no_job_switches_a_node_on_unless_it_may() {
+fn jobs_do_not_power_up_nodes_without_permission() {
     let harness = Harness::new();
     let program = |name: &str, text: &str| {
         let path = harness.write(&format!("bin/{name}"), format!("#!/bin/sh\n{text}\n"));

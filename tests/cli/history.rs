@@ -16,7 +16,7 @@ fn show(harness: &Harness, selector: &str) -> Value {
 }
 
 #[test]
-fn no_runs_yet() {
+fn empty_history_has_no_runs() {
     let harness = Harness::new();
     assert_eq!(harness.run(&["history", "list"]).exits(0).quietly().stdout, "no saved runs\n");
     harness
@@ -27,7 +27,7 @@ fn no_runs_yet() {
 }
 
 #[test]
-fn a_run_is_found_by_every_name() {
+fn run_is_found_by_every_selector() {
     let harness = Harness::new();
     let first = save(&harness, &["--label", "nps=4", "--label", "who=me"]);
     let second = save(&harness, &["--label", "nps=1"]);
@@ -58,7 +58,7 @@ fn a_run_is_found_by_every_name() {
 }
 
 #[test]
-fn what_is_shown_is_what_was_printed() {
+fn shown_record_equals_the_printed_one() {
     let harness = Harness::new();
     let printed = harness.stream_record(&[]);
     assert_eq!(show(&harness, "latest"), printed);
@@ -69,7 +69,7 @@ fn what_is_shown_is_what_was_printed() {
 }
 
 #[test]
-fn a_record_in_a_file_is_shown_with_and_without_a_history() {
+fn record_file_is_shown_with_and_without_a_history() {
     let harness = Harness::new();
     harness.stream(&["--no-save", "-q", "--json", "run.json"]).exits(0).quietly().prints_nothing();
     harness.run(&["history", "show", "run.json"]).exits(0).says("\ntriad ");
@@ -84,7 +84,7 @@ fn a_record_in_a_file_is_shown_with_and_without_a_history() {
 }
 
 #[test]
-fn the_list_is_newest_first_and_filtered() {
+fn list_is_newest_first_and_filtered() {
     let harness = Harness::new();
     let first = save(&harness, &["--label", "nps=4"]);
     let second = save(&harness, &[]);
@@ -138,7 +138,7 @@ pub fn many(runs: usize) -> String {
 }
 
 #[test]
-fn a_long_list_is_a_screen_of_lines_that_fit() {
+fn long_list_is_limited_to_a_screen() {
     let harness = Harness::new();
     let file = harness.write("many.jsonl", many(300));
     harness.run(&["history", "import", &file]).exits(0).says("many.jsonl: 300 runs saved\n");
@@ -170,7 +170,7 @@ fn a_long_list_is_a_screen_of_lines_that_fit() {
 }
 
 #[test]
-fn records_move_between_histories_and_keep_what_they_are() {
+fn records_move_between_histories_unchanged() {
     let harness = Harness::new();
     let [old, new] = ["a", "b"].map(|run| save(&harness, &["--label", &format!("run={run}")]));
     let exported = harness.run(&["history", "export"]).exits(0).quietly().stdout;
@@ -219,7 +219,7 @@ pub fn shown_as_printed(harness: &Harness, printed: &Outcome) {
 }
 
 #[test]
-fn every_mode_is_shown_as_its_run_printed_it() {
+fn every_mode_is_shown_as_printed_by_its_run() {
     let harness = Harness::new();
     let stream = |args: &[&'static str]| [&["stream"], &FAST[..], args].concat();
     let tiny = ["--samples", "2", "--budget", "0.2", "--dimms", "1024x20000"];
@@ -263,7 +263,7 @@ fn every_mode_is_shown_as_its_run_printed_it() {
 }
 
 #[test]
-fn labels_are_put_changed_and_taken_away() {
+fn labels_are_added_changed_and_removed() {
     let harness = Harness::new();
     let id = save(&harness, &["--label", "site=here"]);
     let label = |text: &str| harness.run(&["history", "label", "latest", text]).exits(0).stdout;
@@ -276,7 +276,7 @@ fn labels_are_put_changed_and_taken_away() {
 }
 
 #[test]
-fn a_removed_run_is_gone() {
+fn removed_run_is_gone() {
     let harness = Harness::new();
     let first = save(&harness, &[]);
     let second = save(&harness, &[]);
@@ -290,7 +290,7 @@ fn a_removed_run_is_gone() {
 }
 
 #[test]
-fn the_database_is_where_the_option_or_the_variable_says() {
+fn database_path_follows_option_and_variable() {
     let harness = Harness::new();
     let args = [&["stream", "-q"], &FAST[..]].concat();
     let variables = [("NODEGAUGE_DB", harness.arg("by-variable.db"))];
@@ -312,7 +312,7 @@ fn the_database_is_where_the_option_or_the_variable_says() {
 }
 
 #[test]
-fn no_save_does_not_touch_the_database() {
+fn no_save_leaves_the_database_unchanged() {
     let harness = Harness::new();
     let broken = harness.write("broken.db", "this is no database");
     let outcome = harness.stream(&["--no-save", "--db", &broken]).exits(0).quietly();
@@ -323,7 +323,7 @@ fn no_save_does_not_touch_the_database() {
 }
 
 #[test]
-fn a_corrupt_database_is_refused_and_left_as_it_is() {
+fn corrupt_database_is_refused_and_unchanged() {
     let harness = Harness::new();
     let text = "this is no database, and longer than the header of one ".repeat(40);
     let broken = harness.write("broken.db", &text);
@@ -346,7 +346,7 @@ fn a_corrupt_database_is_refused_and_left_as_it_is() {
 }
 
 #[test]
-fn a_damaged_database_is_refused() {
+fn damaged_database_is_refused() {
     let harness = Harness::new();
     save(&harness, &["--db", "runs.db"]);
     let mut bytes = std::fs::read(harness.path("runs.db")).unwrap();
@@ -361,7 +361,7 @@ fn a_damaged_database_is_refused() {
 }
 
 #[test]
-fn a_database_that_cannot_be_written_is_found_before_measuring() {
+fn unwritable_database_is_refused_before_measuring() {
     let harness = Harness::new();
     let file = harness.write("file", "");
     let below = harness.arg("file/history.db");
@@ -380,7 +380,7 @@ fn a_database_that_cannot_be_written_is_found_before_measuring() {
 }
 
 #[test]
-fn a_home_that_cannot_be_written() {
+fn unwritable_home_is_refused() {
     let harness = Harness::new();
     std::fs::create_dir(harness.path(".local")).unwrap();
     let local = harness.arg(".local");
@@ -398,7 +398,7 @@ fn a_home_that_cannot_be_written() {
 }
 
 #[test]
-fn a_database_that_can_only_be_read_is_read() {
+fn read_only_database_can_be_read() {
     let harness = Harness::new();
     std::fs::create_dir(harness.path("shared")).unwrap();
     let id = save(&harness, &["--db", "shared/runs.db"]);
@@ -425,7 +425,7 @@ fn a_database_that_can_only_be_read_is_read() {
 }
 
 #[test]
-fn without_a_home_there_is_a_remedy() {
+fn missing_home_has_a_hint() {
     let harness = Harness::new();
     harness
         .run_with(&[("HOME", "")], &["stream"])
@@ -449,7 +449,7 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn eight_processes_write_at_once_and_nothing_is_lost() {
+    fn eight_concurrent_writers_lose_nothing() {
         let harness = Harness::new();
         let lines: Vec<String> = many(80).lines().map(|line| format!("{line}\n")).collect();
         let files: Vec<String> = lines
@@ -471,7 +471,7 @@ mod thorough {
 
 /// The commands of the chapter on the acceptance of a node, on a history that has other runs.
 #[test]
-fn acceptance_carries_the_runs_of_the_new_node_only() {
+fn acceptance_exports_only_the_runs_of_the_new_node() {
     let chapter = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tasks/accept.md");
     let chapter = std::fs::read_to_string(chapter).unwrap();
     let commands: Vec<Vec<&str>> = chapter

@@ -19,7 +19,7 @@ pub fn named<'a>(record: &'a Value, name: &str) -> Vec<&'a Value> {
 }
 
 #[test]
-fn a_rating_has_its_residual_its_peaks_and_its_formulas() {
+fn rating_has_residual_peaks_and_formulas() {
     let harness = Harness::new();
     let record = record(&harness, &SMALL);
     let rating = named(&record, "rating")[0];
@@ -44,7 +44,7 @@ fn a_rating_has_its_residual_its_peaks_and_its_formulas() {
 }
 
 #[test]
-fn a_plan_shows_its_formulas_and_measures_nothing() {
+fn plan_shows_its_formulas_without_measuring() {
     let harness = Harness::new();
     let plan = harness.run(&["hpl", "--plan", "--full"]).exits(0);
     let plan = plan.tells("N = sqrt(0.8 x ").tells("P x Q").tells("predicted");
@@ -56,7 +56,7 @@ fn a_plan_shows_its_formulas_and_measures_nothing() {
 }
 
 #[test]
-fn a_described_machine_is_planned_for() {
+fn described_machine_is_planned() {
     let harness = Harness::new();
     let plan = |machine: &str, more: &[&str]| {
         harness.run(&[&["hpl", "--plan", "--topology", machine], more].concat())
@@ -127,7 +127,7 @@ fn a_described_machine_is_planned_for() {
 }
 
 #[test]
-fn each_candidate_for_nb_is_planned_with_its_own_n() {
+fn each_nb_candidate_is_planned_with_its_own_n() {
     let harness = Harness::new();
     let machine = "synthetic:Package:2 NUMANode:1 L3Cache:16(size=16777216) L2Cache:1 Core:1 PU:1";
     let for_machine = ["--topology", machine, "--processor", "EPYC 7F52", "--memory", "377.81GB"];
@@ -168,7 +168,7 @@ fn each_candidate_for_nb_is_planned_with_its_own_n() {
 }
 
 #[test]
-fn a_size_that_does_not_fit_is_refused_with_one_that_does() {
+fn too_large_order_is_refused_with_a_possible_one() {
     let harness = Harness::new();
     for more in [&[][..], &["--plan"]] {
         let outcome = harness.run(&[&["hpl", "--order", "4000000"], more].concat()).exits(3);
@@ -178,7 +178,7 @@ fn a_size_that_does_not_fit_is_refused_with_one_that_does() {
 }
 
 #[test]
-fn a_control_group_limits_n() {
+fn control_group_limits_n() {
     let harness = Harness::new();
     let shown = control_group(&harness, 1 << 30, 0);
     let shown: Vec<(&str, &str)> = shown.iter().map(|(what, at)| (what.as_str(), *at)).collect();
@@ -190,7 +190,7 @@ fn a_control_group_limits_n() {
 }
 
 #[test]
-fn a_limit_of_the_process_limits_n_and_every_allocation() {
+fn process_limit_limits_n_and_every_allocation() {
     let harness = Harness::new();
     let limited = ["sh", "-c", "ulimit -d 100000 && exec \"$@\"", "sh"];
     let args = ["hpl", "--order", "4000", "--nb", "64", "--blas", "builtin", "--threads", "1"];
@@ -204,7 +204,7 @@ fn a_limit_of_the_process_limits_n_and_every_allocation() {
 }
 
 #[test]
-fn a_budget_in_which_the_solution_does_not_fit_is_refused() {
+fn budget_too_short_for_the_solution_is_refused() {
     let harness = Harness::new();
     // A solution of this order takes minutes on one core of any processor.
     let args = ["hpl", "--order", "30000", "--blas", "builtin", "--threads", "1", "--budget", "2"];
@@ -216,7 +216,7 @@ fn a_budget_in_which_the_solution_does_not_fit_is_refused() {
 }
 
 #[test]
-fn n_is_a_multiple_of_what_was_asked() {
+fn n_is_a_multiple_of_nb_and_grid() {
     let harness = Harness::new();
     let args = ["hpl", "--plan", "--full", "--nb", "96", "--ranks", "6", "--grid-multiple"];
     let outcome = harness.run(&args).exits(0);
@@ -225,7 +225,7 @@ fn n_is_a_multiple_of_what_was_asked() {
 }
 
 #[test]
-fn other_work_on_the_cpus_is_in_the_record() {
+fn lost_time_is_in_the_record() {
     let harness = Harness::new();
     let record = record(&harness, &SMALL);
     let time = &named(&record, "rating")[0]["config"]["time"];
@@ -241,7 +241,7 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn the_same_seed_gives_the_same_residual_and_another_does_not() {
+    fn residual_is_reproducible_for_a_seed() {
         let harness = Harness::new();
         let residual = |seed: &str| {
             let record =
@@ -253,7 +253,7 @@ mod thorough {
     }
 
     #[test]
-    fn other_commands_know_its_figures() {
+    fn hpl_figures_work_in_expect_csv_and_compare() {
         let harness = Harness::new();
         harness
             .run(
@@ -273,7 +273,7 @@ mod thorough {
     }
 
     #[test]
-    fn ctrl_c_ends_at_once_without_a_rating() {
+    fn interrupt_ends_at_once_without_a_rating() {
         let harness = Harness::new();
         let args = ["hpl", "--order", "12000", "--nb", "64", "--blas", "builtin", "--threads", "1"];
         let running = harness.start(&args).shows(" so far, ");

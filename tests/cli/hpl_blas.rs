@@ -57,7 +57,7 @@ fn plain_blas(integer: &str) -> String {
 }
 
 #[test]
-fn libraries_are_set_side_by_side_with_version_and_kernels() {
+fn libraries_are_compared_with_version_and_kernels() {
     let harness = Harness::new();
     let (Some(openblas), Some(blis)) = (library("openblas"), library("blis")) else { return };
     let (openblas, blis) = (openblas.display().to_string(), blis.display().to_string());
@@ -86,7 +86,7 @@ fn libraries_are_set_side_by_side_with_version_and_kernels() {
 }
 
 #[test]
-fn kernels_are_taken_as_asked_or_refused() {
+fn requested_kernels_are_used_or_refused() {
     let harness = Harness::new();
     if library("blis").is_none() {
         return;
@@ -142,7 +142,7 @@ fn cannot_run() -> CannotRun {
 }
 
 #[test]
-fn a_library_that_is_no_good_is_refused_with_the_reason() {
+fn unusable_library_is_refused_with_the_reason() {
     let harness = Harness::new();
     let with = |blas: &str| harness.run(&["hpl", "--order", "300", "--blas", blas]).exits(3);
     with("essl").complains("no BLAS library \"essl\" was found");
@@ -163,7 +163,7 @@ fn a_library_that_is_no_good_is_refused_with_the_reason() {
 }
 
 #[test]
-fn without_any_library_the_compiled_in_kernels_serve() {
+fn built_in_kernels_are_used_without_a_library() {
     let harness = Harness::new();
     let lib = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
     if !Path::new(&lib).exists() {
@@ -193,7 +193,7 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn libraries_of_either_integer_give_a_rating() {
+    fn libraries_of_both_integer_widths_give_a_rating() {
         let harness = Harness::new();
         for (integer, bits) in [("int", 32), ("long long", 64)] {
             let name = format!("blas{bits}");

@@ -16,7 +16,7 @@ fn saved(harness: &Harness) -> usize {
 }
 
 #[test]
-fn a_file_with_several_runs_is_refused_and_nothing_of_it_is_saved() {
+fn file_with_several_runs_is_refused_completely() {
     let harness = Harness::new();
     let stream = recorded("stream/tests/data/stream-gcc-2t.txt");
     let osu = recorded("messages/tests/data/osu72-ompi-osu_bw.txt");
@@ -51,7 +51,7 @@ fn a_file_with_several_runs_is_refused_and_nothing_of_it_is_saved() {
 }
 
 #[test]
-fn marks_of_encodings_are_skipped_or_named() {
+fn encoding_marks_are_skipped_or_reported() {
     let harness = Harness::new();
     for path in [
         "stream/tests/data/stream-gcc-2t.txt",
@@ -88,7 +88,7 @@ fn marks_of_encodings_are_skipped_or_named() {
 }
 
 #[test]
-fn an_impossible_rate_ends_with_its_reason() {
+fn impossible_rate_is_refused_with_the_reason() {
     let harness = Harness::new();
     let stream = recorded("stream/tests/data/stream-gcc-2t.txt").replace("22189.7", "1e308");
     let stream = harness.write("stream.txt", stream);
@@ -105,7 +105,7 @@ fn an_impossible_rate_ends_with_its_reason() {
 }
 
 #[test]
-fn a_file_dated_in_the_future_is_imported_as_of_now() {
+fn file_dated_in_the_future_is_imported_with_the_current_time() {
     let harness = Harness::new();
     let stream = harness.write("stream.txt", recorded("stream/tests/data/stream-gcc-2t.txt"));
     let year = Duration::from_secs(366 * 24 * 3600);
@@ -119,7 +119,7 @@ fn a_file_dated_in_the_future_is_imported_as_of_now() {
 }
 
 #[test]
-fn a_record_from_the_future_is_not_imported() {
+fn record_from_the_future_is_not_imported() {
     let harness = Harness::new();
     let text = std::fs::read_to_string(crate::report::golden("stream")).unwrap();
     let future = text.replacen("\"started\": \"20", "\"started\": \"90", 1);

@@ -39,7 +39,7 @@ pub fn record(harness: &Harness, args: &[&str]) -> Value {
 pub const SMALL: [&str; 4] = ["--file-sizes", "256KiB", "--block-sizes", "16KiB"];
 
 #[test]
-fn the_grid_is_that_of_iozone_with_evidence() {
+fn grid_matches_iozone_with_evidence() {
     let harness = Harness::new();
     let record = record(&harness, &["--max-size", "1MiB", "--label", "disk=old"]);
     let all = measurements(&record);
@@ -111,7 +111,7 @@ fn the_grid_is_that_of_iozone_with_evidence() {
 }
 
 #[test]
-fn small_files_are_measured_until_they_are_known_or_doubted() {
+fn small_files_are_measured_until_precise_or_suspect() {
     let harness = Harness::new();
     let sizes =
         ["--file-sizes", "64KiB", "--block-sizes", "4KiB", "-o", "write,read", "--budget", "5"];
@@ -144,7 +144,7 @@ fn small_files_are_measured_until_they_are_known_or_doubted() {
 }
 
 #[test]
-fn the_text_shows_rates_latencies_sources_and_maps() {
+fn text_shows_rates_latencies_sources_and_maps() {
     let harness = Harness::new();
     let outcome = io(&harness, &["--max-size", "1MiB"]).exits(0).quietly();
     let outcome =
@@ -170,7 +170,7 @@ fn the_text_shows_rates_latencies_sources_and_maps() {
 }
 
 #[test]
-fn every_operation_can_be_asked_for() {
+fn all_operations_can_be_selected() {
     let harness = Harness::new();
     let all = record(
         &harness,
@@ -219,7 +219,7 @@ fn every_operation_can_be_asked_for() {
 }
 
 #[test]
-fn engines_carry_out_the_same_operations() {
+fn engines_perform_the_same_operations() {
     let harness = Harness::new();
     let plain =
         ["-o", "write,rewrite,read,random_read,random_write,random_mix,bkwd_read", "--verify"];
@@ -279,7 +279,7 @@ fn workers_are_threads_or_processes() {
 }
 
 #[test]
-fn the_cache_is_told_from_the_device() {
+fn cache_is_distinguished_from_the_device() {
     let harness = Harness::new();
     let sizes = ["--file-sizes", "4MiB", "--block-sizes", "256KiB", "-o", "write,read"];
     let cached = record(&harness, &sizes);
@@ -307,7 +307,7 @@ fn the_cache_is_told_from_the_device() {
 }
 
 #[test]
-fn direct_is_direct_or_refused() {
+fn direct_access_is_used_or_refused() {
     let harness = Harness::new();
     let sizes = ["--file-sizes", "1MiB", "--block-sizes", "64KiB", "--cache", "direct"];
     let outcome = io(&harness, &[&["--json", "-"], &sizes[..]].concat());
@@ -339,7 +339,7 @@ fn direct_is_direct_or_refused() {
 }
 
 #[test]
-fn the_quick_mode_is_a_dozen_cells() {
+fn quick_mode_has_twelve_cells() {
     let harness = Harness::new();
     let record = record(&harness, &["--quick", "--operations", "write,read", "--runtime", "0.1"]);
     let cells: BTreeSet<String> = measurements(&record)
@@ -360,7 +360,7 @@ fn the_quick_mode_is_a_dozen_cells() {
 }
 
 #[test]
-fn a_budget_gives_a_part_that_spans_the_grid() {
+fn short_budget_measures_cells_across_the_grid() {
     let harness = Harness::new();
     let record = record(&harness, &["--budget", "0.3", "--max-size", "64MiB"]);
     let cells: BTreeSet<(u64, u64)> = measurements(&record)
@@ -381,7 +381,7 @@ fn a_budget_gives_a_part_that_spans_the_grid() {
 }
 
 #[test]
-fn expectations_and_csv_know_files() {
+fn expectations_and_csv_support_file_figures() {
     let harness = Harness::new();
     let args =
         ["-o", "write,read", "--expect", "read>=1kB/s@16KiB", "--accept-suspect", "--csv", "-"];

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 #[test]
-fn several_folders_by_turns_whatever_their_names() {
+fn several_folders_alternate_with_any_name() {
     let harness = Harness::new();
     let one = folder(&harness, "a b");
     let odd = harness.path("x").join(OsStr::from_bytes(b"odd\xff\xfe name"));
@@ -39,7 +39,7 @@ fn several_folders_by_turns_whatever_their_names() {
 }
 
 #[test]
-fn only_folders_are_measured_under() {
+fn only_folders_are_accepted_as_path() {
     let harness = Harness::new();
     let file = harness.write("file", "mine");
     let refused = |path: &str| harness.run(&["io", "--path", path]).exits(2).prints_nothing();
@@ -91,7 +91,7 @@ fn interrupted_runs_save_and_clean_up() {
 }
 
 #[test]
-fn what_a_killed_run_left_is_offered_for_removal_and_one_that_runs_is_not() {
+fn leftovers_of_a_killed_run_are_offered_for_removal() {
     let harness = Harness::new();
     let folder = folder(&harness, "data");
     let path = folder.to_str().unwrap();
@@ -117,7 +117,7 @@ fn what_a_killed_run_left_is_offered_for_removal_and_one_that_runs_is_not() {
 }
 
 #[test]
-fn a_folder_that_goes_away_is_an_error() {
+fn removed_folder_is_an_error() {
     let harness = Harness::new();
     let folder = folder(&harness, "data");
     let (running, own) = endless(&harness, &folder);

@@ -15,7 +15,7 @@ pub fn check_machine(machine: &Value) {
 }
 
 #[test]
-fn this_machine_is_described_in_words() {
+fn this_machine_is_printed() {
     let reported = Harness::new().run(&["machine"]).exits(0).quietly();
     for label in ["host ", "processor ", "peak ", "memory ", "node ", "pages ", "kernel "] {
         if !reported.stdout.lines().any(|line| line.starts_with(label)) {
@@ -25,7 +25,7 @@ fn this_machine_is_described_in_words() {
 }
 
 #[test]
-fn this_machine_is_described_as_a_record_without_measurements() {
+fn this_machine_is_a_record_without_measurements() {
     let record = Harness::new().run(&["machine", "--json", "-"]).exits(0).quietly().json();
     assert_eq!(record["schema"], "nodegauge/1");
     assert_eq!(record["measurements"], json!([]));
@@ -48,7 +48,7 @@ fn this_machine_is_described_as_a_record_without_measurements() {
 }
 
 #[test]
-fn two_sockets_of_epyc_9654() {
+fn epyc_9654_pair_is_described() {
     let args = ["machine", "--topology", GENOA, "--processor", "EPYC 9654", "--json"];
     let record = Harness::new().run(&args).exits(0).quietly().json();
     let machine = &record["machine"];
@@ -71,7 +71,7 @@ fn two_sockets_of_epyc_9654() {
 }
 
 #[test]
-fn two_sockets_of_epyc_9654_in_words() {
+fn epyc_9654_pair_is_printed() {
     let args = ["machine", "--topology", GENOA, "--processor", "EPYC 9654"];
     Harness::new()
         .run(&args)
@@ -86,7 +86,7 @@ fn two_sockets_of_epyc_9654_in_words() {
 }
 
 #[test]
-fn two_sockets_of_epyc_7h12() {
+fn epyc_7h12_pair_is_described() {
     let args = ["machine", "--topology", ROME, "--processor", "EPYC 7H12", "--json"];
     let machine = &Harness::new().run(&args).exits(0).json()["machine"];
     assert_eq!(machine["memory"]["theoretical"]["value"], 409.6e9);
@@ -95,7 +95,7 @@ fn two_sockets_of_epyc_7h12() {
 }
 
 #[test]
-fn modules_that_the_user_names_win() {
+fn dimms_option_overrides_the_catalog() {
     let args = ["machine", "--topology", GENOA, "--processor", "EPYC 9654", "--json"];
     let args = [&args[..], &["--dimms", "16x3200"]].concat();
     let memory = &Harness::new().run(&args).exits(0).json()["machine"]["memory"];
@@ -105,7 +105,7 @@ fn modules_that_the_user_names_win() {
 }
 
 #[test]
-fn what_a_description_does_not_say_is_null() {
+fn properties_missing_in_a_description_are_null() {
     let args = ["machine", "--topology", "synthetic:Package:1 Core:4 PU:2", "--json"];
     let machine = &Harness::new().run(&args).exits(0).json()["machine"];
     check_machine(machine);
@@ -150,7 +150,7 @@ pub const XML: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 "#;
 
 #[test]
-fn a_machine_in_an_xml_file() {
+fn machine_in_an_xml_file_is_described() {
     let harness = Harness::new();
     let file = harness.write("node.xml", XML);
     let machine =
@@ -168,7 +168,7 @@ fn a_machine_in_an_xml_file() {
 }
 
 #[test]
-fn what_lstopo_writes_is_read() {
+fn lstopo_output_is_read() {
     let harness = Harness::new();
     let Ok(output) = harness.command("lstopo").arg("this.xml").output() else {
         return skip(Part::Hwloc, "there is no lstopo");
@@ -186,7 +186,7 @@ fn what_lstopo_writes_is_read() {
 }
 
 #[test]
-fn a_control_group_limits_what_can_be_had() {
+fn control_group_limits_available_memory() {
     let harness = Harness::new();
     let shown = control_group(&harness, 100_000_000, 40_000_000);
     let shown: Vec<(&str, &str)> = shown.iter().map(|(what, at)| (what.as_str(), *at)).collect();
@@ -214,7 +214,7 @@ fn described(name: &str) -> String {
 }
 
 #[test]
-fn devices_are_described_with_what_they_are_near_to() {
+fn devices_are_described_with_near_cpus_and_networks() {
     Harness::new()
         .run(&["machine", "--topology", &described("dgx-h100")])
         .exits(0)
@@ -233,7 +233,7 @@ fn devices_are_described_with_what_they_are_near_to() {
 }
 
 #[test]
-fn of_a_coherent_machine_the_memory_of_the_device_is_told_from_the_hosts() {
+fn device_memory_of_a_coherent_machine_is_distinguished() {
     Harness::new()
         .run(&["machine", "--topology", &described("gh200")])
         .exits(0)
@@ -249,7 +249,7 @@ fn of_a_coherent_machine_the_memory_of_the_device_is_told_from_the_hosts() {
 }
 
 #[test]
-fn a_device_on_this_machines_bus_is_listed_and_said_to_have_no_driver() {
+fn device_without_a_driver_is_listed() {
     let harness = Harness::new();
     let files = [
         ("class", "0x030200"),
@@ -283,7 +283,7 @@ fn a_device_on_this_machines_bus_is_listed_and_said_to_have_no_driver() {
 }
 
 #[test]
-fn modules_are_listed_with_the_width_of_their_bus_and_error_correction() {
+fn memory_modules_have_bus_width_and_error_correction() {
     let harness = Harness::new();
     let mut record = harness.run(&["machine", "--json", "-"]).exits(0).json();
     let module = |slot: &str, total_bits: u32| json!({"slot": slot, "bytes": 32u64 << 30, "transfers_per_s": 2.933e9, "data_bits": 64, "total_bits": total_bits});

@@ -28,7 +28,7 @@ fn all_of<'a>(record: &'a Value, test: &str, units: &[&str]) -> &'a [Value] {
 }
 
 #[test]
-fn a_ladder_has_each_size_for_each_pattern() {
+fn ladder_has_each_size_for_each_pattern() {
     let harness = Harness::new();
     let record = record(&harness, "ladder", &["--size", "64KiB", "--threads", "1"]);
     let all = all_of(&record, "ladder", &["B/s"]);
@@ -47,7 +47,7 @@ fn a_ladder_has_each_size_for_each_pattern() {
 }
 
 #[test]
-fn two_ladders_are_compared_size_by_size() {
+fn two_ladders_are_compared_by_size() {
     let harness = Harness::new();
     for _ in 0..2 {
         run(&harness, "ladder", &["--size", "8KiB", "--threads", "1", "--quiet"]);
@@ -58,7 +58,7 @@ fn two_ladders_are_compared_size_by_size() {
 }
 
 #[test]
-fn latency_is_of_one_thread_on_base_and_huge_pages() {
+fn latency_uses_one_thread_on_base_and_huge_pages() {
     let harness = Harness::new();
     let record = record(&harness, "latency", &["--size", "4MiB"]);
     let all = all_of(&record, "latency", &["s"]);
@@ -78,7 +78,7 @@ fn latency_is_of_one_thread_on_base_and_huge_pages() {
 }
 
 #[test]
-fn latency_of_memory_is_measured_in_the_same_way_by_all_commands() {
+fn memory_latency_has_equal_settings_in_all_commands() {
     let harness = Harness::new();
     let mut settings = Vec::new();
     for (curve, name) in [("latency", "16777216"), ("matrix", "n0->n0"), ("loaded", "latency_idle")]
@@ -99,7 +99,7 @@ fn latency_of_memory_is_measured_in_the_same_way_by_all_commands() {
 }
 
 #[test]
-fn the_order_of_the_chase_is_in_the_record() {
+fn order_of_the_chase_is_in_the_record() {
     let harness = Harness::new();
     let order = ["--size", "64KiB", "--stride", "256", "--locality", "16KiB", "--pages", "4k"];
     let record = record(&harness, "latency", &order);
@@ -111,7 +111,7 @@ fn the_order_of_the_chase_is_in_the_record() {
 }
 
 #[test]
-fn the_matrix_has_every_pair_of_nodes_and_cpus() {
+fn matrix_has_every_pair_of_nodes_and_cpus() {
     let harness = Harness::new();
     let record = record(&harness, "matrix", &["--size", "64MiB"]);
     let all = all_of(&record, "matrix", &["B/s", "s"]);
@@ -128,7 +128,7 @@ fn the_matrix_has_every_pair_of_nodes_and_cpus() {
 }
 
 #[test]
-fn latency_under_load_has_idle_and_full() {
+fn loaded_latency_covers_idle_to_full_load() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -148,7 +148,7 @@ fn latency_under_load_has_idle_and_full() {
 }
 
 #[test]
-fn a_mix_has_regular_and_nontemporal_writes() {
+fn mix_has_regular_and_nontemporal_writes() {
     let harness = Harness::new();
     let record = record(&harness, "mix", &["--size", "8MiB"]);
     all_of(&record, "mix", &["B/s"]);
@@ -175,7 +175,7 @@ fn pages_fit_in_eighty_columns() {
 }
 
 #[test]
-fn expectations_and_lines_for_scripts() {
+fn expectations_and_csv_support_latency() {
     let harness = Harness::new();
     let base = ["memory", "latency", "--size", "8KiB", "--pages", "4k"];
     let strict = [&base[..], &SHORT, &["--expect", "4096<=1s", "--accept-suspect"]].concat();
@@ -187,7 +187,7 @@ fn expectations_and_lines_for_scripts() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_refused_before() {
+fn impossible_requests_are_refused_before_measuring() {
     let harness = Harness::new();
     let refused = |args: &[&str], code: i32, message: &str| {
         harness.run(&[&["memory"], args].concat()).exits(code).only_error(message);
@@ -220,7 +220,7 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn what_was_measured_until_ctrl_c_is_saved() {
+    fn results_until_an_interrupt_are_saved() {
         let harness = Harness::new();
         let endless = ["--budget", "1", "--samples", "1000000", "--size", "8KiB"];
         for (test, signal, code) in [("ladder", "INT", 130), ("latency", "TERM", 143)] {

@@ -65,7 +65,7 @@ fn programs(harness: &Harness) -> Vec<(PathBuf, std::time::SystemTime)> {
 }
 
 #[test]
-fn all_patterns_are_measured_with_their_evidence_and_the_probe_is_kept() {
+fn all_patterns_are_measured_and_the_probe_is_cached() {
     let harness = Harness::without_probes();
     for which in installed(&harness) {
         let args = [&FAST[..], &["--patterns", "all", "-t", "1:1", "--json"]].concat();
@@ -127,7 +127,7 @@ fn all_patterns_are_measured_with_their_evidence_and_the_probe_is_kept() {
 }
 
 #[test]
-fn two_mpis_are_set_side_by_side() {
+fn two_mpis_are_compared_side_by_side() {
     let harness = Harness::new();
     if installed(&harness).len() < 2 {
         return;
@@ -139,7 +139,7 @@ fn two_mpis_are_set_side_by_side() {
 }
 
 #[test]
-fn every_core_meets_every_other() {
+fn every_pair_of_cores_is_measured() {
     let harness = Harness::new();
     for which in installed(&harness).into_iter().take(1) {
         let args = [&FAST[..], &["--pairs", "all", "--patterns", "latency", "--json"]].concat();
@@ -186,7 +186,7 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn where_eager_messages_end_is_asked_of_the_library() {
+    fn eager_limit_is_read_from_the_library() {
         let harness = Harness::new();
         let curve = |which: Mpi, launcher: &str| {
             let args =

@@ -81,7 +81,7 @@ fn file_options(harness: &Harness, command: &[String], values: &[&str]) -> Vec<S
 }
 
 #[test]
-fn every_option_of_every_command_that_names_an_output_refuses_a_foreign_link() {
+fn output_options_refuse_a_foreign_link() {
     let harness = with_a_run();
     let victim = harness.write("victim", "OLD CONTENT");
     symlink(&victim, harness.path("shared/out")).unwrap();
@@ -98,7 +98,7 @@ fn every_option_of_every_command_that_names_an_output_refuses_a_foreign_link() {
         let runs_here = match command.first().map(String::as_str) {
             Some("device") => has_device,
             Some("mpi" | "memory") => has_two_cpus,
-            // `man --output` names a folder; see `man_pages_are_outputs`.
+            // `man --output` names a folder; see `man_pages_follow_the_rules_of_outputs`.
             Some("man") => false,
             _ => true,
         };
@@ -172,7 +172,7 @@ fn names(harness: &Harness) -> Vec<String> {
 }
 
 #[test]
-fn an_output_has_no_special_bits_of_the_file_that_it_replaces() {
+fn output_does_not_inherit_special_mode_bits() {
     let harness = with_a_run();
     set_mode(&harness.path("shared"), 0o1777);
     let path = harness.path("shared/out");
@@ -188,7 +188,7 @@ fn an_output_has_no_special_bits_of_the_file_that_it_replaces() {
 }
 
 #[test]
-fn a_file_of_another_user_is_refused_and_stays() {
+fn file_of_another_user_is_refused_and_unchanged() {
     let harness = with_a_run();
     let path = harness.path("shared/out");
     harness.write("shared/out", "OLD CONTENT");
@@ -214,7 +214,7 @@ fn a_file_of_another_user_is_refused_and_stays() {
 }
 
 #[test]
-fn a_link_that_another_user_may_have_made_is_not_followed() {
+fn symbolic_link_in_a_shared_folder_is_not_followed() {
     let harness = with_a_run();
     let victim = harness.write("victim", "OLD CONTENT");
     fs::create_dir(harness.path("folder")).unwrap();
@@ -248,7 +248,7 @@ fn a_link_that_another_user_may_have_made_is_not_followed() {
 }
 
 #[test]
-fn man_pages_are_outputs() {
+fn man_pages_follow_the_rules_of_outputs() {
     let harness = Harness::new();
     let page = harness.write("share/nodegauge-stream.1", "OLD CONTENT");
     set_mode(Path::new(&page), 0o4755);
@@ -265,7 +265,7 @@ fn man_pages_are_outputs() {
 }
 
 #[test]
-fn an_output_is_neither_the_history_nor_an_input() {
+fn output_is_neither_the_history_nor_an_input() {
     let harness = Harness::new();
     harness.stream(&["-q", "--db", "h.db", "--json", "run.json"]).exits(0);
     fs::hard_link(harness.path("h.db"), harness.path("linked.db")).unwrap();
@@ -308,7 +308,7 @@ fn an_output_is_neither_the_history_nor_an_input() {
 }
 
 #[test]
-fn no_option_of_a_command_replaces_the_file_of_another() {
+fn options_of_a_command_do_not_replace_its_other_files() {
     let harness = with_a_run();
     let content = crate::check::reference(&harness, "reference.json", |_| {});
     let content = fs::read_to_string(content).unwrap();
@@ -339,7 +339,7 @@ fn no_option_of_a_command_replaces_the_file_of_another() {
 }
 
 #[test]
-fn two_outputs_in_one_file_are_wrong_usage() {
+fn two_outputs_in_one_file_are_refused() {
     let harness = Harness::new();
     harness.write("soft", "OLD CONTENT");
     symlink("soft", harness.path("link")).unwrap();
@@ -356,7 +356,7 @@ fn two_outputs_in_one_file_are_wrong_usage() {
 }
 
 #[test]
-fn an_output_replaces_no_record_of_a_folder_that_is_read() {
+fn output_does_not_replace_a_record_of_its_input_folder() {
     let harness = with_a_run();
     let record = harness.latest().to_string();
     let file = harness.write("fleet/n1.json", &record);
@@ -373,7 +373,7 @@ fn an_output_replaces_no_record_of_a_folder_that_is_read() {
 }
 
 #[test]
-fn a_surface_that_cannot_be_written_is_an_error() {
+fn unwritable_surface_is_an_error() {
     let harness = Harness::new();
     let args = ["io", "--file-sizes", "64KiB", "--block-sizes", "16KiB", "--surface", "/dev/full"];
     let outcome = harness.run(&args).exits(3);

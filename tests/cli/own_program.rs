@@ -25,7 +25,7 @@ fn figure<'r>(record: &'r Value, name: &str, under: &str) -> &'r Value {
 }
 
 #[test]
-fn a_program_is_compared_by_a_number_in_its_output() {
+fn program_is_compared_by_a_number_in_its_output() {
     let harness = Harness::new();
     let options = [&["env:A=10,20,10"], &FIGURE[..], &["--samples", "6"]].concat();
     let record = record(&harness, 0, &options, &ECHO);
@@ -68,7 +68,7 @@ fn every_round_runs_each_combination_once() {
 }
 
 #[test]
-fn what_fails_at_one_value_says_so_and_the_others_go_on() {
+fn failing_value_is_reported_and_others_continue() {
     let harness = Harness::new();
     let script = "case $A in 1) echo rate 1;; 2) echo no input >&2; exit 3;; 3) echo rate;; 4) echo rate 4; echo rate 5;; 5) kill -9 $$;; *) echo rate 6;; esac";
     let words = [
@@ -97,7 +97,7 @@ fn what_fails_at_one_value_says_so_and_the_others_go_on() {
 }
 
 #[test]
-fn a_program_that_is_longer_than_the_budget_is_ended() {
+fn program_longer_than_the_budget_is_ended() {
     let harness = Harness::new();
     let started = std::time::Instant::now();
     harness
@@ -109,7 +109,7 @@ fn a_program_that_is_longer_than_the_budget_is_ended() {
 }
 
 #[test]
-fn a_program_is_where_it_was_placed() {
+fn program_runs_where_it_was_placed() {
     let harness = Harness::new();
     let cpu = harness.first_cpu();
     let status = harness.arg("status");
@@ -131,7 +131,7 @@ fn a_program_is_where_it_was_placed() {
 }
 
 #[test]
-fn ranks_without_a_launcher_are_copies_and_those_beyond_the_node_are_left_out() {
+fn ranks_without_a_launcher_are_copies_within_the_node() {
     let harness = Harness::new();
     let log = harness.arg("log");
     let script = format!("echo $NODEGAUGE_RANK of $NODEGAUGE_RANKS: $OMP_NUM_THREADS >>'{log}'");
@@ -148,7 +148,7 @@ fn ranks_without_a_launcher_are_copies_and_those_beyond_the_node_are_left_out() 
 }
 
 #[test]
-fn the_winner_is_printed_as_a_command_line() {
+fn fastest_combination_is_printed_as_a_command_line() {
     let harness = Harness::new();
     let words =
         [&["sweep", "--emit", "--samples", "6", "env:A=1,3,2"], &FIGURE[..], &ECHO].concat();
@@ -174,7 +174,7 @@ fn the_winner_is_printed_as_a_command_line() {
 }
 
 #[test]
-fn a_few_runs_do_not_tell_which_combination_is_fastest() {
+fn few_runs_do_not_determine_the_fastest_combination() {
     let harness = Harness::new();
     let few = ["env:A=10,20", "--samples", "5"];
     let words = [&["sweep"], &few[..], &FIGURE[..], &ECHO].concat();

@@ -24,7 +24,7 @@ fn every(step: u64, n: u64) -> Vec<u64> {
 }
 
 #[test]
-fn ninety_six_threads_on_every_other_core_of_two_epyc_9654() {
+fn genoa_pair_uses_every_other_core() {
     let options = ["--threads", "96", "--places", "0:96:2", "--bind", "spread"];
     assert_eq!(cpus(&places(&[&["--topology", GENOA], &options[..]].concat())), every(2, 96));
     let harness = Harness::new();
@@ -35,7 +35,7 @@ fn ninety_six_threads_on_every_other_core_of_two_epyc_9654() {
 }
 
 #[test]
-fn two_and_one_threads_of_each_cache_of_two_epyc_7h12() {
+fn rome_pair_has_one_or_two_threads_per_cache() {
     for (per_cache, threads, step) in [("2", 64, 2), ("1", 32, 4)] {
         let document = places(&["--topology", ROME, "--per-cache", per_cache]);
         assert_eq!(cpus(&document), every(step, threads));
@@ -47,7 +47,7 @@ fn two_and_one_threads_of_each_cache_of_two_epyc_7h12() {
 }
 
 #[test]
-fn a_node_of_t2k_has_no_caches_and_four_nodes() {
+fn t2k_node_has_no_shared_caches_and_four_nodes() {
     let document = places(&["--topology", T2K, "--threads", "4"]);
     assert_eq!(
         document["topology"],
@@ -64,7 +64,7 @@ fn a_node_of_t2k_has_no_caches_and_four_nodes() {
 }
 
 #[test]
-fn the_table_has_the_columns_of_the_lecture() {
+fn table_has_the_columns_of_the_lecture() {
     let reported = Harness::new().run(&["places", "--topology", T2K, "-t", "4"]).exits(0).quietly();
     insta::assert_snapshot!(reported.stdout, @r"
     thread  socket  memory  core  cpu
@@ -76,7 +76,7 @@ fn the_table_has_the_columns_of_the_lecture() {
 }
 
 #[test]
-fn the_document_has_every_field() {
+fn document_has_every_field() {
     let document = places(&[]);
     assert_eq!(document["schema"], "nodegauge/1");
     has_keys(&document["topology"], &["source", "sockets", "cores", "llcs", "numa_nodes"]);
@@ -89,7 +89,7 @@ fn the_document_has_every_field() {
 }
 
 #[test]
-fn the_abstract_names_of_openmp() {
+fn abstract_names_of_openmp_are_resolved() {
     for (name, threads, first) in [
         ("threads", 128, json!([0])),
         ("cores", 128, json!([0])),
@@ -106,7 +106,7 @@ fn the_abstract_names_of_openmp() {
 }
 
 #[test]
-fn the_policies_of_openmp() {
+fn openmp_policies_place_threads() {
     let on = |bind: &str| {
         let args = ["--topology", T2K, "--places", "cores", "--threads", "4", "--bind", bind];
         places(&args)
@@ -119,7 +119,7 @@ fn the_policies_of_openmp() {
 }
 
 #[test]
-fn explicit_places_with_strides_and_exclusions() {
+fn explicit_places_have_strides_and_exclusions() {
     let on = |spec: &str| {
         let document = places(&["--topology", T2K, "--places", spec]);
         let threads = document["threads"].as_array().unwrap().clone();
@@ -148,7 +148,7 @@ fn memory_policies_are_shown_with_their_nodes() {
 }
 
 #[test]
-fn variables_are_honoured_and_said() {
+fn variables_are_honoured_and_reported() {
     let harness = Harness::new();
     let on_t2k = |variables: &[(&str, &str)], args: &[&str]| {
         harness.run_with(variables, &[&["places", "--topology", T2K], args].concat()).exits(0)
@@ -169,7 +169,7 @@ fn variables_are_honoured_and_said() {
 }
 
 #[test]
-fn options_win_over_variables_and_that_is_said() {
+fn options_take_precedence_over_variables_with_a_note() {
     let harness = Harness::new();
     let variables =
         [("OMP_NUM_THREADS", "3"), ("OMP_PLACES", "nonsense"), ("OMP_PROC_BIND", "close")];
@@ -192,7 +192,7 @@ fn several_thread_counts_give_several_tables() {
 }
 
 #[test]
-fn a_file_gets_the_document_and_the_terminal_the_table() {
+fn json_file_keeps_the_table_on_the_terminal() {
     let harness = Harness::new();
     let args = ["places", "--topology", T2K, "-t", "2", "--json", "places.json"];
     harness.run(&args).exits(0).says("thread  socket").quietly();
@@ -202,7 +202,7 @@ fn a_file_gets_the_document_and_the_terminal_the_table() {
 }
 
 #[test]
-fn a_machine_in_an_xml_file() {
+fn machine_in_an_xml_file_has_places() {
     let harness = Harness::new();
     let file = harness.write("node.xml", XML);
     let document = harness.run(&["places", "--json", "--topology", &file]).exits(0).json();
@@ -224,7 +224,7 @@ fn bound(outcome: &Outcome) -> Vec<String> {
 }
 
 #[test]
-fn what_is_shown_is_what_the_kernel_says() {
+fn shown_affinity_equals_that_of_the_kernel() {
     let harness = Harness::new();
     let document = harness.run(&["places", "--json"]).exits(0).json();
     let outcome = harness.run(&["places", "-v"]).exits(0).quietly();
@@ -238,7 +238,7 @@ fn what_is_shown_is_what_the_kernel_says() {
 }
 
 #[test]
-fn only_this_machine_can_be_asked() {
+fn verbose_places_require_this_machine() {
     Harness::new().run(&["places", "-v", "--topology", T2K]).exits(2).complains(
         "error: -v binds threads on this machine and cannot be used with --topology\n\
          hint: leave out -v or --topology\n",
@@ -246,7 +246,7 @@ fn only_this_machine_can_be_asked() {
 }
 
 #[test]
-fn an_affinity_mask_restricts_places_and_is_named() {
+fn affinity_mask_restricts_places_and_is_named() {
     let harness = Harness::new();
     let first = cpus(&harness.run(&["places", "--json"]).exits(0).json());
     let [first, .., other] = first[..] else { return skip(Part::Cpus, "there is one CPU only") };
@@ -269,7 +269,7 @@ fn an_affinity_mask_restricts_places_and_is_named() {
 }
 
 #[test]
-fn a_cpu_taken_offline_is_not_on_the_machine() {
+fn offline_cpu_is_not_on_the_machine() {
     let harness = Harness::new();
     if harness.cpus() != 2 {
         return skip(Part::Cpus, "made for a machine with two CPUs");
@@ -288,7 +288,7 @@ fn a_cpu_taken_offline_is_not_on_the_machine() {
 }
 
 #[test]
-fn an_affinity_mask_does_not_matter_to_another_machine() {
+fn affinity_mask_does_not_affect_a_described_machine() {
     let harness = Harness::new();
     let args = ["places", "--json", "--topology", T2K, "-t", "16"];
     let Some(outcome) = harness.run_under(&["taskset", "-c", "0"], &args) else { return };
@@ -296,7 +296,7 @@ fn an_affinity_mask_does_not_matter_to_another_machine() {
 }
 
 #[test]
-fn a_memory_policy_stands_beside_named_cpus() {
+fn memory_policy_combines_with_given_cpus() {
     let harness = Harness::new();
     let named = ["places", "--topology", T2K, "--ranks", "2", "--cpus", "12,4"];
     let with = |more: &[&str]| harness.run(&[&named[..], more].concat()).exits(0);
@@ -321,7 +321,7 @@ fn a_memory_policy_stands_beside_named_cpus() {
 }
 
 #[test]
-fn what_numactl_said_is_shown_and_honoured() {
+fn numactl_policy_is_shown_and_honoured() {
     let harness = Harness::new();
     if !harness.has(Part::Numa, "numactl") {
         return;
@@ -362,7 +362,7 @@ fn what_numactl_said_is_shown_and_honoured() {
 }
 
 #[test]
-fn nothing_is_measured_and_nothing_is_saved() {
+fn places_neither_measure_nor_save() {
     let harness = Harness::new();
     harness.run(&["places"]).exits(0);
     let left: Vec<_> = std::fs::read_dir(harness.path("")).unwrap().collect();

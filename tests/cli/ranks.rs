@@ -55,7 +55,7 @@ fn is_of_ranks(record: &Value, ranks: usize, threads: usize) {
 }
 
 #[test]
-fn ranks_have_arrays_and_cpus_of_their_own() {
+fn ranks_have_their_own_arrays_and_cpus() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -80,7 +80,7 @@ fn ranks_have_arrays_and_cpus_of_their_own() {
 }
 
 #[test]
-fn the_text_says_how_ranks_were_placed() {
+fn text_describes_the_placement_of_ranks() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -93,7 +93,7 @@ fn the_text_says_how_ranks_were_placed() {
 }
 
 #[test]
-fn kernels_that_sum_are_checked_in_every_rank() {
+fn summing_kernels_are_checked_in_every_rank() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -134,7 +134,7 @@ fn open_mpi_and_mpich_start_ranks() {
 }
 
 #[test]
-fn a_sweep_holds_policies_against_one_rank_of_policy_5() {
+fn sweep_compares_policies_with_one_rank_of_policy_5() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -179,7 +179,7 @@ fn all_end(ranks: &[u32]) {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_its_numbers() {
+fn impossible_ranks_are_refused_with_numbers() {
     let harness = Harness::new();
     let refuses = |args: &[&str], message: &str| {
         harness.run(&[&["stream", "--no-save"], args].concat()).exits(2).complains(message);
@@ -202,7 +202,7 @@ fn what_cannot_be_is_refused_with_its_numbers() {
 }
 
 #[test]
-fn tables_of_the_lecture() {
+fn rank_tables_match_the_lecture() {
     let harness = Harness::new();
     let cases: Vec<&str> = include_str!("ranks.txt").split("$ ").skip(1).collect();
     assert_eq!(cases.len(), 14);
@@ -219,7 +219,7 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn one_rank_is_a_run_like_any_other_and_a_pipe_of_the_launcher_has_no_colour() {
+    fn single_rank_is_a_usual_run_without_colour() {
         let harness = Harness::new();
         for mpirun in ["mpirun.openmpi", "mpirun.mpich"] {
             if !harness.has(Part::Mpi, mpirun) {
@@ -255,7 +255,7 @@ mod thorough {
     }
 
     #[test]
-    fn a_killed_rank_is_named_and_the_others_end() {
+    fn killed_rank_is_named_and_the_others_end() {
         let harness = Harness::new();
         if !harness.has_cpus(2) {
             return;
@@ -269,7 +269,7 @@ mod thorough {
     }
 
     #[test]
-    fn a_sweep_keeps_what_was_measured_before_a_rank_was_killed() {
+    fn sweep_keeps_results_before_a_rank_was_killed() {
         let harness = Harness::new();
         if !harness.has_cpus(2) {
             return;
@@ -288,7 +288,7 @@ mod thorough {
     }
 
     #[test]
-    fn ranks_end_with_the_process_that_coordinates_them() {
+    fn ranks_end_with_their_coordinator() {
         let harness = Harness::new();
         if !harness.has_cpus(2) {
             return;
@@ -305,7 +305,7 @@ mod thorough {
     }
 
     #[test]
-    fn ranks_that_never_come_are_named() {
+    fn ranks_that_never_connect_are_named() {
         let harness = Harness::new();
         let one = |rank: &str| {
             let variables =

@@ -28,7 +28,7 @@ fn printed(harness: &Harness, words: &[&str]) -> String {
 }
 
 #[test]
-fn the_examples_with_jq_do_what_they_say() {
+fn jq_examples_print_the_documented_output() {
     let harness = place();
     if !harness.has(Part::Jq, "jq") {
         return;
@@ -43,7 +43,7 @@ fn the_examples_with_jq_do_what_they_say() {
 }
 
 #[test]
-fn the_examples_with_python_do_what_they_say() {
+fn python_examples_print_the_documented_output() {
     let harness = place();
     if !harness.has(Part::Python, "python3") {
         return;

@@ -190,7 +190,7 @@ pub fn number(cell: &str) -> f64 {
 }
 
 #[test]
-fn tables_of_pictures_hold_the_records_figures() {
+fn picture_tables_equal_the_record() {
     let Some(mut browser) = browser(Graphics::Flat) else { return };
     let harness = Harness::new();
     browser.width(1400);
@@ -265,7 +265,7 @@ fn are_dots(mut shown: Vec<[f64; 2]>, mut expected: Vec<[f64; 2]>) {
 
 /// Parallel efficiencies are those of the record, or those of its rates.
 #[test]
-fn efficiencies_are_those_of_the_record() {
+fn efficiencies_equal_the_record() {
     let Some(mut browser) = browser(Graphics::Flat) else { return };
     let harness = Harness::new();
     browser.width(1400);
@@ -304,7 +304,7 @@ fn efficiencies_are_those_of_the_record() {
 
 /// The parts of an iteration have the times and shares of the record, and add to its time.
 #[test]
-fn parts_of_an_iteration_are_those_of_the_record() {
+fn parts_of_an_iteration_equal_the_record() {
     let Some(mut browser) = browser(Graphics::Flat) else { return };
     let harness = Harness::new();
     browser.width(1400);
@@ -353,7 +353,7 @@ fn parts_of_an_iteration_are_those_of_the_record() {
 }
 
 #[test]
-fn a_roofline_is_drawn_on_logarithmic_axes_with_every_point() {
+fn roofline_is_logarithmic_with_every_point() {
     let Some(mut browser) = browser(Graphics::Flat) else { return };
     let harness = Harness::new();
     browser.width(1400);
@@ -403,7 +403,7 @@ fn a_roofline_is_drawn_on_logarithmic_axes_with_every_point() {
 
 /// Points of a device have the rates of the record, and suspect ones are hollow, as those of processors are.
 #[test]
-fn suspect_points_of_a_devices_roofline_are_hollow() {
+fn suspect_points_of_a_device_roofline_are_hollow() {
     let Some(mut browser) = browser(Graphics::Flat) else { return };
     let harness = Harness::new();
     browser.width(1400);
@@ -436,7 +436,7 @@ fn suspect_points_of_a_devices_roofline_are_hollow() {
 
 /// Points at one place, of which the labels have no room next to them, are listed.
 #[test]
-fn points_of_a_roofline_that_crowd_are_all_named() {
+fn crowded_roofline_points_are_all_named() {
     let Some(mut browser) = browser(Graphics::Flat) else { return };
     let harness = Harness::new();
     let mut roofline = record("roofline");
@@ -464,7 +464,7 @@ const TEXTS: &str =
 
 /// A waterfall has bars that rise and bars that fall.
 #[test]
-fn the_legend_of_a_waterfall_has_every_colour() {
+fn waterfall_legend_has_every_colour() {
     let Some(mut browser) = browser(Graphics::Flat) else { return };
     let harness = Harness::new();
     browser.width(1400);
@@ -523,7 +523,7 @@ fn series_of_samples_have_different_colours() {
 }
 
 #[test]
-fn cells_of_heat_maps_are_legible() {
+fn heat_map_cells_are_legible() {
     let Some(mut browser) = browser(Graphics::Flat) else { return };
     let harness = Harness::new();
     let page = report(&harness, golden("io").to_str().unwrap());
@@ -570,7 +570,7 @@ fn cells_of_heat_maps_are_legible() {
 }
 
 #[test]
-fn a_series_has_one_colour_on_all_charts_of_a_page() {
+fn series_has_one_colour_on_all_charts_of_a_page() {
     let Some(mut browser) = browser(Graphics::Flat) else { return };
     let harness = Harness::new();
     browser.width(1400);
@@ -597,7 +597,7 @@ fn a_series_has_one_colour_on_all_charts_of_a_page() {
 /// Two MPI libraries and the transport without MPI have a colour each, three distances a dash each, and the transport is
 /// thinner.
 #[test]
-fn nine_curves_of_messages_are_legible() {
+fn nine_message_curves_are_legible() {
     let Some(mut browser) = browser(Graphics::Flat) else { return };
     let harness = Harness::new();
     let mut messages = record("mpi-floor");
@@ -670,7 +670,7 @@ fn suspect_figures_are_marked_in_every_colour_scheme() {
 }
 
 #[test]
-fn hostile_text_stays_text() {
+fn hostile_text_is_escaped() {
     let harness = Harness::new();
     let mut record = record("stream-regimes");
     record["machine"]["host"] = json!(format!("{HOSTILE}{FORMULA}"));
@@ -715,7 +715,7 @@ fn hostile_text_stays_text() {
 }
 
 #[test]
-fn pages_say_what_they_lack_and_stay_small() {
+fn pages_state_missing_data_and_stay_small() {
     let harness = Harness::new();
     let page = |name: &str| {
         let page = report(&harness, golden(name).to_str().unwrap());
@@ -742,7 +742,7 @@ fn pages_say_what_they_lack_and_stay_small() {
 }
 
 #[test]
-fn only_the_same_figure_of_an_earlier_run_stands_beside() {
+fn only_the_same_figure_of_an_earlier_run_is_compared() {
     let page = |change: &dyn Fn(&mut Value)| {
         let harness = Harness::new();
         let mut other = record("run");
@@ -779,7 +779,7 @@ fn only_the_same_figure_of_an_earlier_run_stands_beside() {
 }
 
 #[test]
-fn what_cannot_be_reported_is_refused_and_nothing_is_lost() {
+fn invalid_records_are_refused_and_old_pages_are_kept() {
     let harness = Harness::new();
     harness.run(&["report"]).exits(2).complains("no saved run");
     harness.run(&["report", "01KNONE"]).exits(2).complains("01KNONE");
@@ -813,7 +813,7 @@ mod thorough {
 
     /// Records that lack what pages usually show.
     #[test]
-    fn poor_records_have_pages_without_empty_frames() {
+    fn sparse_records_have_pages_without_empty_frames() {
         let Some(mut browser) = browser(Graphics::Flat) else { return };
         let harness = Harness::new();
         type Change = fn(&mut Value);
@@ -881,7 +881,7 @@ mod thorough {
 
     /// Each record is opened in one of all combinations of width and colours, and then resized and recoloured.
     #[test]
-    fn every_record_is_drawn_legibly_on_every_screen() {
+    fn every_record_is_legible_on_every_screen() {
         let Some(mut browser) = browser(Graphics::Flat) else { return };
         let harness = Harness::new();
         let mut wrong = Vec::new();
@@ -962,7 +962,7 @@ mod thorough {
     }
 
     #[test]
-    fn surfaces_of_files_are_drawn() {
+    fn file_surfaces_are_drawn() {
         let Some(mut browser) = browser(Graphics::WebGl) else { return };
         let harness = Harness::new();
         browser.width(1400);
@@ -994,7 +994,7 @@ mod thorough {
     }
 
     #[test]
-    fn surfaces_turn_and_fall_back_to_heat_maps() {
+    fn surfaces_rotate_and_fall_back_to_heat_maps() {
         let Some(mut browser) = browser(Graphics::WebGl) else { return };
         let harness = Harness::new();
         let page = report(&harness, golden("io-quick").to_str().unwrap());

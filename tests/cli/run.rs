@@ -10,7 +10,7 @@ fn page(harness: &Harness, args: &[&str]) -> Outcome {
 }
 
 #[test]
-fn the_result_is_one_page_and_saved() {
+fn result_is_one_saved_page() {
     let harness = Harness::new();
     let outcome = page(&harness, &["run"]);
     // On a busy machine, there are further findings and reasons for doubt, and on a guest there are regimes.
@@ -83,7 +83,7 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn without_a_command_it_runs() {
+    fn program_without_a_command_runs() {
         let harness = Harness::new();
         page(&harness, &[]).says("\nmachine ").says("\nsaved ");
         let record = harness.latest();
@@ -91,7 +91,7 @@ mod thorough {
     }
 
     #[test]
-    fn variables_are_honoured_and_in_the_record() {
+    fn variables_are_honoured_and_recorded() {
         let harness = Harness::new();
         let args = ["run", "--samples", "2", "--budget", "0.5", "--dimms", "1024x20000"];
         let variables = [("OMP_NUM_THREADS", "1"), ("XDG_DATA_HOME", &harness.arg("data"))];

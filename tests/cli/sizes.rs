@@ -14,7 +14,7 @@ fn largest_array(record: &Value) -> u64 {
 }
 
 #[test]
-fn arrays_follow_the_cache_that_is_found_and_the_page_names_both() {
+fn arrays_follow_the_detected_cache_and_the_page_names_both() {
     let harness = Harness::new();
     let reporting = [(REPORTED, "2GiB")];
     let arguments = ["stream", "--samples", "5", "--json", "stream.json"];
@@ -49,7 +49,7 @@ fn arrays_follow_the_cache_that_is_found_and_the_page_names_both() {
 }
 
 #[test]
-fn rule_of_stream_stays_on_the_reported_caches() {
+fn stream_rule_uses_the_reported_caches() {
     let harness = Harness::new();
     let reporting = [(REPORTED, "16MiB")];
     let arguments = ["stream", "--size", "4xLLC", "--samples", "5", "--json", "-"];

@@ -62,7 +62,7 @@ fn of<'a>(record: &'a Value, category: &str) -> Vec<&'a Value> {
 }
 
 #[test]
-fn a_standard_result_stands_with_the_variant() {
+fn standard_result_is_reported_with_the_variant() {
     let place = Place::new("", PASSED);
     let compilers = ["--compiler", "gcc", "--compiler", "gcc -O1 '-DWORD=\"a b\"'"];
     let record = place.record(0, &compilers);
@@ -99,7 +99,7 @@ fn all_compilers_build_the_standard_program_with_openmp() {
 }
 
 #[test]
-fn the_table_says_which_is_which() {
+fn table_distinguishes_standard_and_variant() {
     let place = Place::new("", PASSED);
     place
         .stream(&["--compiler", "gcc", "--element", "f32", "--offset", "8"])
@@ -114,7 +114,7 @@ fn the_table_says_which_is_which() {
 }
 
 #[test]
-fn a_failed_validation_is_no_result() {
+fn failed_validation_is_invalid() {
     let place = Place::new("", "Failed Validation on array b[], AvgRelAbsErr > epsilon");
     let record = place.record(1, &["--compiler", "gcc"]);
     assert_eq!((of(&record, "standard").len(), of(&record, "variant").len()), (4, 4));
@@ -136,7 +136,7 @@ fn reason(before: &str) -> String {
 }
 
 #[test]
-fn a_program_that_prints_something_else_is_told() {
+fn foreign_output_of_a_program_is_reported() {
     assert_eq!(
         reason("puts(\"Words\"); return 0;"),
         "the output is not that of STREAM: the program printed \"Words\" instead of a STREAM table"
@@ -148,7 +148,7 @@ fn a_program_that_prints_something_else_is_told() {
 }
 
 #[test]
-fn the_text_of_stream_c_itself_is_printed() {
+fn text_of_stream_c_is_printed_unchanged() {
     let place = Place::new("", PASSED);
     let reported = place.stream(&["--compiler", "gcc", "--stream-text"]).exits(0);
     let lines: Vec<&str> = reported.stdout.lines().collect();
@@ -171,7 +171,7 @@ fn the_text_of_stream_c_itself_is_printed() {
 }
 
 #[test]
-fn a_compiler_that_is_missing_or_refuses_ends_the_command_with_3() {
+fn missing_or_failing_compiler_exits_with_3() {
     let place = Place::new("", PASSED);
     let missing = place.stream(&["--compiler", "no-such-cc -O2"]).exits(3).prints_nothing();
     missing.complains("there is no compiler \"no-such-cc\" on this system");
@@ -204,7 +204,7 @@ fn flags_of_other_compilers_are_named_with_their_compiler() {
 }
 
 #[test]
-fn a_published_line_of_a_compiler_is_used_as_it_is() {
+fn published_compile_line_is_used_unchanged() {
     let place = Place::new("", PASSED);
     let harness = &place.0;
     let line =
@@ -304,7 +304,7 @@ fn are_as_planned(harness: &Harness, placement: &[&str]) {
 }
 
 #[test]
-fn the_mpi_source_runs_with_ranks_where_they_are_planned() {
+fn mpi_source_runs_with_ranks_in_their_places() {
     let harness = Harness::new();
     if !harness.has(Part::Mpi, "mpicc") || !harness.has_cpus(2) {
         return;
@@ -344,7 +344,7 @@ fn the_mpi_source_runs_with_ranks_where_they_are_planned() {
 }
 
 #[test]
-fn wrong_usage_is_refused_before_anything_runs() {
+fn wrong_usage_is_refused_before_running() {
     let place = Place::new("", PASSED);
     let cases: [(&[&str], &str); 3] = [
         (&["--sweep", "stores"], "cannot be used with"),
@@ -359,7 +359,7 @@ fn wrong_usage_is_refused_before_anything_runs() {
 }
 
 #[test]
-fn a_budget_that_the_passes_exceed_is_refused_with_the_time_that_they_need() {
+fn budget_shorter_than_the_passes_is_refused_with_the_needed_time() {
     let place = Place::new("", PASSED);
     let (source, temporary) = (place.0.arg("stream.c"), place.0.arg("tmp"));
     // 8 PB cannot be moved in ten seconds.
@@ -398,7 +398,7 @@ fn saved_outputs_become_records() {
 }
 
 #[test]
-fn a_saved_output_without_a_result_is_kept_as_such_and_another_file_is_refused() {
+fn saved_output_without_a_result_is_kept_and_foreign_files_refused() {
     let harness = Harness::new();
     harness
         .run(&["history", "import", &recorded("gcc-ntimes300-2t")])
@@ -417,7 +417,7 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn a_memory_fault_names_the_limit_of_the_stack() {
+    fn memory_fault_names_the_stack_limit() {
         let place = Place::new("int *none = NULL; *(volatile int *)none = 1;", PASSED);
         let source = place.0.arg("stream.c");
         let run = ["stream", "--threads", "1", "--size", "1000000", "--samples", "3", "--no-save"];
@@ -433,7 +433,7 @@ mod thorough {
     }
 
     #[test]
-    fn a_program_that_crashes_or_hangs_leaves_the_rest_as_it_is() {
+    fn crashing_or_hanging_program_does_not_affect_the_rest() {
         assert_eq!(
             reason("fprintf(stderr, \"oh\\n\"); abort();"),
             "the program ended with signal 6 (abort):\noh"
@@ -444,7 +444,7 @@ mod thorough {
     }
 
     #[test]
-    fn an_interrupt_kills_the_program_and_keeps_what_was_measured() {
+    fn interrupt_kills_the_program_and_keeps_results() {
         let harness = Harness::new();
         let pid = harness.arg("pid");
         let before = format!(

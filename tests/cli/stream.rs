@@ -48,7 +48,7 @@ pub fn check_measurement(m: &Value) {
 }
 
 #[test]
-fn the_record_has_all_of_a_run() {
+fn record_contains_all_of_a_run() {
     let harness = Harness::new();
     let outcome = harness.stream(&["--json", "-", "--label", "nps=4"]).exits(0).quietly();
     let record = outcome.json();
@@ -100,13 +100,13 @@ fn every_kernel_in_both_precisions_passes_its_check() {
 }
 
 #[test]
-fn kernels_run_once_and_in_the_order_of_stream() {
+fn kernels_run_once_in_the_order_of_stream() {
     let record = Harness::new().stream_record(&["--no-save", "--kernels", "triad,copy,triad"]);
     assert_eq!(names(&record), ["copy", "triad"]);
 }
 
 #[test]
-fn the_vector_triad_runs_over_four_arrays() {
+fn vector_triad_uses_four_arrays() {
     let harness = Harness::new();
     let record = harness.stream_record(&["--kernels", "vector_triad"]);
     assert_eq!(names(&record), ["vector_triad"]);
@@ -123,7 +123,7 @@ fn the_vector_triad_runs_over_four_arrays() {
 }
 
 #[test]
-fn a_pass_has_a_fourth_array_only_for_a_kernel_that_uses_it() {
+fn pass_has_a_fourth_array_only_if_a_kernel_uses_it() {
     let harness = Harness::new();
     let kernels = ["copy", "scale", "add", "triad", "vector_triad"];
     let all = harness.stream_record(&["--no-save", "--kernels", &kernels.join(",")]);
@@ -144,7 +144,7 @@ fn a_pass_has_a_fourth_array_only_for_a_kernel_that_uses_it() {
 }
 
 #[test]
-fn ranks_have_a_fourth_array_too() {
+fn ranks_may_have_a_fourth_array() {
     let args = ["--no-save", "--ranks", "2", "--threads", "1", "--kernels", "triad,vector_triad"];
     let harness = Harness::new();
     if !harness.has_cpus(2) {
@@ -159,7 +159,7 @@ fn ranks_have_a_fourth_array_too() {
 }
 
 #[test]
-fn stores_are_what_was_asked_for() {
+fn requested_stores_are_used() {
     let harness = Harness::new();
     for stores in ["regular", "nontemporal"] {
         let outcome = harness.stream(&["--json", "-", "--no-save", "--stores", stores]);
@@ -174,7 +174,7 @@ fn stores_are_what_was_asked_for() {
 }
 
 #[test]
-fn arrays_in_a_cache_move_nobody_knows_what() {
+fn arrays_in_a_cache_have_no_computed_traffic() {
     let record = Harness::new().stream_record(&["--no-save", "--stores", "regular"]);
     for m in measurements(&record) {
         let counted = m["config"]["counters"]["factor"].is_number();
@@ -184,7 +184,7 @@ fn arrays_in_a_cache_move_nobody_knows_what() {
 }
 
 #[test]
-fn the_record_says_what_decides_about_speed() {
+fn record_contains_circumstances_that_affect_speed() {
     let record = Harness::new()
         .run_with(
             &[("OPENBLAS_NUM_THREADS", "3")],
@@ -200,7 +200,7 @@ fn the_record_says_what_decides_about_speed() {
 }
 
 #[test]
-fn pages_are_asked_for_and_read_back() {
+fn requested_pages_are_read_back() {
     let harness = Harness::new();
     let record = harness.stream_record(&["--no-save", "--pages", "4k"]);
     let base = record["machine"]["pages"]["base"].as_u64().unwrap().to_string();
@@ -220,7 +220,7 @@ fn pages_are_asked_for_and_read_back() {
 }
 
 #[test]
-fn reserved_pages_that_are_missing_are_named_with_the_remedy() {
+fn missing_reserved_pages_are_named_with_a_hint() {
     let harness = Harness::new();
     let record = harness.run(&["machine", "--json"]).exits(0).json();
     let free = |bytes: u64| {
@@ -244,7 +244,7 @@ fn reserved_pages_that_are_missing_are_named_with_the_remedy() {
 }
 
 #[test]
-fn transparent_huge_pages_switched_off_leave_base_pages() {
+fn disabled_transparent_huge_pages_leave_base_pages() {
     let harness = Harness::new();
     let off = harness.write("enabled", "always madvise [never]\n");
     let shown = [(off.as_str(), "/sys/kernel/mm/transparent_hugepage/enabled")];
@@ -259,7 +259,7 @@ fn transparent_huge_pages_switched_off_leave_base_pages() {
 }
 
 #[test]
-fn prefetch_is_what_was_asked_for() {
+fn requested_prefetch_is_used() {
     let harness = Harness::new();
     let mut seen = Vec::new();
     for prefetch in ["off", "512", "4096,512"] {
@@ -273,7 +273,7 @@ fn prefetch_is_what_was_asked_for() {
 }
 
 #[test]
-fn pages_walked_side_by_side_are_what_was_asked_for() {
+fn requested_pages_side_by_side_are_used() {
     let harness = Harness::new();
     let record = harness.stream_record(&["--side-by-side", "4"]);
     for m in measurements(&record) {
@@ -302,13 +302,13 @@ fn loops_are_chosen_by_trial() {
 }
 
 #[test]
-fn arrays_follow_each_other_with_an_offset() {
+fn arrays_are_sequential_with_an_offset() {
     let record = Harness::new().stream_record(&["--no-save", "--offset", "8"]);
     assert_eq!(measurements(&record)[0]["config"]["layout"], json!({"sequential": {"offset": 8}}));
 }
 
 #[test]
-fn sizes_in_every_unit() {
+fn sizes_accept_every_unit() {
     let harness = Harness::new();
     for (size, bytes) in
         [("8MB", 8_000_000_u64), ("8MiB", 8 << 20), ("8388608B", 8 << 20), ("1048576", 8 << 20)]
@@ -395,7 +395,7 @@ fn arrays_of_this_node_are_planned_without_a_measurement() {
 }
 
 #[test]
-fn a_plan_that_contradicts_itself_is_refused_with_the_remedy() {
+fn contradictory_plan_is_refused_with_a_hint() {
     let harness = Harness::new();
     let cases: [(&[&str], &str, &str); 9] = [
         (&["--sweep", "threads=1,2"], "--plan cannot be used with --sweep", "leave out --sweep"),
@@ -425,7 +425,7 @@ fn a_plan_that_contradicts_itself_is_refused_with_the_remedy() {
 }
 
 #[test]
-fn small_arrays_are_suspect_and_say_why() {
+fn small_arrays_are_suspect_with_a_reason() {
     let args = ["stream", "--no-save", "--json", "-", "--size", "1000", "--dimms", "1024x20000"];
     let record = Harness::new().run(&[&args[..], &FAST[..2]].concat()).exits(0).json();
     for m in measurements(&record) {
@@ -439,7 +439,7 @@ fn small_arrays_are_suspect_and_say_why() {
 }
 
 #[test]
-fn places_asked_are_places_got() {
+fn requested_places_are_used() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -455,7 +455,7 @@ fn places_asked_are_places_got() {
 }
 
 #[test]
-fn several_thread_counts_in_one_record() {
+fn several_thread_counts_are_in_one_record() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -467,7 +467,7 @@ fn several_thread_counts_in_one_record() {
 }
 
 #[test]
-fn a_sweep_measures_every_value() {
+fn sweep_measures_every_value() {
     let record = Harness::new().stream_record(&[
         "--no-save",
         "--sweep",
@@ -497,7 +497,7 @@ fn a_sweep_measures_every_value() {
 }
 
 #[test]
-fn variables_are_honoured_and_said() {
+fn variables_are_honoured_and_reported() {
     let harness = Harness::new();
     let args = ["stream", "--samples", "1", "--size", "1000000", "--budget", "0.3"];
     let args = [&args[..], &["--dimms", "1024x20000", "--no-save"]].concat();
@@ -520,7 +520,7 @@ fn variables_are_honoured_and_said() {
 }
 
 #[test]
-fn what_moves_is_counted_or_it_is_said_why_not() {
+fn traffic_is_counted_or_the_reason_is_reported() {
     let record = Harness::new().stream_record(&["--no-save"]);
     for m in measurements(&record) {
         let counters = &m["config"]["counters"];

@@ -6,7 +6,7 @@ use crate::stream::check_measurement;
 use serde_json::Value;
 
 #[test]
-fn a_rate_above_the_theoretical_one_is_no_result() {
+fn rate_above_the_theoretical_limit_is_invalid() {
     let harness = Harness::new();
     let args = ["stream", "--samples", "3", "--size", "1000000", "--budget", "0.5"];
     let args = [&args[..], &["--dimms", "1x200"]].concat();
@@ -42,7 +42,7 @@ fn a_rate_above_the_theoretical_one_is_no_result() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_with_the_figures() {
+fn arrays_beyond_memory_are_refused_with_the_figures() {
     let harness = Harness::new();
     let outcome = harness.run(&["stream", "--size", "100TiB"]).exits(3).prints_nothing();
     outcome
@@ -53,7 +53,7 @@ fn what_does_not_fit_is_refused_with_the_figures() {
 }
 
 #[test]
-fn a_small_control_group_cuts_the_rule_and_refuses_a_size() {
+fn small_control_group_reduces_the_default_and_refuses_a_size() {
     let harness = Harness::new();
     let shown = control_group(&harness, 131_000_000, 100_000_000);
     let shown: Vec<(&str, &str)> = shown.iter().map(|(what, at)| (what.as_str(), *at)).collect();
@@ -75,7 +75,7 @@ fn a_small_control_group_cuts_the_rule_and_refuses_a_size() {
 }
 
 #[test]
-fn expectations_decide_the_exit_code() {
+fn expectations_determine_the_exit_code() {
     let harness = Harness::new();
     let stream =
         |args: &[&str]| harness.stream(&[&["--no-save", "--accept-suspect"], args].concat());
@@ -118,7 +118,7 @@ fn expectations_decide_the_exit_code() {
 }
 
 #[test]
-fn a_share_of_an_unknown_limit_is_not_met() {
+fn share_of_an_unknown_limit_is_not_met() {
     let harness = Harness::new();
     let record = harness.run(&["machine", "--json"]).exits(0).json();
     if !record["machine"]["memory"]["theoretical"].is_null() {
@@ -132,7 +132,7 @@ fn a_share_of_an_unknown_limit_is_not_met() {
 }
 
 #[test]
-fn a_size_in_percent_is_that_share_of_the_available_memory_for_all_arrays() {
+fn size_in_percent_is_a_share_of_memory_for_all_arrays() {
     let harness = Harness::new();
     let args = [
         "stream",

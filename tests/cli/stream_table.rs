@@ -3,7 +3,7 @@
 use crate::harness::{ELEMENTS, Harness};
 
 #[test]
-fn the_table_says_how_it_was_measured() {
+fn table_describes_the_measurement() {
     let outcome = Harness::new().stream(&["-v"]).exits(0).quietly();
     let header = outcome.stdout.lines().find(|line| line.starts_with("GB/s")).unwrap();
     let words: Vec<&str> = header.split_whitespace().collect();
@@ -81,7 +81,7 @@ fn without_figures(line: &str) -> String {
 }
 
 #[test]
-fn the_classic_table_is_read_by_existing_parsers() {
+fn classic_table_is_read_by_existing_parsers() {
     let harness = Harness::new();
     let outcome = harness.stream(&["--stream-text"]).exits(0).quietly();
     let outcome = outcome.never_says("STREAM version").never_says("$Revision");
@@ -113,7 +113,7 @@ fn the_classic_table_is_read_by_existing_parsers() {
 }
 
 #[test]
-fn the_classic_table_of_single_precision() {
+fn classic_table_supports_single_precision() {
     let outcome = Harness::new().stream(&["--stream-text", "--no-save", "--element", "f32"]);
     outcome
         .exits(0)
@@ -123,7 +123,7 @@ fn the_classic_table_of_single_precision() {
 }
 
 #[test]
-fn kernels_that_stream_lacks_are_not_in_the_classic_table() {
+fn kernels_missing_in_stream_are_not_in_the_classic_table() {
     let outcome =
         Harness::new().stream(&["--stream-text", "--no-save", "--kernels", "triad,dot"]).exits(0);
     outcome.says("\nTriad: ").never_says("dot").never_says("Dot").never_says("Copy:");

@@ -19,7 +19,7 @@ fn free_pages(harness: &Harness, bytes: u64) -> u64 {
 }
 
 #[test]
-fn a_page_size_that_cannot_be_had_leaves_its_column_out_with_the_reason() {
+fn unavailable_page_size_is_omitted_with_the_reason() {
     let harness = Harness::new();
     if free_pages(&harness, 1 << 30) > 0 {
         return skip(Part::Pages, "pages of 1 GiB are reserved here");
@@ -35,7 +35,7 @@ fn a_page_size_that_cannot_be_had_leaves_its_column_out_with_the_reason() {
 }
 
 #[test]
-fn what_this_node_does_not_have_is_left_out() {
+fn values_missing_on_this_node_are_omitted() {
     let harness = Harness::new();
     let place = format!("{{{}}}", harness.first_cpu());
     let places = format!("places={place};{{4000}}");
@@ -62,7 +62,7 @@ fn what_this_node_does_not_have_is_left_out() {
 }
 
 #[test]
-fn maps_of_ranks_are_an_axis() {
+fn rank_maps_are_an_axis() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -79,7 +79,7 @@ fn maps_of_ranks_are_an_axis() {
 }
 
 #[test]
-fn series_of_the_lecture_are_one_sweep_and_one_picture() {
+fn lecture_series_are_one_sweep_and_one_picture() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -123,7 +123,7 @@ fn rows<'a>(text: &'a str, title: &str) -> Vec<Vec<&'a str>> {
 }
 
 #[test]
-fn a_sweep_is_shown_in_the_columns_of_streams_table() {
+fn sweep_is_shown_in_the_columns_of_stream() {
     let harness = Harness::new();
     let sweep =
         ["--sweep", "pages=4k,thp", "--show", "best,avg,min,max", "--kernels", "copy,triad"];
@@ -158,7 +158,7 @@ fn a_sweep_is_shown_in_the_columns_of_streams_table() {
 }
 
 #[test]
-fn columns_of_streams_table_are_of_sweeps() {
+fn columns_of_stream_require_a_sweep() {
     let harness = Harness::new();
     let none = "error: --show requires a sweep";
     harness.stream(&["--show", "best"]).exits(2).complains(none).prints_nothing();
@@ -169,7 +169,7 @@ fn columns_of_streams_table_are_of_sweeps() {
 }
 
 #[test]
-fn ranks_say_processes_and_memory_a_task() {
+fn ranks_report_processes_and_memory_per_task() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;

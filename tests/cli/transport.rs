@@ -31,7 +31,7 @@ fn ranks(program: u32) -> Vec<u32> {
 }
 
 #[test]
-fn a_run_that_is_late_delivers_what_it_has_measured() {
+fn late_run_keeps_its_results() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -43,7 +43,7 @@ fn a_run_that_is_late_delivers_what_it_has_measured() {
 }
 
 #[test]
-fn a_node_without_mpi_measures_messages_over_its_own_transport() {
+fn node_without_mpi_measures_messages_over_its_own_transport() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -76,7 +76,7 @@ fn a_node_without_mpi_measures_messages_over_its_own_transport() {
 }
 
 #[test]
-fn it_can_be_asked_for_and_does_what_the_probe_does() {
+fn transport_can_be_requested_with_the_options_of_the_probe() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -102,7 +102,7 @@ fn it_can_be_asked_for_and_does_what_the_probe_does() {
 }
 
 #[test]
-fn what_only_an_mpi_can_do_is_refused() {
+fn patterns_that_need_mpi_are_refused() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -123,7 +123,7 @@ fn what_only_an_mpi_can_do_is_refused() {
 }
 
 #[test]
-fn its_figures_never_pass_for_an_mpis() {
+fn transport_figures_are_never_compared_with_mpi() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -147,7 +147,7 @@ fn its_figures_never_pass_for_an_mpis() {
 }
 
 #[test]
-fn memory_that_cannot_be_read_leaves_the_ring() {
+fn unreadable_process_memory_falls_back_to_the_ring() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -186,7 +186,7 @@ fn memory_that_cannot_be_read_leaves_the_ring() {
 }
 
 #[test]
-fn it_needs_no_room_in_dev_shm() {
+fn transport_needs_no_space_in_dev_shm() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -202,7 +202,7 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn beside_an_mpi_it_is_the_floor() {
+    fn transport_is_the_lower_bound_beside_an_mpi() {
         let harness = Harness::new();
         for which in installed(&harness) {
             let args =
@@ -258,7 +258,7 @@ mod thorough {
     }
 
     #[test]
-    fn a_rank_that_dies_and_an_interrupt_leave_nothing() {
+    fn dead_rank_or_interrupt_leaves_nothing() {
         let harness = Harness::new();
         if !harness.has_cpus(2) {
             return;

@@ -16,7 +16,7 @@ fn saved(harness: &Harness) -> usize {
 }
 
 #[test]
-fn a_watch_is_stopped_and_goes_on() {
+fn watch_is_stopped_and_continued() {
     let harness = Harness::new();
     let args = [&SHORT[..], &["--for=1h"]].concat();
     let running = harness.start(&args);
@@ -48,7 +48,7 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn what_cannot_be_saved_is_kept_and_written_beside() {
+    fn unsaved_sample_goes_to_file() {
         let harness = Harness::new();
         let db = harness.arg("runs.db");
         let args = [&SHORT[..], &["--for=1h", "--db", &db]].concat();
@@ -70,7 +70,7 @@ mod thorough {
     }
 
     #[test]
-    fn a_sample_that_fails_costs_only_itself() {
+    fn failing_sample_does_not_affect_the_others() {
         let harness = Harness::new();
         let args = [&SHORT[..], &["--for=2s"]].concat();
         let outcome = harness.run_with(&[("OMP_NUM_THREADS", "many")], &args).exits(1);

@@ -64,7 +64,7 @@ fn old_machines_refuse_a_second_cpu_and_node() {
 }
 
 #[test]
-fn old_is_left_as_it_was() {
+fn old_leaves_nothing_behind() {
     let Some(guest) = guest() else { return };
     guest.is_left_as_it_was();
 }

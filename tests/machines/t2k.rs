@@ -105,7 +105,7 @@ const POLICIES: [Policy; 4] = [
 ];
 
 #[test]
-fn t2k_is_what_numactl_prints() {
+fn t2k_matches_numactl() {
     let Some(guest) = guest() else { return };
     let machine = machine_of(guest);
     assert_eq!(machine["processor"]["sockets"], 4);
@@ -114,7 +114,7 @@ fn t2k_is_what_numactl_prints() {
 }
 
 #[test]
-fn t2k_policies_bind_processes_and_memory_as_the_kernel_reports() {
+fn t2k_policies_bind_processes_and_memory_in_the_kernel() {
     let Some(guest) = guest() else { return };
     let mut ranks = processes(&guest.of("policies-look").exits(0));
     // The process that coordinates the ranks may have memory, but none with a policy.
@@ -182,7 +182,7 @@ fn t2k_policies_are_read_back_per_rank() {
 
 /// A program of the user alone is the first rank.
 #[test]
-fn t2k_policies_place_a_program_as_the_lecture_says() {
+fn t2k_policies_place_a_program_as_in_the_lecture() {
     let Some(guest) = guest() else { return };
     guest.of("program").exits(0);
     let seen = guest.of("program-placed").exits(0).stdout;
@@ -221,7 +221,7 @@ fn t2k_policies_place_a_program_as_the_lecture_says() {
 }
 
 #[test]
-fn t2k_page_says_that_the_memory_of_each_rank_is_where_it_was_bound() {
+fn t2k_page_confirms_the_bound_memory_of_each_rank() {
     let Some(guest) = guest() else { return };
     guest
         .of("bound")
@@ -256,7 +256,7 @@ fn t2k_places_sixteen_ranks_on_four_sockets() {
 }
 
 #[test]
-fn t2k_refuses_what_it_lacks() {
+fn t2k_refuses_missing_pages_ranks_and_policies() {
     let Some(guest) = guest() else { return };
     guest
         .of("no-pages")
@@ -269,7 +269,7 @@ fn t2k_refuses_what_it_lacks() {
 }
 
 #[test]
-fn t2k_is_left_as_it_was() {
+fn t2k_leaves_nothing_behind() {
     let Some(guest) = guest() else { return };
     guest.is_left_as_it_was();
 }

@@ -80,7 +80,7 @@ fn guest() -> Option<&'static Guest> {
 }
 
 #[test]
-fn two_sockets_are_those_that_numactl_prints() {
+fn two_sockets_match_numactl() {
     let Some(guest) = guest() else { return };
     let machine = machine_of(guest);
     assert_eq!(machine["processor"]["sockets"], 2);
@@ -107,7 +107,7 @@ fn two_nodes_have_the_memory_of_their_threads() {
 }
 
 #[test]
-fn two_nodes_have_the_memory_that_is_bound_to_them() {
+fn two_nodes_have_the_memory_bound_to_them() {
     let Some(guest) = guest() else { return };
     let record = guest.of("bound").exits(0).json();
     assert_eq!(numa(&record)["got"], json!({"1": 1.0}));
@@ -118,7 +118,7 @@ fn two_nodes_have_the_memory_that_is_bound_to_them() {
 }
 
 #[test]
-fn two_kinds_of_reserved_pages_are_taken_from_the_nodes_of_the_policy() {
+fn two_kinds_of_reserved_pages_come_from_the_nodes_of_the_policy() {
     let Some(guest) = guest() else { return };
     let huge = guest.of("huge").exits(0).json();
     assert_eq!(measurements(&huge)[0]["config"]["pages"]["got"], json!({"2097152": 1.0}));
@@ -146,7 +146,7 @@ fn two_nodes_cannot_share_three_pages_evenly() {
 }
 
 #[test]
-fn two_sockets_have_ranks_with_memory_of_their_own() {
+fn two_sockets_have_ranks_with_local_memory() {
     let Some(guest) = guest() else { return };
     guest
         .of("ranks")
@@ -179,7 +179,7 @@ fn two_nodes_make_a_matrix_of_four_pairs() {
 }
 
 #[test]
-fn two_nodes_refuse_what_they_lack() {
+fn two_nodes_refuse_missing_nodes_and_pages() {
     let Some(guest) = guest() else { return };
     guest
         .of("no-node")
@@ -202,7 +202,7 @@ fn two_nodes_refuse_what_they_lack() {
 }
 
 #[test]
-fn two_is_left_as_it_was() {
+fn two_nodes_leave_nothing_behind() {
     let Some(guest) = guest() else { return };
     guest.is_left_as_it_was();
 }

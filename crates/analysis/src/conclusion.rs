@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn difference_that_would_have_been_found_is_in_percent() {
+    fn detectable_difference_is_printed_in_percent() {
         assert_eq!(
             would_have_been_found(0.05),
             "a difference of more than 5 % would have been found"

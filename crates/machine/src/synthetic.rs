@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_machines_of_the_literature_pass() {
+    fn descriptions_from_the_literature_are_accepted() {
         for text in [
             "Package:4 NUMANode:1 Core:4 PU:1",
             "Package:2 NUMANode:4 L3Cache:4(size=16MB) L2Cache:4 L1dCache:1 Core:1 PU:1",
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wrong_character_is_pointed_at() {
+    fn invalid_description_is_reported_with_its_column() {
         for (text, at) in [
             ("", 0),
             ("Package:x Core:4", 8),
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_known_only_where_they_are_said() {
+    fn cache_size_is_known_only_if_given() {
         let text = "Package:2 L3Cache:4(size=16MB) L2Cache:4 Core:1 PU:1";
         assert!(says_size_of_level(text, 3));
         assert!(!says_size_of_level(text, 2));

@@ -358,7 +358,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_has_the_symbol() {
+    fn json_has_the_unit_symbol() {
         for unit in Unit::ALL {
             assert_eq!(serde_json::to_value(unit).unwrap(), unit.symbol());
             assert_eq!(Unit::of_symbol(unit.symbol()), Some(unit));

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn counted_passes_leave_the_values_as_they_must_be() {
+    fn counted_passes_keep_the_values_valid() {
         let mut point = point();
         for _ in 0..300 {
             // Without new values, this many runs would overflow double precision.
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn without_counters_the_reason_is_said_and_with_them_every_kernel_is_counted() {
+    fn every_kernel_is_counted_or_the_reason_is_reported() {
         let mut point = point();
         match point.traffic().unwrap().unwrap() {
             Err(why) => assert!(!why.0.is_empty()),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_record_has_factors_of_what_is_counted() {
+    fn record_has_ratios_of_counted_traffic() {
         let counted = Counted {
             family: "AMD UMC".to_owned(),
             counters: 48,

@@ -9,7 +9,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 #[test]
-fn what_ranks_of_a_launcher_cannot_do_is_told_by_one_of_them() {
+fn one_rank_reports_what_a_launcher_does_not_support() {
     let harness = Harness::new();
     let run = |rank: &str, app: &str, code| {
         let variables = ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"];
@@ -35,7 +35,7 @@ fn solver<'a>(launcher: &[&'a str], rest: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn ranks_of_a_launcher_solve_as_forked_ranks_do() {
+fn ranks_of_a_launcher_solve_as_forked_ranks() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -79,7 +79,7 @@ fn ranks_of_a_launcher_solve_as_forked_ranks_do() {
 }
 
 #[test]
-fn srun_starts_ranks_of_an_mpi_that_speaks_its_language() {
+fn srun_starts_ranks_of_a_compatible_mpi() {
     let harness = Harness::new();
     if !installed(&harness).iter().any(|mpi| mpi.name == MPICH.name) {
         return;
@@ -96,7 +96,7 @@ fn srun_starts_ranks_of_an_mpi_that_speaks_its_language() {
 }
 
 #[test]
-fn an_interrupted_launcher_leaves_a_record_and_a_killed_rank_no_process() {
+fn interrupted_launcher_leaves_a_record_and_killed_rank_no_process() {
     for which in installed(&Harness::new()) {
         let harness = Harness::new();
         for (sent, to) in [("INT", 0), ("KILL", 1)] {
@@ -131,7 +131,7 @@ fn start(harness: &Harness, mpirun: &str, elements: &str) -> (Child, [u32; 2]) {
 
 /// Interrupts a run at several moments of its set-up, of the comparison of loops and of the solution.
 #[test]
-fn an_interrupt_at_any_moment_of_ranks_leaves_a_record() {
+fn interrupt_of_ranks_at_any_moment_leaves_a_record() {
     let Some(which) = installed(&Harness::new()).into_iter().next() else { return };
     for milliseconds in [0, 30, 100, 300, 600, 1000, 1500, 2500] {
         let harness = Harness::new();

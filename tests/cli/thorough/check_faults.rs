@@ -63,7 +63,7 @@ fn errors_since_the_last_check_make_the_node_bad() {
 }
 
 #[test]
-fn an_error_during_a_run_is_a_reason_for_doubt_of_its_figures() {
+fn hardware_error_during_a_run_makes_its_figures_suspect() {
     let harness = Harness::new();
     edac(&harness, 5, 0);
     let tree = harness.arg("tree");
@@ -118,7 +118,7 @@ fn descendants(of: u32, name: &str) -> Vec<u32> {
 }
 
 #[test]
-fn a_measurement_that_is_stopped_makes_the_node_unknown_within_the_deadline() {
+fn stopped_measurement_makes_the_node_unknown_by_the_deadline() {
     let harness = Harness::new();
     let high = reference(&harness, "high.json", |group| group["figures"] = triad(1e18));
     // Long enough for the examination on a busy machine, short enough for a test.
@@ -145,7 +145,7 @@ fn a_measurement_that_is_stopped_makes_the_node_unknown_within_the_deadline() {
 }
 
 #[test]
-fn a_figure_far_below_the_reference_is_measured_twice() {
+fn figure_far_below_the_reference_is_measured_twice() {
     let harness = Harness::new();
     let seconds = (timeout() / 10).as_secs().to_string();
     let high = reference(&harness, "high.json", |group| group["figures"] = triad(1e18));
@@ -167,7 +167,7 @@ fn a_figure_far_below_the_reference_is_measured_twice() {
 }
 
 #[test]
-fn arrays_have_the_size_of_the_reference_and_wide_spreads_are_no_judgement() {
+fn arrays_have_the_reference_size_and_wide_spread_gives_no_verdict() {
     let harness = Harness::new();
     let seconds = (timeout() / 10).as_secs().to_string();
     // Every node has this bandwidth.
@@ -204,7 +204,7 @@ fn arrays_have_the_size_of_the_reference_and_wide_spreads_are_no_judgement() {
 }
 
 #[test]
-fn a_clock_below_the_base_clock_is_the_cause_of_a_low_figure() {
+fn clock_below_the_base_clock_is_the_cause_of_a_low_figure() {
     let harness = Harness::new();
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap();
     let name = "Unknown CPU @ 90.00GHz";
@@ -242,7 +242,7 @@ fn a_clock_below_the_base_clock_is_the_cause_of_a_low_figure() {
 }
 
 #[test]
-fn a_clock_below_the_reference_is_bad_after_two_measurements() {
+fn clock_below_the_reference_is_bad_after_two_measurements() {
     let harness = Harness::new();
     let described = harness.run(&["machine", "--json"]).exits(0).json();
     // Not every processor has a loop of known latency and a fixed timer.
@@ -292,7 +292,7 @@ fn example(name: &str) -> String {
 }
 
 #[test]
-fn the_script_for_nhc_dies_with_the_reason_of_a_bad_node_only() {
+fn nhc_script_fails_with_the_reason_of_a_bad_node_only() {
     let harness = Harness::new();
     // The functions of NHC that the script calls.
     const NHC: &str = r#"
@@ -319,7 +319,7 @@ fn the_script_for_nhc_dies_with_the_reason_of_a_bad_node_only() {
 }
 
 #[test]
-fn the_units_of_systemd_are_valid_and_run_the_check() {
+fn systemd_units_are_valid_and_run_the_check() {
     let harness = Harness::new();
     let service = std::fs::read_to_string(example("nodegauge-check.service")).unwrap();
     let start = service.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
@@ -371,7 +371,7 @@ fn installed_unit_starts_the_program_at_its_prefix() {
 }
 
 #[test]
-fn the_line_of_scrontab_runs_the_check() {
+fn scrontab_line_runs_the_check() {
     let harness = Harness::new();
     let table = std::fs::read_to_string(example("nodegauge.scrontab")).unwrap();
     let line = table.lines().find(|line| !line.starts_with('#')).unwrap();
@@ -400,7 +400,7 @@ fn the_line_of_scrontab_runs_the_check() {
 }
 
 #[test]
-fn a_check_that_may_start_nothing_has_a_verdict() {
+fn check_that_cannot_start_processes_has_a_verdict() {
     let harness = Harness::new();
     // Root has no limit of processes.
     let as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];

@@ -7,7 +7,7 @@ use crate::thorough::control_group::ControlGroup;
 use crate::thorough::slurm::Slurm;
 
 #[test]
-fn a_job_keeps_the_nodes_that_are_not_bad_and_runs_on_them() {
+fn job_runs_on_its_nodes_that_are_not_bad() {
     let harness = Harness::new();
     let names = ["node1", "node2", "node3", "node4"];
     let Some(slurm) = Slurm::of(&harness, &names) else { return };
@@ -50,7 +50,7 @@ fn a_job_keeps_the_nodes_that_are_not_bad_and_runs_on_them() {
 }
 
 #[test]
-fn options_of_a_vetting_that_do_not_fit_are_refused() {
+fn unsuitable_vetting_options_are_refused() {
     let harness = Harness::new();
     let alone = ["check", "--vet", "2", "--exclude-file", "bad.txt"];
     harness.run(&alone).exits(2);

@@ -57,7 +57,7 @@ fn figures(harness: &Harness, variables: &[(&str, &str)], args: &[&str]) -> Vec<
 }
 
 #[test]
-fn carried_and_compiled_loops_are_measured_and_checked_on_both_drivers() {
+fn embedded_and_compiled_loops_are_checked_on_both_drivers() {
     let harness = Harness::new();
     for (driver, version) in
         [("cuda:0", "CUDA 12.4 (driver 550.54.15)"), ("hip:0", "HIP 6.4.43484")]
@@ -82,7 +82,7 @@ fn carried_and_compiled_loops_are_measured_and_checked_on_both_drivers() {
 }
 
 #[test]
-fn vendors_libraries_multiply_and_what_is_wrong_is_no_figure() {
+fn vendor_libraries_multiply_and_wrong_results_are_invalid() {
     let harness = Harness::new();
     let peaks = ["device", "peaks", "--samples", "1", "--budget", "2", "--device"];
     for (driver, library) in [("cuda:0", "cuBLAS 12.3.4"), ("hip:0", "rocBLAS 4.2.0")] {
@@ -100,7 +100,7 @@ fn vendors_libraries_multiply_and_what_is_wrong_is_no_figure() {
 }
 
 #[test]
-fn copies_between_host_and_devices_and_between_devices_arrive() {
+fn copies_between_host_and_devices_arrive() {
     let harness = Harness::new();
     let args =
         ["device", "links", "--sizes", "8,64KiB", "--samples", "1", "--device", "cuda:0,cuda:1"];
@@ -117,7 +117,7 @@ fn copies_between_host_and_devices_and_between_devices_arrive() {
 }
 
 #[test]
-fn copies_that_do_not_arrive_as_they_were_sent_are_no_figures() {
+fn copies_with_wrong_data_are_invalid() {
     let harness = Harness::new();
     let args =
         ["device", "links", "--sizes", "8,64KiB", "--samples", "1", "--device", "cuda:0,cuda:1"];
@@ -151,7 +151,7 @@ fn copies_that_do_not_arrive_as_they_were_sent_are_no_figures() {
 }
 
 #[test]
-fn what_keeps_a_driver_from_measuring_is_a_line_with_a_remedy() {
+fn unusable_driver_is_reported_with_a_hint() {
     let harness = Harness::new();
     for (variables, says) in [
         (&[("STANDIN_INIT", "100")][..], &["there is no device", "cuInit: 100", "hint: "][..]),
@@ -191,7 +191,7 @@ fn what_keeps_a_driver_from_measuring_is_a_line_with_a_remedy() {
 }
 
 #[test]
-fn a_device_that_is_lost_in_the_middle_leaves_what_was_measured() {
+fn device_lost_in_the_middle_keeps_earlier_results() {
     let harness = Harness::new();
     // Dot has one carried loop, so that launch 30 is not part of a trial.
     let own = ["--kernels", "dot", "--samples", "40", "--size", "65536", "--device", "cuda:0"];
@@ -214,7 +214,7 @@ fn a_device_that_is_lost_in_the_middle_leaves_what_was_measured() {
 }
 
 #[test]
-fn errors_of_memory_wrong_elements_and_falling_clocks_are_judged() {
+fn memory_errors_wrong_elements_and_falling_clocks_are_judged() {
     let harness = Harness::new();
     let args = [&STREAM[..], &["--device", "cuda:0", "--kernels", "copy", "--json", "-"]].concat();
     let judged = |variables: &[(&str, &str)], exit: i32| {
@@ -257,7 +257,7 @@ fn errors_of_memory_wrong_elements_and_falling_clocks_are_judged() {
 }
 
 #[test]
-fn a_slice_is_described_as_one() {
+fn mig_slice_is_described() {
     let harness = Harness::new();
     let args = [&STREAM[..], &["--device", "cuda:0", "--kernels", "copy"]].concat();
     let copy = figures(&harness, &[("STANDIN_MIG", "1")], &args).remove(0);
@@ -268,7 +268,7 @@ fn a_slice_is_described_as_one() {
 }
 
 #[test]
-fn outputs_of_babelstream_and_nvbandwidth_are_imported() {
+fn babelstream_and_nvbandwidth_output_is_imported() {
     let harness = Harness::new();
     let outputs = format!("{ROOT}/crates/devices/tests/outputs");
     for (file, says) in [
@@ -287,7 +287,7 @@ fn outputs_of_babelstream_and_nvbandwidth_are_imported() {
 }
 
 #[test]
-fn programs_run_beside_and_their_figures_are_references() {
+fn reference_programs_give_reference_figures() {
     let harness = Harness::new();
     let outputs = format!("{ROOT}/crates/devices/tests/outputs");
     let program = |name: &str, output: &str| {
@@ -317,7 +317,7 @@ fn programs_run_beside_and_their_figures_are_references() {
 }
 
 #[test]
-fn nvbandwidth_runs_by_turns_on_the_devices_that_copy() {
+fn nvbandwidth_alternates_on_the_copying_devices() {
     let harness = Harness::new();
     // Requested test cases from the recorded output, with the bus addresses of the stand-ins.
     let program = harness.write(
@@ -390,7 +390,7 @@ sed 's/:1b:/:3b:/; s/:43:/:3c:/' {ROOT}/crates/devices/tests/outputs/nvbandwidth
 }
 
 #[test]
-fn hwloc_loads_no_library_of_a_vendor() {
+fn hwloc_does_not_load_vendor_libraries() {
     let harness = Harness::new();
     // Plug-ins that create a file in their folder when they are loaded.
     let source = harness.write(

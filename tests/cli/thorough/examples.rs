@@ -22,7 +22,7 @@ fn metrics(query: &str) -> impl Iterator<Item = &str> {
 }
 
 #[test]
-fn the_dashboard_asks_for_metrics_and_labels_that_are_written() {
+fn dashboard_uses_existing_metrics_and_labels() {
     let harness = Harness::new();
     let report = |name: &str| {
         let file = golden(name);
@@ -121,7 +121,7 @@ fn pipeline(harness: &Harness, file: &str, expect: &str) -> Outcome {
 }
 
 #[test]
-fn gates_pass_what_is_as_expected_and_fail_what_is_not() {
+fn pipeline_gates_pass_and_fail_by_expectation() {
     assert!(commands("gitlab-ci.yml").len() == 3 && commands("github-workflow.yml").len() == 3);
     for file in ["gitlab-ci.yml", "github-workflow.yml"] {
         let harness = Harness::new();
@@ -163,7 +163,7 @@ fn reframe(harness: &Harness) -> Option<String> {
 }
 
 #[test]
-fn reframe_takes_the_figures_and_refuses_what_is_not_valid() {
+fn reframe_accepts_figures_and_refuses_invalid_ones() {
     let harness = Harness::new();
     let Some(reframe) = reframe(&harness) else { return };
     let check = example("reframe_nodegauge.py");

@@ -58,7 +58,7 @@ fn with_scripts(harness: &Harness, scripts: &[(&str, &str)], more: &[&str]) -> O
 }
 
 #[test]
-fn the_state_of_a_node_decides_whether_it_gets_a_job_and_is_named() {
+fn node_state_determines_whether_a_job_is_submitted() {
     let harness = Harness::new();
     let nodes = "printf 'gpu_3|maint|all*\\nn1|drained|all*\\nn2|down*|all*\\n'";
     let scripts =
@@ -71,7 +71,7 @@ fn the_state_of_a_node_decides_whether_it_gets_a_job_and_is_named() {
 }
 
 #[test]
-fn the_deadline_holds_when_slurm_does_not_answer() {
+fn deadline_holds_if_slurm_does_not_respond() {
     let harness = Harness::new();
     let sleeping = [("squeue", "exec sleep 300")];
     let more = ["--nodes", "n[1-2]", "--deadline", "2"];
@@ -81,7 +81,7 @@ fn the_deadline_holds_when_slurm_does_not_answer() {
 }
 
 #[test]
-fn a_job_that_fails_or_is_refused_is_missing_with_its_reason() {
+fn failed_or_refused_job_is_missing_with_its_reason() {
     let harness = Harness::new();
     let Some(slurm) = Slurm::of(&harness, &["n1", "n2"]) else { return };
     let run = ["fleet", "run", "records", "--slurm", "--nodes", "n[1-2]"];
@@ -117,7 +117,7 @@ fn parent(process: u32) -> u32 {
 }
 
 #[test]
-fn a_node_that_dies_during_its_job_is_missing_with_the_state_of_the_job() {
+fn node_that_dies_during_its_job_is_missing_with_the_job_state() {
     let harness = Harness::new();
     let short = "SlurmdTimeout=10\nTCPTimeout=2\nMessageTimeout=5\n";
     let Some(slurm) = Slurm::with(&harness, &["n1", "n2"], short) else { return };
@@ -137,7 +137,7 @@ fn a_node_that_dies_during_its_job_is_missing_with_the_state_of_the_job() {
 }
 
 #[test]
-fn a_job_at_its_time_limit_is_missing_with_this_reason() {
+fn job_at_its_time_limit_is_missing_with_the_reason() {
     let harness = Harness::new();
     let Some(slurm) = Slurm::with(&harness, &["n1"], "KillWait=1\n") else { return };
     let variables = [("SLURM_CONF", slurm.conf.as_str())];
@@ -150,7 +150,7 @@ fn a_job_at_its_time_limit_is_missing_with_this_reason() {
 }
 
 #[test]
-fn a_job_whose_identifier_was_lost_is_found_in_the_queue_and_not_submitted_twice() {
+fn job_with_a_lost_identifier_is_found_and_not_submitted_twice() {
     let harness = Harness::new();
     let queue =
         "[ -e asked ] && state=FAILED || state=RUNNING; : >asked; echo \"7|$state|n1|None\"";

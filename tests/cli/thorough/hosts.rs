@@ -200,7 +200,7 @@ fn mpirun_measures_each_host_with_its_own_ranks() {
 }
 
 #[test]
-fn a_host_that_fails_is_named_and_the_others_are_measured() {
+fn failing_host_is_named_and_others_are_measured() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -254,7 +254,7 @@ fn applications_have_the_same_result_on_two_hosts_as_on_one() {
 }
 
 #[test]
-fn hosts_with_networks_of_their_own_are_connected_by_tcp() {
+fn hosts_with_separate_networks_are_connected_by_tcp() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -287,7 +287,7 @@ fn hosts_with_networks_of_their_own_are_connected_by_tcp() {
 }
 
 #[test]
-fn another_processor_and_the_latency_of_each_host_are_shown() {
+fn other_processor_and_latency_of_each_host_are_shown() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -321,7 +321,7 @@ fn another_processor_and_the_latency_of_each_host_are_shown() {
 }
 
 #[test]
-fn a_launcher_and_a_library_that_do_not_belong_together_are_refused_once() {
+fn mismatched_launcher_and_library_are_refused_once() {
     let harness = Harness::new();
     if installed(&harness).is_empty() {
         return;
@@ -406,7 +406,7 @@ fn interrupted_step_has_result(harness: &Harness, slurm: &Slurm, kind: &str) -> 
 }
 
 #[test]
-fn slurm_measures_four_nodes_over_mpi_and_without_it() {
+fn slurm_measures_four_nodes_with_and_without_mpi() {
     let harness = Harness::new();
     let names = ["node1", "node2", "node3", "node4"];
     let Some(slurm) = Slurm::of(&harness, &names) else { return };

@@ -10,7 +10,7 @@ fn output(name: &str) -> String {
 }
 
 #[test]
-fn the_result_in_hpls_form_is_read_back_by_import() {
+fn hpl_text_is_imported() {
     let harness = Harness::new();
     let text = harness.run(&[&["hpl", "--hpl-text"], &SMALL[..]].concat()).exits(0).stdout;
     assert!(text.contains("WR20R2R4         600    64     1     1"), "{text}");
@@ -24,7 +24,7 @@ fn the_result_in_hpls_form_is_read_back_by_import() {
 }
 
 #[test]
-fn saved_outputs_of_hpl_are_imported_failed_ones_too() {
+fn passed_and_failed_hpl_output_is_imported() {
     let harness = Harness::new();
     let import = |name: &str| harness.run(&["history", "import", &output(name)]);
     import("three-nb.txt").exits(0);
@@ -41,7 +41,7 @@ fn saved_outputs_of_hpl_are_imported_failed_ones_too() {
 }
 
 #[test]
-fn input_for_the_real_hpl_is_written_whole() {
+fn input_for_xhpl_is_complete() {
     let harness = Harness::new();
     let args = ["hpl", "--hpl-dat-only", "--order", "8000", "--nb", "128,192", "--ranks", "32"];
     let text = harness.run(&args).exits(0).stdout;
@@ -62,7 +62,7 @@ fn scripted(harness: &Harness, script: &str, more: &[&str]) -> Outcome {
 }
 
 #[test]
-fn a_real_hpl_that_fails_keeps_the_native_figures() {
+fn failing_xhpl_keeps_the_native_figures() {
     let harness = Harness::new();
     if !harness.has(Part::Mpi, "mpirun.openmpi") {
         return;
@@ -79,7 +79,7 @@ fn a_real_hpl_that_fails_keeps_the_native_figures() {
 }
 
 #[test]
-fn passed_and_failed_of_a_real_hpl_are_told_apart() {
+fn passed_and_failed_results_of_xhpl_are_distinguished() {
     let harness = Harness::new();
     if !harness.has(Part::Mpi, "mpirun.openmpi") {
         return;
@@ -93,7 +93,7 @@ fn passed_and_failed_of_a_real_hpl_are_told_apart() {
 }
 
 #[test]
-fn what_the_real_hpl_lacks_is_said_before_anything_is_measured() {
+fn missing_requirements_of_xhpl_are_reported_before_measuring() {
     let harness = Harness::new();
     let args = |program: &str, more: &[&str]| {
         let all =
@@ -120,7 +120,7 @@ fn what_the_real_hpl_lacks_is_said_before_anything_is_measured() {
 }
 
 #[test]
-fn hpcc_is_run_and_read() {
+fn hpcc_runs_and_its_output_is_read() {
     let harness = Harness::new();
     if !harness.has(Part::Hpcc, "/usr/bin/hpcc") {
         return;
@@ -168,7 +168,7 @@ fn launcher(harness: &Harness, name: &str, version: &str) -> String {
 }
 
 #[test]
-fn ranks_are_spread_over_the_hosts_that_are_named() {
+fn ranks_are_spread_over_the_given_hosts() {
     let harness = Harness::new();
     let program = launcher(&harness, "xhpl", "");
     for (name, version, expected) in [
@@ -194,7 +194,7 @@ fn ranks_are_spread_over_the_hosts_that_are_named() {
 }
 
 #[test]
-fn widths_and_grids_are_searched_with_the_real_hpl() {
+fn block_widths_and_grids_are_searched_with_xhpl() {
     let harness = Harness::new();
     let program = launcher(&harness, "xhpl", "");
     let launcher = launcher(&harness, "mpirun", "mpirun (Open MPI) 4.1.4");
@@ -210,7 +210,7 @@ fn widths_and_grids_are_searched_with_the_real_hpl() {
 }
 
 #[test]
-fn a_job_of_several_nodes_gives_its_hosts() {
+fn hosts_are_read_from_a_job_of_several_nodes() {
     let harness = Harness::new();
     let job = [("SLURM_JOB_NUM_NODES", "4"), ("SLURM_JOB_NODELIST", "n[1-3],m")];
     let args = ["hpl", "--hpl-dat-only", "--order", "8000", "--ranks", "2"];

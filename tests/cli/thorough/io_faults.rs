@@ -29,7 +29,7 @@ fn with(harness: &Harness, fault: &str, args: &[&str]) -> Outcome {
 }
 
 #[test]
-fn a_full_file_system_ends_the_run_cleanly() {
+fn full_file_system_ends_the_run_cleanly() {
     let harness = Harness::new();
     for (fault, hint) in
         [("enospc=3000000", "free some space"), ("edquot=3000000", "the quota is used up")]
@@ -49,7 +49,7 @@ fn a_full_file_system_ends_the_run_cleanly() {
 }
 
 #[test]
-fn a_small_file_system_bounds_the_grid() {
+fn small_file_system_limits_the_grid() {
     let harness = Harness::new();
     let folder = folder(&harness, "small");
     let path = folder.to_str().unwrap();
@@ -73,7 +73,7 @@ fn a_small_file_system_bounds_the_grid() {
 }
 
 #[test]
-fn a_read_only_folder_is_refused() {
+fn read_only_folder_is_refused() {
     let harness = Harness::new();
     let outcome = with(&harness, "readonly", &SMALL);
     outcome
@@ -92,7 +92,7 @@ fn a_read_only_folder_is_refused() {
 }
 
 #[test]
-fn a_quota_counts_as_space() {
+fn quota_counts_as_space() {
     let harness = Harness::new();
     let outcome = with(&harness, "quota=3000", &["--file-sizes", "4MiB", "--no-save"]);
     if outcome.code == Some(0) {
@@ -102,7 +102,7 @@ fn a_quota_counts_as_space() {
 }
 
 #[test]
-fn an_error_of_the_device_invalidates_what_it_hits() {
+fn device_error_invalidates_the_affected_figures() {
     let harness = Harness::new();
     let args = [&["-o", "write,read,reread,random_read"], &SMALL[..]].concat();
     let outcome = with(&harness, "eio=20", &args);
@@ -129,7 +129,7 @@ fn an_error_of_the_device_invalidates_what_it_hits() {
 }
 
 #[test]
-fn a_wrong_byte_is_found_and_named() {
+fn wrong_byte_is_found_and_located() {
     let harness = Harness::new();
     let args = [&["-o", "write,read", "--verify"], &SMALL[..]].concat();
     let outcome = with(&harness, "flip=70000", &args);
@@ -147,7 +147,7 @@ fn a_wrong_byte_is_found_and_named() {
 }
 
 #[test]
-fn engines_that_are_not_there_are_refused() {
+fn unavailable_engines_are_refused() {
     let harness = Harness::new();
     let uring = [&["--engine", "uring"], &SMALL[..]].concat();
     let outcome = with(&harness, "uring", &uring);
@@ -160,7 +160,7 @@ fn engines_that_are_not_there_are_refused() {
 }
 
 #[test]
-fn direct_that_is_refused_at_the_first_transfer_is_refused() {
+fn direct_access_refused_at_the_first_transfer_is_refused() {
     let harness = Harness::new();
     let args = [&["--cache", "direct"], &SMALL[..]].concat();
     let outcome = with(&harness, "direct", &args);

@@ -5,7 +5,7 @@ use crate::io::{SMALL, io, record};
 use serde_json::Value;
 
 #[test]
-fn tables_of_the_original_and_of_gnuplot() {
+fn tables_of_iozone_and_gnuplot_are_written() {
     let harness = Harness::new();
     let surface = harness.arg("surface.dat");
     let args = ["--max-size", "128KiB", "--iozone-text", "--surface", &surface];
@@ -37,7 +37,7 @@ fn tables_of_the_original_and_of_gnuplot() {
 }
 
 #[test]
-fn other_programs_run_by_turns() {
+fn reference_programs_alternate() {
     let harness = Harness::new();
     if harness.has(Part::Fio, "fio") {
         let args = ["-o", "write,read,random_write,stride_read", "--fio", "fio", "--samples", "2"];
@@ -69,7 +69,7 @@ fn other_programs_run_by_turns() {
 }
 
 #[test]
-fn saved_outputs_are_imported() {
+fn saved_file_benchmarks_are_imported() {
     let harness = Harness::new();
     let recorded =
         |name: &str| format!("{}/../files/tests/outputs/{name}", env!("CARGO_MANIFEST_DIR"));

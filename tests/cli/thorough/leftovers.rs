@@ -39,7 +39,7 @@ fn entries(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn an_interrupted_hpl_leaves_no_rank_no_daemon_and_no_folder() {
+fn interrupted_hpl_leaves_no_rank_daemon_or_folder() {
     let harness = Harness::new();
     if !harness.has(Part::Mpi, "mpirun.openmpi") {
         return;
@@ -81,7 +81,7 @@ fn endless_output_ends_a_program_with_one_line() {
 }
 
 #[test]
-fn a_question_that_is_interrupted_leaves_no_process() {
+fn interrupted_query_leaves_no_process() {
     let harness = Harness::new();
     let hangs = harness.write("hangs", HANGS);
     make_program(&hangs);
@@ -106,7 +106,7 @@ fn a_question_that_is_interrupted_leaves_no_process() {
 }
 
 #[test]
-fn a_write_beyond_the_limit_of_file_sizes_is_an_error_and_leaves_nothing() {
+fn write_beyond_the_file_size_limit_is_an_error_and_leaves_nothing() {
     let harness = Harness::new();
     std::fs::create_dir(harness.path("measured")).unwrap();
     // A block of sh's ulimit has 512 B.
@@ -134,7 +134,7 @@ fn a_write_beyond_the_limit_of_file_sizes_is_an_error_and_leaves_nothing() {
 }
 
 #[test]
-fn a_killed_compiler_leaves_no_file() {
+fn killed_compiler_leaves_no_file() {
     let harness = Harness::new();
     // A compiler that writes a temporary file, as gcc does, and then takes long.
     let compiler = r#"#!/bin/sh

@@ -36,7 +36,7 @@ fn is_root() -> bool {
 }
 
 #[test]
-fn open_mpi_starts_the_probe_as_root_and_programs_of_the_user_when_told() {
+fn open_mpi_as_root_needs_permission_for_user_programs() {
     let harness = Harness::new();
     if !is_root() {
         return skip(Part::Root, "whoever is not root is not refused");
@@ -71,7 +71,7 @@ fn open_mpi_starts_the_probe_as_root_and_programs_of_the_user_when_told() {
 }
 
 #[test]
-fn pairs_start_together_and_no_barrier_hides_between_barriers() {
+fn pairs_start_together_without_barriers_in_between() {
     let harness = Harness::new();
     for which in installed(&harness) {
         // Returns the number of barriers and the maximum number of batches; the last batch may be incomplete.
@@ -97,7 +97,7 @@ fn pairs_start_together_and_no_barrier_hides_between_barriers() {
 }
 
 #[test]
-fn buffers_that_memory_cannot_hold_are_refused_and_large_sizes_left_out() {
+fn buffers_beyond_memory_are_refused_and_large_sizes_omitted() {
     let harness = Harness::new();
     for which in installed(&harness).into_iter().take(1) {
         let own = ["mpi", "--mpicc", which.mpicc, "--patterns"];
@@ -122,7 +122,7 @@ fn buffers_that_memory_cannot_hold_are_refused_and_large_sizes_left_out() {
 }
 
 #[test]
-fn a_hang_is_killed_and_what_was_measured_is_kept() {
+fn hanging_probe_is_killed_and_results_are_kept() {
     let harness = Harness::new();
     for which in installed(&harness) {
         let args = [&FAST[..], &["--patterns", "latency", "--json", "-"]].concat();
@@ -140,7 +140,7 @@ fn a_hang_is_killed_and_what_was_measured_is_kept() {
 }
 
 #[test]
-fn a_rank_that_dies_is_told_with_the_size() {
+fn dead_rank_is_reported_with_the_message_size() {
     let harness = Harness::new();
     for which in installed(&harness) {
         let args = [&FAST[..], &["--patterns", "latency"]].concat();
@@ -153,7 +153,7 @@ fn a_rank_that_dies_is_told_with_the_size() {
 }
 
 #[test]
-fn corrupted_data_is_no_result() {
+fn corrupted_data_is_invalid() {
     let harness = Harness::new();
     for which in installed(&harness) {
         let args = [&FAST[..], &["--patterns", "latency", "--json"]].concat();
@@ -173,7 +173,7 @@ fn corrupted_data_is_no_result() {
 }
 
 #[test]
-fn an_mpi_without_threads_leaves_their_pattern_out() {
+fn mpi_without_thread_support_omits_its_pattern() {
     let harness = Harness::new();
     for which in installed(&harness) {
         let named = [&FAST[..], &["--patterns", "latency_mt", "-t", "1:1"]].concat();
@@ -186,7 +186,7 @@ fn an_mpi_without_threads_leaves_their_pattern_out() {
 }
 
 #[test]
-fn too_few_slots_are_told_with_the_launchers_words() {
+fn too_few_slots_are_reported_with_the_launcher_message() {
     let harness = Harness::new();
     if !harness.has_cpus(2) || !harness.has(Part::Mpi, OPEN_MPI.mpicc) {
         return;
@@ -208,7 +208,7 @@ fn too_few_slots_are_told_with_the_launchers_words() {
 }
 
 #[test]
-fn a_launcher_of_another_mpi_is_found_out() {
+fn launcher_of_another_mpi_is_detected() {
     let harness = Harness::new();
     if installed(&harness).len() < 2 {
         return;
@@ -234,7 +234,7 @@ fn a_launcher_of_another_mpi_is_found_out() {
 }
 
 #[test]
-fn a_missing_or_broken_compiler_is_told() {
+fn missing_or_broken_compiler_is_reported() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -265,7 +265,7 @@ fn a_missing_or_broken_compiler_is_told() {
 }
 
 #[test]
-fn ranks_that_are_killed_leave_no_shared_memory() {
+fn killed_ranks_leave_no_shared_memory() {
     let harness = Harness::new();
     for which in installed(&harness) {
         // A launcher that does not clean up: it and its ranks are killed.
@@ -296,7 +296,7 @@ fn trap(harness: &Harness, name: &str) -> String {
 }
 
 #[test]
-fn a_planted_probe_is_not_run() {
+fn planted_probe_is_not_executed() {
     let harness = Harness::without_probes();
     let Some(which) = installed(&harness).into_iter().next() else { return };
     let args = [&FAST[..], &["--patterns", "latency"]].concat();
@@ -340,7 +340,7 @@ fn a_planted_probe_is_not_run() {
 }
 
 #[test]
-fn programs_of_the_current_folder_are_not_found() {
+fn programs_in_the_current_folder_are_not_found() {
     let harness = Harness::new();
     for name in ["mpicc", "gcc", "mpirun"] {
         trap(&harness, name);
@@ -358,7 +358,7 @@ fn programs_of_the_current_folder_are_not_found() {
 }
 
 #[test]
-fn an_interrupted_run_leaves_nothing_behind_but_its_record() {
+fn interrupted_run_leaves_only_its_record() {
     let harness = Harness::new();
     for (which, (signal, code)) in installed(&harness).iter().zip([("HUP", 129), ("INT", 130)]) {
         // A launcher that is killed before it removes its folders.
@@ -401,7 +401,7 @@ fn an_interrupted_run_leaves_nothing_behind_but_its_record() {
 }
 
 #[test]
-fn a_node_without_mpi_is_gauged_all_the_same() {
+fn node_without_mpi_is_measured() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;

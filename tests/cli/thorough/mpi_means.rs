@@ -19,7 +19,7 @@ fn launchers_only(harness: &Harness, which: Mpi) -> String {
 }
 
 #[test]
-fn without_a_compiler_the_probe_that_is_carried_measures_all() {
+fn embedded_probe_measures_all_without_a_compiler() {
     let harness = Harness::new();
     for which in installed(&harness) {
         let path = launchers_only(&harness, which);
@@ -51,7 +51,7 @@ fn without_a_compiler_the_probe_that_is_carried_measures_all() {
 }
 
 #[test]
-fn a_wrapper_without_a_compiler_beneath_is_stepped_over() {
+fn wrapper_without_a_compiler_is_skipped() {
     let harness = Harness::new();
     for which in installed(&harness).into_iter().take(1) {
         let path = launchers_only(&harness, which);
@@ -81,7 +81,7 @@ fn a_wrapper_without_a_compiler_beneath_is_stepped_over() {
 }
 
 #[test]
-fn every_mpi_that_is_named_is_tried() {
+fn every_given_mpi_is_tried() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -108,7 +108,7 @@ fn every_mpi_that_is_named_is_tried() {
 }
 
 #[test]
-fn which_of_several_mpis_was_taken_is_said() {
+fn selected_mpi_of_several_is_reported() {
     let harness = Harness::new();
     if installed(&harness).len() < 2 {
         return;

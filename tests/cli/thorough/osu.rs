@@ -27,7 +27,7 @@ int main(int count, char **words) {
 "##;
 
 #[test]
-fn osu_programs_run_by_turns_with_the_probe() {
+fn osu_programs_alternate_with_the_probe() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -75,7 +75,7 @@ fn osu_programs_run_by_turns_with_the_probe() {
 }
 
 #[test]
-fn tables_in_the_columns_of_osu_can_be_imported_again() {
+fn osu_tables_are_imported_again() {
     let harness = Harness::new();
     for which in installed(&harness).into_iter().take(1) {
         let text = mpi(&harness, which, &[&FAST[..], &["--patterns", "bw", "--osu-text"]].concat())

@@ -113,21 +113,21 @@ fn interrupt_all(quarter: usize) {
 }
 
 #[test]
-fn the_first_of_a_hundred_signals_leave_nothing() {
+fn first_of_a_hundred_signals_leave_nothing() {
     interrupt_all(0);
 }
 
 #[test]
-fn the_second_of_a_hundred_signals_leave_nothing() {
+fn second_of_a_hundred_signals_leave_nothing() {
     interrupt_all(1);
 }
 
 #[test]
-fn the_third_of_a_hundred_signals_leave_nothing() {
+fn third_of_a_hundred_signals_leave_nothing() {
     interrupt_all(2);
 }
 
 #[test]
-fn the_last_of_a_hundred_signals_leave_nothing() {
+fn last_of_a_hundred_signals_leave_nothing() {
     interrupt_all(3);
 }

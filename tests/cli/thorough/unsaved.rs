@@ -41,7 +41,7 @@ fn is_shown(outcome: Outcome) -> Outcome {
 }
 
 #[test]
-fn a_run_waits_for_a_history_that_another_program_writes() {
+fn run_waits_for_a_history_locked_by_another_program() {
     let harness = Harness::new();
     let running = measuring(&harness, &[]);
     let other = lock(&harness);
@@ -57,7 +57,7 @@ fn a_run_waits_for_a_history_that_another_program_writes() {
 }
 
 #[test]
-fn a_run_that_cannot_be_saved_is_kept_in_a_file() {
+fn unsaved_record_goes_to_file() {
     let harness = Harness::new();
     let running = measuring(&harness, &["--csv", "run.csv"]);
     let other = lock(&harness);
@@ -80,7 +80,7 @@ fn a_run_that_cannot_be_saved_is_kept_in_a_file() {
 }
 
 #[test]
-fn a_record_that_is_written_anyway_is_the_copy() {
+fn json_output_replaces_the_copy_of_an_unsaved_record() {
     let harness = Harness::new();
     let running = measuring(&harness, &["--json", "run 1.json"]);
     // SQLite does not write to a database that was moved.
@@ -96,7 +96,7 @@ fn a_record_that_is_written_anyway_is_the_copy() {
 }
 
 #[test]
-fn an_output_that_cannot_be_written_does_not_keep_the_run_from_the_history() {
+fn unwritable_output_does_not_prevent_saving() {
     let harness = Harness::new();
     let quick = [&STREAM[..3], &["--samples", "2", "--db", "h.db"]].concat();
     let full = |args: &[&str]| harness.run(&[&quick[..], args].concat()).exits(3);
@@ -110,7 +110,7 @@ fn an_output_that_cannot_be_written_does_not_keep_the_run_from_the_history() {
 }
 
 #[test]
-fn a_home_that_is_not_there_is_not_created() {
+fn missing_home_is_not_created() {
     let harness = Harness::new();
     for home in [harness.path("absent").to_str().unwrap(), "relative", "/"] {
         let variables = [("HOME", home), ("XDG_DATA_HOME", ""), ("NODEGAUGE_DB", "")];

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn default_is_that_of_the_plan() {
+    fn default_budget_is_that_of_the_plan() {
         let mix = DefaultBudget::Time(CurvePlan::BUDGET, Vec::new());
         assert_eq!(DefaultBudget::of("memory mix"), Some(mix));
         assert_eq!(DefaultBudget::of("doctor"), None);
