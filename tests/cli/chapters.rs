@@ -214,7 +214,7 @@ fn literature_plans_print_the_documented_output() {
         let outcomes: Vec<Outcome> = commands.iter().map(|command| command.run(&harness)).collect();
         let mut outcome = outcomes.into_iter().next_back().unwrap();
         for expected in prints {
-            outcome = outcome.tells(&expected);
+            outcome = outcome.prints_words(&expected);
         }
     }
 }

@@ -51,7 +51,7 @@ fn lost_part_is_bad_and_exit_codes_match_the_table() {
     let is_good = document["verdict"] == "good";
     if is_good {
         for codes in [&[][..], &["--nagios"], &["--npd"]] {
-            with(&good, codes).exits(0).says("good");
+            with(&good, codes).exits(0).prints("good");
         }
     }
     let lost = reference(&harness, "lost.json", |group| {
@@ -78,18 +78,18 @@ fn unwritable_output_keeps_the_verdict() {
     let expected = harness.run(&check).code.unwrap();
     for file in ["/dev/full", "/nonexistent/check.json", ""] {
         let said = harness.run(&[&check[..], &["--json", file]].concat());
-        let said = said.exits(expected).complains("cannot write ");
+        let said = said.exits(expected).warns("cannot write ");
         assert!(said.stdout.contains("never measured"), "{file}: {}", said.stdout);
     }
     let script = format!("{} \"$@\" >/dev/full", crate::program::path());
     let words = [&["sh", "-c", &script, "sh"][..], &check].concat();
-    harness.run_other(&words, &[]).exits(expected).complains("cannot write to standard output");
+    harness.run_other(&words, &[]).exits(expected).warns("cannot write to standard output");
 }
 
 #[test]
 fn nagios_check_that_cannot_start_is_unknown_not_critical() {
     let harness = Harness::new();
-    harness.run(&["check", "--nagios", "--levle", "2"]).exits(3).complains("--levle");
+    harness.run(&["check", "--nagios", "--levle", "2"]).exits(3).warns("--levle");
     harness.run(&["check", "--nagios", "--npd"]).exits(3);
     harness.run(&["check", "--npd", "--levle", "2"]).exits(2);
     harness.run(&["check", "--levle", "2"]).exits(2);
@@ -121,7 +121,7 @@ fn state_has_counters_and_the_last_measured_verdict() {
     let harness = Harness::new();
     let state = harness.arg("state.json");
     let args = ["check", "--state", &state, "--deadline", "60"];
-    harness.run(&args).says("never measured");
+    harness.run(&args).prints("never measured");
     let mut saved: Value = serde_json::from_str(&std::fs::read_to_string(&state).unwrap()).unwrap();
     assert_eq!(saved["measured"], Value::Null);
     let boot = saved["ledger"]["boot"].clone();
@@ -131,21 +131,21 @@ fn state_has_counters_and_the_last_measured_verdict() {
     });
     harness.write("state.json", saved.to_string());
     // Other reasons, such as a quota of CPU time, may precede it.
-    harness.run(&args).exits(1).says("bad        measured bad (mem 69% of ref: DIMM)");
+    harness.run(&args).exits(1).prints("bad        measured bad (mem 69% of ref: DIMM)");
     // Another boot may follow a repair.
     saved["measured"]["boot"] = json!("another");
     harness.write("state.json", saved.to_string());
-    harness.run(&args).says("measured bad (mem 69% of ref: DIMM) at level 2");
+    harness.run(&args).prints("measured bad (mem 69% of ref: DIMM) at level 2");
     let kept = std::fs::read_to_string(&state).unwrap();
     assert!(kept.contains("mem 69%"), "{kept}");
     // The clock was set back since.
     saved["checked"] = json!("2199-01-01T00:00:00Z");
     saved["measured"]["at"] = json!("2199-01-01T00:00:00Z");
     harness.write("state.json", saved.to_string());
-    harness.run(&args).says("at level 2, at an unknown time");
+    harness.run(&args).prints("at level 2, at an unknown time");
     // An empty file may be all that a crash has left.
     harness.write("state.json", "");
-    harness.run(&args).says("never measured");
+    harness.run(&args).prints("never measured");
     assert!(std::fs::read_to_string(&state).unwrap().contains("nodegauge-check-state/1"));
 }
 
@@ -156,7 +156,7 @@ fn file_that_is_not_a_state_is_unchanged() {
         let state = harness.write("state.json", content);
         let code = harness.run(&["check", "--deadline", "60", "--no-save"]).code.unwrap();
         let said = harness.run(&["check", "--deadline", "60", "--state", &state]).exits(code);
-        said.says("state not saved: ").says(" is no state of check (nodegauge-check-state/1)");
+        said.prints("state not saved: ").prints(" is no state of check (nodegauge-check-state/1)");
         assert_eq!(std::fs::read_to_string(&state).unwrap(), content);
     }
 }
@@ -189,12 +189,12 @@ fn state_writable_by_another_user_is_ignored() {
     let state = bad_state(&harness, "folder/state.json");
     let content = std::fs::read_to_string(&state).unwrap();
     let check = |path: &str| harness.run(&["check", "--deadline", "60", "--state", path]);
-    check(&state).says("measured bad (forged)");
+    check(&state).prints("measured bad (forged)");
     let is_ignored = |path: &str, why: &str| {
         harness.write("folder/state.json", &content);
-        let said = check(path).says("never measured");
+        let said = check(path).prints("never measured");
         assert!(!said.stdout.contains("measured bad"), "{}", said.stdout);
-        said.says("state not read, state not saved: ").says(why);
+        said.prints("state not read, state not saved: ").prints(why);
         assert_eq!(std::fs::read_to_string(&state).unwrap(), content);
     };
     std::fs::set_permissions(&state, Permissions::from_mode(0o666)).unwrap();
@@ -259,12 +259,12 @@ fn check_outputs_do_not_replace_its_other_files() {
         ["--db", "data/h.db", "--json", &own],
         ["--db", "new.db", "--json", "new.db"],
     ] {
-        harness.run(&[&["check"], &options[..]].concat()).exits(2).complains("hint: give ");
+        harness.run(&[&["check"], &options[..]].concat()).exits(2).warns("hint: give ");
         harness.run(&[&["check", "--nagios"], &options[..]].concat()).exits(3);
     }
     let ranks = [("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "2")];
     let vet = ["check", "--vet", "1", "--exclude-file", "list", "--node-file", "list"];
-    harness.run_with(&ranks, &vet).exits(2).complains(" cannot both be written to list");
+    harness.run_with(&ranks, &vet).exits(2).warns(" cannot both be written to list");
     let now = files.map(|file| std::fs::read(file).unwrap());
     assert!(kept == now, "all files stay as they were");
     assert!(!Path::new(&default).exists() && !harness.path("new.db").exists());
@@ -296,7 +296,7 @@ fn check_without_a_home_continues_with_a_note() {
     for home in ["/", "/nonexistent"] {
         let said = harness.run_with(&[("HOME", home)], &["check", "--deadline", "60"]);
         assert!(matches!(said.code, Some(0 | 1)), "{:?}", said.code);
-        said.says("state not saved: no home folder").says("give --state FILE, --db FILE");
+        said.prints("state not saved: no home folder").prints("give --state FILE, --db FILE");
     }
     assert_eq!(Path::new("/.local").exists(), was_there);
     let state = harness.arg("state.json");
@@ -344,7 +344,7 @@ fn check_outputs_do_not_follow_links_of_another_user() {
         ["--exclude-file", &other, "--node-file", &link],
     ] {
         let args = [&["check", "--vet", "1"][..], &files].concat();
-        harness.run_with(&ranks, &args).exits(3).complains("is a symbolic link in a folder");
+        harness.run_with(&ranks, &args).exits(3).warns("is a symbolic link in a folder");
     }
     assert_eq!(std::fs::read_to_string(&victim).unwrap(), "OLD CONTENT");
     assert!(!harness.path("other").exists());

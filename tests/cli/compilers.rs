@@ -149,8 +149,8 @@ fn native_and_compiled_loops_are_in_one_record() {
 fn compiler_table_is_shown_again_by_history() {
     let place = Place::new();
     let outcome = place.stream(&[], &["--compiler", "gcc -O3", "--kernels", "copy,triad,read"]);
-    let outcome = outcome.exits(0).quietly().says("\ncompiled   gcc -O3\n");
-    let outcome = outcome.says("of native  vectors").says("based on a variant of the STREAM");
+    let outcome = outcome.exits(0).warns_nothing().prints("\ncompiled   gcc -O3\n");
+    let outcome = outcome.prints("of native  vectors").prints("based on a variant of the STREAM");
     if cfg!(target_arch = "x86_64") {
         let rows: Vec<&str> =
             outcome.stdout.split("\ncompiled ").nth(1).unwrap().lines().skip(3).take(3).collect();
@@ -160,8 +160,8 @@ fn compiler_table_is_shown_again_by_history() {
         );
         assert!(rows[1].contains("128 bit  regular"), "{rows:?}");
         assert!(rows[2].contains("scalar"), "{rows:?}");
-        let outcome = outcome.clone().tells("why a loop compiled to a call of memcpy");
-        let outcome = outcome.tells("a sum stays scalar unless");
+        let outcome = outcome.clone().prints_words("why a loop compiled to a call of memcpy");
+        let outcome = outcome.prints_words("a sum stays scalar unless");
         let text = outcome.stdout.split("\nsaved ").next().unwrap();
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }
@@ -185,7 +185,7 @@ fn missing_compiler_is_reported_before_measuring() {
     let nowhere_outcome = place.stream(&[("PATH", &nowhere)], &["--compiler", "all"]).exits(3);
     // Folders of vendors are searched, too.
     if !std::path::Path::new("/opt/AMD").exists() && !std::path::Path::new("/opt/intel").exists() {
-        nowhere_outcome.complains("no supported compiler is installed: gcc, clang");
+        nowhere_outcome.warns("no supported compiler is installed: gcc, clang");
     }
 }
 
@@ -232,7 +232,7 @@ fn interrupt_while_compiling_ends_all() {
     });
     running.signal("INT");
     let outcome = running.end().exits(130);
-    outcome.complains("interrupted: nothing was measured");
+    outcome.warns("interrupted: nothing was measured");
     assert!(!lives(pid));
     let record = place.0.latest();
     assert_eq!((&record["complete"], measurements(&record).len()), (&false.into(), 0));
@@ -275,8 +275,8 @@ fn compilers_are_an_axis() {
     assert!(reason(&measurements(&record)[5]).contains("-fno-such-flag"));
     // Commands that are too long for a column are listed below the table.
     let outcome = place.stream(&[], &["--sweep", "compiler=native;gcc -O1 -funroll-loops"]);
-    let outcome = outcome.exits(0).says("\n  native ").says("\n      c1 ");
-    outcome.says("\nc1         gcc -O1 -funroll-loops");
+    let outcome = outcome.exits(0).prints("\n  native ").prints("\n      c1 ");
+    outcome.prints("\nc1         gcc -O1 -funroll-loops");
 }
 
 #[test]
@@ -305,10 +305,10 @@ fn wrong_usage_is_refused() {
         (&["--sweep", "compiler"], "expected '=' and values"),
     ];
     for (more, message) in cases {
-        place.stream(&[], more).exits(2).complains(message);
+        place.stream(&[], more).exits(2).warns(message);
     }
     let outcome = place.0.run(&["explain", "--compiler", "gcc"]).exits(2);
-    outcome.complains("unexpected argument '--compiler'");
+    outcome.warns("unexpected argument '--compiler'");
     assert!(!place.0.path(".local").exists(), "a refusal opens no history");
 }
 
@@ -462,7 +462,7 @@ mod thorough {
         for wrong in ["0", "soon", "-1"] {
             let outcome =
                 place.stream(&[("NODEGAUGE_COMPILE_LIMIT", wrong)], &["--compiler", "gcc"]);
-            outcome.exits(2).complains("NODEGAUGE_COMPILE_LIMIT is");
+            outcome.exits(2).warns("NODEGAUGE_COMPILE_LIMIT is");
         }
     }
 
@@ -479,7 +479,10 @@ mod thorough {
         assert!(good.iter().chain(&native(&record)).all(|m| m["value"].is_number()), "{record:#}");
         // Messages do not mention the private folder, which is removed.
         assert!(!record.to_string().contains("nodegauge-"), "{record}");
-        place.stream(&[], &args).exits(1).says("\ninvalid    the compiler failed (exit status 1)");
+        place
+            .stream(&[], &args)
+            .exits(1)
+            .prints("\ninvalid    the compiler failed (exit status 1)");
     }
 
     #[test]
@@ -505,7 +508,7 @@ mod thorough {
         let running = place.0.start(&[&args[..], &more[..], &["--compiler", "gcc -O1"]].concat());
         let running = running.shows_times(10, "native and compiled kernels interleaved: round");
         running.signal("INT");
-        running.end().exits(130).complains("the results so far are saved and marked incomplete");
+        running.end().exits(130).warns("the results so far are saved and marked incomplete");
         let record = place.0.latest();
         assert_eq!((native(&record).len(), compiled(&record).len()), (4, 4));
         assert_eq!(record["complete"], false);

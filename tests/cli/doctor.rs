@@ -10,7 +10,7 @@ fn findings(record: &Value) -> &Vec<Value> {
 #[test]
 fn findings_are_sorted_and_have_remedies() {
     let harness = Harness::new();
-    let record = harness.run(&["doctor", "--json"]).exits(0).quietly().json();
+    let record = harness.run(&["doctor", "--json"]).exits(0).warns_nothing().json();
     assert_eq!(record["schema"], "nodegauge/1");
     assert_eq!(record["measurements"], json!([]));
     let mut worst = 0;
@@ -30,7 +30,7 @@ fn findings_are_sorted_and_have_remedies() {
 
 #[test]
 fn printed_findings_have_remedies() {
-    let reported = Harness::new().run(&["doctor"]).exits(0).quietly();
+    let reported = Harness::new().run(&["doctor"]).exits(0).warns_nothing();
     let count =
         |label: &str| reported.stdout.lines().filter(|l| l.trim_start().starts_with(label)).count();
     let found = ["critical  ", "warning   ", "info      "].iter().map(|l| count(l)).sum::<usize>();

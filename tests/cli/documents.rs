@@ -56,8 +56,13 @@ const COMMANDS: [&[&str]; 46] = [
 fn every_command_has_help() {
     let harness = Harness::new();
     for command in COMMANDS {
-        let short = harness.run(&[command, &["-h"]].concat()).exits(0).quietly().says("Usage: ");
-        let long = harness.run(&[command, &["--help"]].concat()).exits(0).quietly().says("Usage: ");
+        let short =
+            harness.run(&[command, &["-h"]].concat()).exits(0).warns_nothing().prints("Usage: ");
+        let long = harness
+            .run(&[command, &["--help"]].concat())
+            .exits(0)
+            .warns_nothing()
+            .prints("Usage: ");
         let words = |text: &str| text.split_whitespace().count();
         if words(&long.stdout) < words(&short.stdout) {
             long.fail("expected more than with -h");
@@ -104,33 +109,33 @@ fn commands_listed_in_help_exist() {
 fn completions_contain_commands_and_options() {
     let harness = Harness::new();
     for shell in ["bash", "zsh", "fish"] {
-        let script = harness.run(&["completions", shell]).exits(0).quietly();
+        let script = harness.run(&["completions", shell]).exits(0).warns_nothing();
         script
-            .says("nodegauge")
-            .says("stream")
-            .says("history")
-            .says("stream-text")
-            .says("memory-fraction");
+            .prints("nodegauge")
+            .prints("stream")
+            .prints("history")
+            .prints("stream-text")
+            .prints("memory-fraction");
     }
 }
 
 #[test]
 fn man_page_has_every_command_and_option() {
     let harness = Harness::new();
-    let page = harness.run(&["man"]).exits(0).quietly();
+    let page = harness.run(&["man"]).exits(0).warns_nothing();
     for command in &COMMANDS[1..] {
         let heading = format!(".SH \"NODEGAUGE {}\"\n", command.join(" ").to_uppercase());
         if !page.stdout.contains(&heading) {
             page.fail(&format!("no section {heading}"));
         }
     }
-    page.says(r"\-\-per\-cache").says(r"\-\-stream\-text").says("Exit codes");
+    page.prints(r"\-\-per\-cache").prints(r"\-\-stream\-text").prints("Exit codes");
 }
 
 #[test]
 fn man_pages_of_commands_have_no_faults() {
     let harness = Harness::new();
-    harness.run(&["man", "--output", "share/man1"]).exits(0).quietly();
+    harness.run(&["man", "--output", "share/man1"]).exits(0).warns_nothing();
     let folder = harness.path("share/man1");
     let mut pages: Vec<String> = std::fs::read_dir(&folder)
         .unwrap()
@@ -178,8 +183,8 @@ fn version_has_a_short_and_a_long_form() {
     let harness = Harness::new();
     let version = env!("CARGO_PKG_VERSION");
     assert_eq!(harness.run(&["-V"]).exits(0).stdout, format!("nodegauge {version}\n"));
-    let long = harness.run(&["--version"]).exits(0).says(&format!("nodegauge {version}"));
-    long.says("\nkernels for this processor: ")
-        .says("\nkernel variants compiled in: ")
-        .says("\nhwloc: ");
+    let long = harness.run(&["--version"]).exits(0).prints(&format!("nodegauge {version}"));
+    long.prints("\nkernels for this processor: ")
+        .prints("\nkernel variants compiled in: ")
+        .prints("\nhwloc: ");
 }

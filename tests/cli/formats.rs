@@ -315,7 +315,7 @@ fn conditions_determine_the_exit_code() {
     let both =
         harness.run(&["report", &valid, &invalid, "-f", "junit", unmet[0], unmet[1]]).exits(1);
     assert_eq!(both.stdout.matches("<testsuite ").count(), 2);
-    both.complains("expected triad >= 9 GB/s");
+    both.warns("expected triad >= 9 GB/s");
 }
 
 #[test]
@@ -420,11 +420,11 @@ fn csv_and_text_equal_the_output_of_other_commands() {
     }
     let files = ["stream", "run"].map(|name| golden(name).to_str().unwrap().to_owned());
     let both = harness.run(&["report", &files[0], &files[1], "-f", "text"]).exits(0);
-    both.says("2 runs side by side").says("triad");
+    both.prints("2 runs side by side").prints("triad");
     harness
         .run(&["report", &files[0], &files[0], "-f", "text"])
         .exits(2)
-        .complains("name the same run");
+        .warns("name the same run");
 }
 
 #[test]
@@ -439,7 +439,7 @@ fn benchmark_lists_are_separate_for_each_direction() {
         let out = format!("{name}.json");
         let made = harness.run(&[&words[..], &[&out]].concat());
         if values == 0 {
-            made.exits(2).complains("no figure has a unit for which higher or lower is better");
+            made.exits(2).warns("no figure has a unit for which higher or lower is better");
             continue;
         }
         made.exits(0);
@@ -468,7 +468,7 @@ fn benchmark_lists_are_separate_for_each_direction() {
     harness
         .run(&["report", file, "-f", "github-action-benchmark"])
         .exits(2)
-        .complains("--output NAME.json writes NAME-bigger.json and NAME-smaller.json");
+        .warns("--output NAME.json writes NAME-bigger.json and NAME-smaller.json");
     let record_file = golden("stream");
     let shown = harness
         .run(&["report", record_file.to_str().unwrap(), "-f", "github-action-benchmark"])

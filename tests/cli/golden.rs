@@ -40,12 +40,12 @@ fn made(record: &[u8]) -> ([String; 3], Value) {
     let harness = Harness::new();
     harness.write(RECORD, record);
     let show = ["history", "show", RECORD, "--csv", "now.csv", "--json", "now.json"];
-    let page = harness.run(&show).exits(0).quietly().stdout;
+    let page = harness.run(&show).exits(0).warns_nothing().stdout;
     let csv = std::fs::read_to_string(harness.path("now.csv")).unwrap();
     let given = std::fs::read_to_string(harness.path("now.json")).unwrap();
     let compared = harness.run(&["compare", RECORD, RECORD]);
     let compared = match compared.code {
-        Some(0) => compared.quietly().stdout,
+        Some(0) => compared.warns_nothing().stdout,
         // A run without figures has nothing to compare.
         _ => compared.exits(2).stderr,
     };

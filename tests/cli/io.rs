@@ -23,8 +23,8 @@ pub fn untouched(folder: &Path) {
 #[track_caller]
 pub fn io(harness: &Harness, args: &[&str]) -> Outcome {
     let path = folder(harness, "data");
-    let says = args.iter().any(|arg| ["--samples", "--budget"].contains(arg));
-    let once: &[&str] = if says { &[] } else { &["--samples", "1"] };
+    let is_limited = args.iter().any(|arg| ["--samples", "--budget"].contains(arg));
+    let once: &[&str] = if is_limited { &[] } else { &["--samples", "1"] };
     let outcome = harness.run(&[&["io", "--path", path.to_str().unwrap()], args, once].concat());
     untouched(&path);
     outcome
@@ -146,14 +146,18 @@ fn small_files_are_measured_until_precise_or_suspect() {
 #[test]
 fn text_shows_rates_latencies_sources_and_maps() {
     let harness = Harness::new();
-    let outcome = io(&harness, &["--max-size", "1MiB"]).exits(0).quietly();
-    let outcome =
-        outcome.says("\nwrite ").says("\nfreread ").says("p99.9").says("\nmap ").says("files ");
+    let outcome = io(&harness, &["--max-size", "1MiB"]).exits(0).warns_nothing();
+    let outcome = outcome
+        .prints("\nwrite ")
+        .prints("\nfreread ")
+        .prints("p99.9")
+        .prints("\nmap ")
+        .prints("files ");
     for line in outcome.stdout.lines().filter(|line| !line.starts_with("saved ")) {
         assert!(line.chars().count() <= 80, "wider than 80 columns: {line}");
     }
     let shown = harness.run(&["history", "show", "latest"]).exits(0);
-    shown.says("\nwrite ").says("\nmap ");
+    shown.prints("\nwrite ").prints("\nmap ");
     // A small number of cells is listed individually.
     for workers in [&[][..], &["--threads", "2"]] {
         let unsaved = io(&harness, &[&SMALL[..], workers, &["--no-save"]].concat()).exits(0);
@@ -165,8 +169,8 @@ fn text_shows_rates_latencies_sources_and_maps() {
     }
     io(&harness, &[&SMALL[..], &["--no-save"]].concat())
         .exits(0)
-        .says("256 KiB")
-        .never_says("\nmap ");
+        .prints("256 KiB")
+        .never_prints("\nmap ");
 }
 
 #[test]
@@ -177,7 +181,7 @@ fn all_operations_can_be_selected() {
         &[&SMALL[..], &["--operations", "all", "--mix", "30,70", "--verify"]].concat(),
     );
     let refused = io(&harness, &["-o", "reed"]).exits(2);
-    let refused = refused.complains("expected usual, all, write, rewrite");
+    let refused = refused.warns("expected usual, all, write, rewrite");
     let (_, listed) = refused.stderr.split_once("expected usual, all, ").unwrap();
     let listed: Vec<&str> = listed.lines().next().unwrap().split(", ").collect();
     assert_eq!(names(&all).len(), listed.len() + 1, "the mix counts twice");
@@ -198,11 +202,13 @@ fn all_operations_can_be_selected() {
     let strides: Vec<&Value> =
         measurements(&apart).iter().map(|m| &m["config"]["stride_blocks"]).collect();
     assert_eq!(strides, [&Value::Null, &5.into()]);
-    io(&harness, &["--stride", "0"]).exits(2).complains("--stride");
+    io(&harness, &["--stride", "0"]).exits(2).warns("--stride");
     // Bytes are those between two blocks; blocks that do not divide them have no strided operation.
     let bytes = ["-o", "stride_read,read", "--stride", "128KiB", "--block-sizes", "4KiB,48KiB"];
     let skipped = io(&harness, &[&["--file-sizes", "1MiB", "--samples", "1"], &bytes[..]].concat());
-    skipped.exits(0).tells("stride_read is left out for blocks of 48 KiB: 128 KiB is not a whole");
+    skipped
+        .exits(0)
+        .prints_words("stride_read is left out for blocks of 48 KiB: 128 KiB is not a whole");
     let distances: Vec<Value> = measurements(&harness.latest())
         .iter()
         .filter(|m| m["name"] == "stride_read")
@@ -211,11 +217,11 @@ fn all_operations_can_be_selected() {
     assert_eq!(distances, [Value::from(33)]);
     io(&harness, &["-o", "stride_read", "--stride", "10KiB"])
         .exits(2)
-        .complains("--stride 10 KiB is not a whole number of blocks of any requested size");
+        .warns("--stride 10 KiB is not a whole number of blocks of any requested size");
     io(&harness, &["-o", "aio_read,write"])
         .exits(2)
-        .complains("aio_read and write need two engines")
-        .complains("hint: measure them in two runs, or all with --engine uring -o read,write");
+        .warns("aio_read and write need two engines")
+        .warns("hint: measure them in two runs, or all with --engine uring -o read,write");
 }
 
 #[test]
@@ -248,8 +254,8 @@ fn engines_perform_the_same_operations() {
     assert!(texts(&mmap["notices"])[0].starts_with("fwrite, frewrite, fread, freread left out"));
     io(&harness, &["--depth", "4"])
         .exits(2)
-        .complains("a depth above 1 requires an engine that queues requests");
-    io(&harness, &["--engine", "mmap", "--cache", "direct"]).exits(2).complains("never direct I/O");
+        .warns("a depth above 1 requires an engine that queues requests");
+    io(&harness, &["--engine", "mmap", "--cache", "direct"]).exits(2).warns("never direct I/O");
 }
 
 #[test]
@@ -275,7 +281,7 @@ fn workers_are_threads_or_processes() {
     assert!(measurements(&all).iter().all(|m| m["config"]["worker_bytes_min"] == 1048576));
     let text =
         io(&harness, &[&["--processes", "2", "--iozone-text"], &sizes[..]].concat()).exits(0);
-    text.says("\tChildren see throughput for  2 initial writers \t=").says("\tMin xfer ");
+    text.prints("\tChildren see throughput for  2 initial writers \t=").prints("\tMin xfer ");
 }
 
 #[test]
@@ -312,7 +318,7 @@ fn direct_access_is_used_or_refused() {
     let sizes = ["--file-sizes", "1MiB", "--block-sizes", "64KiB", "--cache", "direct"];
     let outcome = io(&harness, &[&["--json", "-"], &sizes[..]].concat());
     if outcome.code == Some(3) {
-        outcome.complains("does not support direct I/O").prints_nothing();
+        outcome.warns("does not support direct I/O").prints_nothing();
     } else {
         let record = outcome.exits(0).json();
         assert_eq!(names(&record).len(), 9, "the C library's buffers have no part");
@@ -324,18 +330,14 @@ fn direct_access_is_used_or_refused() {
     };
     let path = memory.path().to_str().unwrap();
     let refused = harness.run(&[&["io", "--path", path, "--no-save"], &sizes[..]].concat());
-    refused
-        .exits(3)
-        .complains("tmpfs at")
-        .complains("does not support direct I/O: ")
-        .prints_nothing();
+    refused.exits(3).warns("tmpfs at").warns("does not support direct I/O: ").prints_nothing();
     assert_eq!(std::fs::read_dir(memory.path()).unwrap().count(), 0);
     // If direct access was not requested, a notice reports that it is unsupported.
     let quick = harness
         .run(&["io", "--path", path, "--quick", "--operations", "write", "--no-save"])
         .exits(0);
     harness.run(&["io", "--path", path, "--file-sizes", "1MiB", "--no-save"]).exits(0);
-    quick.tells("does not support direct I/O").never_says("how        direct");
+    quick.prints_words("does not support direct I/O").never_prints("how        direct");
 }
 
 #[test]
@@ -392,7 +394,7 @@ fn expectations_and_csv_support_file_figures() {
     let unmeasured = ["-o", "read", "--expect", "read>=1kB/s@3KiB"];
     io(&harness, &[&SMALL[..], &unmeasured].concat())
         .exits(2)
-        .complains("that size is not measured; available: @16KiB");
+        .warns("that size is not measured; available: @16KiB");
     let unmet = ["-o", "read", "--expect", "io.read>=900TB/s"];
-    io(&harness, &[&SMALL[..], &unmet[..]].concat()).exits(1).complains("900 TB/s");
+    io(&harness, &[&SMALL[..], &unmet[..]].concat()).exits(1).warns("900 TB/s");
 }

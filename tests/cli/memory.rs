@@ -43,7 +43,7 @@ fn ladder_has_each_size_for_each_pattern() {
     }
     assert!(all.iter().all(|m| m["config"]["threads"] == 1));
     let text = harness.run(&["history", "show", "latest"]).exits(0);
-    text.says("\n64 KiB ").says("r read, w write, c copy, t triad").says("\nhow ");
+    text.prints("\n64 KiB ").prints("r read, w write, c copy, t triad").prints("\nhow ");
 }
 
 #[test]
@@ -74,7 +74,11 @@ fn latency_uses_one_thread_on_base_and_huge_pages() {
             [&m["value"], &m["summary"]["p05"], &m["summary"]["p95"]].map(|x| x.as_f64().unwrap());
         assert!(low <= value && value <= high, "a value outside its own spread: {m:#}");
     }
-    harness.run(&["history", "show", "latest"]).exits(0).says(" 4 MiB ").says("chase in random");
+    harness
+        .run(&["history", "show", "latest"])
+        .exits(0)
+        .prints(" 4 MiB ")
+        .prints("chase in random");
 }
 
 #[test]
@@ -93,7 +97,7 @@ fn memory_latency_has_equal_settings_in_all_commands() {
         assert!(m["config"]["flushed_s"].as_f64().unwrap() > 0.0, "{m:#}");
         let keys = ["set_bytes", "stride_bytes", "locality", "pages"];
         settings.push(keys.map(|key| m["config"][key].clone()));
-        harness.run(&["history", "show", "latest"]).exits(0).says("a chase through 16 MiB on 4k");
+        harness.run(&["history", "show", "latest"]).exits(0).prints("a chase through 16 MiB on 4k");
     }
     assert!(settings.windows(2).all(|pair| pair[0] == pair[1]), "{settings:#?}");
 }
@@ -144,7 +148,7 @@ fn loaded_latency_covers_idle_to_full_load() {
     assert!(suspect, "{record:#}");
     let notices = texts(&record["notices"]).join("\n");
     assert!(!notices.contains("latency is twice the idle latency of"), "{notices}");
-    run(&harness, "loaded", &["--size", "16MiB"]).says("idle").says("100 %");
+    run(&harness, "loaded", &["--size", "16MiB"]).prints("idle").prints("100 %");
 }
 
 #[test]
@@ -181,7 +185,7 @@ fn expectations_and_csv_support_latency() {
     let strict = [&base[..], &SHORT, &["--expect", "4096<=1s", "--accept-suspect"]].concat();
     harness.run(&strict).exits(0);
     let hopeless = [&base[..], &SHORT, &["--expect", "4096<=0.001ns"]].concat();
-    harness.run(&hopeless).exits(1).complains("error: expected 4096 <= 0.001 ns, measured ");
+    harness.run(&hopeless).exits(1).warns("error: expected 4096 <= 0.001 ns, measured ");
     let lines = run(&harness, "latency", &["--size", "8KiB", "--pages", "4k", "--csv", "-"]);
     assert_eq!(lines.stdout.lines().count(), 1 + 3, "{}", lines.stdout);
 }
@@ -210,9 +214,9 @@ fn impossible_requests_are_refused_before_measuring() {
         );
     }
     let outcome = harness.run(&["memory", "mix", "--size", "900TiB"]);
-    outcome.exits(3).complains("hint: use a smaller --size, or a larger --memory-fraction");
-    harness.run(&["memory", "ladder", "--pages", "3m"]).exits(2).complains("3m");
-    harness.run(&["history", "list"]).exits(0).says("no saved runs");
+    outcome.exits(3).warns("hint: use a smaller --size, or a larger --memory-fraction");
+    harness.run(&["memory", "ladder", "--pages", "3m"]).exits(2).warns("3m");
+    harness.run(&["history", "list"]).exits(0).prints("no saved runs");
 }
 
 /// Tests of the second tier.
@@ -228,7 +232,7 @@ mod thorough {
             // More steps than twice the number of sets and patterns: the first round is the warm-up.
             let running = running.shows_times(30, "all working sets interleaved");
             running.signal(signal);
-            running.end().exits(code).says("incomplete");
+            running.end().exits(code).prints("incomplete");
             let record = harness.latest();
             assert_eq!(record["complete"], false);
             assert!(!measurements(&record).is_empty());

@@ -120,7 +120,7 @@ fn all_patterns_are_measured_and_the_probe_is_cached() {
         let before = programs(&harness);
         mpi(&harness, which, &[&FAST[..], &["--patterns", "latency"]].concat())
             .exits(0)
-            .tells(which.name);
+            .prints_words(which.name);
         assert_eq!(programs(&harness), before);
         no_orphans(&harness);
     }
@@ -134,7 +134,7 @@ fn two_mpis_are_compared_side_by_side() {
     }
     let both = ["mpi", "--allow-run-as-root", "--mpicc", "mpicc.openmpi", "--mpicc", "mpicc.mpich"];
     let args = [&both[..], &FAST, &["--patterns", "latency"]].concat();
-    let printed = harness.run(&args).exits(0).tells("Open MPI").tells("MPICH");
+    let printed = harness.run(&args).exits(0).prints_words("Open MPI").prints_words("MPICH");
     crate::history::shown_as_printed(&harness, &printed);
 }
 
@@ -178,7 +178,7 @@ fn pairs_of_described_machines_are_shown() {
     harness
         .run(&["places", "--mpi-pairs", "--topology", ROME])
         .exits(0)
-        .tells("other socket 0 - 64");
+        .prints_words("other socket 0 - 64");
 }
 
 /// Tests of the second tier.

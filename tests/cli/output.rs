@@ -12,7 +12,11 @@ const ESCAPE: char = '\x1b';
 #[test]
 fn json_in_a_file_keeps_the_table_on_standard_output() {
     let harness = Harness::new();
-    harness.stream(&["--json", "run.json", "--csv", "run.csv"]).exits(0).quietly().says("\ntriad ");
+    harness
+        .stream(&["--json", "run.json", "--csv", "run.csv"])
+        .exits(0)
+        .warns_nothing()
+        .prints("\ntriad ");
     let text = std::fs::read_to_string(harness.path("run.json")).unwrap();
     assert!(text.ends_with("}\n"));
     let record: Value = serde_json::from_str(&text).unwrap();
@@ -30,13 +34,14 @@ fn json_in_a_file_keeps_the_table_on_standard_output() {
 #[test]
 fn json_option_without_a_file_writes_standard_output() {
     let harness = Harness::new();
-    let record = harness.stream(&["--no-save", "--json"]).exits(0).quietly().json();
+    let record = harness.stream(&["--no-save", "--json"]).exits(0).warns_nothing().json();
     assert_eq!(record["complete"], true);
 }
 
 #[test]
 fn csv_has_one_line_per_measurement() {
-    let outcome = Harness::new().stream(&["--csv", "-", "--label", "nps=4"]).exits(0).quietly();
+    let outcome =
+        Harness::new().stream(&["--csv", "-", "--label", "nps=4"]).exits(0).warns_nothing();
     let lines: Vec<Vec<&str>> =
         outcome.stdout.lines().map(|line| line.split(',').collect()).collect();
     let first = "id,started,host,gauge,test,name,unit,value,n,best,median,p05,p95,ci95_low,ci95_high,status,category,limit,limit_fraction,traffic,complete,labels,reasons,threads,bind";
@@ -95,11 +100,11 @@ fn missing_folder_is_refused_before_measuring() {
 #[test]
 fn quiet_prints_only_requested_output() {
     let harness = Harness::new();
-    harness.stream(&["--quiet"]).exits(0).quietly().prints_nothing();
-    harness.run(&["history", "list"]).exits(0).says("triad");
-    let text = harness.stream(&["--quiet", "--no-save", "--stream-text"]).exits(0).quietly();
-    text.says("STREAM variant: ").never_says("saved");
-    harness.stream(&["--quiet", "--verbose"]).exits(2).complains("cannot be used with '--verbose'");
+    harness.stream(&["--quiet"]).exits(0).warns_nothing().prints_nothing();
+    harness.run(&["history", "list"]).exits(0).prints("triad");
+    let text = harness.stream(&["--quiet", "--no-save", "--stream-text"]).exits(0).warns_nothing();
+    text.prints("STREAM variant: ").never_prints("saved");
+    harness.stream(&["--quiet", "--verbose"]).exits(2).warns("cannot be used with '--verbose'");
 }
 
 #[test]
@@ -159,7 +164,7 @@ fn closed_reader_is_not_an_error() {
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0), "{output:?}");
-    harness.run(&["history", "list"]).exits(0).says("triad");
+    harness.run(&["history", "list"]).exits(0).prints("triad");
 }
 
 #[test]
@@ -225,9 +230,9 @@ fn impossible_budget_is_refused() {
         let short =
             [command, &["--size", "8MiB", "--budget", "2", "--dimms", "1024x20000"]].concat();
         let refused = harness.run_with(&hasty, &short).exits(2);
-        refused.complains("--budget 2 is too short: the run takes").complains("hint: use --budget");
+        refused.warns("--budget 2 is too short: the run takes").warns("hint: use --budget");
     }
-    harness.run(&["history", "list"]).exits(0).says("no saved runs");
+    harness.run(&["history", "list"]).exits(0).prints("no saved runs");
 }
 
 #[test]
@@ -271,11 +276,11 @@ mod thorough {
             assert!(std::fs::symlink_metadata(&pipe).unwrap().file_type().is_fifo());
         }
         let alone = harness.run(&["places", "--json", pipe.as_str()]).exits(3);
-        alone.complains(&format!("cannot write {pipe}: no program has read this pipe within 10 s"));
+        alone.warns(&format!("cannot write {pipe}: no program has read this pipe within 10 s"));
         harness
             .run(&["places", "--json", "/dev/full"])
             .exits(3)
-            .complains("cannot write /dev/full: No space left on device");
+            .warns("cannot write /dev/full: No space left on device");
     }
 
     #[test]
@@ -283,7 +288,7 @@ mod thorough {
         let harness = Harness::new();
         for args in [&["stream"][..], &["run"], &["explain"]] {
             let fast = if args == ["run"] { &FAST[4..] } else { &FAST[..] };
-            harness.run(&[args, fast, &["--no-save"]].concat()).exits(0).quietly();
+            harness.run(&[args, fast, &["--no-save"]].concat()).exits(0).warns_nothing();
         }
     }
 }

@@ -123,7 +123,7 @@ fn output_options_refuse_a_foreign_link() {
                 let (reason, _) = complaint.split_once('\n').unwrap();
                 assert!(outcome.stderr.contains(reason), "{}", outcome.stderr);
             } else {
-                outcome.exits(3).complains(complaint);
+                outcome.exits(3).warns(complaint);
             }
             assert_eq!(fs::read_to_string(&victim).unwrap(), "OLD CONTENT", "{args:?}");
             let option_is_tested = |(tested, _): &(&[&str], &str)| tested.contains(&&*option);
@@ -201,7 +201,7 @@ fn file_of_another_user_is_refused_and_unchanged() {
         set_mode(&harness.path("shared"), mode);
         for (args, file) in OUTPUTS {
             let shown = path.display();
-            write(&harness, args, file).exits(3).complains(&format!(
+            write(&harness, args, file).exits(3).warns(&format!(
                 "error: cannot write {shown}: the file belongs to another user (uid {NOBODY})\n\
                  hint: remove it first, or give another file\n"
             ));
@@ -223,7 +223,7 @@ fn symbolic_link_in_a_shared_folder_is_not_followed() {
     let refused = |file: &str, link: &str| {
         for (args, _) in OUTPUTS {
             let link = harness.arg(link);
-            write(&harness, args, file).exits(3).complains(&format!(
+            write(&harness, args, file).exits(3).warns(&format!(
                 "{link} is a symbolic link in a folder that other users can write\n\
                  hint: give the path without the link, or a file in a folder that only you can write\n"
             ));
@@ -253,14 +253,14 @@ fn man_pages_follow_the_rules_of_outputs() {
     let page = harness.write("share/nodegauge-stream.1", "OLD CONTENT");
     set_mode(Path::new(&page), 0o4755);
     let other = harness.write("share/nodegauge-run.1", "OLD CONTENT");
-    harness.run(&["man", "--output", "share"]).exits(0).quietly();
+    harness.run(&["man", "--output", "share"]).exits(0).warns_nothing();
     assert_eq!(fs::metadata(&page).unwrap().mode() & 0o7777, 0o755);
     assert!(fs::read_to_string(&page).unwrap().contains("nodegauge"));
     if give_away(Path::new(&other)) {
         harness
             .run(&["man", "--output", "share"])
             .exits(3)
-            .complains("share/nodegauge-run.1: the file belongs to another user (uid 65534)");
+            .warns("share/nodegauge-run.1: the file belongs to another user (uid 65534)");
     }
 }
 
@@ -293,14 +293,15 @@ fn output_is_neither_the_history_nor_an_input() {
         &["stream", "--db", "new.db", "--csv", "new.db"],
     ];
     for args in commands {
-        harness.run(args).exits(2).complains(
-            ": it is the history, or an input of this command\nhint: give another file\n",
-        );
+        harness
+            .run(args)
+            .exits(2)
+            .warns(": it is the history, or an input of this command\nhint: give another file\n");
     }
     // The default history is no output either, of a command that does not read it.
     for command in ["machine", "doctor", "places"] {
         let refused = harness.run_with(&[("NODEGAUGE_DB", "h.db")], &[command, "--json", "h.db"]);
-        refused.exits(2).complains(": it is the history, or an input of this command\n");
+        refused.exits(2).warns(": it is the history, or an input of this command\n");
     }
     let now = ["h.db", "run.json"].map(|name| fs::read(harness.path(name)).unwrap());
     assert!(kept == now, "the history and the record stay as they were");
@@ -345,7 +346,7 @@ fn two_outputs_in_one_file_are_refused() {
     symlink("soft", harness.path("link")).unwrap();
     for [json, csv] in [["new", "./new"], ["soft", "link"]] {
         let args = ["stream", "--json", json, "--csv", csv];
-        harness.run(&args).exits(2).complains(&format!(
+        harness.run(&args).exits(2).warns(&format!(
             "error: --json and --csv cannot both be written to {json}\nhint: give two files\n"
         ));
     }
@@ -363,7 +364,7 @@ fn output_does_not_replace_a_record_of_its_input_folder() {
     harness.write("fleet/page.html", "OLD PAGE");
     for command in ["rank", "baseline"] {
         let refused = harness.run(&["fleet", command, "fleet", "-o", &file]);
-        refused.exits(2).complains("it is the history, or an input of this command");
+        refused.exits(2).warns("it is the history, or an input of this command");
         assert_eq!(fs::read_to_string(&file).unwrap(), record, "{command}");
     }
     // A page of an earlier ranking is no record.
@@ -377,5 +378,5 @@ fn unwritable_surface_is_an_error() {
     let harness = Harness::new();
     let args = ["io", "--file-sizes", "64KiB", "--block-sizes", "16KiB", "--surface", "/dev/full"];
     let outcome = harness.run(&args).exits(3);
-    outcome.complains("cannot write /dev/full: No space left on device").says("\nsaved ");
+    outcome.warns("cannot write /dev/full: No space left on device").prints("\nsaved ");
 }

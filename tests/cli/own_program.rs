@@ -80,17 +80,20 @@ fn failing_value_is_reported_and_others_continue() {
     let outcome = harness
         .run(&words)
         .exits(1)
-        .tells("env:A 2: exit status 3: no input")
-        .tells("env:A 3: no match of --figure in 1 line of output; the last is \"rate\"")
-        .tells("env:A 4: 2 matches of --figure instead of one: \"4\", \"5\"")
-        .tells("env:A 5: signal 9")
-        .tells("env:A 6 is fastest: 6.000 times as fast as env:A 1");
+        .prints_words("env:A 2: exit status 3: no input")
+        .prints_words("env:A 3: no match of --figure in 1 line of output; the last is \"rate\"")
+        .prints_words("env:A 4: 2 matches of --figure instead of one: \"4\", \"5\"")
+        .prints_words("env:A 5: signal 9")
+        .prints_words("env:A 6 is fastest: 6.000 times as fast as env:A 1");
     let record = harness.latest();
     assert_eq!(figure(&record, "figure", "env:A 6")["samples"], json!(vec![6.0; 6]));
     assert_eq!(figure(&record, "figure", "env:A 2")["validity"]["status"], "invalid");
     crate::history::shown_as_printed(&harness, &outcome);
-    harness.run(&["history", "show", "latest", "--csv", "-"]).exits(0).says("program,sweep,figure");
-    harness.run(&["compare", "latest", "latest"]).exits(0).says("env:A 6");
+    harness
+        .run(&["history", "show", "latest", "--csv", "-"])
+        .exits(0)
+        .prints("program,sweep,figure");
+    harness.run(&["compare", "latest", "latest"]).exits(0).prints("env:A 6");
     harness.run(&["report", "latest", "--output", "page.html"]).exits(0);
     let html = std::fs::read_to_string(harness.path("page.html")).unwrap();
     assert!(html.contains("env:A 6") && html.contains("no input"));
@@ -103,8 +106,8 @@ fn program_longer_than_the_budget_is_ended() {
     harness
         .run(&["sweep", "env:A=1,2", "--budget", "1", "--", "sleep", "600"])
         .exits(1)
-        .says("the program did not end within --budget 1")
-        .says("use a budget in which 4 runs of it");
+        .prints("the program did not end within --budget 1")
+        .prints("use a budget in which 4 runs of it");
     assert!(started.elapsed().as_secs() < 500, "the program was not ended");
 }
 
@@ -179,7 +182,9 @@ fn few_runs_do_not_determine_the_fastest_combination() {
     let few = ["env:A=10,20", "--samples", "5"];
     let words = [&["sweep"], &few[..], &FIGURE[..], &ECHO].concat();
     let shown = harness.run(&words).exits(0);
-    shown.tells("Cannot tell whether anything is faster than env:A 10: 5 samples count: too few");
+    shown.prints_words(
+        "Cannot tell whether anything is faster than env:A 10: 5 samples count: too few",
+    );
     let record = harness.latest();
     for (name, under) in [("figure", "env:A 10"), ("relative", "env:A 20")] {
         let validity = &figure(&record, name, under)["validity"];

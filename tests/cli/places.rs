@@ -5,7 +5,7 @@ use crate::machine::XML;
 use serde_json::{Value, json};
 
 fn places(args: &[&str]) -> Value {
-    Harness::new().run(&[&["places", "--json"], args].concat()).exits(0).quietly().json()
+    Harness::new().run(&[&["places", "--json"], args].concat()).exits(0).warns_nothing().json()
 }
 
 /// Returns the single CPU of each thread.
@@ -65,7 +65,8 @@ fn t2k_node_has_no_shared_caches_and_four_nodes() {
 
 #[test]
 fn table_has_the_columns_of_the_lecture() {
-    let reported = Harness::new().run(&["places", "--topology", T2K, "-t", "4"]).exits(0).quietly();
+    let reported =
+        Harness::new().run(&["places", "--topology", T2K, "-t", "4"]).exits(0).warns_nothing();
     insta::assert_snapshot!(reported.stdout, @r"
     thread  socket  memory  core  cpu
          0       0       0     0    0
@@ -165,7 +166,7 @@ fn variables_are_honoured_and_reported() {
     assert_eq!(cpus(&on_t2k(&scatter, &["--json"]).json()), [0, 4, 8, 12]);
     let compact = [("KMP_AFFINITY", "compact"), ("OMP_NUM_THREADS", "4")];
     assert_eq!(cpus(&on_t2k(&compact, &["--json"]).json()), [0, 1, 2, 3]);
-    on_t2k(&compact, &[]).says("note: KMP_AFFINITY=compact honoured\n");
+    on_t2k(&compact, &[]).prints("note: KMP_AFFINITY=compact honoured\n");
 }
 
 #[test]
@@ -178,9 +179,9 @@ fn options_take_precedence_over_variables_with_a_note() {
     harness
         .run_with(&variables, &args)
         .exits(0)
-        .says("note: OMP_NUM_THREADS=3 ignored: --threads is given\n")
-        .says("note: OMP_PLACES=nonsense ignored: --places is given\n")
-        .says("note: OMP_PROC_BIND=close ignored: --bind is given\n");
+        .prints("note: OMP_NUM_THREADS=3 ignored: --threads is given\n")
+        .prints("note: OMP_PLACES=nonsense ignored: --places is given\n")
+        .prints("note: OMP_PROC_BIND=close ignored: --bind is given\n");
     let document = harness.run_with(&variables, &[&args[..], &["--json"]].concat()).exits(0).json();
     assert_eq!(cpus(&document), [0, 4, 8, 12]);
 }
@@ -195,7 +196,7 @@ fn several_thread_counts_give_several_tables() {
 fn json_file_keeps_the_table_on_the_terminal() {
     let harness = Harness::new();
     let args = ["places", "--topology", T2K, "-t", "2", "--json", "places.json"];
-    harness.run(&args).exits(0).says("thread  socket").quietly();
+    harness.run(&args).exits(0).prints("thread  socket").warns_nothing();
     let text = std::fs::read_to_string(harness.path("places.json")).unwrap();
     let document: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(document["topology"]["source"], "synthetic");
@@ -227,7 +228,7 @@ fn bound(outcome: &Outcome) -> Vec<String> {
 fn shown_affinity_equals_that_of_the_kernel() {
     let harness = Harness::new();
     let document = harness.run(&["places", "--json"]).exits(0).json();
-    let outcome = harness.run(&["places", "-v"]).exits(0).quietly();
+    let outcome = harness.run(&["places", "-v"]).exits(0).warns_nothing();
     let planned: Vec<String> = cpus(&document).iter().map(|cpu| format!("{cpu}}}")).collect();
     if bound(&outcome) != planned {
         outcome.fail("expected one line a thread, bound as planned");
@@ -239,7 +240,7 @@ fn shown_affinity_equals_that_of_the_kernel() {
 
 #[test]
 fn verbose_places_require_this_machine() {
-    Harness::new().run(&["places", "-v", "--topology", T2K]).exits(2).complains(
+    Harness::new().run(&["places", "-v", "--topology", T2K]).exits(2).warns(
         "error: -v binds threads on this machine and cannot be used with --topology\n\
          hint: leave out -v or --topology\n",
     );
@@ -314,8 +315,8 @@ fn memory_policy_combines_with_given_cpus() {
     assert_eq!(document["threads"][1]["memory"], all);
     let script = with(&["--policy", "3", "--emit", "numactl"]);
     script
-        .says("numactl --physcpubind=12 --membind=3 \"$@\"")
-        .says("numactl --physcpubind=4 --membind=1 \"$@\"");
+        .prints("numactl --physcpubind=12 --membind=3 \"$@\"")
+        .prints("numactl --physcpubind=4 --membind=1 \"$@\"");
     let bound_document = with(&["--numa", "bind:0", "--json"]).json();
     assert_eq!(bound_document["threads"][0]["memory"], json!({"policy": "bind", "nodes": [0]}));
 }
@@ -344,12 +345,12 @@ fn numactl_policy_is_shown_and_honoured() {
         assert_eq!(json!(cpus(&document)), inherited["cpus"]);
         assert_eq!(document["threads"][0]["memory"], json!({"policy": policy, "nodes": [node]}));
         let words = format!("memory policy {policy} (node {node}), cpus {cpu}, memory of node");
-        under(&["places"]).says(&format!("inherited: {words}")).says(&format!(
+        under(&["places"]).prints(&format!("inherited: {words}")).prints(&format!(
             "note: memory policy {policy}:{node} honoured: inherited by this process"
         ));
-        under(&["places", "--ranks", "1"]).says(&format!("inherited: {words}"));
-        under(&["places", "--emit", "numactl"]).says(&option);
-        under(&["machine"]).tells(&format!("inherited {words}"));
+        under(&["places", "--ranks", "1"]).prints(&format!("inherited: {words}"));
+        under(&["places", "--emit", "numactl"]).prints(&option);
+        under(&["machine"]).prints_words(&format!("inherited {words}"));
         let record = under(&["machine", "--json"]).json();
         assert_eq!(record["machine"]["circumstances"]["inherited"], *inherited);
         // Options have precedence.

@@ -87,9 +87,9 @@ fn text_describes_the_placement_of_ranks() {
     }
     let reported = harness.stream(&["--ranks", "2", "--policy", "4", "-v"]).exits(0);
     reported
-        .tells("how 2 ranks of 1 thread (policy 4 block) bound to cpus")
-        .tells("triad per rank: slowest rank")
-        .says("rank 1: cpus ");
+        .prints_words("how 2 ranks of 1 thread (policy 4 block) bound to cpus")
+        .prints_words("triad per rank: slowest rank")
+        .prints("rank 1: cpus ");
 }
 
 #[test]
@@ -154,8 +154,8 @@ fn sweep_compares_policies_with_one_rank_of_policy_5() {
     // The reference is measured even if it is not requested.
     let reported = harness.stream(&["--sweep", "policy=1,3", "--ranks", "2"]).exits(0);
     reported
-        .tells("x: median of triad divided by that of 1 rank of policy 5")
-        .tells("one rank of policy 5 is added as the reference");
+        .prints_words("x: median of triad divided by that of 1 rank of policy 5")
+        .prints_words("one rank of policy 5 is added as the reference");
 }
 
 /// Returns the child processes of a running program.
@@ -182,7 +182,7 @@ fn all_end(ranks: &[u32]) {
 fn impossible_ranks_are_refused_with_numbers() {
     let harness = Harness::new();
     let refuses = |args: &[&str], message: &str| {
-        harness.run(&[&["stream", "--no-save"], args].concat()).exits(2).complains(message);
+        harness.run(&[&["stream", "--no-save"], args].concat()).exits(2).warns(message);
     };
     refuses(&["--ranks", "60000"], "cannot place 60000 ranks of 1 thread: this process may use");
     refuses(&["--ranks", "0"], "0 is not in 1..=65536");
@@ -198,7 +198,7 @@ fn impossible_ranks_are_refused_with_numbers() {
     refuses(&["--ranks", "1", "--sweep", "ranks=1,2"], "--ranks is both fixed and swept");
     refuses(&["--sweep", "policy=0-6"], "policy 6 is out of range");
     refuses(&["--sweep", "policy=0-5"], "--policy requires --ranks");
-    harness.run(&["explain", "--ranks", "2"]).exits(2).complains("unexpected argument '--ranks'");
+    harness.run(&["explain", "--ranks", "2"]).exits(2).warns("unexpected argument '--ranks'");
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn rank_tables_match_the_lecture() {
         let (options, table) = case.split_once('\n').unwrap();
         let args: Vec<&str> =
             ["places", "--topology", T2K].into_iter().chain(options.split(' ')).collect();
-        assert_eq!(harness.run(&args).exits(0).quietly().stdout, table, "{options}");
+        assert_eq!(harness.run(&args).exits(0).warns_nothing().stdout, table, "{options}");
     }
 }
 
@@ -264,7 +264,7 @@ mod thorough {
         signal(ranks[1], "KILL");
         let outcome = running.end().exits(3);
         let message = format!("error: rank 1 (process {}) ended unexpectedly", ranks[1]);
-        outcome.complains(&message).complains("signal 9 (killed").prints_nothing();
+        outcome.warns(&message).warns("signal 9 (killed").prints_nothing();
         all_end(&ranks);
     }
 
@@ -280,7 +280,7 @@ mod thorough {
         let running = harness.start(&[&["stream"], &args[..], &sink].concat());
         let running = running.shows_times(10, "configurations interleaved: round");
         signal(children(running.process())[0], "KILL");
-        running.end().exits(1).complains("error: rank 0 (process ").says("incomplete");
+        running.end().exits(1).warns("error: rank 0 (process ").prints("incomplete");
         let record: Value =
             serde_json::from_slice(&std::fs::read(harness.path("killed.json")).unwrap()).unwrap();
         assert_eq!(record["complete"], false);

@@ -24,7 +24,7 @@ fn printed(harness: &Harness, words: &[&str]) -> String {
     let program = std::path::Path::new(crate::program::path());
     let folder = program.parent().unwrap().to_str().unwrap();
     let path = format!("{folder}:{}", std::env::var("PATH").unwrap());
-    harness.run_other(words, &[("PATH", &path)]).exits(0).quietly().stdout
+    harness.run_other(words, &[("PATH", &path)]).exits(0).warns_nothing().stdout
 }
 
 #[test]

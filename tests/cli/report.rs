@@ -45,7 +45,10 @@ pub fn browser(graphics: Graphics) -> Option<Browser> {
 /// Writes the report of a record to a file.
 #[track_caller]
 fn report(harness: &Harness, record: &str) -> PathBuf {
-    harness.run(&["report", record, "--output", "page.html"]).exits(0).says("report     page.html");
+    harness
+        .run(&["report", record, "--output", "page.html"])
+        .exits(0)
+        .prints("report     page.html");
     harness.path("page.html")
 }
 
@@ -690,7 +693,7 @@ fn hostile_text_is_escaped() {
         assert!(!cell.trim_start_matches('"').starts_with(['=', '@', '+']), "{cell}");
     }
     // The name in the record must not determine the path of the file.
-    harness.run(&["report", &file]).exits(0).says("report     nodegauge-tmpevil.html");
+    harness.run(&["report", &file]).exits(0).prints("report     nodegauge-tmpevil.html");
     let Some(mut browser) = browser(Graphics::Flat) else { return };
     browser.width(1400);
     browser.open(&harness.path("nodegauge-tmpevil.html"));
@@ -781,28 +784,28 @@ fn only_the_same_figure_of_an_earlier_run_is_compared() {
 #[test]
 fn invalid_records_are_refused_and_old_pages_are_kept() {
     let harness = Harness::new();
-    harness.run(&["report"]).exits(2).complains("no saved run");
-    harness.run(&["report", "01KNONE"]).exits(2).complains("01KNONE");
+    harness.run(&["report"]).exits(2).warns("no saved run");
+    harness.run(&["report", "01KNONE"]).exits(2).warns("01KNONE");
     let mut newer = record("stream");
     newer["schema"] = json!("nodegauge/2");
     let file = harness.write("newer.json", newer.to_string());
     harness
         .run(&["report", &file])
         .exits(2)
-        .complains("found schema nodegauge/2, required is nodegauge/1");
+        .warns("found schema nodegauge/2, required is nodegauge/1");
     let half = std::fs::read_to_string(golden("stream")).unwrap();
     let half_file = harness.write("half.json", &half[..half.len() / 2]);
-    harness.run(&["report", &half_file]).exits(2).complains("is not a nodegauge record");
+    harness.run(&["report", &half_file]).exits(2).warns("is not a nodegauge record");
     let record = golden("stream");
     let record = record.to_str().unwrap();
     harness
         .run(&["report", record, "--output", "none/page.html"])
         .exits(3)
-        .complains("cannot write none/page.html");
+        .warns("cannot write none/page.html");
     harness.write("page.html", "old");
     harness.run(&["report", record, "--output", "/dev/null"]).exits(0);
     assert!(!std::fs::metadata("/dev/null").unwrap().is_file());
-    let printed = harness.run(&["report", record, "--output", "-"]).exits(0).quietly().stdout;
+    let printed = harness.run(&["report", record, "--output", "-"]).exits(0).warns_nothing().stdout;
     assert!(printed.starts_with("<!doctype html>") && printed.ends_with("</html>\n"));
     assert_eq!(std::fs::read_to_string(harness.path("page.html")).unwrap(), "old");
 }

@@ -19,7 +19,7 @@ fn named<'a>(record: &'a Value, name: &str) -> &'a Value {
 fn point_needs_a_memory_level_of_this_node() {
     let harness = Harness::new();
     let refused = harness.run(&["roofline", "--point", "x,1e9,1e9,1,L7"]).exits(2);
-    refused.complains("--point x: this node has no L7 cache").complains("levels of this node are ");
+    refused.warns("--point x: this node has no L7 cache").warns("levels of this node are ");
 }
 
 #[test]
@@ -58,10 +58,10 @@ fn roofline_has_ceilings_kernels_and_points_with_limits() {
     assert!((limit / peak.min(8.0 * memory) - 1.0).abs() < 1e-9, "{slow:#}");
     let shown = harness.run(&["history", "show", "latest"]).exits(0);
     shown
-        .says(" over FLOP/B, logarithmic")
-        .says("\nbandwidth ")
-        .says("next ceiling")
-        .says("solver:a");
+        .prints(" over FLOP/B, logarithmic")
+        .prints("\nbandwidth ")
+        .prints("next ceiling")
+        .prints("solver:a");
 }
 
 /// Virtual machines and containers have no counters: one line then reports the reason before anything is
@@ -77,10 +77,10 @@ fn program_is_counted_or_refused_in_one_line() {
         assert!(text.starts_with("error: --perf: ") && text.lines().count() <= 2, "{text}");
         assert!(outcome.stdout.is_empty());
     } else {
-        outcome.exits(0).says("\npoint ");
+        outcome.exits(0).prints("\npoint ");
     }
     harness.run(&["roofline", "--perf"]).exits(2);
-    harness.run(&["roofline", "--", "true"]).exits(2).complains("--perf");
+    harness.run(&["roofline", "--", "true"]).exits(2).warns("--perf");
 }
 
 /// Tests of the second tier.
@@ -128,6 +128,6 @@ mod thorough {
             );
         }
         let unmet = ["roofline", "--expect", "scalar>=100000TFLOP/s", "--threads", "1"];
-        harness.run(&[&unmet[..], &SHORT[..]].concat()).exits(1).complains("scalar");
+        harness.run(&[&unmet[..], &SHORT[..]].concat()).exits(1).warns("scalar");
     }
 }

@@ -104,13 +104,13 @@ fn table_distinguishes_standard_and_variant() {
     place
         .stream(&["--compiler", "gcc", "--element", "f32", "--offset", "8"])
         .exits(0)
-        .says("standard")
-        .says("variant")
-        .says("ratio")
-        .tells("stream.c 5.10, unmodified source, compiled by gcc")
-        .says("based on a variant of the STREAM benchmark code");
+        .prints("standard")
+        .prints("variant")
+        .prints("ratio")
+        .prints_words("stream.c 5.10, unmodified source, compiled by gcc")
+        .prints("based on a variant of the STREAM benchmark code");
     let shown = place.0.run(&["history", "show", "latest"]).exits(0);
-    shown.tells("unmodified source, compiled by gcc");
+    shown.prints_words("unmodified source, compiled by gcc");
 }
 
 #[test]
@@ -167,22 +167,22 @@ fn text_of_stream_c_is_printed_unchanged() {
     let failed = Place::new("", "Failed Validation on array a[]");
     let failed_output =
         failed.stream(&["--compiler", "gcc", "--stream-text"]).exits(1).prints_nothing();
-    failed_output.complains("error: no valid result: stream.c reports wrong values");
+    failed_output.warns("error: no valid result: stream.c reports wrong values");
 }
 
 #[test]
 fn missing_or_failing_compiler_exits_with_3() {
     let place = Place::new("", PASSED);
     let missing = place.stream(&["--compiler", "no-such-cc -O2"]).exits(3).prints_nothing();
-    missing.complains("there is no compiler \"no-such-cc\" on this system");
+    missing.warns("there is no compiler \"no-such-cc\" on this system");
     let failing_place = Place::new("return nothing;", PASSED);
     failing_place
         .stream(&["--compiler", "gcc"])
         .exits(3)
         .prints_nothing()
-        .complains("-DSTREAM_ARRAY_SIZE=1000000 -DNTIMES=20 -DOFFSET=0")
-        .complains("'nothing' undeclared")
-        .complains("exit status 1");
+        .warns("-DSTREAM_ARRAY_SIZE=1000000 -DNTIMES=20 -DOFFSET=0")
+        .warns("'nothing' undeclared")
+        .warns("exit status 1");
     failing_place.leaves_nothing();
 }
 
@@ -192,14 +192,14 @@ fn flags_of_other_compilers_are_named_with_their_compiler() {
     place
         .stream(&["--compiler", "gcc -O3 -fnt-store"])
         .exits(3)
-        .complains("hint: -fnt-store is a flag of AMD's AOCC; elsewhere: ");
+        .warns("hint: -fnt-store is a flag of AMD's AOCC; elsewhere: ");
     // gcc would take both flags for the name of its output file, and compile without OpenMP.
     place
         .stream(&["--compiler", "gcc -mmic -O3 -openmp -opt-prefetch-distance=64,8"])
         .exits(2)
-        .complains("gcc reads a flag that begins with -o as the name of its output file")
-        .complains("-openmp is a flag of Intel's icc; elsewhere: -fopenmp")
-        .complains("elsewhere: --prefetch with distances in bytes (64,8 lines are 4096,512)");
+        .warns("gcc reads a flag that begins with -o as the name of its output file")
+        .warns("-openmp is a flag of Intel's icc; elsewhere: -fopenmp")
+        .warns("elsewhere: --prefetch with distances in bytes (64,8 lines are 4096,512)");
     place.leaves_nothing();
 }
 
@@ -240,14 +240,15 @@ fn published_compile_line_is_used_unchanged() {
     assert_eq!(config["ntimes"], 7);
     let command = "gcc -DSTREAM_TYPE=float -DSTREAM_ARRAY_SIZE=1200000 -DNTIMES=7 -O1";
     assert_eq!(config["compiler"]["command"], command);
-    place.stream(&["--compiler", "gcc -DSTREAM_ARRAY_SIZE=1200000"]).exits(2).complains(
-        "-DSTREAM_ARRAY_SIZE=1200000 contradicts --size 1000000\nhint: leave out --size",
-    );
+    place
+        .stream(&["--compiler", "gcc -DSTREAM_ARRAY_SIZE=1200000"])
+        .exits(2)
+        .warns("-DSTREAM_ARRAY_SIZE=1200000 contradicts --size 1000000\nhint: leave out --size");
     for mode in [&["stream"][..], &["stream", "--sweep", "threads=1"]] {
         harness
             .run(&[mode, &["--compiler", "gcc -DNTIMES=5"]].concat())
             .exits(2)
-            .complains("macro NTIMES has no effect here\nhint: use --samples");
+            .warns("macro NTIMES has no effect here\nhint: use --samples");
     }
 }
 
@@ -338,9 +339,9 @@ fn mpi_source_runs_with_ranks_in_their_places() {
     }
     let printed = with(&["--ranks", "2", "--stream-text"]).exits(0).stdout;
     assert!(printed.contains("Data is distributed across 2 MPI ranks"), "{printed}");
-    with(&[]).exits(2).complains("stream_mpi.c requires --ranks");
+    with(&[]).exits(2).warns("stream_mpi.c requires --ranks");
     let serial = Place::new("", PASSED);
-    serial.stream(&["--ranks", "2"]).exits(2).complains("--ranks does not apply to stream.c");
+    serial.stream(&["--ranks", "2"]).exits(2).warns("--ranks does not apply to stream.c");
 }
 
 #[test]
@@ -352,10 +353,10 @@ fn wrong_usage_is_refused_before_running() {
         (&["--compiler", "gcc 'x"], "expected the end of a quote"),
     ];
     for (more, message) in cases {
-        place.stream(more).exits(2).complains(message);
+        place.stream(more).exits(2).warns(message);
     }
     let missing = place.0.run(&["stream", "--standard", "/no/such/stream.c"]).exits(2);
-    missing.complains("cannot read \"/no/such/stream.c\"");
+    missing.warns("cannot read \"/no/such/stream.c\"");
 }
 
 #[test]
@@ -368,9 +369,9 @@ fn budget_shorter_than_the_passes_is_refused_with_the_needed_time() {
     let asked = [&run[..], &["--budget", "10"]].concat();
     let refused = place.0.run_with(&[("TMPDIR", &temporary)], &asked).exits(2);
     refused
-        .complains("--budget 10 is too short: the run takes at least ")
-        .complains("hint: use --budget ")
-        .complains("fewer passes (-DNTIMES), or smaller arrays (--size)");
+        .warns("--budget 10 is too short: the run takes at least ")
+        .warns("hint: use --budget ")
+        .warns("fewer passes (-DNTIMES), or smaller arrays (--size)");
     place.leaves_nothing();
 }
 
@@ -394,7 +395,7 @@ fn saved_outputs_become_records() {
     );
     let standard = of(&record, "standard");
     assert_eq!((standard.len(), &standard[3]["value"]), (4, &22_189.7e6.into()));
-    harness.run(&["history", "list"]).exits(0).says("22.19").says("nps=4");
+    harness.run(&["history", "list"]).exits(0).prints("22.19").prints("nps=4");
 }
 
 #[test]
@@ -403,13 +404,13 @@ fn saved_output_without_a_result_is_kept_and_foreign_files_refused() {
     harness
         .run(&["history", "import", &recorded("gcc-ntimes300-2t")])
         .exits(1)
-        .complains("saved without a result: stream.c cannot detect errors");
+        .warns("saved without a result: stream.c cannot detect errors");
     let other = harness.write("stream.c", STAND_IN);
     harness
         .run(&["history", "import", &recorded("gcc-2t"), &other])
         .exits(2)
         .prints_nothing()
-        .complains("is not the output of STREAM");
+        .warns("is not the output of STREAM");
 }
 
 /// Tests of the second tier.
@@ -426,10 +427,10 @@ mod thorough {
         let Some(outcome) = place.0.run_under(&limited, &words) else { return };
         outcome
             .exits(1)
-            .tells(
+            .prints_words(
                 "the program ended with signal 11 (segmentation fault); if its local arrays need",
             )
-            .tells("more than 4 MiB of stack, ");
+            .prints_words("more than 4 MiB of stack, ");
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub fn check_measurement(m: &Value) {
 #[test]
 fn record_contains_all_of_a_run() {
     let harness = Harness::new();
-    let outcome = harness.stream(&["--json", "-", "--label", "nps=4"]).exits(0).quietly();
+    let outcome = harness.stream(&["--json", "-", "--label", "nps=4"]).exits(0).warns_nothing();
     let record = outcome.json();
     assert_eq!(record["schema"], "nodegauge/1");
     assert_eq!(record["complete"], true);
@@ -117,7 +117,7 @@ fn vector_triad_uses_four_arrays() {
     assert!(m["validity"]["status"] != "invalid" && !reasons.is_empty(), "{m:#}");
     assert_eq!((&m["config"]["arrays"], &m["config"]["checks"]), (&json!(4), &json!(1)));
     assert_eq!(m["config"]["array_bytes"], 8 * ELEMENTS);
-    harness.run(&["history", "show", "-v", "latest"]).exits(0).tells("4 arrays of 7.6 MiB");
+    harness.run(&["history", "show", "-v", "latest"]).exits(0).prints_words("4 arrays of 7.6 MiB");
     let axis = ["--no-save", "--kernels", "vector_triad", "--sweep", "stores=regular"];
     assert_eq!(names(&harness.stream_record(&axis)), ["vector_triad"]);
 }
@@ -164,7 +164,7 @@ fn requested_stores_are_used() {
     for stores in ["regular", "nontemporal"] {
         let outcome = harness.stream(&["--json", "-", "--no-save", "--stores", stores]);
         if outcome.code == Some(3) && stores == "nontemporal" {
-            outcome.complains("this processor has no nontemporal stores that nodegauge supports");
+            outcome.warns("this processor has no nontemporal stores that nodegauge supports");
             return skip(Part::Processor, "this processor has no non-temporal stores");
         }
         for m in measurements(&outcome.exits(0).json()) {
@@ -237,7 +237,7 @@ fn missing_reserved_pages_are_named_with_a_hint() {
         let outcome = harness.stream(&["--pages", pages]).exits(3).prints_nothing();
         let kib = bytes >> 10;
         let message = format!("error: cannot put {wanted} on {pages} pages: ");
-        outcome.complains(&message).complains(&format!("reserved pages of {name} are free, {needed} ")).complains(&format!(
+        outcome.warns(&message).warns(&format!("reserved pages of {name} are free, {needed} ")).warns(&format!(
             "hint: as root, echo {needed} > /sys/kernel/mm/hugepages/hugepages-{kib}kB/nr_hugepages; or use --pages thp\n"
         ));
     }
@@ -281,7 +281,7 @@ fn requested_pages_side_by_side_are_used() {
         assert_eq!((&config["side_by_side"], &config["unroll"]), (&json!(4), &json!(1)));
         assert_ne!(m["validity"]["status"], "invalid", "{m:#}");
     }
-    harness.run(&["history", "show", "latest"]).exits(0).says(" u1 p4");
+    harness.run(&["history", "show", "latest"]).exits(0).prints(" u1 p4");
     let one = harness.stream_record(&["--no-save", "--side-by-side", "1"]);
     assert!(measurements(&one)[0]["config"]["side_by_side"].is_null(), "{one:#}");
     let axis = "side-by-side=1,2";
@@ -336,33 +336,33 @@ fn arrays_of_a_described_machine_are_planned() {
     let genoa = ["--processor", "EPYC 9654", "--size", "430080000", "--compiler", line];
     plan(GENOA, &[&genoa[..], &every_second].concat())
         .exits(0)
-        .tells("STREAM's rule 402653184 3 GiB 9 GiB")
-        .tells("given 430080000 3.2 GiB 9.6 GiB")
-        .tells("4 x 768 MiB in 24 last-level caches / 8 B per element, at least 1000000 elements")
-        .tells("96 threads on CPUs 0-190:2")
-        .tells("921.6 GB/s theoretical")
-        .tells("10 passes x 80 B per element")
-        .tells("as published for 2 x EPYC 9654")
-        .says("clang -O3 -mcmodel=large -fopenmp -fnt-store -DNTIMES=10 -DSTREAM_ARRAY_SIZE=430080000 -DOFFSET=0 -o stream stream.c")
-        .says("OMP_NUM_THREADS=96 OMP_PLACES='{0},{2},{4},");
+        .prints_words("STREAM's rule 402653184 3 GiB 9 GiB")
+        .prints_words("given 430080000 3.2 GiB 9.6 GiB")
+        .prints_words("4 x 768 MiB in 24 last-level caches / 8 B per element, at least 1000000 elements")
+        .prints_words("96 threads on CPUs 0-190:2")
+        .prints_words("921.6 GB/s theoretical")
+        .prints_words("10 passes x 80 B per element")
+        .prints_words("as published for 2 x EPYC 9654")
+        .prints("clang -O3 -mcmodel=large -fopenmp -fnt-store -DNTIMES=10 -DSTREAM_ARRAY_SIZE=430080000 -DOFFSET=0 -o stream stream.c")
+        .prints("OMP_NUM_THREADS=96 OMP_PLACES='{0},{2},{4},");
     plan(ROME, &["--processor", "EPYC 7H12", "--size", "800000000"])
         .exits(0)
-        .tells("STREAM's rule 268435456 2 GiB 6 GiB")
-        .tells("given 800000000 6.0 GiB 17.9 GiB")
-        .tells("409.6 GB/s theoretical")
-        .says("gcc -O3 -march=znver2 -fopenmp -DSTREAM_ARRAY_SIZE=800000000 -DNTIMES=20 -DOFFSET=0 -mcmodel=medium -o stream stream.c");
+        .prints_words("STREAM's rule 268435456 2 GiB 6 GiB")
+        .prints_words("given 800000000 6.0 GiB 17.9 GiB")
+        .prints_words("409.6 GB/s theoretical")
+        .prints("gcc -O3 -march=znver2 -fopenmp -DSTREAM_ARRAY_SIZE=800000000 -DNTIMES=20 -DOFFSET=0 -mcmodel=medium -o stream stream.c");
     let memory = ["--processor", "EPYC 7F52", "--memory", "377.81GB", "--size", "10000000000"];
     plan(SMALL_ROME, &memory)
         .exits(0)
-        .tells("STREAM's rule 268435456 2 GiB 6 GiB 1.7 %")
-        .tells("60 % of memory 9445250000 70.4 GiB 211.1 GiB 60 %")
-        .tells("given 10000000000 74.5 GiB 223.5 GiB 63.5 %")
-        .tells("as published for 2 x EPYC 7F52");
+        .prints_words("STREAM's rule 268435456 2 GiB 6 GiB 1.7 %")
+        .prints_words("60 % of memory 9445250000 70.4 GiB 211.1 GiB 60 %")
+        .prints_words("given 10000000000 74.5 GiB 223.5 GiB 63.5 %")
+        .prints_words("as published for 2 x EPYC 7F52");
     // 20 passes x 80 B x 10^10 / 200 GB/s.
     plan(SMALL_ROME, &[&memory[..], &["--rate", "200GB/s"]].concat())
         .exits(0)
-        .tells("63.5 % 149.0 80.00 s")
-        .tells("200.0 GB/s as given");
+        .prints_words("63.5 % 149.0 80.00 s")
+        .prints_words("200.0 GB/s as given");
     let document = plan(SMALL_ROME, &[&memory[..], &["--json", "-"]].concat()).exits(0).json();
     let lengths = document["plan"]["lengths"].as_array().unwrap();
     let elements: Vec<_> = lengths.iter().map(|length| &length["array_elements"]).collect();
@@ -373,25 +373,25 @@ fn arrays_of_a_described_machine_are_planned() {
     let phi = "synthetic:Package:1 NUMANode:1 L2Cache:61(size=524288) L1dCache:1 Core:1 PU:4";
     plan(phi, &["--size", "64000000"])
         .exits(0)
-        .tells("STREAM's rule 15990784 122 MiB 366 MiB")
-        .tells("unknown: give --rate, e.g. --rate 300GB/s, or --processor")
-        .tells("memory unknown");
+        .prints_words("STREAM's rule 15990784 122 MiB 366 MiB")
+        .prints_words("unknown: give --rate, e.g. --rate 300GB/s, or --processor")
+        .prints_words("memory unknown");
     plan(T2K, &["--memory", "32GB"])
         .exits(0)
-        .tells("60 % of memory 800000000")
-        .tells("rule unknown: the machine has no cache of known size");
-    harness.run(&["history", "list"]).exits(0).says("no saved runs");
+        .prints_words("60 % of memory 800000000")
+        .prints_words("rule unknown: the machine has no cache of known size");
+    harness.run(&["history", "list"]).exits(0).prints("no saved runs");
 }
 
 #[test]
 fn arrays_of_this_node_are_planned_without_a_measurement() {
     let harness = Harness::new();
     let plan = harness.run(&["stream", "--plan", "--threads", "1", "--size", "1000000"]).exits(0);
-    plan.tells("given 1000000 ")
-        .tells("1 thread on CPU")
-        .says("gcc -O3 -march=native -fopenmp -DSTREAM_ARRAY_SIZE=1000000 -DNTIMES=20 -DOFFSET=0 -o stream stream.c")
-        .says("OMP_NUM_THREADS=1 OMP_PLACES=");
-    harness.run(&["history", "list"]).exits(0).says("no saved runs");
+    plan.prints_words("given 1000000 ")
+        .prints_words("1 thread on CPU")
+        .prints("gcc -O3 -march=native -fopenmp -DSTREAM_ARRAY_SIZE=1000000 -DNTIMES=20 -DOFFSET=0 -o stream stream.c")
+        .prints("OMP_NUM_THREADS=1 OMP_PLACES=");
+    harness.run(&["history", "list"]).exits(0).prints("no saved runs");
 }
 
 #[test]
@@ -414,13 +414,13 @@ fn contradictory_plan_is_refused_with_a_hint() {
     ];
     for (more, message, remedy) in cases {
         let words = [&["stream", "--plan", "--topology", GENOA], more].concat();
-        harness.run(&words).exits(2).complains(message).complains(remedy);
+        harness.run(&words).exits(2).warns(message).warns(remedy);
     }
     let broken = harness.run(&["stream", "--plan", "--topology", "synthetic:Foo"]).exits(2);
-    broken.complains("expected a level of Package");
+    broken.warns("expected a level of Package");
     for option in [["--memory", "1GiB"], ["--rate", "1GB/s"], ["--topology", T2K]] {
         let refused = harness.run(&[&["stream"], &option[..]].concat()).exits(2);
-        refused.complains(&format!("{} requires --plan", option[0])).complains("hint: add --plan");
+        refused.warns(&format!("{} requires --plan", option[0])).warns("hint: add --plan");
     }
 }
 
@@ -505,9 +505,9 @@ fn variables_are_honoured_and_reported() {
     let places = format!("{{{cpu}}}");
     let one = [("OMP_NUM_THREADS", "1"), ("OMP_PLACES", &*places), ("OMP_PROC_BIND", "close")];
     let bound = format!("1 thread bound to cpus {cpu} (close)");
-    let mut outcome = harness.run_with(&one, &args).exits(0).tells(&bound);
+    let mut outcome = harness.run_with(&one, &args).exits(0).prints_words(&bound);
     for (name, value) in one {
-        outcome = outcome.tells(&format!("note {name}={value} honoured"));
+        outcome = outcome.prints_words(&format!("note {name}={value} honoured"));
     }
     let record = harness.run_with(&one, &[&args[..], &["--json", "-"]].concat()).exits(0).json();
     let honoured = format!("OMP_PLACES={places} honoured");
@@ -515,8 +515,8 @@ fn variables_are_honoured_and_reported() {
     harness
         .run_with(&[("OMP_NUM_THREADS", "500")], &[&args[..], &["--threads", "1"]].concat())
         .exits(0)
-        .tells("1 thread bound to cpus")
-        .tells("note OMP_NUM_THREADS=500 ignored: --threads is given");
+        .prints_words("1 thread bound to cpus")
+        .prints_words("note OMP_NUM_THREADS=500 ignored: --threads is given");
 }
 
 #[test]

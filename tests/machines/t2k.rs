@@ -226,9 +226,11 @@ fn t2k_page_confirms_the_bound_memory_of_each_rank() {
     guest
         .of("bound")
         .exits(0)
-        .tells("4 ranks of 1 thread (policy 3 cyclic) bound to cpus {0-3}, {4-7}, {8-11}, {12-15}")
-        .tells("100 % of the pages on the nodes of the policy")
-        .never_says("not bound");
+        .prints_words(
+            "4 ranks of 1 thread (policy 3 cyclic) bound to cpus {0-3}, {4-7}, {8-11}, {12-15}",
+        )
+        .prints_words("100 % of the pages on the nodes of the policy")
+        .never_prints("not bound");
 }
 
 #[test]
@@ -261,10 +263,10 @@ fn t2k_refuses_missing_pages_ranks_and_policies() {
     guest
         .of("no-pages")
         .exits(3)
-        .complains("0 of the 0 reserved pages of 2 MiB are free, 3 are needed")
-        .complains("nr_hugepages")
+        .warns("0 of the 0 reserved pages of 2 MiB are free, 3 are needed")
+        .warns("nr_hugepages")
         .prints_nothing();
-    guest.of("no-map").exits(2).complains("cannot place 17 ranks").prints_nothing();
+    guest.of("no-map").exits(2).warns("cannot place 17 ranks").prints_nothing();
     guest.of("no-policy").exits(2).prints_nothing();
 }
 

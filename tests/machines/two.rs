@@ -139,10 +139,10 @@ fn two_kinds_of_reserved_pages_come_from_the_nodes_of_the_policy() {
 fn two_nodes_cannot_share_three_pages_evenly() {
     let Some(guest) = guest() else { return };
     let page = guest.of("few-pages").exits(0);
-    page.tells(
+    page.prints_words(
         "requested interleave:0-1: not checked: too few pages for 2 nodes (3 pages of 2 MiB)",
     )
-    .never_says("not evenly distributed");
+    .never_prints("not evenly distributed");
 }
 
 #[test]
@@ -151,8 +151,8 @@ fn two_sockets_have_ranks_with_local_memory() {
     guest
         .of("ranks")
         .exits(0)
-        .tells("4 ranks of 1 thread (policy 3 block) bound to cpus {0-1}, {0-1}, {2-3}, {2-3}")
-        .tells(
+        .prints_words("4 ranks of 1 thread (policy 3 block) bound to cpus {0-1}, {0-1}, {2-3}, {2-3}")
+        .prints_words(
             "requested bind:0 (ranks 0-1), bind:1 (ranks 2-3): 100 % of the pages on the nodes of the \
              policy; 50 % on node 0, 50 % on node 1",
         );
@@ -188,15 +188,15 @@ fn two_nodes_refuse_missing_nodes_and_pages() {
     guest
         .of("no-pages")
         .exits(3)
-        .complains("need 228.9 MiB, but only 64 MiB of memory is available")
+        .warns("need 228.9 MiB, but only 64 MiB of memory is available")
         .prints_nothing();
     guest
         .of("no-gigantic")
         .exits(3)
-        .complains("0 of the 0 reserved pages of 1 GiB on node 0 are free, 1 are needed")
-        .complains("/sys/devices/system/node/node0/hugepages/hugepages-1048576kB/nr_hugepages")
+        .warns("0 of the 0 reserved pages of 1 GiB on node 0 are free, 1 are needed")
+        .warns("/sys/devices/system/node/node0/hugepages/hugepages-1048576kB/nr_hugepages")
         .prints_nothing();
-    guest.of("no-cpu").exits(2).complains("error: ").prints_nothing();
+    guest.of("no-cpu").exits(2).warns("error: ").prints_nothing();
     let notes = guest.of("bound").json();
     assert!(texts(&notes["notices"]).iter().all(|note| !note.contains("cannot")), "{notes:#}");
 }

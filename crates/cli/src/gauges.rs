@@ -413,7 +413,7 @@ mod tests {
             let text = nodegauge_analysis::csv::render(std::slice::from_ref(&record), registry);
             let mut rows = csv::Reader::from_reader(text.as_bytes());
             let header = rows.headers().unwrap().clone();
-            let tells = |column: &str| {
+            let is_identity = |column: &str| {
                 let key = columns.iter().find(|key| key.name == column);
                 ["gauge", "test", "name", "unit", "category"].contains(&column)
                     || key.is_some_and(|key| key.role != Role::Observation || key.name == "sweep")
@@ -421,7 +421,7 @@ mod tests {
             let mut seen = BTreeSet::new();
             for row in rows.records() {
                 let row = row.unwrap();
-                let cells = header.iter().zip(&row).filter(|(column, _)| tells(column));
+                let cells = header.iter().zip(&row).filter(|(column, _)| is_identity(column));
                 let figure: Vec<(String, String)> =
                     cells.map(|(column, cell)| (column.to_owned(), cell.to_owned())).collect();
                 assert!(seen.insert(figure.clone()), "{name}: {figure:?}");

@@ -30,7 +30,7 @@ fn narrowed_cpuset_has_one_thread_or_is_refused() {
     let record = outcome.exits(0).json();
     assert_eq!(measurements(&record)[0]["config"]["threads"], 1);
     let two = harness.run_under(&under, &[&stream[..], &["--threads", "2"]].concat()).unwrap();
-    two.exits(2).prints_nothing().complains(&format!(
+    two.exits(2).prints_nothing().warns(&format!(
         "cannot place 2 threads: this process may use 1 hardware thread ({first})"
     ));
 }
@@ -101,7 +101,7 @@ fn real_memory_limit_reduces_the_arrays_and_refuses_a_size() {
     let under: Vec<&str> = starter.iter().map(String::as_str).collect();
     let args = ["stream", "--samples", "1", "--dimms", "1024x20000", "--size", "1GiB"];
     let refused = harness.run_under(&under, &args).unwrap().exits(3).prints_nothing();
-    refused.complains("3 arrays of 1 GiB need 3 GiB, but only ");
+    refused.warns("3 arrays of 1 GiB need 3 GiB, but only ");
     let args = [&args[..5], &["--no-save", "--json", "-"]].concat();
     let record = harness.run_under(&under, &args).unwrap().exits(0).json();
     let bytes = measurements(&record)[0]["config"]["array_bytes"].as_u64().unwrap();
@@ -123,7 +123,7 @@ fn host_device_is_refused_in_a_group_without_memory_for_its_driver() {
     for part in ["stream", "peaks"] {
         let args = ["device", part, "--device", "opencl:0", "--samples", "1", "--no-save"];
         let refused = harness.run_under(&under, &args).unwrap().exits(3).prints_nothing();
-        refused.complains("the driver of opencl:0 needs up to 256 MiB of this process");
+        refused.warns("the driver of opencl:0 needs up to 256 MiB of this process");
     }
 }
 
@@ -263,7 +263,7 @@ fn mpi_that_falls_back_to_tcp_is_suspect_with_its_transport() {
         if outcome.code == Some(1) {
             return skip(Part::Mpi, "Open MPI cannot use TCP here");
         }
-        let outcome = outcome.exits(0).tells("Open MPI").tells("pml ob1, btl tcp");
+        let outcome = outcome.exits(0).prints_words("Open MPI").prints_words("pml ob1, btl tcp");
         let words: Vec<&str> = outcome.stdout.split_whitespace().collect();
         if words.join(" ").contains(doubt) {
             return;
@@ -339,9 +339,9 @@ fn compiled_programs_are_stored_where_execution_is_permitted() {
     // Neither in /proc: there are no programs in memory.
     let refused = node.run(&[("tmpfs:ro", "/proc")], &compiled).unwrap().exits(3).prints_nothing();
     refused
-        .complains("no folder for compiled programs permits execution: ")
-        .complains("\" and /dev/shm do not permit execution (noexec, or a security module), and programs in memory cannot be executed")
-        .complains("hint: set TMPDIR to a folder that permits execution");
+        .warns("no folder for compiled programs permits execution: ")
+        .warns("\" and /dev/shm do not permit execution (noexec, or a security module), and programs in memory cannot be executed")
+        .warns("hint: set TMPDIR to a folder that permits execution");
 }
 
 #[test]
@@ -381,8 +381,8 @@ fn message_probe_runs_from_memory_if_no_folder_permits_execution() {
         let hosts = [&args[..], &["--hosts", "a,b"]].concat();
         let refused = node.run(&[], &hosts).unwrap().exits(3);
         refused
-            .complains("no folder for programs that other hosts execute: ")
-            .complains("hint: set NODEGAUGE_CACHE_DIR to a folder of all hosts");
+            .warns("no folder for programs that other hosts execute: ")
+            .warns("hint: set NODEGAUGE_CACHE_DIR to a folder of all hosts");
     }
 }
 
@@ -438,7 +438,7 @@ fn node_without_sys_or_proc_is_measured() {
         let record = outcome.exits(0).json();
         assert_eq!(measurements(&record).len(), 4, "without {absent:?}");
         let described = harness.run_where(&shown, &["machine"]).unwrap().exits(0);
-        let described = described.says("processor ").stdout;
+        let described = described.prints("processor ").stdout;
         let examined = harness.run_where(&shown, &["doctor"]).unwrap().exits(0).stdout;
         for text in [&described, &examined] {
             assert!(!text.contains(" 0 B"), "without {absent:?}: {text}");
@@ -463,10 +463,6 @@ fn full_or_read_only_home_is_refused_before_measuring() {
     {
         let shown = [(options, home.as_str())];
         let Some(outcome) = harness.run_where(&shown, &stream) else { return };
-        outcome
-            .exits(3)
-            .prints_nothing()
-            .complains("cannot write history database")
-            .complains(hint);
+        outcome.exits(3).prints_nothing().warns("cannot write history database").warns(hint);
     }
 }

@@ -49,14 +49,14 @@ fn errors_since_the_last_check_make_the_node_bad() {
     let state = harness.arg("state.json");
     let check = [program::path(), "check", "--state", &state, "--deadline", "60"];
     let run = || harness.run_other(&[&words[..], &check].concat(), &[]);
-    run().says("since boot: 3 corrected memory errors: mc0 dimm0, DIMM_A1");
+    run().prints("since boot: 3 corrected memory errors: mc0 dimm0, DIMM_A1");
     edac(&harness, 3, 0);
     let quiet = run();
     assert!(!quiet.stdout.contains("since the last check"), "{}", quiet.stdout);
     edac(&harness, 203, 0);
-    run().exits(1).says("mem CE: DIMM_A1; bad: 200 corrected memory errors");
+    run().exits(1).prints("mem CE: DIMM_A1; bad: 200 corrected memory errors");
     edac(&harness, 203, 1);
-    run().exits(1).says("mem UE: DIMM_A1; bad: 1 uncorrected memory error");
+    run().exits(1).prints("mem UE: DIMM_A1; bad: 1 uncorrected memory error");
     // The error has been reported; the node is not bad for ever.
     let after = run();
     assert!(!after.stdout.contains("mem UE"), "{}", after.stdout);
@@ -139,7 +139,7 @@ fn stopped_measurement_makes_the_node_unknown_by_the_deadline() {
     signal(child, "STOP");
     let outcome = running.end();
     assert!(started.elapsed() < deadline + Duration::from_secs(3), "{:?}", started.elapsed());
-    let outcome = outcome.exits(3).says("deadline; unknown: ");
+    let outcome = outcome.exits(3).prints("deadline; unknown: ");
     assert!(outcome.stdout.lines().next().unwrap().chars().count() <= 80);
     assert!(!lives(child));
 }
@@ -163,7 +163,7 @@ fn figure_far_below_the_reference_is_measured_twice() {
         && of_triad["reason"].as_str().unwrap().starts_with("mem 0% of ref");
     assert!(is_bad || of_triad["reason"] == "disturbed", "{document}");
     // The runs are in the history.
-    harness.run(&["history", "list", "--label", "check=yes", "-q"]).exits(0).says("01");
+    harness.run(&["history", "list", "--label", "check=yes", "-q"]).exits(0).prints("01");
 }
 
 #[test]
@@ -308,14 +308,17 @@ fn nhc_script_fails_with_the_reason_of_a_bad_node_only() {
     let lost =
         reference(&harness, "lost.json", |group| group["inventory"]["cores"] = 100_000.into());
     let bad = ["--reference", &lost, "--deadline", "60", "--state", &state];
-    run(program::path(), &bad).says("; bad: ").says("status 1").says("die 1: check_nodegauge:  ");
+    run(program::path(), &bad)
+        .prints("; bad: ")
+        .prints("status 1")
+        .prints("die 1: check_nodegauge:  ");
     let other =
         reference(&harness, "other.json", |group| group["kind"]["processor"] = "Z80".into());
     let unknown = ["--reference", &other, "--deadline", "60", "--state", &state];
     let said = run(program::path(), &unknown).stdout;
     assert!(said == "status 0\n" || said.contains("quota"), "{said}");
-    run(program::path(), &["--no-such-option"]).says("log: check_nodegauge").says("status 0");
-    run("/nonexistent/nodegauge", &[]).says("status 0");
+    run(program::path(), &["--no-such-option"]).prints("log: check_nodegauge").prints("status 0");
+    run("/nonexistent/nodegauge", &[]).prints("status 0");
 }
 
 #[test]
@@ -415,6 +418,6 @@ fn check_that_cannot_start_processes_has_a_verdict() {
     assert!(line.contains("; unknown: "), "{line}");
     for command in ["machine", "doctor"] {
         let refused = harness.run_other(&words(&[command]), &[]).exits(3);
-        refused.complains("Resource temporarily unavailable");
+        refused.warns("Resource temporarily unavailable");
     }
 }

@@ -30,7 +30,7 @@ fn job_runs_on_its_nodes_that_are_not_bad() {
         harness.run_other(&["salloc", "-Q", "-N4", "sh", "-c", &script], &variables)
     };
     let then = " && srun -N3 --nodelist=./good.txt sh -c 'echo on $SLURMD_NODENAME'";
-    let outcome = vet("3", then).exits(0).says("excluded   node3");
+    let outcome = vet("3", then).exits(0).prints("excluded   node3");
     assert!(outcome.stdout.contains("quota; bad: "), "{}", outcome.stdout);
     assert_eq!(std::fs::read_to_string(harness.path("bad.txt")).unwrap(), "node3\n");
     let mut ran: Vec<&str> =

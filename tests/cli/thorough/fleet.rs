@@ -29,7 +29,7 @@ fn every_node_gets_a_record_and_a_dead_one_a_reason() {
     let ranked = harness.run(&["fleet", "rank", "records", "--format", "json"]).exits(0).json();
     assert_eq!(ranked["unknown"], "n[1-4]", "fewer than eight nodes are not judged: {ranked}");
     // All is measured: nothing is submitted again.
-    fleet(&harness, &slurm, &[]).exits(0).complains("4 nodes measured");
+    fleet(&harness, &slurm, &[]).exits(0).warns("4 nodes measured");
     // A node without a record is measured again; one that died is missing, with the reason.
     for node in ["n2", "n3"] {
         std::fs::remove_file(harness.path(&format!("records/{node}.json"))).unwrap();
@@ -43,9 +43,12 @@ fn every_node_gets_a_record_and_a_dead_one_a_reason() {
     wait_for("the state of n3", || {
         control(&["show", "node", "n3"]).stdout.contains("DOWN").then_some(())
     });
-    fleet(&harness, &slurm, &[]).exits(0).says("n3: the node is not available: down");
+    fleet(&harness, &slurm, &[]).exits(0).prints("n3: the node is not available: down");
     assert!(harness.path("records/n2.json").is_file());
-    harness.run(&["fleet", "rank", "records"]).exits(0).says("n3: the node is not available: down");
+    harness
+        .run(&["fleet", "rank", "records"])
+        .exits(0)
+        .prints("n3: the node is not available: down");
 }
 
 /// Runs `fleet run` with scripts in place of Slurm's programs.
@@ -65,9 +68,9 @@ fn node_state_determines_whether_a_job_is_submitted() {
         [("squeue", ""), ("sinfo", nodes), ("sbatch", "echo 'sbatch: error: refused' >&2; exit 1")];
     with_scripts(&harness, &scripts, &[])
         .exits(0)
-        .complains("gpu_3: sbatch: refused")
-        .complains("n1: the node is not available: drained")
-        .complains("n2: the node is not available: down, does not respond");
+        .warns("gpu_3: sbatch: refused")
+        .warns("n1: the node is not available: drained")
+        .warns("n2: the node is not available: down, does not respond");
 }
 
 #[test]
@@ -76,7 +79,7 @@ fn deadline_holds_if_slurm_does_not_respond() {
     let sleeping = [("squeue", "exec sleep 300")];
     let more = ["--nodes", "n[1-2]", "--deadline", "2"];
     let started = Instant::now();
-    with_scripts(&harness, &sleeping, &more).exits(3).complains("squeue");
+    with_scripts(&harness, &sleeping, &more).exits(3).warns("squeue");
     assert!(started.elapsed() < Duration::from_secs(50), "{:?}", started.elapsed());
 }
 
@@ -87,14 +90,14 @@ fn failed_or_refused_job_is_missing_with_its_reason() {
     let run = ["fleet", "run", "records", "--slurm", "--nodes", "n[1-2]"];
     let variables = [("SLURM_CONF", slurm.conf.as_str())];
     let wrong = [&run[..], &["--", "stream", "--size", "900TiB"]].concat();
-    harness.run_with(&variables, &wrong).exits(0).says("FAILED: error: ");
+    harness.run_with(&variables, &wrong).exits(0).prints("FAILED: error: ");
     let refused = [&run[..], &["--sbatch=--mem=900T"]].concat();
-    harness.run_with(&variables, &refused).exits(0).says("sbatch: ");
+    harness.run_with(&variables, &refused).exits(0).prints("sbatch: ");
     let none = ["fleet", "run", "others", "--slurm", "--nodes", "n9"];
-    harness.run_with(&variables, &none).exits(0).says("Slurm does not know the node");
+    harness.run_with(&variables, &none).exits(0).prints("Slurm does not know the node");
     // Without Slurm's configuration, the command ends at once.
     let absent = [("SLURM_CONF", "/nonexistent/slurm.conf")];
-    harness.run_with(&absent, &run).exits(3).complains("there is no file /nonexistent");
+    harness.run_with(&absent, &run).exits(3).warns("there is no file /nonexistent");
 }
 
 /// Returns the processes of a node's jobs in this cluster.
@@ -131,8 +134,8 @@ fn node_that_dies_during_its_job_is_missing_with_the_job_state() {
     signal(slurm.nodes[1], "KILL");
     signal(step, "KILL");
     signal(process, "KILL");
-    started.end().exits(0).says("NODE_FAIL");
-    harness.run(&["fleet", "rank", "records"]).exits(0).says("n2: job ").says("NODE_FAIL");
+    started.end().exits(0).prints("NODE_FAIL");
+    harness.run(&["fleet", "rank", "records"]).exits(0).prints("n2: job ").prints("NODE_FAIL");
     assert!(harness.path("records/n1.json").is_file() && !harness.path("records/n2.json").exists());
 }
 
@@ -144,8 +147,8 @@ fn job_at_its_time_limit_is_missing_with_the_reason() {
     let run = ["fleet", "run", "records", "--slurm", "--nodes", "n1", "--minutes", "1"];
     let measure = ["--", "sweep", "threads=1", "--", "sleep", "600"];
     let ended = harness.start_with(&variables, &[&run[..], &measure].concat()).end().exits(0);
-    ended.says("n1: job ").says("TIMEOUT");
-    harness.run(&["fleet", "rank", "records"]).exits(0).says("TIMEOUT");
+    ended.prints("n1: job ").prints("TIMEOUT");
+    harness.run(&["fleet", "rank", "records"]).exits(0).prints("TIMEOUT");
     assert!(!harness.path("records/n1.json").exists(), "an interrupted run is no record");
 }
 
@@ -155,6 +158,6 @@ fn job_with_a_lost_identifier_is_found_and_not_submitted_twice() {
     let queue =
         "[ -e asked ] && state=FAILED || state=RUNNING; : >asked; echo \"7|$state|n1|None\"";
     let scripts = [("squeue", queue), ("sbatch", "echo submitted >twice; exit 1")];
-    with_scripts(&harness, &scripts, &["--nodes", "n1"]).exits(0).says("n1: job 7: FAILED");
+    with_scripts(&harness, &scripts, &["--nodes", "n1"]).exits(0).prints("n1: job 7: FAILED");
     assert!(!harness.path("twice").exists());
 }

@@ -248,7 +248,7 @@ fn applications_have_the_same_result_on_two_hosts_as_on_one() {
         let [residual, expected] = [config, &alone].map(|of| of["residual"].as_f64().unwrap());
         assert!((residual / expected - 1.0).abs() < 1e-3, "{residual} {expected}");
         let sums = ["apps", "trapezoid", "--n", "1e6", "--samples", "2", "--no-save"];
-        run(&harness, &words, &[], &sums).exits(0).says("2 ranks on 2 hosts");
+        run(&harness, &words, &[], &sums).exits(0).prints("2 ranks on 2 hosts");
         no_orphans(&harness);
     }
 }
@@ -310,7 +310,7 @@ fn other_processor_and_latency_of_each_host_are_shown() {
     let latency = ["memory", "latency", "--size", "1MiB", "--samples", "2"];
     let outputs = ["--json", "record.json", "--no-save", "--exclude-file", "slow.txt"];
     let page = run(&harness, &words, &[], &[&latency[..], &outputs].concat()).exits(0);
-    page.says("of 3 hosts").says("slowest").says("another processor on n3: ");
+    page.prints("of 3 hosts").prints("slowest").prints("another processor on n3: ");
     let record = std::fs::read_to_string(harness.path("record.json")).unwrap();
     let record: Value = serde_json::from_str(&record).unwrap();
     let notices = texts(&record["notices"]);
@@ -334,12 +334,12 @@ fn mismatched_launcher_and_library_are_refused_once() {
         ];
         harness.run_with(&variables, &["stream", "--no-save"]).exits(3).prints_nothing()
     };
-    one("0").complains("Open MPI has started 4 ranks, but Open MPI v");
-    one("1").quietly();
+    one("0").warns("Open MPI has started 4 ranks, but Open MPI v");
+    one("1").warns_nothing();
     harness
         .run(&["stream", "--no-save", "--exclude-file", "slow.txt"])
         .exits(2)
-        .complains("--exclude-file requires several hosts");
+        .warns("--exclude-file requires several hosts");
 }
 
 /// CPU time, in ticks of 10 ms, after which a process has chosen its loops and measures. A process that waits for others
@@ -430,7 +430,7 @@ fn slurm_measures_four_nodes_with_and_without_mpi() {
     let four = ["srun", "-N4", "--ntasks-per-node=1"].map(str::to_owned);
     let args = ["hpl", "-N", "300", "--samples", "1", "--no-save"];
     let page = run(&harness, &four, &variables, &args).exits(0);
-    page.says("host").says("slowest").says("of 4 hosts");
+    page.prints("host").prints("slowest").prints("of 4 hosts");
     // A node that is silent costs the time limit.
     let three = ["srun", "--nodelist=node1,node2,node3", "--ntasks-per-node=1", "--mpi=none"]
         .map(str::to_owned);

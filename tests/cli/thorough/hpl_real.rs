@@ -67,15 +67,15 @@ fn failing_xhpl_keeps_the_native_figures() {
     if !harness.has(Part::Mpi, "mpirun.openmpi") {
         return;
     }
-    scripted(&harness, "exit 0", &[]).exits(1).complains("returned no result (exit status 0)");
+    scripted(&harness, "exit 0", &[]).exits(1).warns("returned no result (exit status 0)");
     let record = harness.latest();
     assert_eq!(named(&record, "rating").len(), 1);
-    scripted(&harness, "kill -9 $$", &[]).exits(1).complains("returned no result (");
+    scripted(&harness, "kill -9 $$", &[]).exits(1).warns("returned no result (");
     let too_few = "echo '>>> Need at least 2 processes for these tests <<<'; exit 1";
     scripted(&harness, too_few, &[])
         .exits(1)
-        .complains("Need at least 2 processes")
-        .complains("the launcher probably belongs to another MPI");
+        .warns("Need at least 2 processes")
+        .warns("the launcher probably belongs to another MPI");
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn passed_and_failed_results_of_xhpl_are_distinguished() {
     let real: Vec<&Value> =
         named(&record, "rating").into_iter().filter(|m| m["category"] == "reference").collect();
     assert_eq!((real.len(), &real[0]["config"]["engine"]), (3, &"xhpl".into()));
-    scripted(&harness, &prints("failed.txt"), &[]).exits(1).says("FAILED");
+    scripted(&harness, &prints("failed.txt"), &[]).exits(1).prints("FAILED");
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn missing_requirements_of_xhpl_are_reported_before_measuring() {
         harness.run(&all)
     };
     for planned in [&[][..], &["--plan"], &["--hpl-dat-only", "-"]] {
-        args("./no-xhpl", planned).exits(3).complains("there is no program \"./no-xhpl\"");
+        args("./no-xhpl", planned).exits(3).warns("there is no program \"./no-xhpl\"");
     }
     // A plan for another machine does not require xhpl.
     let other = ["--plan", "--topology", "synthetic:Package:2 Core:8 PU:1"];
@@ -111,12 +111,10 @@ fn missing_requirements_of_xhpl_are_reported_before_measuring() {
         return;
     }
     for planned in [&[][..], &["--plan"]] {
-        args(hpcc, &[&["--launcher", "mpirun.mpich"], planned].concat())
-            .exits(3)
-            .complains("MPICH");
+        args(hpcc, &[&["--launcher", "mpirun.mpich"], planned].concat()).exits(3).warns("MPICH");
     }
-    args(hpcc, &["--ranks", "100000"]).exits(2).complains("100000");
-    harness.run(&["history", "list"]).exits(0).says("no saved runs");
+    args(hpcc, &["--ranks", "100000"]).exits(2).warns("100000");
+    harness.run(&["history", "list"]).exits(0).prints("no saved runs");
 }
 
 #[test]
@@ -184,7 +182,7 @@ fn ranks_are_spread_over_the_given_hosts() {
         let real = ["hpl", "--xhpl", &program, "--launcher", &launcher, "--hosts", "one,two"];
         let one = ["--ranks", "1", "--threads", "1"];
         let small = [&real, &one[..], &SMALL].concat();
-        harness.run_with(&OPEN_MPI_AS_ROOT, &small).exits(0).tells("2 ranks by");
+        harness.run_with(&OPEN_MPI_AS_ROOT, &small).exits(0).prints_words("2 ranks by");
         let words = std::fs::read_to_string(harness.path("words")).unwrap();
         let last = words.lines().last().unwrap();
         assert!(last.starts_with(expected), "{last}");
@@ -217,5 +215,5 @@ fn hosts_are_read_from_a_job_of_several_nodes() {
     let text = harness.run_with(&job, &args).exits(0).stdout;
     assert!(text.contains("\n2            Ps\n4            Qs\n"), "{text}");
     let foul = [("SLURM_JOB_NUM_NODES", "2"), ("SLURM_JOB_NODELIST", "n1,-oProxyCommand=id")];
-    harness.run_with(&foul, &args).exits(2).complains("SLURM_JOB_NODELIST: ");
+    harness.run_with(&foul, &args).exits(2).warns("SLURM_JOB_NODELIST: ");
 }

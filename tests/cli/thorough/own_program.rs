@@ -13,8 +13,8 @@ fn endless_output_and_hanging_programs_are_rows_of_the_page() {
     harness
         .run(&words)
         .exits(1)
-        .tells("env:A 1: killed for too much output")
-        .tells("env:A 2: killed at its time limit");
+        .prints_words("env:A 1: killed for too much output")
+        .prints_words("env:A 2: killed at its time limit");
     let record = harness.latest();
     let valid = measurements(&record).iter().filter(|m| m["value"].is_number());
     assert_eq!(valid.count(), 1, "{record:#}");

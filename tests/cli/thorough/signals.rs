@@ -22,17 +22,17 @@ fn results_until_an_interrupt_are_saved() {
     let harness = Harness::new();
     let args = [&["stream"], &ENDLESS[..]].concat();
     let outcome = interrupted(&harness, &args, MEASURED, "INT").exits(130);
-    let outcome = outcome.says("\ntriad ").says("\nsaved ");
+    let outcome = outcome.prints("\ntriad ").prints("\nsaved ");
     assert_eq!(outcome.stderr, "interrupted: the results so far are saved and marked incomplete\n");
     let record = harness.latest();
     assert_eq!(record["complete"], false);
     assert_eq!(measurements(&record).len(), 4);
     assert!(measurements(&record).iter().all(|m| m["value"].is_number()), "{record:#}");
-    harness.run(&["history", "list"]).exits(0).tells("(incomplete) stream");
+    harness.run(&["history", "list"]).exits(0).prints_words("(incomplete) stream");
     harness
         .run(&["history", "show", "latest"])
         .exits(0)
-        .tells("incomplete the run ended before everything was measured");
+        .prints_words("incomplete the run ended before everything was measured");
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn signal_ends_a_blocked_write() {
         let words = ["sh", "-c", script, "sh"];
         let running = harness.start_under(&words, &[], &args).shows_times(10, MEASURED);
         running.signal("TERM");
-        running.end().exits(code).complains(nobody_reads);
+        running.end().exits(code).warns(nobody_reads);
         assert_eq!(harness.latest()["complete"], false, "the run is saved");
     }
 }
@@ -92,7 +92,7 @@ fn second_hangup_does_not_abort() {
     // Kernel and shell send it twice when a window is closed.
     running.signal("HUP");
     running.signal("HUP");
-    running.end().exits(129).says("\nsaved ");
+    running.end().exits(129).prints("\nsaved ");
     assert_eq!(harness.latest()["complete"], false);
 }
 
@@ -115,9 +115,7 @@ fn interrupt_before_the_first_sample_leaves_an_empty_record() {
     let outcome =
         interrupted(&harness, &["stream", "--budget", "30"], "loops for each kernel", "INT")
             .exits(130);
-    outcome.complains(
-        "interrupted: nothing was measured; the record is saved and marked incomplete\n",
-    );
+    outcome.warns("interrupted: nothing was measured; the record is saved and marked incomplete\n");
     let record = harness.latest();
     assert_eq!((&record["complete"], measurements(&record).len()), (&Value::Bool(false), 0));
 }

@@ -115,17 +115,17 @@ fn values_omitted_for_one_reason_share_a_notice() {
 
 #[test]
 fn option_and_axis_exclude_each_other() {
-    let says = |axes: &[Axis<Typed>], fixed: &str| {
+    let checked = |axes: &[Axis<Typed>], fixed: &str| {
         let rate = (fixed == "rate").then_some(1);
         let options = Journey { rate, ..Journey::default() };
         check(axes, &options).map_err(|failure| failure.to_string())
     };
     let twice =
         "the axis rate is given twice\nhint: give all values in one --sweep, e.g. --sweep rate=3";
-    assert_eq!(says(&[axis("rate=1,2"), axis("rate=3")], ""), Err(twice.to_owned()));
+    assert_eq!(checked(&[axis("rate=1,2"), axis("rate=3")], ""), Err(twice.to_owned()));
     let fixed = "--rate is both fixed and swept\nhint: leave out --rate, e.g. --sweep rate=1,2";
-    assert_eq!(says(&[axis("rate=1,2")], "rate"), Err(fixed.to_owned()));
-    assert_eq!(says(&[axis("rate=1"), axis("name")], ""), Ok(()));
+    assert_eq!(checked(&[axis("rate=1,2")], "rate"), Err(fixed.to_owned()));
+    assert_eq!(checked(&[axis("rate=1"), axis("name")], ""), Ok(()));
     // The name `fast` gives the rate too.
     let both = |option: &str| {
         Err(format!(
@@ -133,9 +133,9 @@ fn option_and_axis_exclude_each_other() {
              hint: leave out {option}, or the part after '/' in the values of name"
         ))
     };
-    assert_eq!(says(&[axis("name=slow;fast"), axis("rate=1")], ""), both("--sweep rate"));
-    assert_eq!(says(&[axis("name=fast")], "rate"), both("--rate"));
-    assert_eq!(says(&[axis("name=slow;fast")], ""), Ok(()));
+    assert_eq!(checked(&[axis("name=slow;fast"), axis("rate=1")], ""), both("--sweep rate"));
+    assert_eq!(checked(&[axis("name=fast")], "rate"), both("--rate"));
+    assert_eq!(checked(&[axis("name=slow;fast")], ""), Ok(()));
 }
 
 #[test]
