@@ -61,7 +61,7 @@ fn published_figures_are_not_results() {
 }
 
 #[test]
-fn published_and_imported_figures_do_not_count_as_figures_of_the_node() {
+fn published_and_imported_figures_are_not_figures_of_the_node() {
     let harness = Harness::new();
     // 342.5 GB/s were published; a higher value is imported as if it had been measured here.
     let record = harness.stream_record(&["--kernels", "copy", "--against", "EPYC 7H12"]);

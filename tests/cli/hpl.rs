@@ -185,7 +185,7 @@ fn too_large_order_is_refused_with_a_possible_one() {
 }
 
 #[test]
-fn control_group_limits_n() {
+fn memory_limit_of_a_control_group_restricts_n() {
     let harness = Harness::new();
     let shown = control_group(&harness, 1 << 30, 0);
     let shown: Vec<(&str, &str)> = shown.iter().map(|(what, at)| (what.as_str(), *at)).collect();
@@ -197,7 +197,7 @@ fn control_group_limits_n() {
 }
 
 #[test]
-fn process_limit_limits_n_and_every_allocation() {
+fn memory_limit_of_the_process_restricts_n_and_every_allocation() {
     let harness = Harness::new();
     let limited = ["sh", "-c", "ulimit -d 100000 && exec \"$@\"", "sh"];
     let args = ["hpl", "--order", "4000", "--nb", "64", "--blas", "builtin", "--threads", "1"];

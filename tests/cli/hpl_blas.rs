@@ -218,7 +218,7 @@ mod thorough {
     }
 
     #[test]
-    fn kernels_are_refused_before_they_run() {
+    fn unsupported_kernels_are_refused_before_running() {
         // It parses an invalid number as 0, as BLIS does, and crashes if those kernels are selected.
         const BLIS: &str = r#"
             #include <stdlib.h>

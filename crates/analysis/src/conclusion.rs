@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn figure_above_its_limit_is_an_obstacle() {
+    fn figure_above_its_limit_prevents_a_conclusion() {
         let above = figure(&[]).limit(30e9, "read, interleaved");
         let text = Obstacle::among([&above]).unwrap().in_words();
         assert!(text.ends_with("the figure or the limit is wrong"), "{text}");

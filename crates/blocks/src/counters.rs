@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_share_is_not_zero_but_memory_has_share_zero() {
+    fn unknown_device_share_is_absent_and_that_of_memory_zero() {
         let rise = Counters::default();
         assert_eq!(share(Direction::Write, false, 100, &rise, &volume("nfs4")), None);
         assert_eq!(share(Direction::Read, false, 0, &rise, &volume("ext4")), None);

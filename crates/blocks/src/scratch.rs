@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn leftovers_of_dead_runs_are_found_and_only_they_are_removed() {
+    fn only_leftovers_of_dead_runs_are_found_and_removed() {
         let base = tempfile::tempdir().unwrap();
         let dead = base.path().join(format!("{PREFIX}DEAD"));
         std::fs::create_dir(&dead).unwrap();

@@ -579,7 +579,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn helper_processes_end_with_a_kept_budget() {
+    fn helper_processes_end_with_a_requested_budget() {
         let left = |words: &str| {
             let words = ["nodegauge"].into_iter().chain(words.split_whitespace());
             let matches = command().try_get_matches_from(words).unwrap();

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn cache_size_file_of_another_machine_or_with_wrong_text_is_ignored() {
+    fn foreign_or_invalid_cache_size_file_is_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let a = site("a", "300MiB");
         let file = CacheSizeFile::of(&a, folder.path()).unwrap();

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_output_names_missing_parts() {
+    fn missing_parts_of_cut_output_are_named() {
         let reason = |text: &str| read(text).incomplete();
         let missing = "HPL's last line \"End of Tests.\" is missing: the output may be cut";
         assert_eq!(reason(THREE), None);

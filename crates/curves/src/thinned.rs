@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn octaves_precede_the_sets_between_them() {
+    fn octaves_precede_intermediate_sets() {
         let sets: Vec<u64> = [4, 6, 8, 12, 64, 96, 128, 192, 256].map(|kib| kib << 10).to_vec();
         assert_eq!(by_importance(&sets), [0, 1, 2, 8, 4, 6, 3, 5, 7]);
     }

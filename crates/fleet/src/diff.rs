@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_module_and_new_kernel_are_differences_but_free_memory_is_not() {
+    fn lost_module_and_kernel_are_differences_but_free_memory_is_not() {
         let machines = [(8, "6.1"), (8, "6.1"), (7, "6.1"), (8, "6.2"), (8, "6.2")];
         let runs = |of: &[(usize, &str)]| Intake {
             runs: of

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn every_carrier_script_records_each_node_and_ranks_them() {
+    fn every_carrier_script_measures_and_ranks_its_nodes() {
         for carrier in Carrier::ALL {
             let text = lines(*carrier);
             assert!(text.contains("nodegauge fleet rank 'my fleet"), "{carrier}: {text}");

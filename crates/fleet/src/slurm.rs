@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn powered_down_nodes_are_distinguished_from_busy_and_unavailable_ones() {
+    fn powered_down_busy_and_unavailable_nodes_are_distinguished() {
         let off = |words: &str| NodeState::PoweredDown(words.to_owned());
         let unavailable = |word: &str| NodeState::Unavailable(word.to_owned());
         for (word, state) in [

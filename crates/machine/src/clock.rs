@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn work_clock_is_that_of_its_chains() {
+    fn work_clock_is_measured_by_its_chains() {
         let mut work = WorkClock::start();
         assert!(work.counter.is_some() || work.clock().is_none());
         let start = Instant::now();

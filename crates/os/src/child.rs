@@ -687,7 +687,7 @@ mod tests {
     }
 
     #[test]
-    fn child_ends_when_its_value_is_dropped() {
+    fn child_is_killed_when_its_value_is_dropped() {
         let mut child = KillOnDrop::spawn(shell("exec sleep 60")).unwrap();
         assert_eq!(child.wait_within(Duration::ZERO), None);
         let pid = child.id().to_string();

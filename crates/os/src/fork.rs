@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn output_of_forked_children_is_received_until_they_end() {
+    fn output_of_forked_children_is_received_completely() {
         let mut children: Vec<ForkedChild> = (0..3u8)
             .map(|number| {
                 // SAFETY: the body makes only a system call.

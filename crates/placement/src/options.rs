@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn rank_options_need_a_number_of_ranks_and_override_place_variables() {
+    fn rank_options_need_ranks_and_override_place_variables() {
         let environment = Environment {
             num_threads: Some("2".to_owned()),
             places: Some("sockets".to_owned()),

@@ -345,7 +345,7 @@ fn compiled_programs_are_stored_where_execution_is_permitted() {
 }
 
 #[test]
-fn compiled_programs_run_from_memory_if_no_folder_permits_execution() {
+fn compiled_programs_run_from_memory_without_an_executable_folder() {
     let node = NoExecution::new();
     if !node.harness.has(Part::Compilers, "gcc") {
         return;
@@ -364,7 +364,7 @@ fn compiled_programs_run_from_memory_if_no_folder_permits_execution() {
 }
 
 #[test]
-fn message_probe_runs_from_memory_if_no_folder_permits_execution() {
+fn message_probe_runs_from_memory_without_an_executable_folder() {
     let node = NoExecution::new();
     for which in installed(&node.harness) {
         let args = ["mpi", "--no-floor", "--patterns", "latency", "--mpicc", which.mpicc];

@@ -9,7 +9,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 #[test]
-fn one_rank_reports_what_a_launcher_does_not_support() {
+fn unsupported_request_to_launched_ranks_is_reported_once() {
     let harness = Harness::new();
     let run = |rank: &str, app: &str, code| {
         let variables = ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"];

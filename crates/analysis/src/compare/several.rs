@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_of_different_kinds_have_no_best_with_a_reason() {
+    fn figures_of_different_kinds_have_no_best_but_a_reason() {
         let mut runs = ["a", "b", "c"].map(|id| run(id, &[("triad", Unit::BytesPerSecond, 1.0)]));
         runs[1].measurements[0].value = Some(2.0);
         runs[2].measurements[0].category = nodegauge_measure::record::Category::Standard;

@@ -265,7 +265,7 @@ fn measurements_are_paired_by_identity() {
 }
 
 #[test]
-fn chosen_settings_do_not_pair_figures_and_are_listed() {
+fn chosen_settings_are_listed_but_do_not_affect_pairing() {
     let of = |config: Value| measurement("triad", "B/s", &[1e9; 8], config);
     // The runs have figures of nodegauge's loops and of the loops of two compilers. The second run chose different
     // loops of nodegauge.
@@ -358,7 +358,7 @@ fn differences_are_listed_without_observations() {
 }
 
 #[test]
-fn finding_has_number_of_runs_with_it() {
+fn findings_have_the_number_of_affected_runs() {
     let finding = Finding {
         id: "thp-never".to_owned(),
         severity: Severity::Warning,
@@ -386,7 +386,7 @@ fn finding_has_number_of_runs_with_it() {
 }
 
 #[test]
-fn options_without_effect_on_measurement_do_not_change_the_question() {
+fn irrelevant_options_do_not_change_the_question() {
     let asked = |command: &str| {
         let words = command.split(' ').map(str::to_owned).collect();
         let run = Record { command: words, ..record("A", Vec::new()) };

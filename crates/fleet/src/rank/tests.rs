@@ -350,7 +350,7 @@ fn count(verdicts: &[RankVerdict], of: RankVerdict) -> usize {
 }
 
 #[test]
-fn tenth_of_loss_is_found_and_good_nodes_are_good() {
+fn loss_of_a_tenth_is_found_and_good_nodes_are_good() {
     for runs in [1, 3] {
         let (lost, others) = verdicts(100, 0.02, runs, 0.1);
         assert!(count(&lost, RankVerdict::Good) <= 5, "{runs} runs");

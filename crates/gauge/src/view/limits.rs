@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_threads_and_other_limits_are_not_a_part() {
+    fn partial_use_needs_a_thread_count_and_a_memory_limit() {
         let mut unknown = triad(0, 409.6e9, "catalog");
         unknown.config.clear();
         assert_eq!(part_in_use(&unknown, &node()), None);

@@ -117,7 +117,7 @@ fn matrix_without_a_pivot_is_singular() {
 }
 
 #[test]
-fn pivots_with_overflowing_inverse_are_divisors() {
+fn rows_are_divided_by_pivots_with_an_overflowing_inverse() {
     let (n, tiny) = (30, 1e-310);
     let mut elements = vec![0.0; n * (n + 1)];
     Sequence::new(4).fill(0, &mut elements);

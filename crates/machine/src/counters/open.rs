@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_event_names_its_obstacle() {
+    fn refused_event_states_the_cause() {
         let folder = tempfile::tempdir().unwrap();
         let kernel = folder.path().join("proc/sys/kernel");
         std::fs::create_dir_all(&kernel).unwrap();

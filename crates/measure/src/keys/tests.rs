@@ -81,7 +81,7 @@ fn columns_are_in_declared_order() {
 }
 
 #[test]
-fn place_of_a_key_is_that_in_its_kind_of_figure() {
+fn key_position_is_counted_in_its_kind_of_figure() {
     let registry = Registry::new([
         ConfigKind::of::<Sizes>("memory", &["stream"]),
         ConfigKind::of::<Cells>("files", &["io"]),

@@ -82,7 +82,7 @@ fn minimum_rounds_are_measured_without_time() {
 }
 
 #[test]
-fn cell_without_samples_leaves() {
+fn cell_without_samples_leaves_the_schedule() {
     let mut schedule = Schedule::new(policy::SWEEP, Limits::new(Duration::ZERO, Some(3)), 2);
     let stop = schedule.run(&mut Silent, None, |turn| {
         let gives = turn.cell == 0 || turn.round == 0;
@@ -94,7 +94,7 @@ fn cell_without_samples_leaves() {
 }
 
 #[test]
-fn stable_cell_leaves_and_scattered_cell_continues() {
+fn stable_cell_ends_early_and_scattered_cell_continues() {
     let limits = Limits::new(Duration::from_millis(100), None);
     let mut schedule = Schedule::new(policy::CURVES, limits, 2);
     let mut n = 0u32;

@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn best_nodes_that_are_not_bad_are_kept() {
+    fn best_nodes_that_are_not_bad_are_selected() {
         use NodeVerdict::{Bad, Good, Unknown};
         let all = vec![
             verdict(0, "n1", Good, Some(0.97)),

@@ -69,7 +69,7 @@ fn four_a100_have_ranks_on_nodes_in_reverse_order() {
 }
 
 #[test]
-fn fewer_ranks_spread_over_devices_and_more_share_them() {
+fn few_ranks_spread_over_devices_and_many_share_them() {
     let plan = planned("dgx-h100", request(4, 2));
     let numbers: Vec<_> = table(&plan).into_iter().map(|(numbers, ..)| numbers).collect();
     assert_eq!(numbers, [[0, 1], [2, 3], [4, 5], [6, 7]]);

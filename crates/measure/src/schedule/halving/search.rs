@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn deadline_ends_a_search_where_its_rules_check_it() {
+    fn deadline_ends_a_search_as_its_rules_require() {
         let rounds = |rules: Rules, seconds| {
             let mut numbers = Numbers { lasts: Duration::from_secs(10), ..Numbers::default() };
             let deadline = clock::now() + Duration::from_secs(seconds);
