@@ -1,7 +1,7 @@
 //! Text of other users on a terminal: it sets no title, hides nothing, and begins no line of a page.
 
 use crate::harness::Harness;
-use crate::report::golden;
+use crate::pages::golden;
 use serde_json::{Value, json};
 
 /// Text that colours, conceals, sets the title, rings the bell, begins a line and turns the direction of writing.

@@ -2,7 +2,7 @@
 //! a strict parser of its grammar if they are not installed.
 
 use crate::harness::{Harness, Part, skip};
-use crate::report::{golden, record};
+use crate::pages::{golden, record};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 

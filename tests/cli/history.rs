@@ -494,7 +494,7 @@ fn acceptance_exports_only_the_runs_of_the_new_node() {
     let [export, import] = &commands[..] else { panic!("{commands:?}") };
     let harness = Harness::new();
     for name in ["stream", "io", "mpi"] {
-        let file = crate::report::golden(name);
+        let file = crate::pages::golden(name);
         harness.run(&["history", "import", file.to_str().unwrap()]).exits(0);
     }
     let ids = harness.run(&["history", "list", "-q"]).exits(0).stdout;

@@ -121,7 +121,7 @@ fn file_dated_in_the_future_is_imported_with_the_current_time() {
 #[test]
 fn record_from_the_future_is_not_imported() {
     let harness = Harness::new();
-    let text = std::fs::read_to_string(crate::report::golden("stream")).unwrap();
+    let text = std::fs::read_to_string(crate::pages::golden("stream")).unwrap();
     let future = text.replacen("\"started\": \"20", "\"started\": \"90", 1);
     let file = harness.write("future.json", future);
     harness

@@ -2,7 +2,7 @@
 
 use crate::browser::{Browser, Graphics};
 use crate::harness::Harness;
-use crate::report::{
+use crate::pages::{
     AXE, DATA, FAINT, FORMULA, HOSTILE, ILLEGIBLE, PICTURES, SERIOUS, TOO_WIDE, WIDTHS, browser,
     golden, number, record, rows,
 };

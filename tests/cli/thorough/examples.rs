@@ -1,7 +1,7 @@
 //! The examples of `docs/examples`: the names in them exist in the program's output, and they run.
 
 use crate::harness::{FAST, Harness, Outcome, Part, make_program, skip};
-use crate::report::golden;
+use crate::pages::golden;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

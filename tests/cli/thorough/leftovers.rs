@@ -3,7 +3,7 @@
 
 use crate::harness::{Harness, Part, lives, make_program, wait_for};
 use crate::hpl::SMALL;
-use crate::report::golden;
+use crate::pages::golden;
 use std::path::Path;
 
 /// Ranks that leave a daemon and wait. Both write their process identifiers, and the rank writes the folders
