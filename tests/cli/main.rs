@@ -39,6 +39,7 @@ mod outcome;
 mod output;
 mod outputs;
 mod own_program;
+mod pages;
 mod places;
 #[path = "../program.rs"]
 mod program;

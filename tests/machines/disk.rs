@@ -60,7 +60,7 @@ fn disk_is_distinguished_from_the_cache() {
 }
 
 #[test]
-fn disk_is_left_as_it_was() {
+fn disk_leaves_nothing_behind() {
     let Some(guest) = guest() else { return };
     assert_eq!(guest.of("left").exits(0).stdout.trim(), "lost+found");
     guest.is_left_as_it_was();

@@ -580,7 +580,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn helpers_end_with_a_budget_that_must_be_kept() {
+    fn helper_processes_end_with_a_requested_budget() {
         let left = |words: &str| {
             let words = ["nodegauge"].into_iter().chain(words.split_whitespace());
             let matches = command().try_get_matches_from(words).unwrap();
@@ -599,7 +599,7 @@ mod tests {
     }
 
     #[test]
-    fn the_definition_is_sound() {
+    fn command_definition_is_valid() {
         command().debug_assert();
     }
 }

@@ -589,7 +589,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn figures_that_are_not_known_are_shown() {
+    fn unknown_figures_are_shown() {
         let known = Measurement::new(GAUGE, TEST, DGEMM, Unit::FlopsPerSecond);
         let new = Measurement::new(GAUGE, "trapezoid", "area", Unit::Seconds);
         let other = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);

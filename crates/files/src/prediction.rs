@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn rate_of_a_folder_is_measured_with_a_file_that_it_may_hold() {
+    fn folder_rate_is_measured_within_its_size_limit() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("probe");
         let rate = writing_rate(&path, Bytes::kib(4)).unwrap();

@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rule_is_four_caches_and_a_million_elements() {
+    fn default_size_is_four_caches_and_a_million_elements() {
         let size = choose(SizeSpec::Auto, Element::F64, &conditions(32, 20_000)).unwrap();
         assert_eq!((size.elements, size.follows_rule), (1 << 24, Some(true)));
         let small = choose(SizeSpec::Auto, Element::F64, &conditions(1, 20_000)).unwrap();
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn little_memory_cuts_the_rule_and_refuses_a_size() {
+    fn little_memory_reduces_the_default_size_and_refuses_a_given_one() {
         let cut = choose(SizeSpec::Auto, Element::F64, &conditions(32, 300)).unwrap();
         assert_eq!(cut.follows_rule, Some(false));
         assert!(
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fourth_array_needs_its_part_of_the_memory() {
+    fn fourth_array_needs_its_part_of_the_memory() {
         let four = |conditions: SizeConditions| SizeConditions { arrays: 4, ..conditions };
         let elements =
             |conditions| choose(SizeSpec::Auto, Element::F64, &conditions).unwrap().elements;
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_that_of_all_arrays() {
+    fn share_of_memory_includes_all_arrays() {
         let share: SizeSpec = "60%".parse().unwrap();
         let size = choose(share, Element::F64, &conditions(32, 1000)).unwrap();
         assert_eq!(3 * size.elements * 8, 600 << 20);
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_size_is_pointed_at() {
+    fn invalid_size_is_reported_with_its_column() {
         for (text, at) in [
             ("", 0),
             ("auto4", 0),
@@ -428,7 +428,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_parses_back(spec in prop_oneof![
+        fn size_specification_round_trips(spec in prop_oneof![
             Just(SizeSpec::Auto),
             (1u32..1000).prop_map(|n| SizeSpec::TimesLlc(f64::from(n) / 8.0)),
             (8u64..=MOST).prop_map(|n| SizeSpec::Bytes(Bytes(n))),
@@ -439,7 +439,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_typed_makes_the_parser_fail_badly(text in ".{0,12}") {
+        fn size_parser_never_panics(text in ".{0,12}") {
             let _ = text.parse::<SizeSpec>();
         }
     }

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_peak_in_single_precision_and_without_fma_is_that_of_the_units() {
+    fn peaks_in_single_precision_and_without_fma_follow_the_units() {
         let per_cycle = |processor: &str| {
             let p = described(GENOA, &named(processor)).processor;
             let figures =
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_described_machine_has_no_state() {
+    fn described_machine_has_no_state() {
         let machine = described(GENOA, &named("EPYC 9654"));
         assert_eq!((machine.host, machine.kernel, machine.virtualisation), (None, None, None));
         assert_eq!((machine.pages, machine.governor, machine.circumstances), (None, None, None));
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nameless_description_has_no_peaks() {
+    fn description_without_a_name_has_no_peaks() {
         let machine = described("Package:4 NUMANode:1 Core:4 PU:1", &DescribeOptions::default());
         assert_eq!((machine.peak_flops, machine.memory.theoretical), (None, None));
         assert_eq!(machine.processor.cores, 16);
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn the_option_wins_over_the_catalog() {
+    fn option_takes_precedence_over_the_catalog() {
         let options = DescribeOptions {
             dimms: Some(DimmSpec { channels: 16, mts: 3200 }),
             ..named("EPYC 9654")
@@ -325,14 +325,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_the_catalog_lacks_stays_as_it_is() {
+    fn name_missing_in_the_catalog_is_kept() {
         let machine = described(GENOA, &named("Z80"));
         assert_eq!(machine.processor.model.as_deref(), Some("Z80"));
         assert_eq!((machine.processor.hz, machine.peak_flops), (None, None));
     }
 
     #[test]
-    fn the_xeon_phi_of_the_literature_peaks_above_a_teraflop() {
+    fn xeon_phi_peaks_above_a_teraflop() {
         let machine = described(
             "Package:1 NUMANode:1 L2Cache:61 L1dCache:1 Core:1 PU:4",
             &named("Xeon Phi 7110P"),

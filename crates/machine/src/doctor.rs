@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_described_machine_has_no_state_to_examine() {
+    fn described_machine_has_no_findings_about_state() {
         let topology = Topology::load(&TopologySource::Synthetic(
             "Package:4 NUMANode:1 Core:4 PU:1".to_owned(),
         ))
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn every_check_has_an_id_of_its_own() {
+    fn check_ids_are_distinct() {
         let mut ids: Vec<&str> = LIVE.iter().chain(&DESCRIBED).map(|(id, ..)| *id).collect();
         ids.extend(errors::IDS);
         ids.sort_unstable();

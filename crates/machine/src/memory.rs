@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_choice_of_a_switch_is_in_brackets() {
+    fn selected_value_of_a_switch_is_in_brackets() {
         assert_eq!(chosen("always [madvise] never").as_deref(), Some("madvise"));
         assert_eq!(chosen("always defer [defer+madvise] never").as_deref(), Some("defer+madvise"));
         assert_eq!(chosen("no choice"), None);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_live_machine_has_memory() {
+    fn live_machine_has_memory() {
         let info = info(&SysRoot::live());
         assert!(info.total > info.available && info.available > Some(0));
         assert!(left(&SysRoot::live()) > Some(0));

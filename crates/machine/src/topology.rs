@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn t2k_has_no_shared_cache_and_one_node_a_socket() {
+    fn t2k_has_no_shared_cache_and_one_node_per_socket() {
         let t2k = synthetic("Package:4 NUMANode:1 Core:4 PU:1");
         assert_eq!((t2k.sockets.len(), t2k.cores.len(), t2k.nodes.len()), (4, 16, 4));
         assert!(t2k.llcs.is_empty());
@@ -212,14 +212,14 @@ mod tests {
     }
 
     #[test]
-    fn xeon_phi_has_four_threads_a_core_and_private_last_level_caches() {
+    fn xeon_phi_has_four_threads_per_core_and_private_caches() {
         let phi = synthetic("Package:1 NUMANode:1 L2Cache:61 L1dCache:1 Core:1 PU:4");
         assert_eq!((phi.threads.len(), phi.threads_per_core(), phi.llcs.len()), (244, 4, 61));
         assert_eq!(phi.thread(CpuId(7)).map(|t| (t.core, t.sibling)), Some((1, 3)));
     }
 
     #[test]
-    fn kinds_of_cores_are_ranked() {
+    fn core_kinds_are_ranked() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/topologies/two-kinds.xml");
         let hybrid = Topology::load(&TopologySource::Xml(path.into())).unwrap();
         let ranks: Vec<_> = hybrid.threads.iter().map(|thread| thread.efficiency).collect();
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_nine_nodes_of_gh200_one_is_of_the_host_and_one_of_the_device() {
+    fn gh200_has_one_node_of_the_host_and_one_of_the_device() {
         let gh200 = described("gh200");
         assert_eq!((gh200.nodes.len(), gh200.host_nodes().count()), (9, 1));
         assert_eq!(gh200.nodes[1].device.as_deref(), Some("0009:01:00.0"));
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_of_descriptions_have_their_places() {
+    fn devices_of_descriptions_have_nodes() {
         let dgx = described("dgx-h100");
         let kinds: Vec<bool> = dgx.devices.iter().map(PciDevice::computes).collect();
         assert_eq!(kinds, [false, true].repeat(8));
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_has_threads_that_this_process_may_use() {
+    fn this_process_may_use_threads_of_this_machine() {
         let live = Topology::load(&TopologySource::Live).unwrap();
         assert!(live.allowed().count() >= 1);
         assert!(live.threads.iter().all(|thread| thread.core < live.cores.len()));

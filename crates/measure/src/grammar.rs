@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_points_at_the_wrong_character() {
+    fn error_points_at_the_wrong_character() {
         let mut cursor = Cursor::new("places", "--places '{0:4}:4:8'", "{0:4}:x:8");
         cursor.take_while(|c| c != '}');
         assert!(cursor.eat('}') && cursor.eat(':'));
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_at_the_end_says_so() {
+    fn error_at_the_end_of_the_text_is_stated() {
         let mut cursor = Cursor::new("size", "--size 2GiB", "");
         let error = cursor.number("expected a number").unwrap_err();
         assert!(error.to_string().contains("expected a number, but the text ends here"));

@@ -96,7 +96,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn entries_keep_the_order_in_which_they_were_typed() {
+    fn cpu_list_keeps_its_order() {
         let entries = |text: &str| text.parse::<CpuList>().unwrap().0;
         assert_eq!(entries("3,1, 0-1"), [[3], [1], [0], [1]]);
         assert_eq!(entries("0-6:3"), [[0], [3], [6]]);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_texts_are_pointed_at() {
+    fn invalid_cpu_list_is_reported_with_its_column() {
         for (text, at, problem) in [
             ("", 0, "expected a CPU number"),
             ("0,", 2, "expected a CPU number"),
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn cpus_that_are_not_there_are_named() {
+    fn cpus_missing_on_this_machine_are_named() {
         let error = "0,16".parse::<CpuList>().unwrap().resolve(&machine(T2K)).unwrap_err();
         assert!(error.to_string().starts_with("cpu 16 is not on this machine"), "{error}");
     }

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_fill_what_options_left_absent() {
+    fn variables_complete_the_options() {
         let mut request = PlacementRequest::default();
         let environment = environment(&[
             ("OMP_NUM_THREADS", "96,4"),
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn options_win_over_variables_even_wrong_ones() {
+    fn options_take_precedence_over_even_invalid_variables() {
         let mut request = PlacementRequest {
             threads: Some(2),
             places: Some("cores".parse().unwrap()),
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_by_cache_leave_nothing_to_variables() {
+    fn threads_per_cache_ignore_variables() {
         let mut request = PlacementRequest { per_cache: Some(2), ..PlacementRequest::default() };
         let environment = environment(&[("OMP_NUM_THREADS", "1"), ("OMP_PLACES", "cores")]);
         assert_eq!(
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn kmp_affinity_wins_over_openmp_when_it_has_a_type() {
+    fn kmp_affinity_with_a_type_takes_precedence_over_openmp() {
         let openmp = [("OMP_PLACES", "cores"), ("OMP_PROC_BIND", "true")];
         let mut request = PlacementRequest::default();
         let with_type =
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_the_variable() {
+    fn error_names_the_variable() {
         for (name, text, at) in [
             ("OMP_NUM_THREADS", "0", 0),
             ("OMP_NUM_THREADS", "4,", 2),

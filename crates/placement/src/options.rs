@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_team_is_placed_for_each_number_of_threads_and_each_notice_is_given_once() {
+    fn team_is_placed_for_each_thread_count_with_one_notice_each() {
         let environment =
             Environment { places: Some("cores".to_owned()), ..Environment::default() };
         let swept = PlacementOptions { environment, ..options("1,2,4") };
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_ranks_need_their_number_and_silence_variables_of_places() {
+    fn rank_options_need_ranks_and_override_place_variables() {
         let environment = Environment {
             num_threads: Some("2".to_owned()),
             places: Some("sockets".to_owned()),

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_axis_prints_and_parses_back() {
+    fn stream_axis_round_trips() {
         for text in [
             "threads=1,2-8:2",
             "bind=close,spread",
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_axis_is_pointed_at() {
+    fn invalid_axis_is_reported_with_its_column() {
         for (text, at) in [
             ("", 0),
             ("thread=1", 0),

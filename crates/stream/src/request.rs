@@ -299,7 +299,7 @@ mod tests {
     use nodegauge_placement::ThreadList;
 
     #[test]
-    fn several_thread_counts_are_a_sweep_and_compilers_an_axis_beside_another() {
+    fn several_thread_counts_or_compilers_make_a_sweep() {
         let threads = ThreadList::new(vec![1, 2]);
         let mut cell = StreamCellOptions::default();
         cell.job.process.threads = threads;

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn grids_are_points_in_one_direction_or_each() {
+    fn grid_is_one_number_or_three() {
         assert_eq!((grid("104"), grid("16, 24,32")), (Ok([104; 3]), Ok([16, 24, 32])));
         for wrong in ["0", "-8", "16,16", "16x16x16", "70000", "", "16,16,16,16"] {
             assert!(grid(wrong).is_err(), "{wrong}");

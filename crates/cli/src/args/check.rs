@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_check_for_nagios_that_cannot_start_is_unknown() {
+    fn nagios_check_that_cannot_start_is_unknown() {
         let code = |words: &[&str]| exit_code_of_failure(words.iter().map(OsString::from));
         assert_eq!(code(&["check", "--nagios", "--levle", "2"]), Some(3));
         assert_eq!(code(&["check", "--levle", "2"]), None);

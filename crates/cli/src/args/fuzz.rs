@@ -13,7 +13,7 @@ use nodegauge_toolchain::CommandLine;
 const CASES: usize = 500;
 
 #[test]
-fn every_command_line_is_understood_or_refused_in_short() {
+fn every_command_line_is_parsed_or_refused_in_few_lines() {
     let contract = include_str!("../../../../tests/cli/contract.txt").lines();
     let lines = contract.filter(|line| !line.is_empty() && !line.starts_with('#'));
     let read = |line: &str| {

@@ -3,7 +3,7 @@
 use nodegauge_measure::SyntaxError;
 
 #[test]
-fn wrong_texts_are_pointed_at() {
+fn invalid_texts_are_reported_with_their_column() {
     let mut section = Vec::new();
     let mut checked = 0;
     let lines = include_str!("grammars.txt").lines();

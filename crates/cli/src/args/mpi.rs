@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_ranges_of_powers_or_lists() {
+    fn message_sizes_are_ranges_of_powers_or_lists() {
         let of = |text: &str| sizes(text).map(|sizes| sizes.0);
         assert_eq!(of("0:8"), Ok(vec![0, 1, 2, 4, 8]));
         assert_eq!(of("1KiB:4KiB"), Ok(vec![1024, 2048, 4096]));
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_are_distances_cpus_or_all() {
+    fn rank_pairs_are_distances_cpus_or_all() {
         assert_eq!(pairs("all"), Ok(RankPairs::All));
         assert_eq!(pairs("0-5"), Ok(RankPairs::Cpus(CpuId(0), CpuId(5))));
         assert_eq!(
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_have_names_for_groups() {
+    fn message_patterns_have_group_names() {
         assert_eq!(patterns("p2p").map(|p| p.list.len()), Ok(6));
         assert_eq!(patterns("all").map(|p| p.list.len()), Ok(11));
         let two = patterns("bw,latency").unwrap();

@@ -106,7 +106,7 @@ mod tests {
     use crate::args::command;
 
     #[test]
-    fn a_command_below_another_is_found_by_its_own_name() {
+    fn subcommand_is_found_by_its_own_name() {
         let root = command();
         let mut all = Vec::new();
         below(&root, "nodegauge", &mut all);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_of_options_stand_in_one_order_everywhere() {
+    fn option_groups_have_one_order_in_all_commands() {
         fn check(command: &Command) {
             let headings: Vec<&str> =
                 command.get_arguments().filter_map(|arg| arg.get_help_heading()).collect();

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_need_a_key() {
+    fn label_needs_a_key() {
         assert_eq!(label("nps=4"), Ok(("nps".to_owned(), "4".to_owned())));
         assert_eq!(label("nps="), Ok(("nps".to_owned(), String::new())));
         assert!(label("=4").is_err() && label("nps").is_err());
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_whole() {
+    fn counts_are_integers() {
         assert_eq!(count("1e6"), Ok(1_000_000));
         assert_eq!(count(" 31 "), Ok(31));
         for wrong in ["0", "-1", "1.5", "1e30", "1e", "many", "", "nan", "inf"] {

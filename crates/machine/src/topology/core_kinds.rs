@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_within_a_tenth_of_the_fastest_are_one_class_without_capacities() {
+    fn clocks_within_a_tenth_of_the_fastest_are_one_class() {
         // Cortex-A55 and two clusters of Cortex-A76 of an RK3588.
         let kinds = [clocked(1800.0, 0, None), clocked(2304.0, 1, None), clocked(2352.0, 2, None)];
         assert_eq!(classes(&kinds), [Some(0), Some(1), Some(1)]);

@@ -373,7 +373,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn a_node_that_hwloc_hides_is_the_memory_of_its_device() {
+    fn node_hidden_by_hwloc_is_the_memory_of_its_device() {
         let folder = tempfile::tempdir().unwrap();
         let put = |path: &str, text: &str| {
             let path = folder.path().join(path);

@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn the_source_of_a_clock_reads_back_from_its_text() {
+    fn clock_basis_round_trips() {
         let known =
             [ClockBasis::Measured, ClockBasis::Catalog, ClockBasis::Name, ClockBasis::Kernel];
         for basis in known {

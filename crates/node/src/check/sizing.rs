@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn size_of_the_reference_comes_first_if_it_ends_in_time() {
+    fn size_of_the_reference_is_used_if_it_ends_in_time() {
         let large = guest(Bytes::mib(300));
         let of =
             |size: Bytes, rates| PartSize::of(Sized::Arrays, Some(size.0), &large, rates, MOST);
