@@ -3,7 +3,7 @@
 use crate::harness::Harness;
 
 /// Every command with its subcommands.
-const COMMANDS: [&[&str]; 46] = [
+pub const COMMANDS: [&[&str]; 46] = [
     &[],
     &["run"],
     &["machine"],
