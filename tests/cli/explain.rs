@@ -123,8 +123,9 @@ fn help_lists_exactly_the_accepted_options() {
         "no published figures exist for the measurements of explain\nhint: use --against with stream",
     );
     // Every listed option is accepted.
-    let options = harness.run(&["explain", "-h"]).exits(0).stdout;
-    let named = options.lines().filter_map(|line| line.trim_start().split("--").nth(1));
+    let options = harness.run(&["explain", "--help"]).exits(0).stdout;
+    let lines = options.lines().filter(|line| line.trim_start().starts_with('-'));
+    let named = lines.filter_map(|line| line.trim_start().split("--").nth(1));
     let named: Vec<&str> = named.filter_map(|name| name.split([' ', '<']).next()).collect();
     assert!(named.len() > 20, "{named:?}");
     for name in named.into_iter().filter(|name| *name != "help") {

@@ -26,6 +26,7 @@ mod formats;
 mod fortran;
 mod golden;
 mod harness;
+mod help_examples;
 mod history;
 mod hpl;
 mod hpl_blas;

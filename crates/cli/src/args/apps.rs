@@ -37,8 +37,9 @@ pub(crate) struct AppRankArgs {
     /// policy, else spread]
     #[arg(long, value_name = "MAP", help_heading = "Where")]
     pub(crate) rank_map: Option<RankMap>,
-    /// Rank policies to measure in turn, e.g. 0,3 or 0-5 (see stream --policy), each with a map if given: 4,4/even;
-    /// none: only threads
+    /// Rank policies to measure in turn, e.g. 0,3 or 0-5 (see stream --policy); none: only threads
+    ///
+    /// Each has its own map if one is given: 4,4/even.
     #[arg(long, value_name = "POLICIES", value_parser = policies, help_heading = "Where")]
     pub(crate) policy: Option<Policies>,
 }
@@ -46,10 +47,10 @@ pub(crate) struct AppRankArgs {
 /// Option for a sweep over kinds and numbers of workers (threads or ranks).
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct AppSweepArgs {
-    /// Measure several values in turn: policy=0-5 or policy=4,4/even, ranks=1,2,4, rank-map, threads=1-8,
-    /// per-cache=1,2, places=A;B, bind=close,spread, or workers=threads,ranks (at most three axes)
+    /// Measure several values in turn, e.g. policy=0-5 or threads=1-8 (at most three axes)
     ///
-    /// Values that this node does not support are left out, with the reason. rank-map and workers without
+    /// Axes: policy=0-5 or policy=4,4/even, ranks=1,2,4, rank-map, threads=1-8, per-cache=1,2, places=A;B,
+    /// bind=close,spread, workers=threads,ranks. Values that this node does not support are left out, with the reason. rank-map and workers without
     /// values mean all kinds.
     #[arg(long = "sweep", value_name = "AXIS=VALUES", help_heading = "Where")]
     pub(crate) axes: Vec<WorkersAxis>,

@@ -29,7 +29,7 @@ pub(crate) struct ExplainArgs {
 /// Options for kernels and their arrays.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct ArrayArgs {
-    /// Length of each array: auto, 4xLLC, a size such as 2GiB, a number of elements, or 60%
+    /// Length of each array: auto, 4xLLC, 2GiB, '10M elements', 60%
     ///
     /// auto is four times the last-level caches that the threads have, found by measuring, at least a million
     /// elements, limited by the available memory. 4xLLC is STREAM's rule on the reported caches. 60% is that
