@@ -290,16 +290,7 @@ fn the_limit_of_a_guest_is_that_of_all_sockets_on_which_its_memory_may_be() {
 
 /// Returns a machine with eight NUMA nodes and this total number of channels.
 fn of_eight_nodes(channels: u32, guest: bool) -> Machine {
-    let node = |id| NumaNode {
-        id,
-        bytes: None,
-        free: None,
-        available: None,
-        cache_bytes: None,
-        cpus: vec![id],
-        device: None,
-        distances: None,
-    };
+    let node = |id| NumaNode { id, cpus: vec![id], ..NumaNode::default() };
     let modules = Modules {
         channels,
         channel_bytes: 8,
