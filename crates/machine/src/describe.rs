@@ -17,6 +17,8 @@ use nodegauge_measure::record::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
+pub(crate) mod theory;
+
 /// Information about the machine that the user gives.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DescribeOptions {
@@ -43,7 +45,7 @@ pub fn describe(topology: &Topology, root: &SysRoot, options: &DescribeOptions) 
     processor.min_hz = reported("cpuinfo_min_freq");
     processor.max_hz = reported("cpuinfo_max_freq");
     let cpus: Vec<u32> = topology.threads.iter().map(|thread| thread.cpu.0).take(1).collect();
-    Machine {
+    let mut machine = Machine {
         host: if live { host::name(root) } else { None },
         caches: topology.caches.clone(),
         measured_cache: None,
@@ -60,7 +62,12 @@ pub fn describe(topology: &Topology, root: &SysRoot, options: &DescribeOptions) 
         disks: if live { disks::disks(root) } else { Vec::new() },
         source: topology.source.kind(),
         processor,
-    }
+    };
+    let theoretical = machine.memory.theoretical.take();
+    let sockets = theory::sockets_with_memory(topology);
+    machine.memory.theoretical =
+        theoretical.map(|figure| theory::concerning(&machine, figure, sockets));
+    machine
 }
 
 /// Returns the environment variables of this process; none for a recorded machine.
@@ -222,7 +229,8 @@ fn unusable(topology: &Topology, node: &TopologyNode) -> Vec<u32> {
 /// Returns the classes of cores, the fastest first.
 fn core_classes(topology: &Topology) -> Vec<CoreClass> {
     let classes = topology.core_classes.iter().enumerate().rev();
-    classes.map(|(index, class)| core_class(topology, index, class)).collect()
+    let described = classes.map(|(index, class)| core_class(topology, index, class));
+    described.filter(|class| class.cores > 0).collect()
 }
 
 /// Returns the description of the class of cores with this index.
@@ -253,8 +261,11 @@ fn memory_of(
     let own = if live { process_limits::limits(root) } else { Default::default() };
     // In a guest, the firmware's list of modules does not describe real modules.
     let firmware = if live && !guest { dimms::modules(root) } else { None };
-    let sockets =
-        if guest { dimms::sockets_behind_guest(topology) } else { topology.sockets.len() as u32 };
+    let sockets = if guest {
+        dimms::sockets_behind_guest(topology)
+    } else {
+        theory::sockets_with_memory(topology)
+    };
     let known = entry.and_then(|entry| {
         let of = match &entry.model {
             Some(model) => model.clone(),

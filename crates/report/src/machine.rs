@@ -273,7 +273,8 @@ fn shares(machine: &Machine) -> Option<String> {
     let nodes = own_nodes.count() as u32;
     let sockets = machine.processor.sockets;
     let has_even_nodes = nodes > 1 && channels.is_multiple_of(nodes);
-    let has_even_sockets = sockets > 1 && channels.is_multiple_of(sockets) && sockets != nodes;
+    // With fewer nodes than sockets, a socket may have no memory.
+    let has_even_sockets = sockets > 1 && channels.is_multiple_of(sockets) && sockets < nodes;
     let is_host = machine.virtualisation.is_none();
     let parts = [
         (true, channels, "channel"),

@@ -2,8 +2,10 @@
 //! one design whose maximum clocks differ by a few percent are several kinds. Work that is divided equally is not slower
 //! on them than on the fastest cores alone, as long as there are more of them. Pure.
 
+use super::HardwareThread;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 /// Smallest ratio of the speed of a kind to that of the fastest kind of its class. hwloc treats maximum clocks that
 /// differ by at most a tenth as equal when it ranks cores (`HWLOC_CPUKINDS_MAXFREQ`, default `adjust=10`); here the same
@@ -76,6 +78,19 @@ fn widened(range: Option<[u32; 2]>, value: Option<f64>) -> Option<[u32; 2]> {
     let Some(value) = value.map(|value| value.round() as u32) else { return range };
     let [least, most] = range.unwrap_or([value, value]);
     Some([least.min(value), most.max(value)])
+}
+
+/// Gives all hardware threads of a core the class of the fastest of them. Hypervisors may report several kinds for one
+/// core.
+pub(super) fn unify(threads: &mut [HardwareThread]) {
+    let mut fastest: BTreeMap<usize, Option<usize>> = BTreeMap::new();
+    for thread in threads.iter() {
+        let class = fastest.entry(thread.core).or_insert(thread.efficiency);
+        *class = (*class).max(thread.efficiency);
+    }
+    for thread in threads {
+        thread.efficiency = fastest[&thread.core];
+    }
 }
 
 /// Returns the name of a class in options and on pages; `class` counts from the slowest of `count` classes.

@@ -216,6 +216,7 @@ fn copied(hwloc: &Hwloc, source: &TopologySource) -> Topology {
         });
         *sibling += 1;
     }
+    core_kinds::unify(&mut threads);
     let mut nodes = nodes.with_own_cpus(&threads);
     caches::add_memory_side(hwloc, &mut nodes);
     let package = hwloc.objects_with_type(ObjectType::Package).next();
