@@ -1,30 +1,18 @@
 //! Properties of all parsers of outputs of other programs, on recorded outputs.
 
 use super::*;
+use crate::gauges::chapters;
 use nodegauge_measure::record::Measurement;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Folders of recorded outputs.
-const RECORDED: [&str; 7] = [
-    "stream/tests/data",
-    "../tests/cli/texts/stream",
-    "messages/tests/data",
-    "compute/tests/outputs",
-    "apps/tests/outputs",
-    "files/tests/outputs",
-    "devices/tests/outputs",
-];
+#[path = "../../../../../../tests/recorded.rs"]
+mod recorded;
+
 /// Returns the recorded outputs of all programs with their names.
 fn recorded() -> BTreeMap<String, String> {
-    let mut all = BTreeMap::new();
-    for folder in RECORDED {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder);
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            all.insert(name, thinned(&std::fs::read_to_string(path).unwrap()));
-        }
-    }
+    let all = recorded::outputs().into_iter();
+    let all: BTreeMap<String, String> =
+        all.map(|(name, text)| (name, String::from_utf8(text).unwrap())).collect();
     assert!(all.len() > 30, "{all:?}");
     all
 }
@@ -114,9 +102,28 @@ fn assert_no_false_figure(name: &str, part: &str, whole: &Identified) {
 #[test]
 fn no_prefix_of_an_output_has_a_false_valid_figure() {
     for (name, text) in recorded() {
+        let text = thinned(&text);
         let whole = identified(&read(&text).unwrap_or_default());
         for at in cuts(&text) {
             assert_no_false_figure(&name, &text[..at], &whole);
         }
     }
+}
+
+#[test]
+fn every_reader_has_a_recorded_output() {
+    let recorded = recorded();
+    for reader in readers::all(&GAUGES) {
+        let is_own = |text: &String| !reader.runs(text).is_empty();
+        assert!(recorded.values().any(is_own), "{} has no recorded output", reader.program());
+    }
+}
+
+#[test]
+fn the_chapter_has_a_row_per_program() {
+    const HEADER: &str = "| program | suspect, or not read |\n| --- | --- |";
+    let readers = readers::all(&GAUGES);
+    let rows = readers.iter().map(|one| format!("\n| {} | {} |", one.program(), one.doubts()));
+    let table = format!("{HEADER}{}", rows.collect::<String>());
+    chapters::assert_has("history.md", HEADER, &table, Some("\n\n"));
 }
