@@ -9,7 +9,7 @@ use crate::arrangement::Arrangement;
 use crate::kernels::{Kernel, KernelShape, STREAM, STREAM_ARRAYS, Stores};
 use crate::point::StreamPoint;
 use crate::prediction::COMPILING;
-use crate::target::{Target, TargetConfig};
+use crate::target::TargetConfig;
 use crate::tuner::{self, Breadth, Constraints};
 use nodegauge_arena::ArenaError;
 use nodegauge_measure::schedule::{Limits, PredictedTime};

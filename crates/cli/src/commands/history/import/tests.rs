@@ -120,7 +120,7 @@ fn every_reader_has_a_recorded_output() {
 }
 
 #[test]
-fn the_chapter_has_a_row_per_program() {
+fn history_chapter_lists_every_program() {
     const HEADER: &str = "| program | suspect, or not read |\n| --- | --- |";
     let readers = readers::all(&GAUGES);
     let rows = readers.iter().map(|one| format!("\n| {} | {} |", one.program(), one.doubts()));
