@@ -60,6 +60,7 @@ mod stream_table;
 mod sweep;
 mod terminal;
 mod thorough;
+mod topologies;
 mod transport;
 mod tune;
 mod watch;

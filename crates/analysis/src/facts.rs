@@ -218,6 +218,8 @@ facts! {
             count(m.processor.threads_per_core)
         })
         .between_nodes();
+    /// Classes of cores of equal speed.
+    CORE_CLASSES = Fact::new("classes of cores", &["processor.core_classes"], core_classes).between_nodes();
     /// Instruction-set extensions.
     INSTRUCTION_SETS =
         Fact::new("instruction sets", &["processor.isa"], |m| list(&m.processor.isa)).identity();
@@ -487,6 +489,13 @@ fn pages(machine: &Machine) -> Option<&Pages> {
 fn frequency_range(machine: &Machine) -> Option<FactValue> {
     let (min, max) = machine.processor.min_hz.zip(machine.processor.max_hz)?;
     Some(FactValue::Words(format!("{min} to {max}")))
+}
+
+fn core_classes(machine: &Machine) -> Option<FactValue> {
+    let classes = machine.processor.core_classes.iter();
+    let parts: Vec<String> =
+        classes.map(|class| format!("{} {}", class.cores, class.name)).collect();
+    list(&parts)
 }
 
 fn last_level_caches(machine: &Machine) -> Option<FactValue> {

@@ -185,6 +185,7 @@ impl WorkersOptions {
             ("--places", process.places.is_some()),
             ("--bind", process.bind.is_some()),
             ("--per-cache", process.per_cache.is_some()),
+            ("--cores", process.cores.is_some()),
             ("--ranks", ranks.ranks.is_some()),
             ("--rank-map", ranks.map.is_some()),
             ("--policy", self.policies.is_some()),

@@ -43,7 +43,7 @@ use nodegauge_machine::{DimmSpec, TopologySource};
 use nodegauge_measure::Bytes;
 use nodegauge_measure::schedule::{Budget, Limits};
 use nodegauge_placement::{
-    Bind, Environment, NumaSpec, PlacementOptions, PlacesSpec, Started, ThreadList,
+    Bind, CoreChoice, Environment, NumaSpec, PlacementOptions, PlacesSpec, Started, ThreadList,
 };
 use nodegauge_published::Against;
 use nodegauge_stream::compiled::self_test;
@@ -449,6 +449,8 @@ pub(crate) struct MachineArgs {
 /// Arguments of `doctor`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct DoctorArgs {
+    #[command(flatten)]
+    pub(crate) described: Described,
     /// Write a record with the findings as JSON; '-' or no FILE is standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(crate) json: Option<String>,
@@ -475,6 +477,9 @@ pub(crate) struct PlacementArgs {
     /// Number of threads on each last-level cache
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536), help_heading = "Where")]
     pub(crate) per_cache: Option<u32>,
+    /// Cores to use where they differ in speed: fast, all, or a class or design that `machine` lists [default: fast]
+    #[arg(long, value_name = "CLASS", help_heading = "Where")]
+    pub(crate) cores: Option<CoreChoice>,
     /// Memory: local, interleave[:NODES], bind:NODES, preferred:NODE
     #[arg(long, value_name = "POLICY", help_heading = "Where")]
     pub(crate) numa: Option<NumaSpec>,
@@ -488,6 +493,7 @@ impl PlacementArgs {
             places: self.places.clone(),
             bind: self.bind,
             per_cache: self.per_cache,
+            cores: self.cores.clone(),
             numa: self.numa.clone(),
             environment: Environment::own(),
         }
@@ -520,7 +526,7 @@ pub(crate) struct PlacesArgs {
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(crate) json: Option<String>,
     /// Show the pairs of hardware threads that `nodegauge mpi` measures, one per distance
-    #[arg(long, conflicts_with_all = ["threads", "places", "bind", "per_cache", "numa", "verbose", "devices", "nodes"], help_heading = "What")]
+    #[arg(long, conflicts_with_all = ["threads", "places", "bind", "per_cache", "cores", "numa", "verbose", "devices", "nodes"], help_heading = "What")]
     pub(crate) mpi_pairs: bool,
     /// Bind threads as shown and print the CPUs on which the kernel allows them to run
     #[arg(long, short, help_heading = "Output")]

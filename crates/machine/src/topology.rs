@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 mod core_kinds;
+pub use core_kinds::SpeedClass;
 #[allow(unsafe_code, reason = "hwloc runs in a child process, because some descriptions crash it")]
 mod discovery;
 
@@ -69,14 +70,14 @@ pub struct HardwareThread {
     pub sibling: u32,
     /// Speed class of the thread's core on a machine with several kinds of cores; higher is faster. Kinds within a tenth
     /// of the fastest, by capacity or by clock, are one class. `None` if all cores are of one class or their speed is
-    /// unknown.
+    /// unknown. Index into [`Topology::core_classes`].
     pub efficiency: Option<usize>,
     /// True if this process may run on the thread (cpuset, affinity mask).
     pub allowed: bool,
 }
 
 /// NUMA node of a topology.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TopologyNode {
     /// Operating-system number.
     pub id: NodeId,
@@ -84,6 +85,14 @@ pub struct TopologyNode {
     pub bytes: Option<u64>,
     /// Hardware threads of the node, in numeric order.
     pub cpus: Vec<CpuId>,
+    /// Further hardware threads of the node, which a description names without describing them, because they are offline
+    /// or because the process that wrote it was not allowed to use them.
+    pub absent_cpus: Vec<CpuId>,
+    /// Kind of the memory, as hwloc names it: `DRAM`, `HBM`, `MCDRAM`, `NVM`, or its rank among the kinds of the machine,
+    /// `tier 1`; `None` if unknown.
+    pub kind: Option<String>,
+    /// Size of the caches in front of the memory, such as HBM in cache mode, bytes; `None` if there are none.
+    pub cache_bytes: Option<u64>,
     /// Bus address of the device to which the node's memory belongs, on coherent machines such as GH200; `None` for
     /// memory of the host.
     pub device: Option<String>,
@@ -112,6 +121,8 @@ pub struct Topology {
     pub llcs: Vec<u32>,
     /// Operating-system number of each socket.
     pub sockets: Vec<u32>,
+    /// Classes of cores of equal speed, the slowest first; empty if all cores are of one class or their speed is unknown.
+    pub core_classes: Vec<SpeedClass>,
     /// NUMA nodes in ascending order of their numbers.
     pub nodes: Vec<TopologyNode>,
     /// Caches, beginning with level 1.
@@ -158,6 +169,11 @@ impl Topology {
     /// Returns the thread with the operating-system number `cpu`.
     pub fn thread(&self, cpu: CpuId) -> Option<&HardwareThread> {
         self.threads.iter().find(|thread| thread.cpu == cpu)
+    }
+
+    /// Returns the name of the speed class with this index into [`Self::core_classes`].
+    pub fn class_name(&self, class: usize) -> String {
+        core_kinds::class_name(class, self.core_classes.len())
     }
 
     /// Returns the largest number of hardware threads per core.

@@ -17,8 +17,9 @@ pub use ledger::{
     CounterNote, EventCount, HardwareEvent, Ledger, LedgerSource, NarrowLink, SlowLink, SourceState,
 };
 pub use machine::{
-    Cache, CacheKind, Circumstances, ClockBasis, Dimm, Disk, Firmware, HugePages, Inherited,
-    Machine, MachineSource, MeasuredCache, Memory, NumaNode, Pages, Processor, product_name,
+    Cache, CacheKind, Circumstances, ClockBasis, CoreClass, Dimm, Disk, Firmware, HugePages,
+    Inherited, Machine, MachineSource, MeasuredCache, Memory, NumaNode, Pages, Processor,
+    product_name,
 };
 pub use measurement::{
     Category, Counts, Disturbed, Limit, Measurement, PUBLISHED, Quoted, RegimeSamples, Status,

@@ -20,6 +20,11 @@ const EXAMPLE: &str = "--cpus 0,2,4-7, --cpus 0-30:2 or --cpus '{0-3},{4-7}'";
 pub struct CpuList(Vec<Vec<u32>>);
 
 impl CpuList {
+    /// Returns the numbers of the CPUs of each entry, before they are checked against a machine.
+    pub(crate) fn entries(&self) -> &[Vec<u32>] {
+        &self.0
+    }
+
     /// Checks the entries against the machine and returns them. The CPUs within an entry are sorted.
     ///
     /// # Errors

@@ -163,7 +163,8 @@ fn places(job: &JobPlacement, topology: &Topology) -> Result<PlacedProgram, Fail
     let threads = process.threads.is_some()
         || process.places.is_some()
         || process.bind.is_some()
-        || process.per_cache.is_some();
+        || process.per_cache.is_some()
+        || process.cores.is_some();
     if !threads && process.numa.is_none() {
         let places = Places::Anywhere;
         return Ok(PlacedProgram { places, variables: Vec::new(), notices: Vec::new() });

@@ -534,16 +534,7 @@ mod tests {
             machine.processor.model = Some(model.to_owned());
             machine.processor.sockets = sockets;
             machine.numa_nodes = (0..nodes)
-                .map(|id| nodegauge_measure::record::NumaNode {
-                    id,
-                    bytes: None,
-                    cache_bytes: None,
-                    free: None,
-                    available: None,
-                    cpus: Vec::new(),
-                    device: None,
-                    distances: None,
-                })
+                .map(|id| nodegauge_measure::record::NumaNode { id, ..Default::default() })
                 .collect();
             machine
         };

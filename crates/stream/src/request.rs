@@ -278,7 +278,8 @@ impl StreamRequest {
         let is_asked = by_rank.given().is_some()
             || self.cell.job.process.places.is_some()
             || self.cell.job.process.bind.is_some()
-            || self.cell.job.process.per_cache.is_some();
+            || self.cell.job.process.per_cache.is_some()
+            || self.cell.job.process.cores.is_some();
         if is_asked {
             let ranks = RankPlacementOptions { ranks: Some(count), ..by_rank };
             let plan = self.cell.job.process.ranks(&ranks, &joined.topology(topology))?;

@@ -54,7 +54,7 @@ pub(crate) struct WhichArgs {
 /// Option `stream --device`. It conflicts with the options for the threads and the memory of the node.
 #[derive(Debug, Clone, ClapArgs)]
 #[group(conflicts_with_all = [
-    "threads", "places", "bind", "per_cache", "numa", "offset", "stores", "pages", "prefetch", "side_by_side",
+    "threads", "places", "bind", "per_cache", "cores", "numa", "offset", "stores", "pages", "prefetch", "side_by_side",
     "axes", "tune", "untuned", "source", "choices", "stream_text", "show",
 ], conflicts_with_all = RANKS)]
 pub(crate) struct OnDeviceArgs {

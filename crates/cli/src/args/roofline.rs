@@ -35,7 +35,7 @@ pub(crate) struct RooflineArgs {
     /// Measure the rooflines of GPUs and other accelerators instead of the node's: all, or driver and number,
     /// e.g. cuda:0,opencl:1
     #[arg(long = "device", value_name = "DEVICES", value_delimiter = ',', help_heading = "Where",
-        conflicts_with_all = ["point", "size", "perf", "threads", "places", "bind", "per_cache", "numa"])]
+        conflicts_with_all = ["point", "size", "perf", "threads", "places", "bind", "per_cache", "cores", "numa"])]
     pub(crate) devices: Vec<DeviceChoice>,
     #[command(flatten)]
     pub(crate) placement: PlacementArgs,

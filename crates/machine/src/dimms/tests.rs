@@ -290,16 +290,7 @@ fn guest_limit_includes_all_sockets_of_its_memory() {
 
 /// Returns a machine with eight NUMA nodes and this total number of channels.
 fn of_eight_nodes(channels: u32, guest: bool) -> Machine {
-    let node = |id| NumaNode {
-        id,
-        bytes: None,
-        free: None,
-        available: None,
-        cache_bytes: None,
-        cpus: vec![id],
-        device: None,
-        distances: None,
-    };
+    let node = |id| NumaNode { id, cpus: vec![id], ..NumaNode::default() };
     let modules = Modules {
         channels,
         channel_bytes: 8,

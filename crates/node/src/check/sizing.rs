@@ -173,6 +173,7 @@ mod tests {
             bytes: Some(llc.0),
             count: 1,
             cores: 2,
+            least_cores: None,
             line: None,
         };
         Machine {

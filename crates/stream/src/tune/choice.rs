@@ -88,7 +88,7 @@ impl Choice {
                 places: optional(config.places.as_ref())?,
                 bind: optional(config.bind.as_ref())?,
                 per_cache: config.per_cache,
-                kmp: None,
+                ..PlacementRequest::default()
             },
             pages: config.pages.parse().ok()?,
             element: config.element.parse().ok()?,

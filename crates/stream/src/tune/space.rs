@@ -53,7 +53,7 @@ impl Space {
         let mut seen: Vec<Vec<CpuId>> = Vec::new();
         let plain = nodegauge_placement::plan(topology, request)?;
         seen.push(plain.cpus());
-        teams.push((request.clone(), plain));
+        teams.push((with_places(request, &plain), plain));
         if *request == PlacementRequest::default() {
             for team in other_teams(topology) {
                 // Teams that cannot be placed are omitted, e.g. if a cgroup excludes some CPUs of a cache.
@@ -103,6 +103,19 @@ impl Space {
     /// search.
     pub fn loops(&self, kernel: Kernel, element: Element) -> Vec<KernelShape> {
         tuner::loops(kernel, element, &self.shapes)
+    }
+}
+
+/// Returns a request with the places of its placement instead of a class of cores, which saved choices do not name.
+fn with_places(request: &PlacementRequest, placement: &Placement) -> PlacementRequest {
+    match placement.places.parse() {
+        Ok(places) if request.cores.is_some() => PlacementRequest {
+            places: Some(places),
+            bind: Some(placement.bind),
+            cores: None,
+            ..request.clone()
+        },
+        _ => request.clone(),
     }
 }
 
