@@ -376,7 +376,7 @@ fn budget_shorter_than_the_passes_is_refused_with_the_needed_time() {
 }
 
 fn recorded(name: &str) -> String {
-    format!("{}/../stream/tests/data/stream-{name}.txt", env!("CARGO_MANIFEST_DIR"))
+    format!("{}/../stream/tests/outputs/stream-{name}.txt", env!("CARGO_MANIFEST_DIR"))
 }
 
 #[test]
