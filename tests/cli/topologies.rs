@@ -72,4 +72,7 @@ fn affinity_of_gnus_runtime_is_honoured() {
 fn gaps_of_a_described_machine_are_found() {
     let args = ["doctor", "--topology", "synthetic:Package:1 Core:8 PU:1"];
     Harness::new().run(&args).exits(0).tells("the theoretical memory bandwidth is unknown");
+    Harness::new().run(&["doctor", "--topology", &described("five-kinds")]).exits(0).tells(
+        "cores differ in speed: 10 cores of class fast (cpus 5-9,15-19), 10 cores of class slow",
+    );
 }

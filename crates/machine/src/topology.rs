@@ -117,6 +117,8 @@ pub struct Topology {
     pub threads: Vec<HardwareThread>,
     /// Operating-system number of each core, which is unique only within the core's socket.
     pub cores: Vec<u32>,
+    /// True if no cores are described, so that each hardware thread counts as a core.
+    pub lacks_cores: bool,
     /// Number of each last-level cache.
     pub llcs: Vec<u32>,
     /// Operating-system number of each socket.

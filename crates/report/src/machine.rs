@@ -90,7 +90,8 @@ fn nodes(section: &mut Section, machine: &Machine) {
         if let Some(kind) = &node.kind
             && has_kinds
         {
-            memory += &format!(" of {kind}");
+            let rank = if kind.starts_with("tier ") { "memory " } else { "" };
+            memory += &format!(" of {rank}{kind}");
         }
         if let Some(cache) = node.cache_bytes {
             memory += &format!(" behind a memory-side cache of {}", Bytes(cache));
@@ -212,6 +213,7 @@ fn cache_in_words(cache: &Cache) -> String {
     let shared = match cache.cores {
         0 | 1 => "one per core".to_owned(),
         n => match cache.least_cores {
+            Some(0) => format!("each shared by up to {n} cores"),
             Some(least) => format!("each shared by {least} to {n} cores"),
             None => format!("each shared by {n} cores"),
         },

@@ -225,6 +225,7 @@ fn copied(hwloc: &Hwloc, source: &TopologySource) -> Topology {
         caches: caches::levels(hwloc, source, &threads),
         threads,
         cores: numbering.take(ObjectType::Core),
+        lacks_cores: hwloc.objects_with_type(ObjectType::Core).next().is_none(),
         llcs: llc_type.map(|kind| numbering.take(kind)).unwrap_or_default(),
         sockets: numbering.take(ObjectType::Package),
         core_classes: core_kinds::described(&kinds, &speed_classes),
