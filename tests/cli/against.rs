@@ -82,7 +82,8 @@ fn published_and_imported_figures_are_never_taken_for_those_of_the_node() {
 #[test]
 fn the_nearest_is_shown_when_the_processor_matches() {
     let harness = Harness::new();
-    let quick = ["stream", "--samples", "3", "--size", "1000000", "--budget", "0.5", "--no-save"];
+    let quick =
+        ["stream", "--samples", "3", "--size", "1000000elements", "--budget", "0.5", "--no-save"];
     let of = |processor: &str| {
         let dimms = ["--dimms", "1024x20000", "--processor", processor];
         harness.run(&[&quick[..], &dimms].concat()).exits(0)

@@ -344,7 +344,7 @@ fn scripts_say_what_they_are_of() {
 fn one_document_goes_to_standard_output() {
     let harness = Harness::new();
     harness.run(&["places", "--emit", "omp", "--json"]).exits(2).complains("cannot be used with");
-    harness.run(&["places", "--emit", "lsf"]).exits(2).complains("invalid value 'lsf'");
+    harness.run(&["places", "--emit", "lsf"]).exits(2).complains("unknown value 'lsf'");
     harness
         .run(&["places", "--emit", "omp", "--threads", "1,2", "--topology", T2K])
         .exits(2)

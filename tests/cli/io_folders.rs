@@ -19,7 +19,7 @@ fn several_folders_by_turns_whatever_their_names() {
     command
         .arg("io")
         .args(SMALL)
-        .args(["-o", "write,read", "--json", "-", "--path"])
+        .args(["--operations", "write,read", "--json", "-", "--path"])
         .arg(&one)
         .arg("--path")
         .arg(&odd);
@@ -101,7 +101,7 @@ fn what_a_killed_run_left_is_offered_for_removal_and_one_that_runs_is_not() {
     assert!(left.is_dir(), "a killed run leaves its folder");
     let (alive, busy) = endless(&harness, &folder);
     assert_ne!(left, busy);
-    let args = [&["io", "--path", path, "--no-save", "-o", "write"], &SMALL[..]].concat();
+    let args = [&["io", "--path", path, "--no-save", "--operations", "write"], &SMALL[..]].concat();
     let outcome = harness.run(&args).exits(0);
     let shown = outcome.stdout.split_whitespace().collect::<String>();
     assert!(shown.contains(left.file_name().unwrap().to_str().unwrap()), "{shown}");

@@ -99,7 +99,7 @@ fn quiet_prints_what_is_asked_for_alone() {
     harness.run(&["history", "list"]).exits(0).says("triad");
     let text = harness.stream(&["--quiet", "--no-save", "--stream-text"]).exits(0).quietly();
     text.says("STREAM variant: ").never_says("saved");
-    harness.stream(&["--quiet", "--verbose"]).exits(2).complains("cannot be used with '--verbose'");
+    harness.stream(&["--quiet", "--verbose"]).exits(2).complains("cannot be used with --verbose");
 }
 
 #[test]

@@ -65,7 +65,8 @@ fn a_node_of_t2k_has_no_caches_and_four_nodes() {
 
 #[test]
 fn the_table_has_the_columns_of_the_lecture() {
-    let reported = Harness::new().run(&["places", "--topology", T2K, "-t", "4"]).exits(0).quietly();
+    let reported =
+        Harness::new().run(&["places", "--topology", T2K, "--threads", "4"]).exits(0).quietly();
     insta::assert_snapshot!(reported.stdout, @r"
     thread  socket  memory  core  cpu
          0       0       0     0    0
@@ -187,14 +188,15 @@ fn options_win_over_variables_and_that_is_said() {
 
 #[test]
 fn several_thread_counts_give_several_tables() {
-    let outcome = Harness::new().run(&["places", "--topology", T2K, "-t", "1,2-4:2"]).exits(0);
+    let outcome =
+        Harness::new().run(&["places", "--topology", T2K, "--threads", "1,2-4:2"]).exits(0);
     assert_eq!(outcome.stdout.matches("thread  socket").count(), 3);
 }
 
 #[test]
 fn a_file_gets_the_document_and_the_terminal_the_table() {
     let harness = Harness::new();
-    let args = ["places", "--topology", T2K, "-t", "2", "--json", "places.json"];
+    let args = ["places", "--topology", T2K, "--threads", "2", "--json", "places.json"];
     harness.run(&args).exits(0).says("thread  socket").quietly();
     let text = std::fs::read_to_string(harness.path("places.json")).unwrap();
     let document: Value = serde_json::from_str(&text).unwrap();
@@ -227,7 +229,7 @@ fn bound(outcome: &Outcome) -> Vec<String> {
 fn what_is_shown_is_what_the_kernel_says() {
     let harness = Harness::new();
     let document = harness.run(&["places", "--json"]).exits(0).json();
-    let outcome = harness.run(&["places", "-v"]).exits(0).quietly();
+    let outcome = harness.run(&["places", "--verify"]).exits(0).quietly();
     let planned: Vec<String> = cpus(&document).iter().map(|cpu| format!("{cpu}}}")).collect();
     if bound(&outcome) != planned {
         outcome.fail("expected one line a thread, bound as planned");
@@ -239,9 +241,9 @@ fn what_is_shown_is_what_the_kernel_says() {
 
 #[test]
 fn only_this_machine_can_be_asked() {
-    Harness::new().run(&["places", "-v", "--topology", T2K]).exits(2).complains(
-        "error: -v binds threads on this machine and cannot be used with --topology\n\
-         hint: leave out -v or --topology\n",
+    Harness::new().run(&["places", "--verify", "--topology", T2K]).exits(2).complains(
+        "error: --verify binds threads on this machine and cannot be used with --topology\n\
+         hint: leave out --verify or --topology\n",
     );
 }
 
@@ -264,7 +266,7 @@ fn an_affinity_mask_restricts_places_and_is_named() {
              hint: use 1 or fewer, e.g. --threads 1"
         ));
     }
-    let none_outcome = under(&["places", "-v", "--bind", "none"]).unwrap().exits(0);
+    let none_outcome = under(&["places", "--verify", "--bind", "none"]).unwrap().exits(0);
     assert_eq!(bound(&none_outcome), [format!("{first}}}")]);
 }
 
@@ -290,7 +292,7 @@ fn a_cpu_taken_offline_is_not_on_the_machine() {
 #[test]
 fn an_affinity_mask_does_not_matter_to_another_machine() {
     let harness = Harness::new();
-    let args = ["places", "--json", "--topology", T2K, "-t", "16"];
+    let args = ["places", "--json", "--topology", T2K, "--threads", "16"];
     let Some(outcome) = harness.run_under(&["taskset", "-c", "0"], &args) else { return };
     assert_eq!(cpus(&outcome.exits(0).json()), every(1, 16));
 }

@@ -41,7 +41,7 @@ fn libraries() -> &'static str {
 }
 
 /// Arrays of four times the stand-in's cache, and few samples.
-const STREAM: [&str; 6] = ["device", "stream", "--samples", "2", "--size", "65536"];
+const STREAM: [&str; 6] = ["device", "stream", "--samples", "2", "--size", "65536elements"];
 
 fn run(harness: &Harness, variables: &[(&str, &str)], args: &[&str]) -> Outcome {
     // Variables of the caller's environment are removed.
@@ -194,7 +194,8 @@ fn what_keeps_a_driver_from_measuring_is_a_line_with_a_remedy() {
 fn a_device_that_is_lost_in_the_middle_leaves_what_was_measured() {
     let harness = Harness::new();
     // Dot has one carried loop, so that launch 30 is not part of a trial.
-    let own = ["--kernels", "dot", "--samples", "40", "--size", "65536", "--device", "cuda:0"];
+    let own =
+        ["--kernels", "dot", "--samples", "40", "--size", "65536elements", "--device", "cuda:0"];
     let args = [&STREAM[..2], &own].concat();
     let lost = run(&harness, &[("STANDIN_LAUNCH", "719@30")], &args);
     lost.exits(1).complains("the device was lost");

@@ -34,7 +34,7 @@ fn a_full_file_system_ends_the_run_cleanly() {
     for (fault, hint) in
         [("enospc=3000000", "free some space"), ("edquot=3000000", "the quota is used up")]
     {
-        let outcome = with(&harness, fault, &["--max-size", "1MiB", "-o", "write,read"]);
+        let outcome = with(&harness, fault, &["--max-size", "1MiB", "--operations", "write,read"]);
         let outcome = outcome.exits(1).complains("cannot write").complains(hint);
         // Earlier results are shown and saved, and the record is incomplete.
         outcome.tells("incomplete").complains("data-file-");
@@ -54,7 +54,7 @@ fn a_small_file_system_bounds_the_grid() {
     let folder = folder(&harness, "small");
     let path = folder.to_str().unwrap();
     let shown = [("tmpfs:size=2m", path)];
-    let args = ["io", "--path", path, "--no-save", "-o", "write"];
+    let args = ["io", "--path", path, "--no-save", "--operations", "write"];
     let Some(outcome) = harness.run_where(&shown, &args) else { return };
     outcome.exits(0).tells("cells left out: only").tells("left (free space)");
     let large = ["io", "--path", path, "--no-save", "--file-sizes", "4MiB"];
@@ -104,7 +104,7 @@ fn a_quota_counts_as_space() {
 #[test]
 fn an_error_of_the_device_invalidates_what_it_hits() {
     let harness = Harness::new();
-    let args = [&["-o", "write,read,reread,random_read"], &SMALL[..]].concat();
+    let args = [&["--operations", "write,read,reread,random_read"], &SMALL[..]].concat();
     let outcome = with(&harness, "eio=20", &args);
     // The second read operation fails; each has 16 blocks.
     outcome
@@ -131,7 +131,7 @@ fn an_error_of_the_device_invalidates_what_it_hits() {
 #[test]
 fn a_wrong_byte_is_found_and_named() {
     let harness = Harness::new();
-    let args = [&["-o", "write,read", "--verify"], &SMALL[..]].concat();
+    let args = [&["--operations", "write,read", "--verify"], &SMALL[..]].concat();
     let outcome = with(&harness, "flip=70000", &args);
     let outcome =
         outcome.exits(1).complains("data-file-0\" has a wrong byte at offset 70000: expected 0x");
@@ -139,10 +139,10 @@ fn a_wrong_byte_is_found_and_named() {
     let byte = |text: &str| u8::from_str_radix(&text[..2], 16).unwrap();
     assert_eq!(byte(reported[0]), !byte(reported[1]), "{}", outcome.stderr);
     // Without the check, the fault is not detected.
-    let blind = [&["-o", "write,read", "--no-save"], &SMALL[..]].concat();
+    let blind = [&["--operations", "write,read", "--no-save"], &SMALL[..]].concat();
     with(&harness, "flip=70000", &blind).exits(0);
     // A lost write is detected although no read operation was requested.
-    let lost = [&["-o", "write,rewrite", "--verify", "--no-save"], &SMALL[..]].concat();
+    let lost = [&["--operations", "write,rewrite", "--verify", "--no-save"], &SMALL[..]].concat();
     with(&harness, "lost=70000", &lost).exits(1).complains("has a wrong byte at offset 65536");
 }
 

@@ -176,7 +176,7 @@ fn corrupted_data_is_no_result() {
 fn an_mpi_without_threads_leaves_their_pattern_out() {
     let harness = Harness::new();
     for which in installed(&harness) {
-        let named = [&FAST[..], &["--patterns", "latency_mt", "-t", "1:1"]].concat();
+        let named = [&FAST[..], &["--patterns", "latency_mt", "--threads", "1:1"]].concat();
         with_fault(&harness, which, "single", &named)
             .exits(1)
             .tells("does not provide MPI_THREAD_MULTIPLE");
