@@ -84,7 +84,8 @@ fn published_and_imported_figures_are_not_figures_of_the_node() {
 #[test]
 fn nearest_published_node_is_shown_if_the_processor_matches() {
     let harness = Harness::new();
-    let quick = ["stream", "--samples", "3", "--size", "1000000", "--budget", "0.5", "--no-save"];
+    let quick =
+        ["stream", "--samples", "3", "--size", "1000000elements", "--budget", "0.5", "--no-save"];
     let of = |processor: &str| {
         let dimms = ["--dimms", "1024x20000", "--processor", processor];
         harness.run(&[&quick[..], &dimms].concat()).exits(0)

@@ -130,7 +130,8 @@ fn runs_with_a_label_are_pooled() {
 #[test]
 fn run_is_within_noise_of_itself() {
     let harness = Harness::new();
-    let sampled = ["stream", "-q", "--size", "1000000", "--samples", "60", "--json", "run.json"];
+    let sampled =
+        ["stream", "-q", "--size", "1000000elements", "--samples", "60", "--json", "run.json"];
     harness.run(&[&sampled[..], &["--dimms", "1024x20000"]].concat()).exits(0);
     let sides = [["latest", "latest"], ["latest", "run.json"]];
     let compare = |pair: [&str; 2], more: &[&str]| {
@@ -209,7 +210,8 @@ fn conclusion_names_the_faster_side_per_figure() {
 #[test]
 fn two_commands_alternate() {
     let harness = Harness::new();
-    let fast = "--size 1000000 --samples 3 --budget 0.5 --dimms 1024x20000 --kernels copy,triad";
+    let fast =
+        "--size 1000000elements --samples 3 --budget 0.5 --dimms 1024x20000 --kernels copy,triad";
     let (a, b) =
         (format!("OMP_NUM_THREADS=1 stream {fast}"), format!("nodegauge stream {fast} -q"));
     let turns = ["compare", "--run", &a, &b, "--blocks", "3", "--accept-suspect"];

@@ -24,7 +24,7 @@ impl Place {
     fn stream(&self, variables: &[(&str, &str)], more: &[&str]) -> Outcome {
         let temporary = self.0.arg("tmp");
         let variables = [&[("TMPDIR", temporary.as_str())], variables].concat();
-        let fast = ["stream", "--samples", "3", "--size", "1000000", "--threads", "1"];
+        let fast = ["stream", "--samples", "3", "--size", "1000000elements", "--threads", "1"];
         let own = ["--dimms", "1024x20000", "--stores", "regular", "--prefetch", "off"];
         // Only plain loops, unless pages side by side are requested.
         let asked = more.contains(&"--side-by-side");
@@ -502,7 +502,8 @@ mod thorough {
     #[test]
     fn results_until_an_interrupt_are_saved() {
         let place = Place::new();
-        let args = ["stream", "--threads", "1", "--size", "1000000", "--samples", "1000000"];
+        let args =
+            ["stream", "--threads", "1", "--size", "1000000elements", "--samples", "1000000"];
         let fixed = ["--stores", "regular", "--prefetch", "off", "--side-by-side", "1"];
         let more = [&fixed[..], &["--dimms=1024x20000"]].concat();
         let running = place.0.start(&[&args[..], &more[..], &["--compiler", "gcc -O1"]].concat());

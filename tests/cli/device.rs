@@ -15,7 +15,7 @@ pub fn has_opencl(harness: &Harness) -> bool {
 }
 
 /// Arrays of a few MiB: they are below the cache rule, and fit on every machine.
-const SMALL: [&str; 4] = ["--size", "300000", "--samples", "2"];
+const SMALL: [&str; 4] = ["--size", "300000elements", "--samples", "2"];
 
 fn device(harness: &Harness, args: &[&str]) -> Value {
     let args = [&["device"], args, &["--device", "opencl:0", "--json", "-"]].concat();
@@ -218,7 +218,8 @@ mod thorough {
 
     #[test]
     fn results_before_a_device_is_lost_are_saved() {
-        let stream = ["stream", "--device", "opencl:0", "--size", "300000", "--samples", "2000"];
+        let stream =
+            ["stream", "--device", "opencl:0", "--size", "300000elements", "--samples", "2000"];
         let Some((harness, outcome)) = with("lost=2000", &stream) else { return };
         outcome.exits(1).warns("the device was lost during the measurement");
         let record = harness.latest();

@@ -125,9 +125,11 @@ fn documented_tables_are_imported_with_figures_and_shares() {
         assert!(!words.contains("fastest loop"), "{name}:\n{page}");
         let row = page.lines().find(|line| line.trim().starts_with("triad")).unwrap();
         assert!(row.ends_with(tenths), "{name}: {row}");
-        let markdown = harness.run(&["report", "latest", "-f", "md", "-o", "-"]).exits(0).stdout;
+        let markdown =
+            harness.run(&["report", "latest", "-f", "md", "--output", "-"]).exits(0).stdout;
         assert!(markdown.contains(&format!("| {tenths} |")), "{name}:\n{markdown}");
-        let html = harness.run(&["report", "latest", "-f", "html", "-o", "-"]).exits(0).stdout;
+        let html =
+            harness.run(&["report", "latest", "-f", "html", "--output", "-"]).exits(0).stdout;
         assert!(html.contains(&format!("<b>{whole}</b>")), "{name}");
         // The fastest loop is the second mark of the others.
         assert!(html.contains(", fastest loop of this run: "), "{name}");
@@ -175,7 +177,7 @@ fn properties_missing_in_a_text_stay_unknown() {
 fn unchecked_figures_meet_conditions_only_if_accepted() {
     let harness = Harness::new();
     harness.run(&["history", "import", &path("orfeo-icc-32.txt")]).exits(0);
-    let report = ["report", "latest", "-f", "md", "-o", "-", "--expect", "triad>=300GB/s"];
+    let report = ["report", "latest", "-f", "md", "--output", "-", "--expect", "triad>=300GB/s"];
     harness.run(&report).exits(1);
     harness.run(&[&report[..], &["--accept-suspect"]].concat()).exits(0);
     let checked = format!("{}Solution Validates: avg error\n", text("orfeo-icc-32.txt"));

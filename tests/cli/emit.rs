@@ -344,7 +344,7 @@ fn script_comments_state_the_placement() {
 fn only_one_document_goes_to_standard_output() {
     let harness = Harness::new();
     harness.run(&["places", "--emit", "omp", "--json"]).exits(2).warns("cannot be used with");
-    harness.run(&["places", "--emit", "lsf"]).exits(2).warns("invalid value 'lsf'");
+    harness.run(&["places", "--emit", "lsf"]).exits(2).warns("unknown value 'lsf'");
     harness
         .run(&["places", "--emit", "omp", "--threads", "1,2", "--topology", T2K])
         .exits(2)

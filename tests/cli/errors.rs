@@ -286,8 +286,15 @@ fn errors_are_short_without_control_sequences() {
     // A text of many lines, such as the output of a compiler.
     let many = "#!/bin/sh\necho one >&2\nfor i in 1 2 3 4 5 6 7 8 9; do printf 'error: \\033[31mno\\n' >&2; done\nexit 1\n";
     crate::harness::make_program(&harness.write("cc", many));
-    let reported =
-        harness.run(&["stream", "--compiler", "./cc", "--budget", "1", "--size", "1000000"]);
+    let reported = harness.run(&[
+        "stream",
+        "--compiler",
+        "./cc",
+        "--budget",
+        "1",
+        "--size",
+        "1000000elements",
+    ]);
     assert!(
         reported.stderr.lines().count() <= 6 && !reported.stderr.contains('\x1b'),
         "{}",

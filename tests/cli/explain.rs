@@ -54,7 +54,8 @@ fn texts_of(reasons: &Value) -> Vec<&str> {
 #[test]
 fn factors_have_intervals() {
     let harness = Harness::new();
-    let args = ["explain", "--json", "-", "--threads", "1", "--samples", "6", "--size", "1000000"];
+    let args =
+        ["explain", "--json", "-", "--threads", "1", "--samples", "6", "--size", "1000000elements"];
     let record = harness.run(&args).exits(0).warns_nothing().json();
     for m in measurements(&record) {
         let ends: Vec<f64> = m["config"]["interval"]

@@ -226,7 +226,7 @@ fn metrics_file_is_replaced_atomically() {
     let file = file.to_str().unwrap();
     let old = harness.write("node.prom", "old\n");
     let before = std::fs::File::open(&old).unwrap();
-    harness.run(&["report", file, "-f", "openmetrics", "-o", "node.prom"]).exits(0);
+    harness.run(&["report", file, "-f", "openmetrics", "--output", "node.prom"]).exits(0);
     // A reader that opened the old file can still read all of it.
     assert_eq!(std::io::read_to_string(before).unwrap(), "old\n");
     assert!(!samples(&std::fs::read_to_string(old).unwrap()).is_empty());
@@ -324,7 +324,7 @@ fn hostile_texts_are_escaped_in_all_formats() {
     let file = harness.write("hostile.json", hostile("run").to_string());
     let report = |format: &str| {
         let path = format!("hostile.{format}");
-        harness.run(&["report", &file, "-f", format, "-o", &path]).exits(0);
+        harness.run(&["report", &file, "-f", format, "--output", &path]).exits(0);
         std::fs::read_to_string(harness.path(&path)).unwrap()
     };
     let shown = samples(&report("openmetrics"));
@@ -394,7 +394,7 @@ fn jsonl_records_can_be_imported() {
     let words = [
         &["report"],
         &files.each_ref().map(String::as_str)[..],
-        &["-f", "jsonl", "-o", "all.jsonl"],
+        &["-f", "jsonl", "--output", "all.jsonl"],
     ];
     harness.run(&words.concat()).exits(0);
     let text = std::fs::read_to_string(harness.path("all.jsonl")).unwrap();
@@ -432,7 +432,7 @@ fn benchmark_lists_are_separate_for_each_direction() {
     let harness = Harness::new();
     for name in all() {
         let file = golden(&name);
-        let words = ["report", file.to_str().unwrap(), "-f", "github-action-benchmark", "-o"];
+        let words = ["report", file.to_str().unwrap(), "-f", "github-action-benchmark", "--output"];
         let record = record(&name);
         let has_value = |m: &&&Value| m["value"].is_number() && m["unit"] != "x";
         let values = own(&record).iter().filter(has_value).count();

@@ -85,7 +85,7 @@ fn record(harness: &Harness, code: i32, compiler: &[&str], check: &str) -> Value
     std::fs::create_dir_all(harness.path("tmp")).unwrap();
     let temporary = harness.arg("tmp");
     let run = ["stream", "--standard", &source, "--threads", "1", "--samples", "3"];
-    let quick = ["--size", "2000000", "--stores", "regular", "--prefetch", "off"];
+    let quick = ["--size", "2000000elements", "--stores", "regular", "--prefetch", "off"];
     let out = ["--dimms", "1024x20000", "--no-save", "--json", "-"];
     let args = [&run[..], &quick, &out, compiler].concat();
     let record = harness.run_with(&[("TMPDIR", &temporary)], &args).exits(code).json();
@@ -145,7 +145,7 @@ fn program_with_arrays_on_the_stack_runs_under_the_usual_limit() {
         .replace("CHECK", "'Solution Validates!'");
     let source = harness.write("stream.f", text);
     let run = ["stream", "--standard", &source, "--threads", "1", "--samples", "3"];
-    let quick = ["--size", "2000000", "--stores", "regular", "--prefetch", "off"];
+    let quick = ["--size", "2000000elements", "--stores", "regular", "--prefetch", "off"];
     let out = ["--dimms", "1024x20000", "--no-save", "--json", "-"];
     let compiler = ["--compiler", "gfortran -O1 -fopenmp"];
     let words = [&run[..], &quick, &out, &compiler].concat();

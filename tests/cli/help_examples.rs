@@ -31,9 +31,11 @@ const SHORT: &[Short] = &[
     // Counters are missing in most virtual machines.
     short("roofline", "--perf", "--samples=2 --size=8MiB --budget=1", &[0, 3]),
     short("roofline", "", "--samples=2 --size=8MiB --budget=1", &[0]),
-    short("mpi", "", "--sizes=8 --size-limit=0.02 --samples=2 --patterns=latency", &[0, 3]),
+    short("mpi", "--ranks", "--sizes=8 --time-limit=0.02 --patterns=barrier", &[0, 3]),
+    short("mpi", "", "--sizes=8 --time-limit=0.02 --samples=2 --patterns=latency", &[0, 3]),
     short("hpl", "--plan", "", &[0]),
     short("hpl", "", "--order=400 --nb=64 --blas=builtin --budget=3 --samples=1", &[0, 3]),
+    short("io", "--bs", "--samples=2 --budget=1 --file-sizes=256KiB", &[0, 3]),
     short("io", "--quick", "--samples=2 --budget=2", &[0]),
     short(
         "io",
@@ -48,10 +50,10 @@ const SHORT: &[Short] = &[
     short("apps hpcg", "", "--grid=16 --samples=2 --budget=2 --policy=none", &[0]),
     short("sweep", "policy", "policy=0,5 --samples=2 --budget=2", &[0]),
     short("sweep", "", "--samples=2 --budget=2", &[0]),
-    short("check", "--level", "--deadline=60", &[0, 1]),
     short("check", "--nagios", "", &[0, 2, 3]),
     short("check", "", "", &[0, 1]),
     short("compare", "--fail-on", "", &[0, 1]),
+    short("compare latest", "", "", &[0]),
     // One of twelve nodes is slow.
     short("fleet rank", "", "", &[1]),
     short("fleet diff", "", "", &[0, 1]),
@@ -60,7 +62,8 @@ const SHORT: &[Short] = &[
 ];
 
 /// Examples that take longer than a second.
-const LONG: &[&str] = &["nodegauge run", "nodegauge compare --run", "nodegauge watch"];
+const LONG: &[&str] =
+    &["nodegauge run", "nodegauge compare --run", "nodegauge watch", "nodegauge check --level"];
 
 /// Returns the examples of all commands, each once.
 fn examples(harness: &Harness) -> Vec<String> {
@@ -136,13 +139,48 @@ fn every_example_runs() {
     let harness = prepared();
     let all = examples(&harness);
     assert!(all.len() > 70, "{all:#?}");
-    for line in all.iter().filter(|line| !is_long(line)) {
-        let command = line.strip_prefix("nodegauge ").unwrap_or_default();
-        let row = SHORT
-            .iter()
-            .find(|row| command.starts_with(row.begins) && command.contains(row.contains));
-        let (options, codes) = row.map_or(("", &[0][..]), |row| (row.options, row.codes));
-        run(&harness, line, options, codes);
+    all.iter().filter(|line| !is_long(line)).for_each(|line| run_short(&harness, line));
+}
+
+/// Runs a command line, made short by the row of the table for its command.
+fn run_short(harness: &Harness, line: &str) {
+    let command = line.strip_prefix("nodegauge ").unwrap_or_default();
+    let row =
+        SHORT.iter().find(|row| command.starts_with(row.begins) && command.contains(row.contains));
+    let (options, codes) = row.map_or(("", &[0][..]), |row| (row.options, row.codes));
+    run(harness, line, options, codes);
+}
+
+#[test]
+fn every_hint_is_a_command_that_works() {
+    let harness = prepared();
+    for wrong in [
+        "io .",
+        "stream 1",
+        "explain 1",
+        "hpl 400",
+        "apps hpcg 16",
+        "mpi --np 2",
+        "mpi --transport shm",
+        "compare latest",
+        "roofline --perf ./solver",
+        "history list -n 3",
+        "stream -t1",
+        "stream -n 1",
+        "io -o read",
+        "report latest -o x.html",
+        "places -v",
+        "fleet run",
+        "fleet script --nodes n1",
+        "history label",
+        "stream --samples many",
+    ] {
+        let all: Vec<&str> = wrong.split(' ').collect();
+        let outcome = harness.run(&all).exits(2).prints_nothing();
+        let hint = outcome.stderr.lines().find_map(|line| line.strip_prefix("hint: "));
+        let line = hint.and_then(|hint| hint.strip_prefix("try ").or(hint.strip_prefix("e.g. ")));
+        let Some(line) = line else { outcome.fail("expected a hint with a command") };
+        run_short(&harness, line);
     }
 }
 
@@ -153,6 +191,8 @@ pub fn run_long() {
         if line.starts_with("nodegauge watch") {
             let options = "--every=1s --for=1s --budget=0.5 --when-busy=measure";
             run(&harness, line, options, &[0]);
+        } else if line.starts_with("nodegauge check") {
+            run(&harness, line, "--deadline=60", &[0, 1]);
         } else if line.starts_with("nodegauge compare --run") {
             let quick = format!("stream {}", FAST.join(" "));
             let line = line.replace("'stream ", &format!("'{quick} "));

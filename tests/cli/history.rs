@@ -6,7 +6,7 @@ use serde_json::Value;
 /// Saves a run quickly and returns its identifier.
 fn save(harness: &Harness, args: &[&str]) -> String {
     let common = ["--kernels", "copy,triad", "--samples", "1", "--json", "-"];
-    let quick = ["stream", "--size", "100000", "--budget", "0.2", "--dimms", "1024x20000"];
+    let quick = ["stream", "--size", "100000elements", "--budget", "0.2", "--dimms", "1024x20000"];
     let record = harness.run(&[&quick[..], &common, args].concat()).exits(0).json();
     record["id"].as_str().unwrap().to_owned()
 }
@@ -103,7 +103,7 @@ fn list_is_newest_first_and_filtered() {
         reported.stdout.lines().map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(list(&[]), [second.as_str(), first.as_str()]);
-    assert_eq!(list(&["-n", "1"]), [second.as_str()]);
+    assert_eq!(list(&["--limit", "1"]), [second.as_str()]);
     assert_eq!(list(&["--label", "nps=4"]), [first.as_str()]);
     assert!(list(&["--label", "nps=5"]).is_empty());
     assert!(list(&["--host", "no-such-host"]).is_empty());
@@ -173,7 +173,7 @@ fn long_list_is_limited_to_a_screen() {
     // The last line explains the mark of suspect figures.
     let all = listed(&["--all"], 80).prints("\n? suspect: history show ID\n");
     assert_eq!(all.stdout.lines().count(), 302);
-    assert_eq!(listed(&["-n", "3"], 80).prints("297 older: --all").stdout.lines().count(), 5);
+    assert_eq!(listed(&["--limit", "3"], 80).prints("297 older: --all").stdout.lines().count(), 5);
     // The displayed part of an identifier selects the run.
     let shown = all.stdout.lines().nth(300).unwrap().split(' ').next().unwrap().to_owned();
     assert_eq!(show(&harness, &shown)["id"], format!("01M7ZV{}", "0".repeat(20)));
@@ -190,7 +190,10 @@ fn records_move_between_histories_unchanged() {
     let exported = harness.run(&["history", "export"]).exits(0).warns_nothing().stdout;
     assert_eq!(exported.lines().count(), 2);
     assert!(exported.contains(&old) && exported.find(&old) < exported.find(&new), "oldest first");
-    harness.run(&["history", "export", "run=b", &new, "-o", "b.jsonl"]).exits(0).prints_nothing();
+    harness
+        .run(&["history", "export", "run=b", &new, "--output", "b.jsonl"])
+        .exits(0)
+        .prints_nothing();
     harness.write("all.jsonl", &exported);
     let import =
         |files: &[&str]| harness.run(&[&["history", "import", "--db", "there.db"], files].concat());

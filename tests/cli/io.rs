@@ -113,8 +113,16 @@ fn grid_matches_iozone_with_evidence() {
 #[test]
 fn small_files_are_measured_until_precise_or_suspect() {
     let harness = Harness::new();
-    let sizes =
-        ["--file-sizes", "64KiB", "--block-sizes", "4KiB", "-o", "write,read", "--budget", "5"];
+    let sizes = [
+        "--file-sizes",
+        "64KiB",
+        "--block-sizes",
+        "4KiB",
+        "--operations",
+        "write,read",
+        "--budget",
+        "5",
+    ];
     let passes = |m: &Value| m["summary"]["n"].as_u64().unwrap();
     for m in measurements(&record(&harness, &sizes)) {
         // A pass has sixteen calls of a few microseconds: two passes are never enough, and a few hundred
@@ -180,7 +188,7 @@ fn all_operations_can_be_selected() {
         &harness,
         &[&SMALL[..], &["--operations", "all", "--mix", "30,70", "--verify"]].concat(),
     );
-    let refused = io(&harness, &["-o", "reed"]).exits(2);
+    let refused = io(&harness, &["--operations", "reed"]).exits(2);
     let refused = refused.warns("expected usual, all, write, rewrite");
     let (_, listed) = refused.stderr.split_once("expected usual, all, ").unwrap();
     let listed: Vec<&str> = listed.lines().next().unwrap().split(", ").collect();
@@ -194,17 +202,18 @@ fn all_operations_can_be_selected() {
     );
     assert!(measurements(&all).iter().all(|m| m["config"]["verified"] == true));
     // An operation that requires a file gets one.
-    let alone = record(&harness, &[&SMALL[..], &["-o", "stride_read,read"]].concat());
+    let alone = record(&harness, &[&SMALL[..], &["--operations", "stride_read,read"]].concat());
     assert_eq!(names(&alone), ["read", "stride_read"]);
     assert!(measurements(&alone).iter().all(|m| m["config"]["stride_blocks"].is_null()));
-    let stride = ["-o", "stride_read,read", "--stride", "5", "--verify"];
+    let stride = ["--operations", "stride_read,read", "--stride", "5", "--verify"];
     let apart = record(&harness, &[&SMALL[..], &stride].concat());
     let strides: Vec<&Value> =
         measurements(&apart).iter().map(|m| &m["config"]["stride_blocks"]).collect();
     assert_eq!(strides, [&Value::Null, &5.into()]);
     io(&harness, &["--stride", "0"]).exits(2).warns("--stride");
     // Bytes are those between two blocks; blocks that do not divide them have no strided operation.
-    let bytes = ["-o", "stride_read,read", "--stride", "128KiB", "--block-sizes", "4KiB,48KiB"];
+    let bytes =
+        ["--operations", "stride_read,read", "--stride", "128KiB", "--block-sizes", "4KiB,48KiB"];
     let skipped = io(&harness, &[&["--file-sizes", "1MiB", "--samples", "1"], &bytes[..]].concat());
     skipped
         .exits(0)
@@ -215,10 +224,10 @@ fn all_operations_can_be_selected() {
         .map(|m| m["config"]["stride_blocks"].clone())
         .collect();
     assert_eq!(distances, [Value::from(33)]);
-    io(&harness, &["-o", "stride_read", "--stride", "10KiB"])
+    io(&harness, &["--operations", "stride_read", "--stride", "10KiB"])
         .exits(2)
         .warns("--stride 10 KiB is not a whole number of blocks of any requested size");
-    io(&harness, &["-o", "aio_read,write"])
+    io(&harness, &["--operations", "aio_read,write"])
         .exits(2)
         .warns("aio_read and write need two engines")
         .warns("hint: measure them in two runs, or all with --engine uring -o read,write");
@@ -227,8 +236,11 @@ fn all_operations_can_be_selected() {
 #[test]
 fn engines_perform_the_same_operations() {
     let harness = Harness::new();
-    let plain =
-        ["-o", "write,rewrite,read,random_read,random_write,random_mix,bkwd_read", "--verify"];
+    let plain = [
+        "--operations",
+        "write,rewrite,read,random_read,random_write,random_mix,bkwd_read",
+        "--verify",
+    ];
     let cases: [(&str, &[&str]); 4] = [
         ("sync", &["--sync-writes", "dsync"]),
         ("mmap", &["--engine", "mmap", "--msync", "async"]),
@@ -261,8 +273,14 @@ fn engines_perform_the_same_operations() {
 #[test]
 fn workers_are_threads_or_processes() {
     let harness = Harness::new();
-    let sizes =
-        ["--file-sizes", "1MiB", "--block-sizes", "64KiB", "-o", "write,reread,random_write,fread"];
+    let sizes = [
+        "--file-sizes",
+        "1MiB",
+        "--block-sizes",
+        "64KiB",
+        "--operations",
+        "write,reread,random_write,fread",
+    ];
     for kind in ["threads", "processes"] {
         let option = format!("--{kind}");
         let record = record(&harness, &[&[option.as_str(), "3"], &sizes[..]].concat());
@@ -287,7 +305,7 @@ fn workers_are_threads_or_processes() {
 #[test]
 fn cache_is_distinguished_from_the_device() {
     let harness = Harness::new();
-    let sizes = ["--file-sizes", "4MiB", "--block-sizes", "256KiB", "-o", "write,read"];
+    let sizes = ["--file-sizes", "4MiB", "--block-sizes", "256KiB", "--operations", "write,read"];
     let cached = record(&harness, &sizes);
     let read = &measurements(&cached)[1];
     assert_eq!(
@@ -385,16 +403,23 @@ fn short_budget_measures_cells_across_the_grid() {
 #[test]
 fn expectations_and_csv_support_file_figures() {
     let harness = Harness::new();
-    let args =
-        ["-o", "write,read", "--expect", "read>=1kB/s@16KiB", "--accept-suspect", "--csv", "-"];
+    let args = [
+        "--operations",
+        "write,read",
+        "--expect",
+        "read>=1kB/s@16KiB",
+        "--accept-suspect",
+        "--csv",
+        "-",
+    ];
     let csv = io(&harness, &[&SMALL[..], &args[..]].concat()).exits(0).stdout;
     let lines: Vec<&str> = csv.lines().collect();
     assert_eq!(lines.len(), 3);
     assert!(lines[0].contains(",file_bytes,block_bytes,") && lines[1].contains(",262144,16384,"));
-    let unmeasured = ["-o", "read", "--expect", "read>=1kB/s@3KiB"];
+    let unmeasured = ["--operations", "read", "--expect", "read>=1kB/s@3KiB"];
     io(&harness, &[&SMALL[..], &unmeasured].concat())
         .exits(2)
         .warns("that size is not measured; available: @16KiB");
-    let unmet = ["-o", "read", "--expect", "io.read>=900TB/s"];
+    let unmet = ["--operations", "read", "--expect", "io.read>=900TB/s"];
     io(&harness, &[&SMALL[..], &unmet[..]].concat()).exits(1).warns("900 TB/s");
 }

@@ -19,7 +19,7 @@ fn several_folders_alternate_with_any_name() {
     command
         .arg("io")
         .args(SMALL)
-        .args(["-o", "write,read", "--json", "-", "--path"])
+        .args(["--operations", "write,read", "--json", "-", "--path"])
         .arg(&one)
         .arg("--path")
         .arg(&odd);
@@ -101,7 +101,7 @@ fn leftovers_of_a_killed_run_are_offered_for_removal() {
     assert!(left.is_dir(), "a killed run leaves its folder");
     let (alive, busy) = endless(&harness, &folder);
     assert_ne!(left, busy);
-    let args = [&["io", "--path", path, "--no-save", "-o", "write"], &SMALL[..]].concat();
+    let args = [&["io", "--path", path, "--no-save", "--operations", "write"], &SMALL[..]].concat();
     let outcome = harness.run(&args).exits(0);
     let shown = outcome.stdout.split_whitespace().collect::<String>();
     assert!(shown.contains(left.file_name().unwrap().to_str().unwrap()), "{shown}");

@@ -68,7 +68,7 @@ fn programs(harness: &Harness) -> Vec<(PathBuf, std::time::SystemTime)> {
 fn all_patterns_are_measured_and_the_probe_is_cached() {
     let harness = Harness::without_probes();
     for which in installed(&harness) {
-        let args = [&FAST[..], &["--patterns", "all", "-t", "1:1", "--json"]].concat();
+        let args = [&FAST[..], &["--patterns", "all", "--threads", "1:1", "--json"]].concat();
         let record = mpi(&harness, which, &args).exits(0).json();
         // Patterns in the order of running; those of threads follow those of ranks.
         let mut names = names(&record);

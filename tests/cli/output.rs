@@ -104,7 +104,7 @@ fn quiet_prints_only_requested_output() {
     harness.run(&["history", "list"]).exits(0).prints("triad");
     let text = harness.stream(&["--quiet", "--no-save", "--stream-text"]).exits(0).warns_nothing();
     text.prints("STREAM variant: ").never_prints("saved");
-    harness.stream(&["--quiet", "--verbose"]).exits(2).warns("cannot be used with '--verbose'");
+    harness.stream(&["--quiet", "--verbose"]).exits(2).warns("cannot be used with --verbose");
 }
 
 #[test]

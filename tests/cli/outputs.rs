@@ -275,20 +275,20 @@ fn output_is_neither_the_history_nor_an_input() {
     let topology = topology.filter(|file| file.extension().is_some_and(|end| end == "xml")).min();
     harness.write("topology.xml", fs::read(topology.unwrap()).unwrap());
     let kept = ["h.db", "run.json"].map(|name| fs::read(harness.path(name)).unwrap());
-    let fast = ["stream", "-q", "--samples", "1", "--size", "100000", "--db", "h.db"];
+    let fast = ["stream", "-q", "--samples", "1", "--size", "100000elements", "--db", "h.db"];
     let commands: [&[&str]; 14] = [
         &["places", "--topology", "topology.xml", "--json", "topology.xml"],
         &["machine", "--topology", "topology.xml", "--json", "./topology.xml"],
-        &["history", "export", "--db", "h.db", "-o", "h.db"],
-        &["history", "export", "--db", "h.db", "-o", "linked.db"],
-        &["history", "export", "--db", "linked.db", "-o", "./h.db"],
-        &["history", "export", "--db", "h.db", "run.json", "-o", "link.json"],
+        &["history", "export", "--db", "h.db", "--output", "h.db"],
+        &["history", "export", "--db", "h.db", "--output", "linked.db"],
+        &["history", "export", "--db", "linked.db", "--output", "./h.db"],
+        &["history", "export", "--db", "h.db", "run.json", "--output", "link.json"],
         &["history", "show", "run.json", "--db", "h.db", "--csv", "run.json"],
         &["history", "list", "--db", "h.db", "--json", "h.db"],
         &["history", "list", "--db", "h.db", "--json", "h.db-journal"],
-        &["report", "run.json", "--db", "h.db", "-o", "run.json"],
+        &["report", "run.json", "--db", "h.db", "--output", "run.json"],
         &["compare", "run.json", "run.json", "--db", "h.db", "--csv", "run.json"],
-        &["report", "latest", "--db", "h.db", "--format", "jsonl", "-o", "h.db"],
+        &["report", "latest", "--db", "h.db", "--format", "jsonl", "--output", "h.db"],
         &[&fast[..], &["--json", "h.db"]].concat(),
         &["stream", "--db", "new.db", "--csv", "new.db"],
     ];
@@ -363,12 +363,12 @@ fn output_does_not_replace_a_record_of_its_input_folder() {
     let file = harness.write("fleet/n1.json", &record);
     harness.write("fleet/page.html", "OLD PAGE");
     for command in ["rank", "baseline"] {
-        let refused = harness.run(&["fleet", command, "fleet", "-o", &file]);
+        let refused = harness.run(&["fleet", command, "fleet", "--output", &file]);
         refused.exits(2).warns("it is the history, or an input of this command");
         assert_eq!(fs::read_to_string(&file).unwrap(), record, "{command}");
     }
     // A page of an earlier ranking is no record.
-    let page = ["fleet", "rank", "fleet", "--format", "html", "-o", "fleet/page.html"];
+    let page = ["fleet", "rank", "fleet", "--format", "html", "--output", "fleet/page.html"];
     harness.run(&page).exits(0);
     assert_ne!(fs::read_to_string(harness.path("fleet/page.html")).unwrap(), "OLD PAGE");
 }

@@ -65,8 +65,10 @@ fn t2k_node_has_no_shared_caches_and_four_nodes() {
 
 #[test]
 fn table_has_the_columns_of_the_lecture() {
-    let reported =
-        Harness::new().run(&["places", "--topology", T2K, "-t", "4"]).exits(0).warns_nothing();
+    let reported = Harness::new()
+        .run(&["places", "--topology", T2K, "--threads", "4"])
+        .exits(0)
+        .warns_nothing();
     insta::assert_snapshot!(reported.stdout, @r"
     thread  socket  memory  core  cpu
          0       0       0     0    0
@@ -188,14 +190,15 @@ fn options_take_precedence_over_variables_with_a_note() {
 
 #[test]
 fn several_thread_counts_give_several_tables() {
-    let outcome = Harness::new().run(&["places", "--topology", T2K, "-t", "1,2-4:2"]).exits(0);
+    let outcome =
+        Harness::new().run(&["places", "--topology", T2K, "--threads", "1,2-4:2"]).exits(0);
     assert_eq!(outcome.stdout.matches("thread  socket").count(), 3);
 }
 
 #[test]
 fn json_file_keeps_the_table_on_the_terminal() {
     let harness = Harness::new();
-    let args = ["places", "--topology", T2K, "-t", "2", "--json", "places.json"];
+    let args = ["places", "--topology", T2K, "--threads", "2", "--json", "places.json"];
     harness.run(&args).exits(0).prints("thread  socket").warns_nothing();
     let text = std::fs::read_to_string(harness.path("places.json")).unwrap();
     let document: Value = serde_json::from_str(&text).unwrap();
@@ -228,7 +231,7 @@ fn bound(outcome: &Outcome) -> Vec<String> {
 fn shown_affinity_equals_that_of_the_kernel() {
     let harness = Harness::new();
     let document = harness.run(&["places", "--json"]).exits(0).json();
-    let outcome = harness.run(&["places", "-v"]).exits(0).warns_nothing();
+    let outcome = harness.run(&["places", "--verify"]).exits(0).warns_nothing();
     let planned: Vec<String> = cpus(&document).iter().map(|cpu| format!("{cpu}}}")).collect();
     if bound(&outcome) != planned {
         outcome.fail("expected one line a thread, bound as planned");
@@ -240,9 +243,9 @@ fn shown_affinity_equals_that_of_the_kernel() {
 
 #[test]
 fn verbose_places_require_this_machine() {
-    Harness::new().run(&["places", "-v", "--topology", T2K]).exits(2).warns(
-        "error: -v binds threads on this machine and cannot be used with --topology\n\
-         hint: leave out -v or --topology\n",
+    Harness::new().run(&["places", "--verify", "--topology", T2K]).exits(2).warns(
+        "error: --verify binds threads on this machine and cannot be used with --topology\n\
+         hint: leave out --verify or --topology\n",
     );
 }
 
@@ -265,7 +268,7 @@ fn affinity_mask_restricts_places_and_is_named() {
              hint: use 1 or fewer, e.g. --threads 1"
         ));
     }
-    let none_outcome = under(&["places", "-v", "--bind", "none"]).unwrap().exits(0);
+    let none_outcome = under(&["places", "--verify", "--bind", "none"]).unwrap().exits(0);
     assert_eq!(bound(&none_outcome), [format!("{first}}}")]);
 }
 
@@ -291,7 +294,7 @@ fn offline_cpu_is_not_on_the_machine() {
 #[test]
 fn affinity_mask_does_not_affect_a_described_machine() {
     let harness = Harness::new();
-    let args = ["places", "--json", "--topology", T2K, "-t", "16"];
+    let args = ["places", "--json", "--topology", T2K, "--threads", "16"];
     let Some(outcome) = harness.run_under(&["taskset", "-c", "0"], &args) else { return };
     assert_eq!(cpus(&outcome.exits(0).json()), every(1, 16));
 }

@@ -363,7 +363,7 @@ mod thorough {
             "night",
             "--since",
             "2026-11-21T16:00:00Z",
-            "-o",
+            "--output",
             "-",
         ]);
         assert!(only.exits(0).stdout.contains("trend of 4 runs with label "));

@@ -27,7 +27,7 @@ impl Place {
     /// Runs `stream --standard`, quick and small, on one thread.
     fn stream(&self, more: &[&str]) -> Outcome {
         let (source, temporary) = (self.0.arg("stream.c"), self.0.arg("tmp"));
-        let common = ["stream", "--threads", "1", "--size", "1000000", "--samples", "6"];
+        let common = ["stream", "--threads", "1", "--size", "1000000elements", "--samples", "6"];
         let own = [
             "--dimms=1024x20000",
             "--stores",
@@ -240,10 +240,9 @@ fn published_compile_line_is_used_unchanged() {
     assert_eq!(config["ntimes"], 7);
     let command = "gcc -DSTREAM_TYPE=float -DSTREAM_ARRAY_SIZE=1200000 -DNTIMES=7 -O1";
     assert_eq!(config["compiler"]["command"], command);
-    place
-        .stream(&["--compiler", "gcc -DSTREAM_ARRAY_SIZE=1200000"])
-        .exits(2)
-        .warns("-DSTREAM_ARRAY_SIZE=1200000 contradicts --size 1000000\nhint: leave out --size");
+    place.stream(&["--compiler", "gcc -DSTREAM_ARRAY_SIZE=1200000"]).exits(2).warns(
+        "-DSTREAM_ARRAY_SIZE=1200000 contradicts --size 1000000elements\nhint: leave out --size",
+    );
     for mode in [&["stream"][..], &["stream", "--sweep", "threads=1"]] {
         harness
             .run(&[mode, &["--compiler", "gcc -DNTIMES=5"]].concat())
@@ -313,7 +312,7 @@ fn mpi_source_runs_with_ranks_in_their_places() {
     let folder = harness.path("");
     let text = MPI_STAND_IN.replace("FOLDER", folder.to_str().unwrap().trim_end_matches('/'));
     let source = harness.write("stream_mpi.c", text);
-    let common = ["stream", "--standard", &source, "--size", "1000000", "--samples", "2"];
+    let common = ["stream", "--standard", &source, "--size", "1000000elements", "--samples", "2"];
     let with = |more: &[&str]| harness.run(&[&common[..], &["--dimms=1024x20000"], more].concat());
     let record = with(&["--ranks", "2", "--json"]).exits(0).json();
     let figures = record["measurements"].as_array().unwrap();
@@ -421,7 +420,16 @@ mod thorough {
     fn memory_fault_names_the_stack_limit() {
         let place = Place::new("int *none = NULL; *(volatile int *)none = 1;", PASSED);
         let source = place.0.arg("stream.c");
-        let run = ["stream", "--threads", "1", "--size", "1000000", "--samples", "3", "--no-save"];
+        let run = [
+            "stream",
+            "--threads",
+            "1",
+            "--size",
+            "1000000elements",
+            "--samples",
+            "3",
+            "--no-save",
+        ];
         let words = [&run[..], &["--standard", &source, "--compiler", "gcc"]].concat();
         let limited = ["sh", "-c", "ulimit -S -s 4096 && exec \"$@\"", "sh"];
         let Some(outcome) = place.0.run_under(&limited, &words) else { return };
@@ -453,7 +461,7 @@ mod thorough {
         );
         let source = program(&before, "");
         let source = harness.write("stream.c", source);
-        let args = ["stream", "--threads", "1", "--size", "1000000", "--compiler", "gcc"];
+        let args = ["stream", "--threads", "1", "--size", "1000000elements", "--compiler", "gcc"];
         let running = harness.start(&[&args[..], &["--standard", &source]].concat());
         let program: u32 = wait_for("the program", || {
             let written = std::fs::read_to_string(&pid).ok()?;

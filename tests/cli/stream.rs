@@ -188,7 +188,17 @@ fn record_contains_circumstances_that_affect_speed() {
     let record = Harness::new()
         .run_with(
             &[("OPENBLAS_NUM_THREADS", "3")],
-            &["stream", "--samples", "1", "--size", "1000000", "--budget", "0.3", "--json", "-"],
+            &[
+                "stream",
+                "--samples",
+                "1",
+                "--size",
+                "1000000elements",
+                "--budget",
+                "0.3",
+                "--json",
+                "-",
+            ],
         )
         .exits(0)
         .json();
@@ -248,7 +258,7 @@ fn disabled_transparent_huge_pages_leave_base_pages() {
     let harness = Harness::new();
     let off = harness.write("enabled", "always madvise [never]\n");
     let shown = [(off.as_str(), "/sys/kernel/mm/transparent_hugepage/enabled")];
-    let args = ["stream", "--samples", "1", "--size", "1000000", "--dimms", "1024x20000"];
+    let args = ["stream", "--samples", "1", "--size", "1000000elements", "--dimms", "1024x20000"];
     let args = [&args[..], &["--no-save", "--json", "-"]].concat();
     let Some(outcome) = harness.run_where(&shown, &args) else { return };
     let record = outcome.exits(0).json();
@@ -293,7 +303,8 @@ fn requested_pages_side_by_side_are_used() {
 #[test]
 fn loops_are_chosen_by_trial() {
     // Enough time for a trial, even on a busy machine.
-    let args = ["stream", "--no-save", "--samples", "3", "--size", "1000000", "--budget", "30"];
+    let args =
+        ["stream", "--no-save", "--samples", "3", "--size", "1000000elements", "--budget", "30"];
     let args = [&args[..], &["--dimms", "1024x20000", "--json"]].concat();
     let record = Harness::new().run(&args).exits(0).json();
     let chosen = |notice: &&str| notice.starts_with("fastest of ");
@@ -333,7 +344,7 @@ fn arrays_of_a_described_machine_are_planned() {
     };
     let every_second = ["--threads", "96", "--places", "0:96:2", "--bind", "spread"];
     let line = "clang -O3 -mcmodel=large -fopenmp -fnt-store -DNTIMES=10";
-    let genoa = ["--processor", "EPYC 9654", "--size", "430080000", "--compiler", line];
+    let genoa = ["--processor", "EPYC 9654", "--size", "430080000elements", "--compiler", line];
     plan(GENOA, &[&genoa[..], &every_second].concat())
         .exits(0)
         .prints_words("STREAM's rule 402653184 3 GiB 9 GiB")
@@ -345,13 +356,14 @@ fn arrays_of_a_described_machine_are_planned() {
         .prints_words("as published for 2 x EPYC 9654")
         .prints("clang -O3 -mcmodel=large -fopenmp -fnt-store -DNTIMES=10 -DSTREAM_ARRAY_SIZE=430080000 -DOFFSET=0 -o stream stream.c")
         .prints("OMP_NUM_THREADS=96 OMP_PLACES='{0},{2},{4},");
-    plan(ROME, &["--processor", "EPYC 7H12", "--size", "800000000"])
+    plan(ROME, &["--processor", "EPYC 7H12", "--size", "800000000elements"])
         .exits(0)
         .prints_words("STREAM's rule 268435456 2 GiB 6 GiB")
         .prints_words("given 800000000 6.0 GiB 17.9 GiB")
         .prints_words("409.6 GB/s theoretical")
         .prints("gcc -O3 -march=znver2 -fopenmp -DSTREAM_ARRAY_SIZE=800000000 -DNTIMES=20 -DOFFSET=0 -mcmodel=medium -o stream stream.c");
-    let memory = ["--processor", "EPYC 7F52", "--memory", "377.81GB", "--size", "10000000000"];
+    let memory =
+        ["--processor", "EPYC 7F52", "--memory", "377.81GB", "--size", "10000000000elements"];
     plan(SMALL_ROME, &memory)
         .exits(0)
         .prints_words("STREAM's rule 268435456 2 GiB 6 GiB 1.7 %")
@@ -371,7 +383,7 @@ fn arrays_of_a_described_machine_are_planned() {
     assert_eq!(document["threads"].as_array().unwrap().len(), 32);
     // Unknown values are reported.
     let phi = "synthetic:Package:1 NUMANode:1 L2Cache:61(size=524288) L1dCache:1 Core:1 PU:4";
-    plan(phi, &["--size", "64000000"])
+    plan(phi, &["--size", "64000000elements"])
         .exits(0)
         .prints_words("STREAM's rule 15990784 122 MiB 366 MiB")
         .prints_words("unknown: give --rate, e.g. --rate 300GB/s, or --processor")
@@ -386,7 +398,8 @@ fn arrays_of_a_described_machine_are_planned() {
 #[test]
 fn arrays_of_this_node_are_planned_without_a_measurement() {
     let harness = Harness::new();
-    let plan = harness.run(&["stream", "--plan", "--threads", "1", "--size", "1000000"]).exits(0);
+    let plan =
+        harness.run(&["stream", "--plan", "--threads", "1", "--size", "1000000elements"]).exits(0);
     plan.prints_words("given 1000000 ")
         .prints_words("1 thread on CPU")
         .prints("gcc -O3 -march=native -fopenmp -DSTREAM_ARRAY_SIZE=1000000 -DNTIMES=20 -DOFFSET=0 -o stream stream.c")
@@ -426,7 +439,8 @@ fn contradictory_plan_is_refused_with_a_hint() {
 
 #[test]
 fn small_arrays_are_suspect_with_a_reason() {
-    let args = ["stream", "--no-save", "--json", "-", "--size", "1000", "--dimms", "1024x20000"];
+    let args =
+        ["stream", "--no-save", "--json", "-", "--size", "1000elements", "--dimms", "1024x20000"];
     let record = Harness::new().run(&[&args[..], &FAST[..2]].concat()).exits(0).json();
     for m in measurements(&record) {
         assert_eq!(m["validity"]["status"], "suspect");
@@ -499,7 +513,7 @@ fn sweep_measures_every_value() {
 #[test]
 fn variables_are_honoured_and_reported() {
     let harness = Harness::new();
-    let args = ["stream", "--samples", "1", "--size", "1000000", "--budget", "0.3"];
+    let args = ["stream", "--samples", "1", "--size", "1000000elements", "--budget", "0.3"];
     let args = [&args[..], &["--dimms", "1024x20000", "--no-save"]].concat();
     let cpu = harness.first_cpu();
     let places = format!("{{{cpu}}}");

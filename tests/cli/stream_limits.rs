@@ -8,7 +8,7 @@ use serde_json::Value;
 #[test]
 fn rate_above_the_theoretical_limit_is_invalid() {
     let harness = Harness::new();
-    let args = ["stream", "--samples", "3", "--size", "1000000", "--budget", "0.5"];
+    let args = ["stream", "--samples", "3", "--size", "1000000elements", "--budget", "0.5"];
     let args = [&args[..], &["--dimms", "1x200"]].concat();
     let record =
         harness.run(&[&args[..], &["--json", "-"]].concat()).exits(1).warns_nothing().json();
@@ -81,7 +81,8 @@ fn expectations_determine_the_exit_code() {
     let stream =
         |args: &[&str]| harness.stream(&[&["--no-save", "--accept-suspect"], args].concat());
     // Fewer than a million elements violate STREAM's rule on every machine.
-    let small = ["stream", "-q", "--no-save", "--size", "1000", "--samples", "3", "--expect"];
+    let small =
+        ["stream", "-q", "--no-save", "--size", "1000elements", "--samples", "3", "--expect"];
     harness
         .run(&[&small[..], &["triad>=1B/s"]].concat())
         .exits(1)
@@ -125,7 +126,7 @@ fn share_of_an_unknown_limit_is_not_met() {
     if !record["machine"]["memory"]["theoretical"].is_null() {
         return skip(Part::Memory, "the theoretical bandwidth of this machine is known");
     }
-    let args = ["stream", "--samples", "1", "--size", "1000000", "-q", "--no-save"];
+    let args = ["stream", "--samples", "1", "--size", "1000000elements", "-q", "--no-save"];
     harness.run(&[&args[..], &["--expect", "triad>=1%"]].concat()).exits(2).only_error(
         "expected triad >= 1 % of the limit, but the limit is unknown\n\
          hint: give a bound with a unit such as GB/s, or for memory --dimms COUNTxMT/s",

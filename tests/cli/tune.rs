@@ -100,7 +100,7 @@ mod thorough {
     fn interrupted_search_gives_no_choice() {
         let harness = Harness::new();
         let running = harness
-            .start(&["stream", "--tune", "--budget", "20", "--size", "1000000"])
+            .start(&["stream", "--tune", "--budget", "20", "--size", "1000000elements"])
             .shows(" left");
         running.signal("INT");
         running.end().exits(130);

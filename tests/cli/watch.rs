@@ -38,7 +38,7 @@ fn watch_is_stopped_and_continued() {
     let over = [&SHORT[..], &["--for=1s"]].concat();
     harness.run(&over).exits(2).warns("--for 1s of series watch=night has ended");
     // Each sample is a normal record.
-    harness.run(&["report", "--trend", "night", "-o", "trend.html"]).exits(0);
+    harness.run(&["report", "--trend", "night", "--output", "trend.html"]).exits(0);
     let page = std::fs::read_to_string(harness.path("trend.html")).unwrap();
     assert!(page.contains("nodegauge: trend of ") && page.contains(" with label night"), "{page}");
 }

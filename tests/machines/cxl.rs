@@ -43,24 +43,24 @@ static CXL: Shape = Shape {
         ("machine", "nodegauge machine --json"),
         (
             "far",
-            "look 1 20 nodegauge stream --numa bind:2 --size 1000000 --kernels triad --samples 5 --json -",
+            "look 1 20 nodegauge stream --numa bind:2 --size 1000000elements --kernels triad --samples 5 --json -",
         ),
         ("far-look", "cat /tmp/look"),
         (
             "huge",
-            "look 1 10 nodegauge stream --numa bind:2 --pages 2m --size 500000 --kernels copy --samples 5 \
+            "look 1 10 nodegauge stream --numa bind:2 --pages 2m --size 500000elements --kernels copy --samples 5 \
              --json -",
         ),
         ("huge-look", "cat /tmp/look"),
         ("matrix", "nodegauge memory matrix --size 8MiB --samples 1 --json -"),
         (
             "ranks",
-            "nodegauge stream --ranks 3 --policy 3 --size 200000 --kernels triad --samples 2 --json -",
+            "nodegauge stream --ranks 3 --policy 3 --size 200000elements --kernels triad --samples 2 --json -",
         ),
         ("no-cpu", "nodegauge stream --ranks 1 --cpus 3"),
         (
             "no-pages",
-            "nodegauge stream --numa bind:2 --pages 2m --memory-fraction 1 --size 3000000",
+            "nodegauge stream --numa bind:2 --pages 2m --memory-fraction 1 --size 3000000elements",
         ),
     ],
     ..Shape::PLAIN

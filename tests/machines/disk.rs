@@ -17,15 +17,15 @@ mount -t ext4 /dev/nvme0n1 /disk
     commands: &[
         (
             "cached",
-            "nodegauge io --path /disk --file-sizes 4MiB --block-sizes 256KiB -o write,read --json -",
+            "nodegauge io --path /disk --file-sizes 4MiB --block-sizes 256KiB --operations write,read --json -",
         ),
         (
             "dropped",
-            "nodegauge io --path /disk --file-sizes 4MiB --block-sizes 256KiB -o write,read --cache fsync --json -",
+            "nodegauge io --path /disk --file-sizes 4MiB --block-sizes 256KiB --operations write,read --cache fsync --json -",
         ),
         (
             "direct",
-            "nodegauge io --path /disk --file-sizes 4MiB --block-sizes 256KiB -o write,read --cache direct --json -",
+            "nodegauge io --path /disk --file-sizes 4MiB --block-sizes 256KiB --operations write,read --cache direct --json -",
         ),
         ("left", "ls -A /disk"),
     ],

@@ -10,11 +10,11 @@ static OLD: Shape = Shape {
     qemu: &["-cpu", "Nehalem", "-smp", "1", "-m", "1536"],
     commands: &[
         ("machine", "nodegauge machine --json"),
-        ("stream", "nodegauge stream --size 300000 --samples 2 --json -"),
+        ("stream", "nodegauge stream --size 300000elements --samples 2 --json -"),
         ("hpl", "nodegauge hpl -N 128 --nb 32 --samples 1 --budget 1 --json -"),
         ("matrix", "nodegauge memory matrix --size 1MiB --samples 1 --json -"),
         ("no-ranks", "nodegauge stream --ranks 2"),
-        ("no-threads", "nodegauge stream -t 2"),
+        ("no-threads", "nodegauge stream --threads 2"),
         ("no-node", "nodegauge stream --numa interleave:0-1"),
     ],
     ..Shape::PLAIN

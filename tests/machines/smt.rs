@@ -29,19 +29,22 @@ static SMT: Shape = Shape {
         ("numactl", "numactl --hardware"),
         ("siblings", "cat /sys/devices/system/cpu/cpu*/topology/thread_siblings_list"),
         ("machine", "nodegauge machine --json"),
-        ("cores", "look 1 15 nodegauge stream --size 700000 --kernels triad --samples 5 --json -"),
+        (
+            "cores",
+            "look 1 15 nodegauge stream --size 700000elements --kernels triad --samples 5 --json -",
+        ),
         ("cores-look", "cat /tmp/look"),
         (
             "threads",
-            "look 1 15 nodegauge stream -t 8 --size 700000 --kernels triad --samples 3 --json -",
+            "look 1 15 nodegauge stream --threads 8 --size 700000elements --kernels triad --samples 3 --json -",
         ),
         ("threads-look", "cat /tmp/look"),
         (
             "ranks",
-            "nodegauge stream --ranks 4 --policy 4 --rank-map core --size 200000 --kernels triad --samples 2 \
+            "nodegauge stream --ranks 4 --policy 4 --rank-map core --size 200000elements --kernels triad --samples 2 \
              --json -",
         ),
-        ("no-threads", "nodegauge stream -t 9"),
+        ("no-threads", "nodegauge stream --threads 9"),
     ],
     ..Shape::PLAIN
 };

@@ -41,13 +41,13 @@ static T2K: Shape = Shape {
         // The arrays of all policies exist at the same time.
         (
             "policies",
-            "look 4 84 nodegauge stream --ranks 4 --rank-map cyclic --sweep policy=0-5 --size 600000 \
+            "look 4 84 nodegauge stream --ranks 4 --rank-map cyclic --sweep policy=0-5 --size 600000elements \
              --kernels triad --samples 2 --json -",
         ),
         ("policies-look", "cat /tmp/look"),
         (
             "bound",
-            "nodegauge stream --ranks 4 --rank-map cyclic --policy 3 --size 300000 --kernels triad \
+            "nodegauge stream --ranks 4 --rank-map cyclic --policy 3 --size 300000elements --kernels triad \
              --samples 2",
         ),
         (
@@ -56,7 +56,7 @@ static T2K: Shape = Shape {
         ),
         ("program", "nodegauge sweep policy=0-5 --samples 2 --no-save -- ./placed"),
         ("program-placed", "cat placed.txt"),
-        ("no-pages", "nodegauge stream --pages 2m --size 100000"),
+        ("no-pages", "nodegauge stream --pages 2m --size 100000elements"),
         ("no-map", "nodegauge stream --ranks 17 --policy 3"),
         ("no-policy", "nodegauge stream --ranks 4 --policy 6"),
     ],

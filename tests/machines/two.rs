@@ -33,44 +33,44 @@ static TWO: Shape = Shape {
         ("machine", "nodegauge machine --json"),
         (
             "local",
-            "look 1 20 nodegauge stream --pages 4k --size 1000000 --kernels triad --samples 5 --json -",
+            "look 1 20 nodegauge stream --pages 4k --size 1000000elements --kernels triad --samples 5 --json -",
         ),
         ("local-look", "cat /tmp/look"),
         (
             "bound",
-            "look 1 20 nodegauge stream --numa bind:1 --size 1000000 --kernels triad --samples 5 --json -",
+            "look 1 20 nodegauge stream --numa bind:1 --size 1000000elements --kernels triad --samples 5 --json -",
         ),
         ("bound-look", "cat /tmp/look"),
         (
             "huge",
-            "look 1 40 nodegauge stream --numa interleave --pages 2m --size 2000000 --kernels copy \
+            "look 1 40 nodegauge stream --numa interleave --pages 2m --size 2000000elements --kernels copy \
              --samples 5 --json -",
         ),
         ("huge-look", "cat /tmp/look"),
         (
             "gigantic",
-            "look 1 20 nodegauge stream --numa bind:1 --pages 1g --size 1000000 --kernels copy --samples 5 \
+            "look 1 20 nodegauge stream --numa bind:1 --pages 1g --size 1000000elements --kernels copy --samples 5 \
              --json -",
         ),
         ("gigantic-look", "cat /tmp/look"),
         (
             "few-pages",
-            "nodegauge stream --numa interleave --pages 2m --size 200000 --kernels copy --samples 2",
+            "nodegauge stream --numa interleave --pages 2m --size 200000elements --kernels copy --samples 2",
         ),
         (
             "ranks",
-            "nodegauge stream --ranks 4 --policy 3 --size 300000 --kernels triad --samples 2",
+            "nodegauge stream --ranks 4 --policy 3 --size 300000elements --kernels triad --samples 2",
         ),
         (
             "inherited",
-            "numactl --interleave=all taskset 4 nodegauge stream --size 300000 --kernels copy --samples 2 \
+            "numactl --interleave=all taskset 4 nodegauge stream --size 300000elements --kernels copy --samples 2 \
              --json -",
         ),
         ("matrix", "nodegauge memory matrix --size 8MiB --samples 1 --json -"),
         ("no-node", "nodegauge stream --numa bind:7"),
-        ("no-pages", "nodegauge stream --pages 2m --size 10000000"),
-        ("no-gigantic", "nodegauge stream --numa bind:0 --pages 1g --size 1000000"),
-        ("no-cpu", "taskset 1 nodegauge stream --cpus 2 --size 1000000"),
+        ("no-pages", "nodegauge stream --pages 2m --size 10000000elements"),
+        ("no-gigantic", "nodegauge stream --numa bind:0 --pages 1g --size 1000000elements"),
+        ("no-cpu", "taskset 1 nodegauge stream --cpus 2 --size 1000000elements"),
     ],
     ..Shape::PLAIN
 };

@@ -15,10 +15,12 @@ pub(crate) mod fleet;
 mod fuzz;
 #[cfg(test)]
 mod grammars;
+pub(crate) mod hints;
 pub(crate) mod history;
 pub(crate) mod hpl;
 pub(crate) mod io;
 pub(crate) mod memory;
+mod numactl;
 pub(crate) mod plan;
 pub(crate) mod ranks;
 pub(crate) mod report;
@@ -47,6 +49,7 @@ use nodegauge_placement::{
 };
 use nodegauge_published::Against;
 use nodegauge_stream::compiled::self_test;
+use numactl::NumactlArgs;
 use ranks::{Emit, RankArgs};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -290,8 +293,8 @@ pub(crate) struct Common {
     /// Write one line per measurement as CSV; '-' or no FILE is standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(crate) csv: Option<String>,
-    /// Total time in seconds, including set-up and checks
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "How long")]
+    /// Total time, in seconds or as 10m, including set-up and checks
+    #[arg(long, value_name = "TIME", value_parser = seconds, help_heading = "How long")]
     pub(crate) budget: Option<Duration>,
     /// Exceed a budget that is too short instead of refusing it, where the setup decides; for `watch`
     #[arg(long, hide = true)]
@@ -483,6 +486,8 @@ pub(crate) struct PlacementArgs {
     /// Memory: local, interleave[:NODES], bind:NODES, preferred:NODE
     #[arg(long, value_name = "POLICY", help_heading = "Where")]
     pub(crate) numa: Option<NumaSpec>,
+    #[command(flatten)]
+    pub(crate) numactl: NumactlArgs,
 }
 
 impl PlacementArgs {
@@ -490,11 +495,11 @@ impl PlacementArgs {
     pub(crate) fn options(&self) -> PlacementOptions {
         PlacementOptions {
             threads: self.threads.clone(),
-            places: self.places.clone(),
+            places: self.places.as_ref().or(self.numactl.places()).cloned(),
             bind: self.bind,
             per_cache: self.per_cache,
             cores: self.cores.clone(),
-            numa: self.numa.clone(),
+            numa: self.numa.as_ref().or(self.numactl.numa()).cloned(),
             environment: Environment::own(),
         }
     }
@@ -520,17 +525,17 @@ pub(crate) struct PlacesArgs {
     /// omp prints environment variables, the other formats print a shell script that runs its arguments as a command;
     /// pbs prints a job script, which runs the command in the variable PROGRAM; nqs and pjm print job scripts to be
     /// filled in.
-    #[arg(long, value_name = "FOR", value_enum, conflicts_with_all = ["json", "verbose"], help_heading = "Output")]
+    #[arg(long, value_name = "FOR", value_enum, conflicts_with_all = ["json", "verify"], help_heading = "Output")]
     pub(crate) emit: Option<Emit>,
     /// Write the placement as JSON; '-' or no FILE is standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(crate) json: Option<String>,
     /// Show the pairs of hardware threads that `nodegauge mpi` measures, one per distance
-    #[arg(long, conflicts_with_all = ["threads", "places", "bind", "per_cache", "cores", "numa", "verbose", "devices", "nodes"], help_heading = "What")]
+    #[arg(long, conflicts_with_all = ["threads", "places", "bind", "per_cache", "cores", "numa", "verify", "devices", "nodes"], help_heading = "What")]
     pub(crate) mpi_pairs: bool,
     /// Bind threads as shown and print the CPUs on which the kernel allows them to run
-    #[arg(long, short, help_heading = "Output")]
-    pub(crate) verbose: bool,
+    #[arg(long, help_heading = "Output")]
+    pub(crate) verify: bool,
 }
 
 /// Returns the definition of the command line, including the long version text, which depends on this processor.
@@ -563,11 +568,6 @@ fn with_filters_of_trend(mut report: clap::Command) -> clap::Command {
         report = report.mut_arg(id, |arg| arg.requires("trend"));
     }
     report
-}
-
-/// Adds suggestions of similar commands to the error for an unknown command; returns other errors unchanged.
-pub(crate) fn with_suggestions(error: clap::Error) -> clap::Error {
-    tree::with_suggestions(error, &definition())
 }
 
 /// Returns the text of `--version`: version, commit, kernels that this processor supports, and

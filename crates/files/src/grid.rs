@@ -64,12 +64,15 @@ impl FromStr for SizeList {
     type Err = SyntaxError;
 
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
-        let mut cursor = Cursor::new("sizes", "64KiB-512MiB or 4KiB,64KiB,1MiB", text);
+        let mut cursor =
+            Cursor::new("sizes", "--file-sizes 64KiB-512MiB or --file-sizes 4KiB,1MiB", text);
         let mut sizes = BTreeSet::new();
         loop {
             let start = cursor.position();
             let first = read_bytes(&mut cursor)?;
-            let last = if cursor.eat('-') { read_bytes(&mut cursor)? } else { first };
+            // `A:B` is the former syntax of a range.
+            let is_range = cursor.eat('-') || cursor.eat(':');
+            let last = if is_range { read_bytes(&mut cursor)? } else { first };
             if first.0 == 0 {
                 return Err(cursor.error_at(start, "a size of 0 is invalid"));
             }

@@ -19,7 +19,7 @@ const LONGEST: Duration = Duration::from_millis(100);
 /// Block of the probe.
 const BLOCK: Bytes = Bytes::mib(1);
 /// Options with which the user makes a run shorter.
-const SMALLER: &str = "smaller files (--file-sizes, --max-size), or --runtime";
+const SMALLER: &str = "smaller files (--file-sizes, --max-size), or --time-limit";
 
 /// Predicts the time of the shortest run, from the rate at which its folder takes data.
 ///

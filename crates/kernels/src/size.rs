@@ -40,9 +40,26 @@ impl fmt::Display for SizeSpec {
             Self::TimesLlc(factor) => write!(f, "{factor}xLLC"),
             // The text is exact and contains no blank, because it is parsed again.
             Self::Bytes(bytes) => f.write_str(&bytes.exact()),
-            Self::Elements(n) => write!(f, "{n}"),
+            Self::Elements(n) => write!(f, "{n}elements"),
             Self::Share(share) => write!(f, "{}%", share.0 * 100.0),
         }
+    }
+}
+
+/// Sizes as they are typed.
+const EXAMPLE: &str = "--size 80MB or --size '10M elements'";
+/// Problem of a number without a unit.
+const NO_UNIT: &str = "expected a unit: bytes and elements of an array differ";
+
+/// Returns the factor of a unit of elements, e.g. 1,000,000 for `M elements`; `None` for other units.
+fn element_factor(unit: &str) -> Option<u64> {
+    let prefix = unit.trim().strip_suffix("elements")?.trim_end();
+    match prefix {
+        "" => Some(1),
+        "k" | "K" => Some(1_000),
+        "M" => Some(1_000_000),
+        "G" => Some(1_000_000_000),
+        _ => None,
     }
 }
 
@@ -54,10 +71,10 @@ const MOST_TIMES: f64 = 1e6;
 impl FromStr for SizeSpec {
     type Err = SyntaxError;
 
-    /// Parses `auto`, `4xLLC`, a size with a unit (bytes per array), a bare number (elements per array), or a share of
-    /// the available memory (all arrays together).
+    /// Parses `auto`, `4xLLC`, a size with a unit (bytes per array), `10M elements`, or a share of the available memory
+    /// (all arrays together). A number without a unit is refused, because bytes and elements differ by eight.
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
-        let mut cursor = Cursor::new("size", "--size 4xLLC, --size 2GiB or --size 80000000", text);
+        let mut cursor = Cursor::new("size", EXAMPLE, text);
         if text == "auto" {
             return Ok(Self::Auto);
         }
@@ -88,18 +105,24 @@ impl FromStr for SizeSpec {
             };
         }
         if cursor.at_end() {
-            let mut count = Cursor::new("size", "--size 80000000", text);
+            return Err(match number.bytes().all(|digit| digit == b'0') {
+                true => zero,
+                false => cursor.error(NO_UNIT),
+            });
+        }
+        if let Some(factor) = element_factor(cursor.rest()) {
+            let mut count = Cursor::new("size", EXAMPLE, text);
             let elements = count.number("expected a number of elements")?;
-            count.finish(
-                "a number of elements must be an integer; for bytes, add a unit such as GiB",
-            )?;
-            return match elements {
-                0 => Err(zero),
-                n if n > MOST => Err(huge),
-                n => Ok(Self::Elements(n)),
+            if count.position() < number.len() {
+                return Err(count.error("a number of elements must be an integer"));
+            }
+            return match elements.checked_mul(factor) {
+                Some(0) => Err(zero),
+                Some(n) if n <= MOST => Ok(Self::Elements(n)),
+                _ => Err(huge),
             };
         }
-        let mut either = Cursor::new("size", "--size 4xLLC, --size 2GiB or --size 80000000", text);
+        let mut either = Cursor::new("size", EXAMPLE, text);
         let bytes = read_bytes(&mut either)?;
         either.finish("expected nothing after the unit")?;
         match bytes.0 {
@@ -414,7 +437,9 @@ mod tests {
             ("", 0),
             ("auto4", 0),
             ("4xL", 1),
-            ("1.5", 1),
+            ("1.5", 3),
+            ("1000000", 7),
+            ("1.5M elements", 1),
             ("0", 0),
             ("2GiB,", 4),
             ("12Qb", 2),

@@ -51,7 +51,7 @@ impl SysRoot {
     }
 
     /// Returns the numbers in `file`, a list of the kernel such as `0-3,8`.
-    pub(crate) fn numbers(&self, file: &str) -> Option<Vec<u32>> {
+    pub fn numbers(&self, file: &str) -> Option<Vec<u32>> {
         list(&self.text(file)?)
     }
 

@@ -6,6 +6,7 @@
 
 use crate::failure::Failure;
 use crate::legible;
+use crate::names::UnknownName;
 use std::fmt;
 
 /// Error in a text that does not follow its grammar.
@@ -24,6 +25,8 @@ pub struct SyntaxError {
     pub problem: String,
     /// Valid example, ready to be typed, e.g. `"--places '{0:4}:4:8'"`.
     pub example: &'static str,
+    /// Name that was probably meant.
+    pub meant: Option<&'static str>,
 }
 
 impl SyntaxError {
@@ -39,11 +42,15 @@ impl SyntaxError {
 impl From<&SyntaxError> for Failure {
     fn from(error: &SyntaxError) -> Self {
         let (input, column) = legible::around(&error.input, error.at);
-        let SyntaxError { what, problem, example, .. } = error;
+        let SyntaxError { what, problem, example, meant, .. } = error;
         let found = error.found();
         let pointed =
             format!("{what} \"{input}\": {problem}, {found}\n  {input}\n  {:column$}^", "");
-        Self::usage(pointed).hint(format!("e.g. {example}"))
+        let hint = match meant {
+            Some(meant) => format!("did you mean {meant}?"),
+            None => format!("e.g. {example}"),
+        };
+        Self::usage(pointed).hint(hint)
     }
 }
 
@@ -163,7 +170,13 @@ impl<'a> Cursor<'a> {
             at,
             problem: problem.into(),
             example: self.example,
+            meant: None,
         }
+    }
+
+    /// Returns the error for an unknown name at byte offset `at`, with the name that was probably meant.
+    pub fn unknown_at(&self, at: usize, unknown: &UnknownName) -> SyntaxError {
+        SyntaxError { meant: unknown.nearest(), ..self.error_at(at, unknown.to_string()) }
     }
 
     /// Checks that the whole text has been read.

@@ -147,7 +147,7 @@ fn unquoted(text: &str) -> Result<String, Wrong> {
     let words = CommandLine::read("value", "env:NAME='a,b',c", text)?;
     match words.words() {
         [value] => Ok(value.clone()),
-        _ => Err(Wrong(0, "expected one word".to_owned())),
+        _ => Err("expected one word".to_owned().into()),
     }
 }
 

@@ -24,7 +24,8 @@ fn narrowed_cpuset_has_one_thread_or_is_refused() {
     let harness = Harness::new();
     let first = harness.first_cpu();
     let under = ["taskset", "-c", &first];
-    let stream = ["stream", "--samples", "2", "--size", "1000000", "--budget", "1", "--no-save"];
+    let stream =
+        ["stream", "--samples", "2", "--size", "1000000elements", "--budget", "1", "--no-save"];
     let of_one = [&stream[..], &["--json", "-"]].concat();
     let Some(outcome) = harness.run_under(&under, &of_one) else { return };
     let record = outcome.exits(0).json();
@@ -54,7 +55,7 @@ fn real_cpu_quota_is_found_and_disturbs_passes() {
     let Some(group) = ControlGroup::with_quota("quota", 20) else { return };
     let starter = group.starter();
     let under: Vec<&str> = starter.iter().map(String::as_str).collect();
-    let args = ["stream", "--size", "1000000", "--dimms", "1024x20000", "--samples", "200"];
+    let args = ["stream", "--size", "1000000elements", "--dimms", "1024x20000", "--samples", "200"];
     let args = [&args[..], &["--no-save", "--json", "-"]].concat();
     let record = harness.run_under(&under, &args).unwrap().json();
     let disturbed = measurements(&record).iter().map(|m| m["disturbed"].as_array().unwrap().len());
@@ -156,7 +157,7 @@ fn noisy_neighbour_is_found_and_disturbs_passes() {
     let _load = Load::start(2 * harness.cpus());
     let doctor = harness.run(&["doctor", "--json"]).exits(0).json();
     assert!(findings(&doctor).contains("other-load"), "{}", findings(&doctor));
-    let args = ["stream", "--size", "1000000", "--dimms", "1024x20000", "--budget", "3"];
+    let args = ["stream", "--size", "1000000elements", "--dimms", "1024x20000", "--budget", "3"];
     let record = harness.run(&[&args[..], &["--no-save", "--json", "-"]].concat()).exits(0).json();
     let disturbed = measurements(&record).iter().map(|m| m["disturbed"].as_array().unwrap().len());
     // The warm-up is one of them.
@@ -166,7 +167,7 @@ fn noisy_neighbour_is_found_and_disturbs_passes() {
 #[test]
 fn stop_signal_disturbs_a_pass_but_does_not_end_the_run() {
     let harness = Harness::new();
-    let args = ["stream", "--size", "1000000", "--dimms", "1024x20000", "--budget", "6"];
+    let args = ["stream", "--size", "1000000elements", "--dimms", "1024x20000", "--budget", "6"];
     let args = [&args[..], &["--no-save", "--json", "run.json"]].concat();
     let running = harness.start(&args).shows("measuring");
     for _ in 0..8 {
@@ -198,7 +199,7 @@ fn wall_clock_set_back_during_the_run_changes_no_figure() {
     let harness = Harness::new();
     let library = faults(&harness);
     let stepped = [("LD_PRELOAD", library.to_str().unwrap()), ("FAULT", "stepped=3600")];
-    let args = ["stream", "--size", "1000000", "--samples", "20", "--dimms", "1024x20000"];
+    let args = ["stream", "--size", "1000000elements", "--samples", "20", "--dimms", "1024x20000"];
     let args = [&args[..], &["--no-save", "--json", "-"]].concat();
     let record = harness.run_with(&stepped, &args).exits(0).json();
     let seconds = record["seconds"].as_f64().unwrap();
@@ -218,7 +219,7 @@ fn reasons_with(fault: &str, more: &[&str]) -> Vec<String> {
     let harness = Harness::new();
     let library = faults(&harness);
     let variables = [("LD_PRELOAD", library.to_str().unwrap()), ("FAULT", fault)];
-    let args = ["stream", "--size", "1000000", "--samples", "3", "--dimms", "1024x20000"];
+    let args = ["stream", "--size", "1000000elements", "--samples", "3", "--dimms", "1024x20000"];
     let args = [&args[..], more, &["--no-save", "--json", "-"]].concat();
     let record = harness.run_with(&variables, &args).json();
     assert_eq!(names(&record), ["copy", "scale", "add", "triad"]);
@@ -433,7 +434,8 @@ fn node_without_sys_or_proc_is_measured() {
     let machine = harness.run(&["machine", "--json"]).exits(0).json()["machine"].clone();
     for absent in [&["/sys"][..], &["/proc"], &["/sys", "/proc"]] {
         let shown: Vec<(&str, &str)> = absent.iter().map(|folder| ("tmpfs:ro", *folder)).collect();
-        let stream = ["stream", "--samples", "2", "--size", "1000000", "--no-save", "--json", "-"];
+        let stream =
+            ["stream", "--samples", "2", "--size", "1000000elements", "--no-save", "--json", "-"];
         let Some(outcome) = harness.run_where(&shown, &stream) else { return };
         let record = outcome.exits(0).json();
         assert_eq!(measurements(&record).len(), 4, "without {absent:?}");
@@ -457,7 +459,7 @@ fn full_or_read_only_home_is_refused_before_measuring() {
     let harness = Harness::new();
     harness.write(".local/share/keep", "");
     let home = harness.arg(".local/share");
-    let stream = ["stream", "--samples", "1", "--size", "1000000"];
+    let stream = ["stream", "--samples", "1", "--size", "1000000elements"];
     for (options, hint) in
         [("tmpfs:ro", "use --no-save, or --db FILE"), ("tmpfs:size=4k", "--db FILE")]
     {

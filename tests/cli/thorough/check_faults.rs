@@ -69,7 +69,8 @@ fn hardware_error_during_a_run_makes_its_figures_suspect() {
     let tree = harness.arg("tree");
     let Some(words) = with_edac(&harness, &tree) else { return };
     let stream = |budget: &'static str| {
-        let own = ["stream", "--size", "1000000", "--dimms", "1024x20000", "--budget", budget];
+        let own =
+            ["stream", "--size", "1000000elements", "--dimms", "1024x20000", "--budget", budget];
         [&words[..], &[program::path()], &own, &["--no-save", "--json", "-"]].concat()
     };
     let ledger = |record: &Value| record["ledger"].clone();

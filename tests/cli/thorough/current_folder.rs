@@ -27,7 +27,7 @@ fn program_in_the_current_folder_needs_its_path() {
     let io = [&["io", "--no-save"], &SMALL[..]].concat();
     let hpl = ["hpl", "--no-save", "--order", "200", "--samples", "1", "--budget", "8"];
     let hpcg = ["apps", "hpcg", "--no-save", "--budget", "1"];
-    let stream = ["stream", "--no-save", "--samples", "1", "--size", "100000"];
+    let stream = ["stream", "--no-save", "--samples", "1", "--size", "100000elements"];
     let mpi = ["mpi", "--no-save", "--budget", "1"];
     for (command, option, name) in [
         (&io[..], "--fio", "some-fio"),

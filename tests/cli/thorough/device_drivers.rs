@@ -41,7 +41,7 @@ fn libraries() -> &'static str {
 }
 
 /// Arrays of four times the stand-in's cache, and few samples.
-const STREAM: [&str; 6] = ["device", "stream", "--samples", "2", "--size", "65536"];
+const STREAM: [&str; 6] = ["device", "stream", "--samples", "2", "--size", "65536elements"];
 
 fn run(harness: &Harness, variables: &[(&str, &str)], args: &[&str]) -> Outcome {
     // Variables of the caller's environment are removed.
@@ -197,7 +197,8 @@ fn unusable_driver_is_reported_with_a_hint() {
 fn device_lost_in_the_middle_keeps_earlier_results() {
     let harness = Harness::new();
     // Dot has one carried loop, so that launch 30 is not part of a trial.
-    let own = ["--kernels", "dot", "--samples", "40", "--size", "65536", "--device", "cuda:0"];
+    let own =
+        ["--kernels", "dot", "--samples", "40", "--size", "65536elements", "--device", "cuda:0"];
     let args = [&STREAM[..2], &own].concat();
     let lost = run(&harness, &[("STANDIN_LAUNCH", "719@30")], &args);
     lost.exits(1).warns("the device was lost");

@@ -126,7 +126,8 @@ fn node_that_dies_during_its_job_is_missing_with_the_job_state() {
     let Some(slurm) = Slurm::with(&harness, &["n1", "n2"], short) else { return };
     let variables = [("SLURM_CONF", slurm.conf.as_str())];
     let run = ["fleet", "run", "records", "--slurm", "--nodes", "n[1-2]", "--confirm", "1"];
-    let measure = ["--", "stream", "--size", "1000000", "--budget", "15", "--dimms", "1024x20000"];
+    let measure =
+        ["--", "stream", "--size", "1000000elements", "--budget", "15", "--dimms", "1024x20000"];
     let started = harness.start_with(&variables, &[&run[..], &measure].concat());
     let process = wait_for("the job of n2", || processes_on("n2", &slurm).first().copied());
     // The daemon first, so that it cannot report the end of the others.

@@ -373,7 +373,8 @@ fn interrupted_step_has_result(harness: &Harness, slurm: &Slurm, kind: &str) -> 
     let variables = [("SLURM_CONF", slurm.conf.as_str())];
     // The job is found by its name.
     let two = ["srun", "-J", kind, "-N2", "--ntasks-per-node=1", kind].map(str::to_owned);
-    let endless = ["stream", "--size", "1000000", "--samples", "1000000", "--dimms=1024x20000"];
+    let endless =
+        ["stream", "--size", "1000000elements", "--samples", "1000000", "--dimms=1024x20000"];
     let args = [&endless[..], &["--no-save", "--json", "interrupted.json"]].concat();
     std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -34,7 +34,7 @@ fn full_file_system_ends_the_run_cleanly() {
     for (fault, hint) in
         [("enospc=3000000", "free some space"), ("edquot=3000000", "the quota is used up")]
     {
-        let outcome = with(&harness, fault, &["--max-size", "1MiB", "-o", "write,read"]);
+        let outcome = with(&harness, fault, &["--max-size", "1MiB", "--operations", "write,read"]);
         let outcome = outcome.exits(1).warns("cannot write").warns(hint);
         // Earlier results are shown and saved, and the record is incomplete.
         outcome.prints_words("incomplete").warns("data-file-");
@@ -54,7 +54,7 @@ fn small_file_system_limits_the_grid() {
     let folder = folder(&harness, "small");
     let path = folder.to_str().unwrap();
     let shown = [("tmpfs:size=2m", path)];
-    let args = ["io", "--path", path, "--no-save", "-o", "write"];
+    let args = ["io", "--path", path, "--no-save", "--operations", "write"];
     let Some(outcome) = harness.run_where(&shown, &args) else { return };
     outcome.exits(0).prints_words("cells left out: only").prints_words("left (free space)");
     let large = ["io", "--path", path, "--no-save", "--file-sizes", "4MiB"];
@@ -104,7 +104,7 @@ fn quota_counts_as_space() {
 #[test]
 fn device_error_invalidates_the_affected_figures() {
     let harness = Harness::new();
-    let args = [&["-o", "write,read,reread,random_read"], &SMALL[..]].concat();
+    let args = [&["--operations", "write,read,reread,random_read"], &SMALL[..]].concat();
     let outcome = with(&harness, "eio=20", &args);
     // The second read operation fails; each has 16 blocks.
     outcome
@@ -131,7 +131,7 @@ fn device_error_invalidates_the_affected_figures() {
 #[test]
 fn wrong_byte_is_found_and_located() {
     let harness = Harness::new();
-    let args = [&["-o", "write,read", "--verify"], &SMALL[..]].concat();
+    let args = [&["--operations", "write,read", "--verify"], &SMALL[..]].concat();
     let outcome = with(&harness, "flip=70000", &args);
     let outcome =
         outcome.exits(1).warns("data-file-0\" has a wrong byte at offset 70000: expected 0x");
@@ -139,10 +139,10 @@ fn wrong_byte_is_found_and_located() {
     let byte = |text: &str| u8::from_str_radix(&text[..2], 16).unwrap();
     assert_eq!(byte(reported[0]), !byte(reported[1]), "{}", outcome.stderr);
     // Without the check, the fault is not detected.
-    let blind = [&["-o", "write,read", "--no-save"], &SMALL[..]].concat();
+    let blind = [&["--operations", "write,read", "--no-save"], &SMALL[..]].concat();
     with(&harness, "flip=70000", &blind).exits(0);
     // A lost write is detected although no read operation was requested.
-    let lost = [&["-o", "write,rewrite", "--verify", "--no-save"], &SMALL[..]].concat();
+    let lost = [&["--operations", "write,rewrite", "--verify", "--no-save"], &SMALL[..]].concat();
     with(&harness, "lost=70000", &lost).exits(1).warns("has a wrong byte at offset 65536");
 }
 

@@ -26,8 +26,9 @@ fn tables_of_iozone_and_gnuplot_are_written() {
     io(&harness, &["--json", "-", "--surface", "-"])
         .exits(2)
         .warns("only one document can go to standard output");
-    let few =
-        io(&harness, &[&SMALL[..], &["-o", "read", "--iozone-text"]].concat()).exits(0).stdout;
+    let few = io(&harness, &[&SMALL[..], &["--operations", "read", "--iozone-text"]].concat())
+        .exits(0)
+        .stdout;
     let row = few.lines().last().unwrap();
     assert_eq!(
         (row.split_whitespace().count(), row.len()),
@@ -40,7 +41,14 @@ fn tables_of_iozone_and_gnuplot_are_written() {
 fn reference_programs_alternate() {
     let harness = Harness::new();
     if harness.has(Part::Fio, "fio") {
-        let args = ["-o", "write,read,random_write,stride_read", "--fio", "fio", "--samples", "2"];
+        let args = [
+            "--operations",
+            "write,read,random_write,stride_read",
+            "--fio",
+            "fio",
+            "--samples",
+            "2",
+        ];
         let record = record(&harness, &[&SMALL[..], &args[..]].concat());
         let theirs: Vec<&Value> =
             measurements(&record).iter().filter(|m| m["category"] == "reference").collect();
@@ -56,7 +64,7 @@ fn reference_programs_alternate() {
     let script = "#!/bin/sh\ncase \"$*\" in\n-v) echo 'Version $Revision: 3.489 $';;\n*-i\\ 0*-f\\ data-iozone) echo > data-iozone; printf 'Iozone: Performance Test of File I/O\\n              kB  reclen    write  rewrite    read    reread\\n             256      16   100000   200000   300000   400000\\n\\niozone test complete.\\n';;\n*) exit 9;; esac\n";
     let program = harness.write("my iozone", script);
     make_program(&program);
-    let args = ["-o", "write,reread", "--iozone", &program];
+    let args = ["--operations", "write,reread", "--iozone", &program];
     let record = record(&harness, &[&SMALL[..], &args[..]].concat());
     let theirs: Vec<(&str, f64)> = measurements(&record)
         .iter()

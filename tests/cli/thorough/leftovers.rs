@@ -128,7 +128,7 @@ fn write_beyond_the_file_size_limit_is_an_error_and_leaves_nothing() {
 
     let record = golden("stream").to_str().unwrap().to_owned();
     std::fs::create_dir(harness.path("pages")).unwrap();
-    let report = ["report", record.as_str(), "-o", "pages/page.html"];
+    let report = ["report", record.as_str(), "--output", "pages/page.html"];
     harness.run_under(&limited, &report).unwrap().exits(3).warns("File too large");
     assert_eq!(entries(&harness.path("pages")), [""; 0]);
 }
@@ -153,7 +153,7 @@ exec sleep 300
     let variables = [("TMPDIR", temporary.to_str().unwrap())];
     let launcher = harness.write("mpirun", "#!/bin/sh\necho 'mpirun (Open MPI) 4.1.4'\n");
     make_program(&launcher);
-    let stream = ["stream", "--size", "1000000", "--compiler", &compiler];
+    let stream = ["stream", "--size", "1000000elements", "--compiler", &compiler];
     let mpi = ["mpi", "--launcher", &launcher, "--mpicc", &compiler];
     for (args, signal, code) in [(stream, "HUP", 129), (stream, "TERM", 143), (mpi, "HUP", 129)] {
         let running = harness.start_with(&variables, &args);

@@ -179,7 +179,7 @@ fn corrupted_data_is_invalid() {
 fn mpi_without_thread_support_omits_its_pattern() {
     let harness = Harness::new();
     for which in installed(&harness) {
-        let named = [&FAST[..], &["--patterns", "latency_mt", "-t", "1:1"]].concat();
+        let named = [&FAST[..], &["--patterns", "latency_mt", "--threads", "1:1"]].concat();
         with_fault(&harness, which, "single", &named)
             .exits(1)
             .prints_words("does not provide MPI_THREAD_MULTIPLE");

@@ -23,7 +23,8 @@ fn embedded_probe_measures_all_without_a_compiler() {
     let harness = Harness::new();
     for which in installed(&harness) {
         let path = launchers_only(&harness, which);
-        let all = [&["mpi", "--no-floor", "--patterns", "all", "-t", "1:1"], &FAST[..]].concat();
+        let all =
+            [&["mpi", "--no-floor", "--patterns", "all", "--threads", "1:1"], &FAST[..]].concat();
         let page = harness.run_with(&[("PATH", &path)], &all).exits(0).stdout;
         let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
         let why = "with nodegauge's precompiled probe: there is no mpicc on this node";

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// Options for endless passes after a short trial.
 const ENDLESS: [&str; 7] =
-    ["--budget", "1", "--samples", "1000000", "--size", "1000000", "--dimms=1024x20000"];
+    ["--budget", "1", "--samples", "1000000", "--size", "1000000elements", "--dimms=1024x20000"];
 
 /// Text of the progress bar after a measured pass.
 const MEASURED: &str = "measuring: ";

@@ -5,7 +5,8 @@ use rusqlite::Connection;
 use serde_json::Value;
 use std::path::Path;
 
-const STREAM: [&str; 7] = ["stream", "--size", "1000000", "--budget", "2", "--dimms", "1024x20000"];
+const STREAM: [&str; 7] =
+    ["stream", "--size", "1000000elements", "--budget", "2", "--dimms", "1024x20000"];
 
 /// Creates a history and starts a measurement that has opened it.
 fn measuring(harness: &Harness, args: &[&str]) -> Running {

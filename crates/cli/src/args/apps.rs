@@ -3,7 +3,7 @@
 // Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
-use super::values::{count, fraction};
+use super::values::{count, fraction, time_between};
 use super::{Common, PlacementArgs, budgets};
 use clap::{Args as ClapArgs, Subcommand};
 use nodegauge_apps::hpcg::{GridPoints, HpcgPlan};
@@ -15,6 +15,7 @@ use nodegauge_measure::grammar::Cursor;
 use nodegauge_placement::{Policies, RankMap};
 use nodegauge_toolchain::CommandLine;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Application to run.
 #[derive(Debug, Subcommand)]
@@ -120,9 +121,9 @@ pub(crate) struct HpcgArgs {
     /// Also run this xhpcg under MPI for comparison, one rank per domain
     #[arg(long, value_name = "PROGRAM", help_heading = "Reference programs")]
     pub(crate) xhpcg: Option<PathBuf>,
-    /// Timed phase of the reference program in seconds; it runs at least one set of iterations
-    #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=86_400), requires = "xhpcg", help_heading = "Reference programs")]
-    pub(crate) xhpcg_seconds: u32,
+    /// Timed phase of the reference program; it runs at least one set of iterations
+    #[arg(long, value_name = "TIME", default_value = "1", value_parser = phase, requires = "xhpcg", help_heading = "Reference programs")]
+    pub(crate) xhpcg_seconds: Duration,
     /// Launcher of the ranks, e.g. 'mpirun.openmpi' or 'srun --mpi=pmix' [default: detected]
     #[arg(long, value_name = "COMMAND", requires = "xhpcg", help_heading = "Reference programs")]
     pub(crate) launcher: Option<CommandLine>,
@@ -137,6 +138,11 @@ pub(crate) struct HpcgArgs {
     pub(crate) sweep: AppSweepArgs,
     #[command(flatten)]
     pub(crate) common: Common,
+}
+
+/// Parses the time of the timed phase of xhpcg, which takes whole seconds.
+fn phase(text: &str) -> Result<Duration, SyntaxError> {
+    time_between(1.0, 86_400.0, text)
 }
 
 /// Numbers of elements along x, y and z.

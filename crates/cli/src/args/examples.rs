@@ -22,7 +22,7 @@ const EXAMPLES: &[CommandExamples] = &[
         "run",
         &[
             "nodegauge run",
-            "nodegauge run --budget 120 --label nps=4 --json node.json",
+            "nodegauge run --budget 2m --label nps=4 --json node.json",
             "nodegauge run --full --strict",
         ],
     ),
@@ -99,7 +99,7 @@ const EXAMPLES: &[CommandExamples] = &[
             "nodegauge io",
             "nodegauge io --path . --quick",
             "nodegauge io --operations write,read --file-sizes 64MiB --block-sizes 1MiB",
-            "nodegauge io --operations random_read --cache direct --file-sizes 1MiB",
+            "nodegauge io --operations random_read --engine uring --bs 4KiB --iodepth 8",
         ],
     ),
     row("device", &["nodegauge device", "nodegauge device stream --device all"]),
@@ -208,10 +208,7 @@ const EXAMPLES: &[CommandExamples] = &[
     ),
     row(
         "fleet run",
-        &[
-            "nodegauge fleet run fleet --slurm",
-            "nodegauge fleet run fleet --slurm --nodes node[01-64] -- stream",
-        ],
+        &["nodegauge fleet run fleet", "nodegauge fleet run fleet --nodes node[01-64] -- stream"],
     ),
     row("completions", &["nodegauge completions bash"]),
     row("man", &["nodegauge man", "nodegauge man --output man1"]),
@@ -221,6 +218,11 @@ const EXAMPLES: &[CommandExamples] = &[
 /// Returns the examples of the command with this path.
 fn of(path: &str) -> &'static [&'static str] {
     EXAMPLES.iter().find(|examples| examples.path == path).map_or(&[], |examples| examples.lines)
+}
+
+/// Returns the first example of the command with this path.
+pub(super) fn first(path: &str) -> Option<&'static str> {
+    of(path).first().copied()
 }
 
 /// Adds the examples to `--help` of a command and of those below it.

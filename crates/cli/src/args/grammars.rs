@@ -1,5 +1,6 @@
 //! Tests of invalid option values: every error message points at the invalid character.
 
+use crate::failure::Failure;
 use nodegauge_measure::SyntaxError;
 
 #[test]
@@ -24,9 +25,13 @@ fn invalid_texts_are_reported_with_their_column() {
             at: parts[1].parse().unwrap(),
             problem: parts[2].to_owned(),
             example: section[2],
+            meant: None,
         };
-        let complaint = crate::complaint(&error).map(|failure| failure.to_string());
-        assert_eq!(complaint, Some(expected.to_string()), "{line}");
+        let failure = super::hints::failure(&error, &[]).unwrap();
+        assert_eq!(failure.message, Failure::from(&expected).message, "{line}");
+        let hint = failure.hint.unwrap_or_default();
+        let is_name = hint.starts_with("did you mean ");
+        assert!(is_name || hint == format!("e.g. {}", expected.example), "{line}: {hint}");
         checked += 1;
     }
     assert!(checked > 60, "{checked}");

@@ -49,7 +49,7 @@ impl From<std::convert::Infallible> for Wrong {
 
 impl From<std::num::ParseIntError> for Wrong {
     fn from(_: std::num::ParseIntError) -> Self {
-        Self(1, "no number".to_owned())
+        Self { at: 1, problem: "no number".to_owned(), meant: None }
     }
 }
 
