@@ -21,7 +21,7 @@ fn pages_and_plans_agree_with_the_descriptions() {
 }
 
 #[test]
-fn cpus_that_may_not_be_used_are_told_apart_from_none() {
+fn unusable_cpus_are_distinguished_from_absent_ones() {
     Harness::new()
         .run(&["machine", "--topology", &described("cpuset")])
         .exits(0)

@@ -49,7 +49,7 @@ fn caches_in_front_of_memory_are_not_caches_of_cores() {
 }
 
 #[test]
-fn cpus_outside_the_cpuset_of_a_job_are_told_apart_from_none() {
+fn cpus_outside_the_cpuset_are_distinguished_from_absent_ones() {
     let job = machine("cpuset");
     let cpus: Vec<_> =
         job.numa_nodes.iter().map(|node| (node.cpus.clone(), node.unusable_cpus.clone())).collect();
@@ -87,7 +87,7 @@ fn refusal(text: &str) -> String {
 }
 
 #[test]
-fn unreadable_files_have_hints_that_help() {
+fn unreadable_files_have_hints() {
     let newer = refusal("<topology version=\"3.0\">\n</topology>\n");
     assert!(newer.contains("--export-xml-flags v2"), "{newer}");
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/topologies/two-kinds.xml");
@@ -97,7 +97,7 @@ fn unreadable_files_have_hints_that_help() {
 }
 
 #[test]
-fn a_machine_of_4096_cpus_is_read() {
+fn machine_of_4096_cpus_is_read() {
     let large = synthetic("Package:8 NUMANode:4 L3Cache:4 L2Cache:8 L1dCache:1 Core:1 PU:4");
     assert_eq!((large.threads.len(), large.cores.len()), (4096, 1024));
     assert_eq!(large.caches.last().unwrap().cores, 8);

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_is_chosen_by_its_speed_or_design() {
+    fn class_is_chosen_by_its_speed_or_design() {
         let slow = ("0 2 4 6".to_owned(), "{0},{2},{4},{6}".to_owned());
         assert_eq!(placed("slow", None), slow);
         assert_eq!(placed("intelatom", None), slow);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_that_does_not_fit_is_refused() {
+    fn choice_that_does_not_fit_is_refused() {
         let many = refusal("fast", Some(9));
         assert!(many.contains("on the fast cores: they have 8 hardware threads (8-15)"), "{many}");
         assert!(refusal("class2", None).contains("use all, fast, slow"));
