@@ -3,7 +3,7 @@
 use crate::harness::Harness;
 
 /// Returns every command that the help names, with its subcommands; the first is the program itself.
-fn commands(harness: &Harness) -> Vec<Vec<String>> {
+pub fn commands(harness: &Harness) -> Vec<Vec<String>> {
     let mut all = vec![Vec::new()];
     let mut next = 0;
     while next < all.len() {
@@ -29,7 +29,7 @@ fn subcommands(help: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Returns a command with more words.
-fn with<'a>(command: &'a [String], more: &[&'a str]) -> Vec<&'a str> {
+pub fn with<'a>(command: &'a [String], more: &[&'a str]) -> Vec<&'a str> {
     command.iter().map(String::as_str).chain(more.iter().copied()).collect()
 }
 
