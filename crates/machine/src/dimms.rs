@@ -6,7 +6,7 @@
 //! the SMBIOS tables of a hypervisor is ignored, because it does not describe real modules.
 
 use crate::catalog::SocketMemory;
-use crate::describe::theory::is_of_other_kind;
+use crate::memory::is_of_other_kind;
 use crate::root::SysRoot;
 use crate::topology::Topology;
 use nodegauge_measure::grammar::Cursor;

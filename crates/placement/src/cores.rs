@@ -2,12 +2,9 @@
 //!
 //! The module performs no system calls.
 
-use crate::Bind;
 use crate::cpus;
 use crate::error::PlacementError;
-use crate::places::PlaceName;
-use crate::plan::Placement;
-use nodegauge_machine::{CpuId, Topology};
+use nodegauge_machine::Topology;
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
 use nodegauge_measure::quantity::counted;
@@ -91,24 +88,6 @@ impl CoreChoice {
             .hint(format!("use {usable} or fewer, or --cores {ALL}"))),
             _ => Ok(()),
         }
-    }
-
-    /// Returns a placement on a chosen machine with a text of its places that describes the same CPUs on the whole
-    /// machine.
-    pub(crate) fn in_own_words(chosen: &Topology, placement: Placement) -> Placement {
-        let cores = cpus::grouped(chosen, |thread| Some(thread.core));
-        let places: Vec<Vec<CpuId>> = if placement.places == PlaceName::Threads.name() {
-            chosen.allowed().map(|thread| vec![thread.cpu]).collect()
-        } else if placement.places == PlaceName::Cores.name() && placement.bind == Bind::Primary {
-            cores
-        } else if placement.places == PlaceName::Cores.name() {
-            cores.iter().map(|core| vec![core[0]]).collect()
-        } else {
-            return placement;
-        };
-        let words: Vec<String> =
-            places.iter().map(|place| format!("{{{}}}", cpus::joined(place))).collect();
-        Placement { places: words.join(","), ..placement }
     }
 
     /// True if cores of every class are used.

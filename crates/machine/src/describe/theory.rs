@@ -1,14 +1,12 @@
 //! Which memory a theoretical bandwidth concerns, on machines with several kinds of memory, with caches in front of it, or
 //! with sockets without memory. Channels of modules are those of DRAM. Pure.
 
+use crate::memory::is_of_other_kind;
 use crate::root::number_ranges;
 use crate::topology::Topology;
 use nodegauge_measure::Bytes;
-use nodegauge_measure::record::{Figure, Machine, NumaNode};
+use nodegauge_measure::record::{Figure, Machine};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Kind of the memory whose channels modules occupy.
-const DRAM: &str = "DRAM";
 
 /// Returns the number of sockets whose channels have modules: all sockets but those whose NUMA nodes are known to have no
 /// memory.
@@ -69,12 +67,6 @@ fn other_kinds(machine: &Machine) -> BTreeMap<&str, Vec<u32>> {
         kinds.entry(node.kind.as_deref().unwrap_or_default()).or_default().push(node.id);
     }
     kinds
-}
-
-/// True if the memory of a node is known not to be DRAM. The rank of a kind, `tier 1`, does not tell.
-pub(crate) fn is_of_other_kind(node: &NumaNode) -> bool {
-    let kind = node.kind.as_deref().filter(|kind| !kind.starts_with("tier "));
-    node.device.is_none() && kind.is_some_and(|kind| kind != DRAM)
 }
 
 /// True for processors with memory on their package, which may be a cache of the modules' memory: Xeon Phi and Xeon Max.

@@ -2,7 +2,7 @@
 //! front of memory, and shares of the last-level cache.
 
 use super::{Examined, Found, found};
-use crate::describe::theory::is_of_other_kind;
+use crate::memory::is_of_other_kind;
 use crate::root::{SysRoot, number_ranges};
 use nodegauge_measure::Bytes;
 use nodegauge_measure::quantity::counted;
@@ -40,8 +40,8 @@ pub(super) fn without_cores(node: &Examined<'_>) -> Option<Found> {
 }
 
 /// Reports caches in front of memory.
-pub(super) fn side_caches(node: &Examined<'_>) -> Option<Found> {
-    let behind = node.machine.numa_nodes.iter().filter(|node| node.cache_bytes.is_some());
+pub(super) fn side_caches(examined: &Examined<'_>) -> Option<Found> {
+    let behind = examined.machine.numa_nodes.iter().filter(|node| node.cache_bytes.is_some());
     let nodes: Vec<u32> = behind.clone().map(|node| node.id).collect();
     let largest = behind.filter_map(|node| node.cache_bytes).max()?;
     Some(found(
@@ -55,9 +55,9 @@ pub(super) fn side_caches(node: &Examined<'_>) -> Option<Found> {
 }
 
 /// Reports memory of several kinds.
-pub(super) fn kinds(node: &Examined<'_>) -> Option<Found> {
+pub(super) fn kinds(examined: &Examined<'_>) -> Option<Found> {
     let mut kinds: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
-    for node in node.machine.numa_nodes.iter().filter(|node| is_of_other_kind(node)) {
+    for node in examined.machine.numa_nodes.iter().filter(|node| is_of_other_kind(node)) {
         kinds.entry(node.kind.as_deref().unwrap_or_default()).or_default().push(node.id);
     }
     let first = kinds.values().next()?;
