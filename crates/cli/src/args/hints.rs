@@ -252,9 +252,10 @@ impl<'a> TypedLine<'a> {
         if !known.is_empty() {
             let first = known.split(", ").next().unwrap_or_default();
             let suggested = text_of(error, ContextKind::SuggestedValue);
-            let hint = match suggested.is_empty() {
-                true => format!("e.g. {option} {first}"),
-                false => format!("did you mean {option} {suggested}?"),
+            let hint = if suggested.is_empty() {
+                format!("e.g. {option} {first}")
+            } else {
+                format!("did you mean {option} {suggested}?")
             };
             let problem = format!("{option}: unknown value '{value}': expected {known}");
             return Failure::usage(problem).hint(hint);
