@@ -57,14 +57,14 @@ pub(crate) fn failure(error: &Error, words: &[String]) -> Option<Failure> {
         InvalidValue | ValueValidation => Some(line.wrong_value(error, option_of(&typed))),
         UnknownArgument => Some(line.unexpected(&typed, error)),
         InvalidSubcommand => {
-            let typed = text_of(error, ContextKind::InvalidSubcommand);
-            let meant = tree::meant(&typed, &super::definition());
+            let name = text_of(error, ContextKind::InvalidSubcommand);
+            let meant = tree::meant(&name, &super::definition());
             let hint = if meant.is_empty() {
                 line.example()
             } else {
                 format!("did you mean '{}'?", meant.join("' or '"))
             };
-            Some(Failure::usage(format!("unrecognized subcommand '{typed}'")).hint(hint))
+            Some(Failure::usage(format!("unrecognized subcommand '{name}'")).hint(hint))
         }
         MissingRequiredArgument => {
             let hint = line.completed().unwrap_or_else(|| line.example());
@@ -252,9 +252,10 @@ impl<'a> TypedLine<'a> {
         if !known.is_empty() {
             let first = known.split(", ").next().unwrap_or_default();
             let suggested = text_of(error, ContextKind::SuggestedValue);
-            let hint = match suggested.is_empty() {
-                true => format!("e.g. {option} {first}"),
-                false => format!("did you mean {option} {suggested}?"),
+            let hint = if suggested.is_empty() {
+                format!("e.g. {option} {first}")
+            } else {
+                format!("did you mean {option} {suggested}?")
             };
             let problem = format!("{option}: unknown value '{value}': expected {known}");
             return Failure::usage(problem).hint(hint);
