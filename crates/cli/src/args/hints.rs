@@ -2,17 +2,15 @@
 //!
 //! A hint for an unexpected word is the command line with the word corrected. It is only given if that line is parsed.
 
-use super::{Args, command, examples, tree};
+use super::tree::{self, FREED};
+use super::{Args, command, examples};
 use crate::failure::Failure;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, Command, CommandFactory, Error};
+use clap::{Command, CommandFactory, Error};
 use nodegauge_measure::{SyntaxError, UnknownName};
 use nodegauge_published::UnknownNode;
 use nodegauge_toolchain::CommandLine;
 use std::num::{ParseFloatError, ParseIntError};
-
-/// Short options that had several meanings. No command has them; the hint names the long option.
-const FREED: [char; 3] = ['n', 'o', 't'];
 
 /// Options of other programs, each with the option of nodegauge that has its meaning.
 const OTHER_NAMES: &[OtherName] = &[
@@ -41,11 +39,6 @@ struct OtherName {
 
 /// Options that a word without an option may be meant for, in the order in which they are tried.
 const MEANT_FOR: [&str; 6] = ["--path", "--order", "--grid", "--threads", "--ranks", "--standard"];
-
-/// Removes a short option that had several meanings.
-pub(super) fn without_freed(arg: Arg) -> Arg {
-    if arg.get_short().is_some_and(|short| FREED.contains(&short)) { arg.short(None) } else { arg }
-}
 
 /// Returns the failure for an error of clap; `None` for a request for help or version. `words` is the command line.
 pub(crate) fn failure(error: &Error, words: &[String]) -> Option<Failure> {

@@ -1,8 +1,7 @@
 //! Properties of all commands: the order of option groups in the help, and suggestions for an unknown
 //! command.
 
-use super::hints::without_freed;
-use clap::Command;
+use clap::{Arg, Command};
 use nodegauge_measure::is_alike;
 
 /// Groups of options, in the order of every help text.
@@ -10,6 +9,14 @@ pub(super) const GROUPS: [&str; 7] =
     ["What", "Where", "How", "How long", "Reference programs", "Output", "Rarely needed"];
 /// Maximum number of suggestions.
 const MOST: usize = 4;
+
+/// Short options that had several meanings. No command has them; the hint names the long option.
+pub(super) const FREED: [char; 3] = ['n', 'o', 't'];
+
+/// Removes a short option that had several meanings.
+fn without_freed(arg: Arg) -> Arg {
+    if arg.get_short().is_some_and(|short| FREED.contains(&short)) { arg.short(None) } else { arg }
+}
 
 /// Sorts the options of a command and of its subcommands in the order of [`GROUPS`]; options without a group are put
 /// into the first group.
