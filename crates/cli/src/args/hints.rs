@@ -2,7 +2,8 @@
 //!
 //! A hint for an unexpected word is the command line with the word corrected. It is only given if that line is parsed.
 
-use super::{Args, command, examples, tree};
+use super::tree::{self, FREED};
+use super::{Args, command, examples};
 use crate::failure::Failure;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory, Error};

@@ -13,6 +13,14 @@ pub(super) const GROUPS: [&str; 7] =
 /// Maximum number of suggestions.
 const MOST: usize = 4;
 
+/// Short options that had several meanings. No command has them; the hint names the long option.
+pub(super) const FREED: [char; 3] = ['n', 'o', 't'];
+
+/// Removes a short option that had several meanings.
+fn without_freed(arg: Arg) -> Arg {
+    if arg.get_short().is_some_and(|short| FREED.contains(&short)) { arg.short(None) } else { arg }
+}
+
 /// Sorts the options of a command and of its subcommands in the order of [`GROUPS`]; options without a group are put
 /// into the first group.
 pub(super) fn in_order(command: Command) -> Command {
