@@ -6,7 +6,6 @@ use crate::Bind;
 use crate::cpus;
 use crate::error::PlacementError;
 use crate::places::PlaceName;
-use crate::plan::Placement;
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
@@ -93,22 +92,21 @@ impl CoreChoice {
         }
     }
 
-    /// Returns a placement on a chosen machine with a text of its places that describes the same CPUs on the whole
-    /// machine.
-    pub(crate) fn in_own_words(chosen: &Topology, placement: Placement) -> Placement {
+    /// Returns a text that describes default places on a chosen machine by their CPUs, which are the same on the whole
+    /// machine; `words` is the text for the chosen machine.
+    pub(crate) fn in_cpus(chosen: &Topology, words: String, bind: Bind) -> String {
         let cores = cpus::grouped(chosen, |thread| Some(thread.core));
-        let places: Vec<Vec<CpuId>> = if placement.places == PlaceName::Threads.name() {
+        let places: Vec<Vec<CpuId>> = if words == PlaceName::Threads.name() {
             chosen.allowed().map(|thread| vec![thread.cpu]).collect()
-        } else if placement.places == PlaceName::Cores.name() && placement.bind == Bind::Primary {
+        } else if words == PlaceName::Cores.name() && bind == Bind::Primary {
             cores
-        } else if placement.places == PlaceName::Cores.name() {
+        } else if words == PlaceName::Cores.name() {
             cores.iter().map(|core| vec![core[0]]).collect()
         } else {
-            return placement;
+            return words;
         };
-        let words: Vec<String> =
-            places.iter().map(|place| format!("{{{}}}", cpus::joined(place))).collect();
-        Placement { places: words.join(","), ..placement }
+        let places = places.iter().map(|place| format!("{{{}}}", cpus::joined(place)));
+        cpus::joined(places)
     }
 
     /// True if cores of every class are used.

@@ -135,10 +135,11 @@ pub fn plan(topology: &Topology, request: &PlacementRequest) -> Result<Placement
         let chosen = choice.on(topology)?;
         choice.check_threads(&chosen, request.threads)?;
         let placement = by_places(&chosen, request)?;
-        return Ok(match choice.is_all() || topology.core_classes.is_empty() {
-            true => placement,
-            false => CoreChoice::in_own_words(&chosen, placement),
-        });
+        if choice.is_all() || topology.core_classes.is_empty() {
+            return Ok(placement);
+        }
+        let places = CoreChoice::in_cpus(&chosen, placement.places, placement.bind);
+        return Ok(Placement { places, ..placement });
     }
     match (request.per_cache, kmp) {
         (Some(per_cache), _) => {

@@ -4,11 +4,8 @@
 use crate::root::number_ranges;
 use crate::topology::Topology;
 use nodegauge_measure::Bytes;
-use nodegauge_measure::record::{Figure, Machine, NumaNode};
+use nodegauge_measure::record::{Figure, Machine};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Kind of the memory whose channels modules occupy.
-const DRAM: &str = "DRAM";
 
 /// Returns the number of sockets whose channels have modules: all sockets but those whose NUMA nodes are known to have no
 /// memory.
@@ -65,16 +62,10 @@ pub(super) fn concerning(machine: &Machine, figure: Figure, sockets: u32) -> Fig
 /// Returns the kinds of memory that are not DRAM, with the NUMA nodes of each.
 fn other_kinds(machine: &Machine) -> BTreeMap<&str, Vec<u32>> {
     let mut kinds: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
-    for node in machine.numa_nodes.iter().filter(|node| is_of_other_kind(node)) {
+    for node in machine.numa_nodes.iter().filter(|node| node.is_other_than_dram()) {
         kinds.entry(node.kind.as_deref().unwrap_or_default()).or_default().push(node.id);
     }
     kinds
-}
-
-/// True if the memory of a node is known not to be DRAM. The rank of a kind, `tier 1`, does not tell.
-pub(crate) fn is_of_other_kind(node: &NumaNode) -> bool {
-    let kind = node.kind.as_deref().filter(|kind| !kind.starts_with("tier "));
-    node.device.is_none() && kind.is_some_and(|kind| kind != DRAM)
 }
 
 /// True for processors with memory on their package, which may be a cache of the modules' memory: Xeon Phi and Xeon Max.

@@ -108,7 +108,7 @@ pub(super) fn add_memory_side(hwloc: &Hwloc, nodes: &mut [TopologyNode]) {
         for cache in hwloc.objects_with_type(kind).filter(|cache| is_memory_side(cache)) {
             let cpus: BTreeSet<CpuId> = super::cpus(cache.cpuset()).into_iter().collect();
             let is_behind = |node: &&mut TopologyNode| {
-                let is_fast = node.kind.as_deref().is_some_and(|kind| FAST_KINDS.contains(&kind));
+                let is_fast = node.kind.as_deref().is_some_and(|name| FAST_KINDS.contains(&name));
                 !is_fast && node.cpus.iter().any(|cpu| cpus.contains(cpu))
             };
             add(cache, nodes.iter_mut().filter(is_behind));
