@@ -125,6 +125,7 @@ fn prepared() -> Harness {
     let chmod = harness.command("chmod").args(["+x", "solver"]).status().unwrap();
     assert!(chmod.success());
     write_records(&harness, "fleet");
+    write_records(&harness, "older");
     harness.run(&["fleet", "baseline", "fleet", "--output", "site.json"]).exits(0);
     for label in ["nps=1", "nps=4", "nps=4"] {
         harness.run(&[&["stream", "--label", label], &FAST[..]].concat());

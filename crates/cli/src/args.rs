@@ -130,7 +130,7 @@ pub(crate) enum Command {
     /// List what disturbs measurements on this node, with remedies
     Doctor(DoctorArgs),
     /// Show the placement of threads and memory without measuring
-    Places(PlacesArgs),
+    Places(Box<PlacesArgs>),
     /// Measure memory bandwidth: STREAM's Copy, Scale, Add, Triad
     Stream(Box<stream::StreamArgs>),
     /// Explain the best STREAM result: the effect of each choice
@@ -138,7 +138,7 @@ pub(crate) enum Command {
     /// Each step is compared with the step before it: threads, binding, layout, pages, stores, loop,
     /// side_by_side, and memcpy of the C library compared with copy. A choice that an option sets is not a
     /// step.
-    Explain(ExplainArgs),
+    Explain(Box<ExplainArgs>),
     /// Measure the memory hierarchy: bandwidth and latency in detail
     #[command(subcommand)]
     Memory(Box<memory::MemoryCommand>),

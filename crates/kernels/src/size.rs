@@ -105,10 +105,8 @@ impl FromStr for SizeSpec {
             };
         }
         if cursor.at_end() {
-            return Err(match number.bytes().all(|digit| digit == b'0') {
-                true => zero,
-                false => cursor.error(NO_UNIT),
-            });
+            let is_zero = number.bytes().all(|digit| digit == b'0');
+            return Err(if is_zero { zero } else { cursor.error(NO_UNIT) });
         }
         if let Some(factor) = element_factor(cursor.rest()) {
             let mut count = Cursor::new("size", EXAMPLE, text);

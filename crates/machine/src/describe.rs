@@ -17,7 +17,7 @@ use nodegauge_measure::record::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-mod theory;
+pub(crate) mod theory;
 
 /// Information about the machine that the user gives.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -6,10 +6,11 @@
 //! the SMBIOS tables of a hypervisor is ignored, because it does not describe real modules.
 
 use crate::catalog::SocketMemory;
+use crate::memory::is_of_other_kind;
 use crate::root::SysRoot;
 use crate::topology::Topology;
 use nodegauge_measure::grammar::Cursor;
-use nodegauge_measure::record::{Dimm, Figure, Machine, Memory, NumaNode};
+use nodegauge_measure::record::{Dimm, Figure, Machine, Memory};
 use nodegauge_measure::{Bytes, SyntaxError, TransfersPerSec};
 use smbioslib::{
     MemoryDeviceTechnology, MemoryDeviceType, MemorySize, MemorySizeExtended, MemorySpeed,
@@ -461,7 +462,7 @@ fn possible_sockets(sockets: u32, guest: bool) -> u32 {
 pub fn bandwidth_of(machine: &Machine, holding: &[u32]) -> Option<Figure> {
     let mut figure = machine.memory.theoretical.clone()?;
     let mut of_data = machine.numa_nodes.iter().filter(|node| holding.contains(&node.id));
-    if of_data.any(NumaNode::is_other_than_dram) {
+    if of_data.any(is_of_other_kind) {
         return None;
     }
     let nodes: Vec<_> = machine.numa_nodes.iter().filter(|node| !node.cpus.is_empty()).collect();

@@ -2,11 +2,9 @@
 //!
 //! The module performs no system calls.
 
-use crate::Bind;
 use crate::cpus;
 use crate::error::PlacementError;
-use crate::places::PlaceName;
-use nodegauge_machine::{CpuId, Topology};
+use nodegauge_machine::Topology;
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
 use nodegauge_measure::quantity::counted;
@@ -90,23 +88,6 @@ impl CoreChoice {
             .hint(format!("use {usable} or fewer, or --cores {ALL}"))),
             _ => Ok(()),
         }
-    }
-
-    /// Returns a text that describes default places on a chosen machine by their CPUs, which are the same on the whole
-    /// machine; `words` is the text for the chosen machine.
-    pub(crate) fn in_cpus(chosen: &Topology, words: String, bind: Bind) -> String {
-        let cores = cpus::grouped(chosen, |thread| Some(thread.core));
-        let places: Vec<Vec<CpuId>> = if words == PlaceName::Threads.name() {
-            chosen.allowed().map(|thread| vec![thread.cpu]).collect()
-        } else if words == PlaceName::Cores.name() && bind == Bind::Primary {
-            cores
-        } else if words == PlaceName::Cores.name() {
-            cores.iter().map(|core| vec![core[0]]).collect()
-        } else {
-            return words;
-        };
-        let places = places.iter().map(|place| format!("{{{}}}", cpus::joined(place)));
-        cpus::joined(places)
     }
 
     /// True if cores of every class are used.

@@ -135,11 +135,8 @@ pub fn plan(topology: &Topology, request: &PlacementRequest) -> Result<Placement
         let chosen = choice.on(topology)?;
         choice.check_threads(&chosen, request.threads)?;
         let placement = by_places(&chosen, request)?;
-        if choice.is_all() || topology.core_classes.is_empty() {
-            return Ok(placement);
-        }
-        let places = CoreChoice::in_cpus(&chosen, placement.places, placement.bind);
-        return Ok(Placement { places, ..placement });
+        let is_whole = choice.is_all() || topology.core_classes.is_empty();
+        return Ok(if is_whole { placement } else { in_own_words(&chosen, placement) });
     }
     match (request.per_cache, kmp) {
         (Some(per_cache), _) => {
@@ -331,6 +328,24 @@ fn fastest(topology: &Topology, cores: &[Vec<CpuId>]) -> Vec<Vec<CpuId>> {
 /// Returns the efficiency class of a core.
 fn efficiency(topology: &Topology, core: &[CpuId]) -> Option<usize> {
     topology.thread(*core.first()?)?.efficiency
+}
+
+/// Returns a placement on a chosen machine with a text of its places that describes the same CPUs on the whole
+/// machine.
+fn in_own_words(chosen: &Topology, placement: Placement) -> Placement {
+    let cores = cpus::grouped(chosen, |thread| Some(thread.core));
+    let places: Vec<Vec<CpuId>> = if placement.places == PlaceName::Threads.name() {
+        chosen.allowed().map(|thread| vec![thread.cpu]).collect()
+    } else if placement.places == PlaceName::Cores.name() && placement.bind == Bind::Primary {
+        cores
+    } else if placement.places == PlaceName::Cores.name() {
+        cores.iter().map(|core| vec![core[0]]).collect()
+    } else {
+        return placement;
+    };
+    let words: Vec<String> =
+        places.iter().map(|place| format!("{{{}}}", cpus::joined(place))).collect();
+    Placement { places: words.join(","), ..placement }
 }
 
 #[cfg(test)]

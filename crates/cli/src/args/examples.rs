@@ -198,7 +198,10 @@ const EXAMPLES: &[CommandExamples] = &[
             "nodegauge fleet baseline --gauge stream --since 30d",
         ],
     ),
-    row("fleet diff", &["nodegauge fleet diff fleet/", "nodegauge fleet diff fleet/ --before 7d"]),
+    row(
+        "fleet diff",
+        &["nodegauge fleet diff fleet/", "nodegauge fleet diff fleet/ --before older/"],
+    ),
     row(
         "fleet script",
         &[

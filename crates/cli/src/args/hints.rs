@@ -5,14 +5,11 @@
 use super::{Args, command, examples, tree};
 use crate::failure::Failure;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, Command, CommandFactory, Error};
+use clap::{Command, CommandFactory, Error};
 use nodegauge_measure::{SyntaxError, UnknownName};
 use nodegauge_published::UnknownNode;
 use nodegauge_toolchain::CommandLine;
 use std::num::{ParseFloatError, ParseIntError};
-
-/// Short options that had several meanings. No command has them; the hint names the long option.
-const FREED: [char; 3] = ['n', 'o', 't'];
 
 /// Options of other programs, each with the option of nodegauge that has its meaning.
 const OTHER_NAMES: &[OtherName] = &[
@@ -42,11 +39,6 @@ struct OtherName {
 /// Options that a word without an option may be meant for, in the order in which they are tried.
 const MEANT_FOR: [&str; 6] = ["--path", "--order", "--grid", "--threads", "--ranks", "--standard"];
 
-/// Removes a short option that had several meanings.
-pub(super) fn without_freed(arg: Arg) -> Arg {
-    if arg.get_short().is_some_and(|short| FREED.contains(&short)) { arg.short(None) } else { arg }
-}
-
 /// Returns the failure for an error of clap; `None` for a request for help or version. `words` is the command line.
 pub(crate) fn failure(error: &Error, words: &[String]) -> Option<Failure> {
     use ErrorKind::*;
@@ -57,14 +49,14 @@ pub(crate) fn failure(error: &Error, words: &[String]) -> Option<Failure> {
         InvalidValue | ValueValidation => Some(line.wrong_value(error, option_of(&typed))),
         UnknownArgument => Some(line.unexpected(&typed, error)),
         InvalidSubcommand => {
-            let typed = text_of(error, ContextKind::InvalidSubcommand);
-            let meant = tree::meant(&typed, &super::definition());
+            let name = text_of(error, ContextKind::InvalidSubcommand);
+            let meant = tree::meant(&name, &super::definition());
             let hint = if meant.is_empty() {
                 line.example()
             } else {
                 format!("did you mean '{}'?", meant.join("' or '"))
             };
-            Some(Failure::usage(format!("unrecognized subcommand '{typed}'")).hint(hint))
+            Some(Failure::usage(format!("unrecognized subcommand '{name}'")).hint(hint))
         }
         MissingRequiredArgument => {
             let hint = line.completed().unwrap_or_else(|| line.example());
@@ -190,7 +182,7 @@ impl<'a> TypedLine<'a> {
     /// Returns the long name of a short option that had several meanings.
     fn long_of_freed(&self, typed: &str) -> Option<String> {
         let short =
-            typed.strip_prefix('-')?.chars().next().filter(|short| FREED.contains(short))?;
+            typed.strip_prefix('-')?.chars().next().filter(|short| tree::FREED.contains(short))?;
         let root = Args::command();
         let mut command: &Command = &root;
         for name in self.path.split(' ').filter(|name| !name.is_empty()) {
@@ -252,9 +244,10 @@ impl<'a> TypedLine<'a> {
         if !known.is_empty() {
             let first = known.split(", ").next().unwrap_or_default();
             let suggested = text_of(error, ContextKind::SuggestedValue);
-            let hint = match suggested.is_empty() {
-                true => format!("e.g. {option} {first}"),
-                false => format!("did you mean {option} {suggested}?"),
+            let hint = if suggested.is_empty() {
+                format!("e.g. {option} {first}")
+            } else {
+                format!("did you mean {option} {suggested}?")
             };
             let problem = format!("{option}: unknown value '{value}': expected {known}");
             return Failure::usage(problem).hint(hint);

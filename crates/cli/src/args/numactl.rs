@@ -58,7 +58,7 @@ fn cpus_of_nodes(text: &str) -> Result<PlacesSpec, Failure> {
     let root = SysRoot::live();
     let mut all = Vec::new();
     for node in nodes.iter().flat_map(|(first, last)| *first..=*last) {
-        let cpus = root.numbers(&format!("devices/system/node/node{node}/cpulist"));
+        let cpus = root.numbers(&format!("sys/devices/system/node/node{node}/cpulist"));
         let cpus = cpus.filter(|cpus| !cpus.is_empty()).ok_or_else(|| {
             Failure::usage(format!("NUMA node {node} has no CPUs on this machine"))
                 .hint("nodegauge machine shows the NUMA nodes")

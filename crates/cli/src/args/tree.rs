@@ -1,9 +1,11 @@
 //! Properties of all commands: the order of option groups in the help, and suggestions for an unknown
 //! command.
 
-use super::hints::without_freed;
-use clap::Command;
+use clap::{Arg, Command};
 use nodegauge_measure::is_alike;
+
+/// Short options that had several meanings. No command has them; the hint names the long option.
+pub(super) const FREED: [char; 3] = ['n', 'o', 't'];
 
 /// Groups of options, in the order of every help text.
 pub(super) const GROUPS: [&str; 7] =
@@ -74,6 +76,11 @@ fn below<'a>(command: &'a Command, path: &str, all: &mut Vec<(String, &'a Comman
         all.push((path.clone(), sub));
         below(sub, &path, all);
     }
+}
+
+/// Removes a short option that had several meanings.
+fn without_freed(arg: Arg) -> Arg {
+    if arg.get_short().is_some_and(|short| FREED.contains(&short)) { arg.short(None) } else { arg }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Which memory a theoretical bandwidth concerns, on machines with several kinds of memory, with caches in front of it, or
 //! with sockets without memory. Channels of modules are those of DRAM. Pure.
 
+use crate::memory::is_of_other_kind;
 use crate::root::number_ranges;
 use crate::topology::Topology;
 use nodegauge_measure::Bytes;
@@ -62,7 +63,7 @@ pub(super) fn concerning(machine: &Machine, figure: Figure, sockets: u32) -> Fig
 /// Returns the kinds of memory that are not DRAM, with the NUMA nodes of each.
 fn other_kinds(machine: &Machine) -> BTreeMap<&str, Vec<u32>> {
     let mut kinds: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
-    for node in machine.numa_nodes.iter().filter(|node| node.is_other_than_dram()) {
+    for node in machine.numa_nodes.iter().filter(|node| is_of_other_kind(node)) {
         kinds.entry(node.kind.as_deref().unwrap_or_default()).or_default().push(node.id);
     }
     kinds

@@ -2,6 +2,7 @@
 //! front of memory, and shares of the last-level cache.
 
 use super::{Examined, Found, found};
+use crate::memory::is_of_other_kind;
 use crate::root::{SysRoot, number_ranges};
 use nodegauge_measure::Bytes;
 use nodegauge_measure::quantity::counted;
@@ -39,10 +40,10 @@ pub(super) fn without_cores(node: &Examined<'_>) -> Option<Found> {
 }
 
 /// Reports caches in front of memory.
-pub(super) fn side_caches(node: &Examined<'_>) -> Option<Found> {
-    let behind = node.machine.numa_nodes.iter().filter(|one| one.cache_bytes.is_some());
-    let nodes: Vec<u32> = behind.clone().map(|one| one.id).collect();
-    let largest = behind.filter_map(|one| one.cache_bytes).max()?;
+pub(super) fn side_caches(examined: &Examined<'_>) -> Option<Found> {
+    let behind = examined.machine.numa_nodes.iter().filter(|node| node.cache_bytes.is_some());
+    let nodes: Vec<u32> = behind.clone().map(|node| node.id).collect();
+    let largest = behind.filter_map(|node| node.cache_bytes).max()?;
     Some(found(
         format!(
             "the memory of NUMA nodes {} is behind memory-side caches of {}: smaller arrays measure the cache",
@@ -54,10 +55,10 @@ pub(super) fn side_caches(node: &Examined<'_>) -> Option<Found> {
 }
 
 /// Reports memory of several kinds.
-pub(super) fn kinds(node: &Examined<'_>) -> Option<Found> {
+pub(super) fn kinds(examined: &Examined<'_>) -> Option<Found> {
     let mut kinds: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
-    for one in node.machine.numa_nodes.iter().filter(|one| one.is_other_than_dram()) {
-        kinds.entry(one.kind.as_deref().unwrap_or_default()).or_default().push(one.id);
+    for node in examined.machine.numa_nodes.iter().filter(|node| is_of_other_kind(node)) {
+        kinds.entry(node.kind.as_deref().unwrap_or_default()).or_default().push(node.id);
     }
     let first = kinds.values().next()?;
     let nodes: Vec<String> = first.iter().map(u32::to_string).collect();

@@ -425,15 +425,6 @@ pub struct NumaNode {
     pub distances: Option<Vec<u32>>,
 }
 
-impl NumaNode {
-    /// True if the memory is known not to be DRAM, the kind whose channels modules occupy. The rank of a kind, `tier 1`,
-    /// does not tell.
-    pub fn is_other_than_dram(&self) -> bool {
-        let kind = self.kind.as_deref().filter(|kind| !kind.starts_with("tier "));
-        self.device.is_none() && kind.is_some_and(|kind| kind != "DRAM")
-    }
-}
-
 /// Main memory of a node.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Memory {
