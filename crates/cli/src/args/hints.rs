@@ -2,8 +2,7 @@
 //!
 //! A hint for an unexpected word is the command line with the word corrected. It is only given if that line is parsed.
 
-use super::tree::{self, FREED};
-use super::{Args, command, examples};
+use super::{Args, command, examples, tree};
 use crate::failure::Failure;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory, Error};

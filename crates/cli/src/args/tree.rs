@@ -4,9 +4,6 @@
 use clap::{Arg, Command};
 use nodegauge_measure::is_alike;
 
-/// Short options that had several meanings. No command has them; the hint names the long option.
-pub(super) const FREED: [char; 3] = ['n', 'o', 't'];
-
 /// Groups of options, in the order of every help text.
 pub(super) const GROUPS: [&str; 7] =
     ["What", "Where", "How", "How long", "Reference programs", "Output", "Rarely needed"];
@@ -84,11 +81,6 @@ fn below<'a>(command: &'a Command, path: &str, all: &mut Vec<(String, &'a Comman
         all.push((path.clone(), sub));
         below(sub, &path, all);
     }
-}
-
-/// Removes a short option that had several meanings.
-fn without_freed(arg: Arg) -> Arg {
-    if arg.get_short().is_some_and(|short| FREED.contains(&short)) { arg.short(None) } else { arg }
 }
 
 #[cfg(test)]

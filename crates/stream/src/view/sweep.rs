@@ -759,8 +759,8 @@ mod tests {
         assert!(text.contains("The only median of Triad is"), "{text}");
         let mut invalid = Measurement { value: None, summary: None, ..swept(2, "5", 1.0) };
         invalid.validity.invalid("lost");
-        let text = conclusion(&record(vec![measured, invalid])).unwrap();
-        assert!(!text.contains("highest"), "{text}");
+        let of_both = conclusion(&record(vec![measured, invalid])).unwrap();
+        assert!(!of_both.contains("highest"), "{of_both}");
     }
 
     #[test]
