@@ -43,7 +43,7 @@ pub struct Side {
 }
 
 /// Maximum number of blocks of `compare --run`.
-pub const MOST_BLOCKS: u64 = 1000;
+pub const MAX_BLOCKS: u64 = 1000;
 
 /// Label of runs that `compare --run` made alternately.
 pub const TURNS: &str = "turns";
@@ -265,12 +265,12 @@ fn runners(side: &Side) -> Runners {
 /// runs that would find it.
 fn missed_changes(pairs: &[Pair]) -> Option<String> {
     let blind: Vec<&Pair> =
-        pairs.iter().filter(|pair| pair.visible.is_some_and(|least| least > SOUGHT)).collect();
+        pairs.iter().filter(|pair| pair.visible.is_some_and(|min| min > SOUGHT)).collect();
     let widest = blind.iter().max_by_key(|pair| pair.needed)?;
     let needed = widest.needed?;
     let how = match widest.basis? {
-        Basis::Blocks if needed > MOST_BLOCKS => {
-            format!("more than {MOST_BLOCKS} blocks: longer runs (--budget) vary less")
+        Basis::Blocks if needed > MAX_BLOCKS => {
+            format!("more than {MAX_BLOCKS} blocks: longer runs (--budget) vary less")
         }
         Basis::Blocks => format!("--blocks {needed}"),
         _ => format!("{needed} runs of A and of B"),

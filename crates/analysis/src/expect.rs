@@ -426,8 +426,8 @@ impl Expectation {
     fn nearest(&self, mut known: Vec<String>) -> (Vec<String>, f64) {
         let asked = spelt(self.scope.as_deref(), &self.name, self.size);
         known.sort_by(|a, b| jaro_winkler(&asked, b).total_cmp(&jaro_winkler(&asked, a)));
-        let most = known.first().map_or(0.0, |name| jaro_winkler(&asked, name));
-        (known, most)
+        let max = known.first().map_or(0.0, |name| jaro_winkler(&asked, name));
+        (known, max)
     }
 
     /// Formats the condition for a message.

@@ -22,13 +22,13 @@ const NORMAL: f64 = 2.2219;
 const FEW: [f64; 8] = [0.399, 0.994, 0.512, 0.844, 0.611, 0.857, 0.669, 0.872];
 /// Maximum number of values whose pairs are compared. Of more values, this many are taken, evenly spaced in ascending
 /// order, which have the same quantiles.
-const MOST: usize = 256;
+const MAX_VALUES: usize = 256;
 /// Smallest spread that is used as a divisor, so that identical values give finite deviations.
 const SMALLEST: f64 = 1e-9;
 /// Number of nodes up to which slow ones are left out of the spread of the others.
 const SMALL: usize = 64;
 /// Minimum number of alike nodes for a judgement by the group alone.
-pub const LEAST_NODES: usize = 8;
+pub const MIN_NODES: usize = 8;
 
 /// Median and spread of a group.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -59,7 +59,7 @@ impl Robust {
 fn spread(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let n = sorted.len().min(MOST);
+    let n = sorted.len().min(MAX_VALUES);
     if n < 2 {
         return 0.0;
     }
@@ -91,7 +91,7 @@ fn spread(values: &[f64]) -> f64 {
 /// itself uncertain, so that its limit is wider. The formula fits the 99.94 % quantiles of simulated normal groups of 8
 /// to 400 nodes: 5.8 (8), 4.8 (10), 3.9 (16), 3.6 (24), 3.3 (64), 3.25 (400).
 pub fn limit(nodes: usize) -> f64 {
-    let n = nodes.max(LEAST_NODES) as f64;
+    let n = nodes.max(MIN_NODES) as f64;
     3.25 + 9.1 / n + 20.0 / n.powi(2) + 560.0 / n.powi(3)
 }
 
@@ -147,9 +147,9 @@ impl Components {
 fn alike(values: &[f64]) -> Vec<f64> {
     let mut kept = values.to_vec();
     kept.sort_by(f64::total_cmp);
-    let least = values.len() / 2 + 1;
+    let min = values.len() / 2 + 1;
     let mut slow = 0;
-    while values.len() <= SMALL && kept.len() - slow > least {
+    while values.len() <= SMALL && kept.len() - slow > min {
         let Some(of) = Robust::of(&kept[slow + 1..]) else { break };
         if of.z(kept[slow]) >= -3.0 {
             break;

@@ -48,8 +48,8 @@ pub(crate) fn picture(rates: &[WorkersRate<'_>]) -> Option<Picture> {
     let usable: Vec<&WorkersRate<'_>> =
         rates.iter().filter(|one| one.per_worker().is_some_and(|rate| rate > 0.0)).collect();
     let fewest = usable.iter().map(|one| one.count).min()?;
-    let most = usable.iter().map(|one| one.count).max()?;
-    if most == fewest {
+    let max = usable.iter().map(|one| one.count).max()?;
+    if max == fewest {
         return None;
     }
     let of_fewest = usable.iter().filter(|one| one.count == fewest);

@@ -30,7 +30,7 @@ use nodegauge_measure::{
 use nodegauge_solvers::code::{self, LoopCode};
 pub use nodegauge_solvers::hpcg::problem::GridPoints;
 use nodegauge_solvers::hpcg::problem::{
-    DomainLayout, ITERATIONS, LEAST, MULTIPLE, Operations, PARTS,
+    DomainLayout, ITERATIONS, MIN_POINTS, MULTIPLE, Operations, PARTS,
 };
 use nodegauge_solvers::hpcg::{DomainExchange, DomainPlan, Set, Tests, domain_bytes, moved_bytes};
 use prediction::PredictedSets;
@@ -105,13 +105,13 @@ impl HpcgPlan {
                 ),
             ));
         }
-        let least = x.min(y).min(z);
-        let most = x.max(y).max(z);
-        if least < LEAST || 8 * least < most {
+        let min = x.min(y).min(z);
+        let max = x.max(y).max(z);
+        if min < MIN_POINTS || 8 * min < max {
             return Err(invalid_grid(
                 grid,
                 format!(
-                    "expected at least {LEAST} points in every direction, and at most 8 times as many points as in any other direction"
+                    "expected at least {MIN_POINTS} points in every direction, and at most 8 times as many points as in any other direction"
                 ),
             ));
         }
@@ -124,7 +124,7 @@ impl HpcgPlan {
         let usable =
             site.machine.memory.available.map(|bytes| bytes as f64 * options.memory_fraction.0);
         if let Some(usable) = usable.filter(|usable| *usable < needed as f64) {
-            let fits = (LEAST..=most).step_by(MULTIPLE).filter(|points| {
+            let fits = (MIN_POINTS..=max).step_by(MULTIPLE).filter(|points| {
                 let layout = DomainLayout::new([*points; 3], layout.count());
                 bytes(&layout) as f64 <= usable
             });
@@ -171,11 +171,8 @@ fn bytes(layout: &DomainLayout) -> u64 {
 impl Planned for HpcgPlan {
     fn foreseen(&self) -> Foreseen {
         let layouts = self.swept.iter().map(|swept| swept.layout(self.options.grid));
-        let most = layouts.map(|layout| bytes(&layout)).max();
-        Foreseen {
-            time: Some(self.options.budget.unwrap_or(Self::BUDGET)),
-            memory: most.map(Bytes),
-        }
+        let max = layouts.map(|layout| bytes(&layout)).max();
+        Foreseen { time: Some(self.options.budget.unwrap_or(Self::BUDGET)), memory: max.map(Bytes) }
     }
 
     fn figures(&self, _: &Site) -> Vec<Figures> {

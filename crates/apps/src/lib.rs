@@ -37,10 +37,10 @@ const TIMES_LLC: f64 = 4.0;
 ///
 /// # Errors
 /// Fails if the threads or the memory are not available.
-fn memory_rates(workers: &Workers, most: Bytes) -> Result<MemoryRates, Failure> {
+fn memory_rates(workers: &Workers, max: Bytes) -> Result<MemoryRates, Failure> {
     let places = workers.together().thread_cpus();
     let policy = MemoryPolicy::Default;
-    Ok(MemoryRates::probe(&places, RequestedPages::Transparent, &policy, most)?)
+    Ok(MemoryRates::probe(&places, RequestedPages::Transparent, &policy, max)?)
 }
 
 /// Returns a number in two digits for the reason of an invalid figure.

@@ -31,7 +31,7 @@ pub const TEST: &str = "trapezoid";
 /// only some hundred microseconds, of which a single interrupt of the core would be a large part.
 const POINTS_A_SAMPLE: u64 = 20_000_000;
 /// Maximum number of intervals, which an `f64` represents exactly.
-pub const MOST_POINTS: u64 = 1 << 50;
+pub const MAX_POINTS: u64 = 1 << 50;
 
 /// Options of `apps trapezoid`.
 #[derive(Debug, Clone, PartialEq)]
@@ -81,7 +81,7 @@ impl TrapezoidPlan {
         options: TrapezoidOptions,
         notices: Vec<Notice>,
     ) -> Result<Self, Failure> {
-        match options.points.iter().find(|points| !(1..=MOST_POINTS).contains(*points)) {
+        match options.points.iter().find(|points| !(1..=MAX_POINTS).contains(*points)) {
             Some(points) => Err(Failure::usage(format!(
                 "invalid number of intervals {points}: expected 1 to 2^50"
             ))
@@ -188,7 +188,7 @@ impl Predictable for PredictedSums {
     fn predicted(&self) -> PredictedTime {
         let round: Duration = self.rows.iter().sum();
         let rounds = 1 + policy::APPS.sufficient() as u32;
-        PredictedTime { least: 2 * round, likely: rounds * round }
+        PredictedTime { min: 2 * round, likely: rounds * round }
     }
 
     /// Leaves the largest default number of intervals out.
@@ -345,10 +345,10 @@ impl TrapezoidCell<'_> {
     /// Returns the validity; every sum must equal pi within the expected error.
     fn validity(&self) -> Validity {
         let mut validity = Validity::valid();
-        let most = allowed(self.points);
-        if self.error.total_cmp(&most).is_gt() {
+        let max = allowed(self.points);
+        if self.error.total_cmp(&max).is_gt() {
             validity.invalid(format!(
-                "a sum over {} by {} deviates from pi by {:.1e}, expected at most {most:.1e}: the loop or this machine computes incorrectly",
+                "a sum over {} by {} deviates from pi by {:.1e}, expected at most {max:.1e}: the loop or this machine computes incorrectly",
                 counted(self.points as usize, "interval"),
                 self.workers.in_words(),
                 self.error

@@ -284,9 +284,9 @@ fn add(notices: &mut Vec<Notice>, texts: Vec<String>) {
 }
 
 /// Returns the powers of two below `most`, and `most`.
-fn doubled(most: u32) -> Vec<u32> {
+fn doubled(max: u32) -> Vec<u32> {
     let powers = std::iter::successors(Some(1), |count| Some(2 * count));
-    powers.take_while(|count| *count < most).chain([most.max(1)]).collect()
+    powers.take_while(|count| *count < max).chain([max.max(1)]).collect()
 }
 
 #[cfg(test)]

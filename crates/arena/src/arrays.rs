@@ -370,8 +370,8 @@ mod tests {
                 sizes.push(share.end - share.start);
             }
             prop_assert_eq!(next, n);
-            let (least, most) = (sizes.iter().min().unwrap(), sizes.iter().max().unwrap());
-            prop_assert!(most - least <= 16, "{} to {}", least, most);
+            let (min, max) = (sizes.iter().min().unwrap(), sizes.iter().max().unwrap());
+            prop_assert!(max - min <= 16, "{} to {}", min, max);
         }
     }
 }

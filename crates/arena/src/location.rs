@@ -17,7 +17,7 @@ const ASKED: usize = 6000;
 /// Number of sampled pages of a range of memory.
 const ASKED_OF_A_RANGE: usize = ASKED / 3;
 /// Minimum number of sampled pages per thread and array.
-const LEAST_OF_A_SHARE: usize = 8;
+const MIN_PAGES_PER_SHARE: usize = 8;
 /// Minimum share of pages on the expected nodes, below which figures are suspect. A tenth of the pages on other nodes
 /// affects the figures; pages at the boundaries between two threads' shares are a smaller fraction.
 const HELD: f64 = 0.9;
@@ -44,7 +44,7 @@ pub struct Share {
 /// Queries the NUMA nodes of the shares of `threads` threads from the kernel; returns an empty list if the kernel does
 /// not report them.
 pub fn observe(arrays: &Arrays, threads: usize) -> Vec<Share> {
-    let sample = (ASKED / (arrays.count() * threads.max(1))).max(LEAST_OF_A_SHARE);
+    let sample = (ASKED / (arrays.count() * threads.max(1))).max(MIN_PAGES_PER_SHARE);
     let mut shares = Vec::new();
     for thread in 0..threads {
         let args = arrays.share(ArrayShare { index: thread, count: threads });

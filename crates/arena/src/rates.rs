@@ -42,7 +42,7 @@ impl MemoryRates {
         places: &[Vec<CpuId>],
         pages: RequestedPages,
         policy: &MemoryPolicy,
-        most: Bytes,
+        max: Bytes,
     ) -> Result<Self, ArenaError> {
         // A reserved page of 1 GiB takes longer than the probe; the kernel clears all kinds of pages at about the same
         // rate.
@@ -59,7 +59,7 @@ impl MemoryRates {
             let next = each * MORE;
             // Cold caches and page tables make the first step slower than those that follow.
             let is_long = clock::now() + elapsed * MORE as u32 > end;
-            if !is_long && next * team.len() as u64 <= most.0 {
+            if !is_long && next * team.len() as u64 <= max.0 {
                 each = next;
                 steps.clear();
             } else if clock::now() + elapsed > end {

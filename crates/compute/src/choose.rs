@@ -165,8 +165,8 @@ const RULES: Rules = Rules {
     seed: 0x626C_6173,
     passes: Passes::One,
     leave: RoundRule::SignificantlySlower,
-    least_rounds: 0,
-    most_rounds: Some(19),
+    min_rounds: 0,
+    max_rounds: Some(19),
     whole_rounds: 4,
     check: DeadlineCheck::Round,
 };

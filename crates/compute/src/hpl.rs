@@ -30,36 +30,36 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 #[derive(Debug, Clone, Copy)]
 struct TimeShare {
     share: f64,
-    least: Duration,
-    most: Duration,
+    min: Duration,
+    max: Duration,
 }
 
 impl TimeShare {
     fn of(self, budget: Duration) -> Duration {
-        budget.mul_f64(self.share).clamp(self.least, self.most)
+        budget.mul_f64(self.share).clamp(self.min, self.max)
     }
 }
 
 /// Time for all peaks together; minimum and maximum apply to a single peak.
 const PEAKS: TimeShare =
-    TimeShare { share: 0.1, least: Duration::from_millis(20), most: Duration::from_millis(400) };
+    TimeShare { share: 0.1, min: Duration::from_millis(20), max: Duration::from_millis(400) };
 /// Time for DGEMM; an interruption takes effect after the measurement.
 const DGEMM: TimeShare =
-    TimeShare { share: 0.06, least: Duration::from_millis(50), most: Duration::from_secs(1) };
+    TimeShare { share: 0.06, min: Duration::from_millis(50), max: Duration::from_secs(1) };
 /// Returns the least time of everything that follows the comparison of `libraries` libraries, without a requested
 /// solution: peaks and DGEMM take half of it, the search for NB and a small solution the other half.
-pub(crate) fn least(libraries: usize) -> Duration {
-    let peaks = PEAKS.least * peak::loops().len() as u32;
-    let comparison = DGEMM.least + PEAKS.least;
-    2 * (peaks + (DGEMM.least + comparison) * libraries as u32)
+pub(crate) fn min(libraries: usize) -> Duration {
+    let peaks = PEAKS.min * peak::loops().len() as u32;
+    let comparison = DGEMM.min + PEAKS.min;
+    2 * (peaks + (DGEMM.min + comparison) * libraries as u32)
 }
 
 /// Share of the budget for the NB search.
 const SEARCH: f64 = 0.25;
 /// Maximum time of the NB search, as a multiple of the planned time.
-const SEARCH_MOST: f64 = 1.2;
+const MAX_SEARCH: f64 = 1.2;
 /// Minimum time of a solution, as a share of the planned time, if the earlier measurements took longer than planned.
-const LEAST_SOLUTION: f64 = 0.25;
+const MIN_SOLUTION_SHARE: f64 = 0.25;
 /// Number of which N is a multiple if several libraries use the same N.
 pub(crate) const COMMON_MULTIPLE: usize = 64;
 /// Unit of `/proc/stat`: the kernel's USER_HZ, which is 100 on every supported architecture.
@@ -83,7 +83,7 @@ pub(crate) struct NbSearch {
     /// Time of a run in the first round.
     small: Seconds,
     /// Largest order of the second round.
-    most: usize,
+    max: usize,
     /// Largest order that fits into memory.
     full: usize,
 }
@@ -101,11 +101,11 @@ impl NbSearch {
         let runs = candidates as f64 + KEPT as f64 * 8.0;
         let small = Seconds::from(budget) * SEARCH / runs;
         let full = size::choose(OrderSpec::Full, &constraints).map_or(0, |full| full.order);
-        let most = match spec {
+        let max = match spec {
             OrderSpec::Exactly(order) => 2 * order,
             _ => full,
         };
-        Self { constraints, small, most, full }
+        Self { constraints, small, max, full }
     }
 
     /// Returns the order of round 0 or 1. `half` is the order at which LU reaches half of the DGEMM rate, if it is known
@@ -114,7 +114,7 @@ impl NbSearch {
         let seconds = if round == 0 { self.small } else { self.small * 8.0 };
         let constraints = SizeConstraints { seconds, half, ..self.constraints.clone() };
         let quick = size::choose(OrderSpec::Quick, &constraints)?.order;
-        Ok(quick.min(self.most >> (1 - round)).max(4 * COMMON_MULTIPLE).min(self.full.max(1)))
+        Ok(quick.min(self.max >> (1 - round)).max(4 * COMMON_MULTIPLE).min(self.full.max(1)))
     }
 }
 
@@ -289,8 +289,8 @@ impl HplRun<'_> {
         let comparison_time = Seconds::from(begun.elapsed());
         let left = Seconds::from(self.end.saturating_duration_since(Instant::now()));
         let left = left / (count - at) as f64 / samples as f64 - comparison_time;
-        let least = constraints.seconds * LEAST_SOLUTION;
-        constraints.seconds = constraints.seconds.min(left).max(least);
+        let min = constraints.seconds * MIN_SOLUTION_SHARE;
+        constraints.seconds = constraints.seconds.min(left).max(min);
         let chosen = size::choose(self.options.order, &constraints)?;
         let order = chosen.order;
         self.seen.libraries[at].order = Some(chosen);
@@ -352,7 +352,7 @@ impl HplRun<'_> {
         let search = NbSearch::new(constraints, self.options.order, budget, candidates.len());
         // If the machine is slower than the DGEMM rate suggests, the search ends at the deadline and uses the results
         // until then.
-        let deadline = Instant::now() + budget.mul_f64(SEARCH_MOST * SEARCH);
+        let deadline = Instant::now() + budget.mul_f64(MAX_SEARCH * SEARCH);
         for round in 0..2 {
             let order = search.order(round, half)?;
             self.observer.phase(&format!("NB search, N = {order}"));

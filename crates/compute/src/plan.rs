@@ -223,10 +223,10 @@ impl HplPlan {
         // The time spent on comparing libraries is subtracted from the budget, but a minimum remains.
         let tried = limits.elapsed();
         let solutions = self.requested_solutions(&libraries);
-        let least = hpl::least(libraries.len());
+        let min = hpl::min(libraries.len());
         let left = self.options.budget.saturating_sub(tried);
         let budget = match self.asked {
-            Some(_) => left.saturating_sub(solutions).max(least),
+            Some(_) => left.saturating_sub(solutions).max(min),
             None => left.max(self.options.budget.mul_f64(1.0 - 2.0 * CHOOSE)),
         };
         let options = HplOptions { budget, ..self.options.clone() };
@@ -288,10 +288,10 @@ impl HplPlan {
         let peak = self.peak.as_ref().map(|peak| peak.value);
         let fastest = FlopsPerSec(peak.unwrap_or(LIBRARY_OVER_BUILT_IN * rate.0).max(rate.0));
         let libraries = self.options.libraries.len().max(1);
-        let other_parts = hpl::least(libraries);
-        let least = self.solutions(&vec![fastest; libraries]) + other_parts;
+        let other_parts = hpl::min(libraries);
+        let min = self.solutions(&vec![fastest; libraries]) + other_parts;
         let likely = self.solutions(&vec![rate; libraries]) + other_parts;
-        Ok(PredictedTime { least, likely })
+        Ok(PredictedTime { min, likely })
     }
 }
 

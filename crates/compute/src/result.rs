@@ -175,13 +175,13 @@ impl RatingEvidence<'_> {
         }
         if let (None, Some(shared)) = (failed, shared.filter(|shared| shared.0 > DISTURBED)) {
             let rates: Vec<f64> = bursts.iter().map(|burst| burst.rate.0 / 1e9).collect();
-            let least = rates.iter().copied().reduce(f64::min);
-            let most = rates.iter().copied().reduce(f64::max);
+            let min = rates.iter().copied().reduce(f64::min);
+            let max = rates.iter().copied().reduce(f64::max);
             let reason = format!(
                 "other load used {} of the cores' execution units: register-only loops run before and after the solve reached {:.1} to {:.1} GFLOP/s; repeat the run on an idle node",
                 shared.in_whole_percent(),
-                least.unwrap_or(0.0),
-                most.unwrap_or(0.0)
+                min.unwrap_or(0.0),
+                max.unwrap_or(0.0)
             );
             validity.add(Status::Suspect, reason);
         }
@@ -244,7 +244,7 @@ impl RatingEvidence<'_> {
     fn clock(&self, peak: &Peak) -> Option<Hertz> {
         let burst = peak.burst();
         let per_cycle = burst.per_cycle(self.threads())?;
-        let possible = self.architecture(peak).is_none_or(|most| per_cycle <= most * (1.0 + ABOVE));
+        let possible = self.architecture(peak).is_none_or(|max| per_cycle <= max * (1.0 + ABOVE));
         burst.clock.filter(|_| possible)
     }
 
@@ -296,8 +296,8 @@ impl RatingEvidence<'_> {
             peak::shared(&bursts, &peak.bursts)
         });
         let lost = [Some(time.lost), time.stolen, bursts].into_iter().flatten();
-        let most = lost.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|most| most.0 > DISTURBED)?;
-        Some(format!("{} of the time of a thread was lost", most.in_whole_percent()))
+        let max = lost.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|max| max.0 > DISTURBED)?;
+        Some(format!("{} of the time of a thread was lost", max.in_whole_percent()))
     }
 
     /// Returns the notices about low performance of a library or of LU.

@@ -153,9 +153,9 @@ fn time_of(plan: &HplPlan) -> String {
         if candidates.len() > 1 { format!(" (NB {})", plan.first().nb) } else { String::new() };
     match rate {
         Some(rate) => {
-            let least = if plan.is_lower_bound() { "at least " } else { "" };
+            let min = if plan.is_lower_bound() { "at least " } else { "" };
             format!(
-                "{least}{} predicted for (2/3 N^3 + 3/2 N^2) = {flops:.4e} operations{of_first}; {rate}",
+                "{min}{} predicted for (2/3 N^3 + 3/2 N^2) = {flops:.4e} operations{of_first}; {rate}",
                 chosen.seconds
             )
         }

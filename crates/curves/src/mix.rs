@@ -103,7 +103,7 @@ impl Mode for Mixes {
         // Mixes for which there is no time are left out.
         let one = times.loops(self.memory(), 1);
         let all = times.loops(self.memory(), self.mixes.len() as u32);
-        PredictedTime { least: one.least, likely: all.likely }
+        PredictedTime { min: one.min, likely: all.likely }
     }
 
     fn measure(&self, run: &mut CurveRun<'_>) -> Result<(), ArenaError> {

@@ -141,7 +141,7 @@ impl BabelStreamOutput {
                 let Some(kernel) = words.next().and_then(kernel_of) else { continue };
                 let numbers: Option<Vec<f64>> = words.map(|word| word.parse().ok()).collect();
                 let numbers = numbers.unwrap_or_default();
-                let [rate, least, most, average] = match (csv, numbers.as_slice()) {
+                let [rate, min, max, average] = match (csv, numbers.as_slice()) {
                     (true, [repeats, elements, bytes, rest @ ..]) => {
                         (found.repeats, found.elements) = (*repeats as u64, *elements as u64);
                         found.element = if *bytes == 4.0 { Element::F32 } else { Element::F64 };
@@ -156,7 +156,7 @@ impl BabelStreamOutput {
                 found.lines.push(BabelstreamLine {
                     kernel,
                     rate: BytesPerSec(rate * unit),
-                    times: [Seconds(least), Seconds(most), Seconds(average)],
+                    times: [Seconds(min), Seconds(max), Seconds(average)],
                 });
             }
         }
@@ -164,13 +164,13 @@ impl BabelStreamOutput {
             return Err("the output has no table; the run did not finish".to_owned());
         }
         for line in &found.lines {
-            let [least, most, average] = line.times.map(|time| time.0);
+            let [min, max, average] = line.times.map(|time| time.0);
             let bytes = found.bytes(line.kernel);
-            let positive = printed::is_figure(line.rate.0) && printed::is_figure(least);
+            let positive = printed::is_figure(line.rate.0) && printed::is_figure(min);
             let expected = bytes / line.rate.0;
-            let off = (expected - least).abs();
-            let ordered = least <= average && average <= most && most.is_finite();
-            let rounding = ROUNDED_SECONDS + least * 1e-3 + expected * found.elements_error;
+            let off = (expected - min).abs();
+            let ordered = min <= average && average <= max && max.is_finite();
+            let rounding = ROUNDED_SECONDS + min * 1e-3 + expected * found.elements_error;
             if !positive || !ordered || off > rounding {
                 let name = name_of(line.kernel);
                 return Err(format!(
@@ -289,10 +289,10 @@ impl fmt::Display for BabelStreamOutput {
             let name = name_of(*kernel);
             let repeats = self.repeats;
             let elements = self.elements;
-            let [least, most, average] = times.map(|time| time.0);
+            let [min, max, average] = times.map(|time| time.0);
             let bytes = self.element.bytes();
             let rate = rate.0 / 1e6;
-            writeln!(f, "{name},{repeats},{elements},{bytes},{rate},{least},{most},{average}")?;
+            writeln!(f, "{name},{repeats},{elements},{bytes},{rate},{min},{max},{average}")?;
         }
         Ok(())
     }

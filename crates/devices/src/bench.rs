@@ -17,7 +17,7 @@ use std::rc::Rc;
 const SUMS_BYTES: usize = 4 << 20;
 /// Maximum number of additions per work-item. The limit is needed because the rounding error of a sum of equal numbers
 /// grows with each addition.
-const MOST_ADDITIONS: u64 = 1024;
+const MAX_ADDITIONS: u64 = 1024;
 /// Number of groups per compute unit in a check.
 const CHECKERS: usize = 8;
 
@@ -121,10 +121,9 @@ impl LoopShape {
             return LaunchGrid::of_driver((vectors / u64::from(self.vectors)) as usize);
         };
         let tiles = vectors / (group as u64 * u64::from(self.vectors));
-        let least =
-            if kernel.writes() { 1 } else { vectors.div_ceil(group as u64 * MOST_ADDITIONS) };
+        let min = if kernel.writes() { 1 } else { vectors.div_ceil(group as u64 * MAX_ADDITIONS) };
         let groups = self.strided.map_or(tiles, |per_unit| {
-            (per_unit as u64 * u64::from(units.max(1))).clamp(least, tiles.max(least))
+            (per_unit as u64 * u64::from(units.max(1))).clamp(min, tiles.max(min))
         });
         LaunchGrid::new(groups.max(1) as usize, group)
     }
@@ -438,6 +437,6 @@ mod tests {
         // If 256 items in 8 groups summed 2^33 numbers, each item would add four million numbers.
         let sum = LoopShape { width: 1, vectors: 1, group: Some(256), strided: Some(1) };
         let groups = sum.grid(Kernel::Dot, 1 << 33, 8).groups as u64;
-        assert!((1 << 33) / (groups * 256) <= MOST_ADDITIONS);
+        assert!((1 << 33) / (groups * 256) <= MAX_ADDITIONS);
     }
 }

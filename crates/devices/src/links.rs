@@ -101,29 +101,29 @@ impl LinkPlan {
         devices: &[Rc<dyn OpenDevice>],
         nodes: usize,
     ) -> Result<Vec<u64>, Failure> {
-        let mut most = u64::MAX;
+        let mut max = u64::MAX;
         let mut shared = 0;
         for device in devices {
             let info = device.info();
             shared += if info.shares_host_memory { 2 } else { 0 };
             let free = device.free_memory()?.unwrap_or(info.memory).as_f64() * SHARE;
-            most = most.min(info.largest_allocation.0).min(free as u64 / 2);
+            max = max.min(info.largest_allocation.0).min(free as u64 / 2);
         }
         if let Some(available) = host_memory::left(site) {
             let buffers = (3 * nodes * devices.len() + shared) as u64;
-            most = most.min((available.as_f64() * SHARE) as u64 / buffers);
+            max = max.min((available.as_f64() * SHARE) as u64 / buffers);
         }
         let mut sizes = self.options.sizes.clone();
         sizes.sort_unstable();
         sizes.dedup();
         match sizes.last() {
-            None => Ok(SIZES.into_iter().filter(|size| *size <= most).collect()),
-            Some(largest) if *largest > most => Err(Failure::missing(format!(
+            None => Ok(SIZES.into_iter().filter(|size| *size <= max).collect()),
+            Some(largest) if *largest > max => Err(Failure::missing(format!(
                 "copies of {} do not fit in memory; the maximum is {}",
                 Bytes(*largest),
-                Bytes(most),
+                Bytes(max),
             ))
-            .hint(format!("use a smaller size, e.g. --sizes {}MiB", most >> 20))),
+            .hint(format!("use a smaller size, e.g. --sizes {}MiB", max >> 20))),
             Some(_) => Ok(sizes),
         }
     }
@@ -282,12 +282,12 @@ impl Stage<'_> {
         series.run(&mut turn, observer, None)?;
         let infos = self.devices.iter().map(|device| device.info());
         let of_cuda: Vec<&DeviceInfo> = infos.filter(|info| is_of_cuda(info)).collect();
-        let (names, least) = match self.devices.len() {
+        let (names, min) = match self.devices.len() {
             1 => (&[TO_DEVICE, TO_HOST][..], 1),
             _ => (&[ACROSS][..], 2),
         };
         let mut reference = Vec::new();
-        if let Some(program) = self.nvbandwidth.filter(|_| of_cuda.len() >= least) {
+        if let Some(program) = self.nvbandwidth.filter(|_| of_cuda.len() >= min) {
             let run = ReferenceRun {
                 phase: &format!("{}: nvbandwidth", ids.join(", ")),
                 compared: &compared,

@@ -173,8 +173,8 @@ const RULES: Rules = Rules {
     seed: 0x7065_616B,
     passes: Passes::One,
     leave: RoundRule::SignificantlySlower,
-    least_rounds: 0,
-    most_rounds: None,
+    min_rounds: 0,
+    max_rounds: None,
     whole_rounds: 3,
     check: DeadlineCheck::Round,
 };

@@ -29,14 +29,14 @@ fn time(bytes: u64, rate: f64) -> Duration {
 /// Returns the predicted time of a set-up and of the rounds of a policy after it.
 fn rounds(set_up: Duration, round: Duration, policy: &RepetitionPolicy) -> PredictedTime {
     let likely = WARM_UP + policy.sufficient() as u32;
-    PredictedTime { least: set_up + (WARM_UP + 1) * round, likely: set_up + likely * round }
+    PredictedTime { min: set_up + (WARM_UP + 1) * round, likely: set_up + likely * round }
 }
 
 /// Measures the rates of the host's memory with a worker on each of these CPUs, in at most `most` bytes.
-pub(crate) fn host_rates(cpus: &[CpuId], most: Bytes) -> Result<MemoryRates, Failure> {
+pub(crate) fn host_rates(cpus: &[CpuId], max: Bytes) -> Result<MemoryRates, Failure> {
     let places: Vec<Vec<CpuId>> = cpus.iter().map(|cpu| vec![*cpu]).collect();
     let policy = MemoryPolicy::default();
-    Ok(MemoryRates::probe(&places, RequestedPages::Transparent, &policy, most)?)
+    Ok(MemoryRates::probe(&places, RequestedPages::Transparent, &policy, max)?)
 }
 
 /// Rates at which a device writes new arrays and existing ones.
@@ -49,9 +49,9 @@ pub(crate) struct ArrayRates {
 impl ArrayRates {
     /// Returns the rates of a device; `None` if nothing predicts them. At most `most` bytes of the host's memory are
     /// touched.
-    pub(crate) fn of(site: &Site, info: &DeviceInfo, most: Bytes) -> Result<Option<Self>, Failure> {
+    pub(crate) fn of(site: &Site, info: &DeviceInfo, max: Bytes) -> Result<Option<Self>, Failure> {
         if info.shares_host_memory {
-            let rates = host_rates(&pairs::one_a_core(&site.topology), most)?;
+            let rates = host_rates(&pairs::one_a_core(&site.topology), max)?;
             return Ok(Some(Self { first_touch: rates.first_touch, again: rates.again }));
         }
         let sheet = || Some(catalog::named(&info.name)?.bandwidth());

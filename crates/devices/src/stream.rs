@@ -180,14 +180,14 @@ impl DeviceStreamPlan {
             fraction: self.options.memory_fraction,
         };
         let mut chosen = size::choose(self.options.size, element, &conditions)?;
-        let most = info.largest_allocation.0 / element.bytes();
+        let max = info.largest_allocation.0 / element.bytes();
         if self.options.size == SizeSpec::Auto {
             let room = available.as_f64() * conditions.fraction.0;
             if info.class != Class::Cpu && room >= self.arrays() as f64 * OWN_MEMORY.as_f64() {
                 chosen.elements = chosen.elements.max(OWN_MEMORY.0 / element.bytes());
             }
-            chosen.elements = chosen.elements.min(most);
-        } else if chosen.elements > most {
+            chosen.elements = chosen.elements.min(max);
+        } else if chosen.elements > max {
             return Err(Failure::missing(format!(
                 "{} supports allocations of at most {}",
                 info.id(),

@@ -29,8 +29,8 @@ const RULES: Rules = Rules {
     seed: 0x6465_7669,
     passes: Passes::Growing,
     leave: RoundRule::SlowerHalf { from: 2, left: 1 },
-    least_rounds: 0,
-    most_rounds: None,
+    min_rounds: 0,
+    max_rounds: None,
     whole_rounds: 0,
     check: DeadlineCheck::Turn,
 };

@@ -15,7 +15,7 @@ use nodegauge_measure::{Fraction, Seconds};
 /// error.
 const PRECISION: f64 = 0.05;
 /// Number of passes after which the samples may suffice: that of the rule of doubt for the median.
-pub(crate) const FEWEST: usize = TYPICAL.least;
+pub(crate) const FEWEST: usize = TYPICAL.min;
 /// Minimum duration of a pass in multiples of the time for reading the clock. The start and the end are each known only
 /// to the time of one reading.
 const READINGS: f64 = 100.0;

@@ -163,7 +163,7 @@ impl CellFigures<'_> {
             worker_rate_min: rates.iter().copied().reduce(f64::min),
             worker_rate_max: rates.iter().copied().reduce(f64::max),
             worker_rate_mean: workers.map(|_| rates.iter().sum::<f64>() / rates.len() as f64),
-            worker_bytes_min: workers.map(|workers| workers.least_bytes),
+            worker_bytes_min: workers.map(|workers| workers.min_bytes),
             ..config
         }
     }

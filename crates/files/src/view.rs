@@ -99,7 +99,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
 }
 
 /// Maximum number of operations that the closing sentences compare.
-const MOST_COMPARED: usize = 2;
+const MAX_COMPARED_OPERATIONS: usize = 2;
 
 /// Returns a sentence for each other program that compares its rate with the gauge's in the largest cell that both
 /// measured.
@@ -117,7 +117,7 @@ fn closing(rows: &[&Row<'_>]) -> Option<Section> {
             });
             compared.extend(pairs.max_by_key(|(_, row)| row.sizes()));
         }
-        for (ours, row) in compared.into_iter().take(MOST_COMPARED) {
+        for (ours, row) in compared.into_iter().take(MAX_COMPARED_OPERATIONS) {
             let (file, block) = row.sizes().unwrap_or_default();
             let name = &row.m.name;
             let does = format!("does {name} of {} in blocks of {}", size(file), size(block));

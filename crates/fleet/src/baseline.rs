@@ -95,13 +95,13 @@ pub fn keep_one_size(runs: &mut [NodeRun]) -> Vec<String> {
     for (of, sizes) in counts {
         let all: usize = sizes.values().sum();
         // Of sizes that equally many runs have, the largest.
-        let Some((size, most)) = sizes.into_iter().max_by_key(|(size, count)| (*count, *size))
+        let Some((size, max)) = sizes.into_iter().max_by_key(|(size, count)| (*count, *size))
         else {
             continue;
         };
-        if most < all {
+        if max < all {
             let words = size.map_or("no size".to_owned(), |size| Bytes(size).to_string());
-            let left_out = counted(all - most, "run");
+            let left_out = counted(all - max, "run");
             remarks.push(format!("{}: {left_out} of another size than {words} left out", of.key));
         }
         kept.insert(of, size);

@@ -39,7 +39,7 @@ const CORRECTED: u64 = 100;
 const CORRECTED_IN: Duration = Duration::from_secs(24 * 3600);
 
 /// Number of own runs that replace a reference, at least.
-pub const LEAST_OWN_RUNS: usize = 5;
+pub const MIN_OWN_RUNS: usize = 5;
 /// Number of runs of which the better one decides on a figure.
 pub const RUNS: usize = 2;
 /// Number of standard deviations of own runs within which a figure varies.
@@ -181,26 +181,26 @@ impl FigureBound {
     /// Returns the bound from values of own runs; `None` if there are too few. The bound is below the median by the
     /// practical limit of the figure, or by three standard deviations of the runs if these are larger.
     pub fn of_own_runs(key: &FigureKey, values: &[f64]) -> Option<Self> {
-        if values.len() < LEAST_OWN_RUNS {
+        if values.len() < MIN_OWN_RUNS {
             return None;
         }
         let runs: Vec<f64> = values.iter().map(|value| key.share(*value, 1.0).ln()).collect();
         let Robust { median, spread } = Robust::of(&runs)?;
         let median = key.at_share(median.exp(), 1.0);
         let practical = key.practical_limit();
-        let least = practical.0.max(1.0 - (-SIGMAS * spread).exp()).min(0.5);
+        let min = practical.0.max(1.0 - (-SIGMAS * spread).exp()).min(0.5);
         let spread = Components { nodes: None, runs: Some(spread) };
         let peers = Peers { spread, nodes: 1, runs: values.len() };
         Some(Self {
             value: median,
-            bound: key.at_share(1.0 - least, median),
+            bound: key.at_share(1.0 - min, median),
             base: "own".to_owned(),
             basis: format!(
                 "median of {} own runs less {}",
                 values.len(),
-                Fraction(least).in_whole_percent()
+                Fraction(min).in_whole_percent()
             ),
-            power: peers.power(practical, Fraction(least), RUNS),
+            power: peers.power(practical, Fraction(min), RUNS),
             size: None,
         })
     }

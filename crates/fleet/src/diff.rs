@@ -12,7 +12,7 @@ use nodegauge_toolchain::mpi::HostList;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Maximum number of rows; the others are counted.
-const MOST_ROWS: usize = 500;
+const MAX_ROWS: usize = 500;
 
 /// A fact in which nodes differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -189,8 +189,8 @@ fn section(id: &'static str, differences: &[FactDifference], usual: &str) -> Sec
         .left("property", |one| one.what.clone())
         .left(usual, |one| one.usual.clone())
         .left("here", |one| one.value.clone());
-    section.push(columns.table(differences.iter().take(MOST_ROWS)));
-    let more = differences.len().saturating_sub(MOST_ROWS);
+    section.push(columns.table(differences.iter().take(MAX_ROWS)));
+    let more = differences.len().saturating_sub(MAX_ROWS);
     if more > 0 {
         section.note("", counted(more, "more difference"));
     }

@@ -16,7 +16,7 @@ use crate::names::Names;
 use crate::node::NodeRun;
 use crate::reference::{Reference, ReferenceFigure, ReferenceGroup};
 use nodegauge_analysis::slow::power::{Power, Standing};
-use nodegauge_analysis::slow::{self, Components, LEAST_NODES, NodeGroup, Robust};
+use nodegauge_analysis::slow::{self, Components, MIN_NODES, NodeGroup, Robust};
 use nodegauge_measure::Fraction;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -496,7 +496,7 @@ fn worst(
     for (index, figure) in figures.iter().enumerate() {
         let Some(figure) = figure.as_ref().filter(|figure| is_meant(figure)) else { continue };
         let share = figure.of_reference.unwrap_or(1.0).min(figure.share);
-        if worst.is_none_or(|(_, least)| share.total_cmp(&least).is_lt()) {
+        if worst.is_none_or(|(_, min)| share.total_cmp(&min).is_lt()) {
             worst = Some((index, share));
         }
     }
@@ -613,7 +613,7 @@ fn remarks(ranking: &Ranking, options: &RankingOptions) -> Vec<String> {
                 ));
             }
         }
-        let is_small = group.nodes.len() < LEAST_NODES;
+        let is_small = group.nodes.len() < MIN_NODES;
         let has_reference = group.figures.iter().any(|figure| figure.reference.is_some());
         if has_reference {
             continue;
@@ -621,12 +621,12 @@ fn remarks(ranking: &Ranking, options: &RankingOptions) -> Vec<String> {
         let nodes = group.kind.in_words();
         match &options.reference {
             Some(_) if is_small => remarks.push(format!(
-                "fewer than {LEAST_NODES} alike nodes ({nodes}): not judged; the reference has no such nodes"
+                "fewer than {MIN_NODES} alike nodes ({nodes}): not judged; the reference has no such nodes"
             )),
             Some(_) => remarks
                 .push(format!("the reference has no such nodes ({nodes}); judged by the group only")),
             None if is_small => remarks.push(format!(
-                "fewer than {LEAST_NODES} alike nodes ({nodes}): not judged; give --reference"
+                "fewer than {MIN_NODES} alike nodes ({nodes}): not judged; give --reference"
             )),
             None => {}
         }

@@ -314,9 +314,9 @@ pub fn next<'a>(
     states: &BTreeMap<String, NodeState>,
     active: usize,
     waiting_for_busy: usize,
-    most: usize,
+    max: usize,
 ) -> Vec<&'a str> {
-    let free = most.saturating_sub(active);
+    let free = max.saturating_sub(active);
     let mut chosen: Vec<&str> = Vec::new();
     let mut off: Vec<&str> = Vec::new();
     let mut busy: Vec<&str> = Vec::new();
@@ -330,7 +330,7 @@ pub fn next<'a>(
     }
     chosen.extend(off);
     chosen.truncate(free);
-    let places = (most / 2).max(1).saturating_sub(waiting_for_busy);
+    let places = (max / 2).max(1).saturating_sub(waiting_for_busy);
     let left = (free - chosen.len()).min(places);
     chosen.extend(busy.into_iter().take(left));
     chosen

@@ -7,7 +7,7 @@ use crate::view::sentence::{capital, doubted};
 use crate::view::{ColumnList, Note, Picture, Section, Step, Table, TableCell, Tone, grouped};
 use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle};
 use nodegauge_analysis::slow::power::Power;
-use nodegauge_analysis::slow::{self, GroupVerdict, LEAST_NODES, NodeGroup, practical};
+use nodegauge_analysis::slow::{self, GroupVerdict, MIN_NODES, NodeGroup, practical};
 use nodegauge_measure::keys::{Registry, SharedKey, shared};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Finding, Machine, Measurement, Quoted, Record, Status, Validity};
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// Maximum number of figures in the table of hosts in addition to the one that ranks them.
-const MOST_FURTHER: usize = 3;
+const MAX_FURTHER: usize = 3;
 
 /// Result of one host, as it is sent to the process that collects the results.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -257,8 +257,8 @@ impl<'r> HostRanking<'r> {
         let mut candidates: Vec<Vec<&Measurement>> =
             groups.into_iter().flat_map(|(_, of)| one_per_host(&of)).collect();
         candidates.retain(|of| of.iter().any(|m| m.value.is_some()));
-        let most = candidates.iter().map(Vec::len).max()?;
-        candidates.retain(|of| of.len() == most);
+        let max = candidates.iter().map(Vec::len).max()?;
+        candidates.retain(|of| of.len() == max);
         let is_headline =
             |of: &&Vec<&Measurement>| registry.is_headline(gauge, &of[0].test, &of[0].name);
         let lead = candidates.iter().rev().find(is_headline).or(candidates.last())?;
@@ -291,7 +291,7 @@ impl<'r> HostRanking<'r> {
             (Some(one), Some(other)) => one.total_cmp(&other),
             (one, other) => one.is_none().cmp(&other.is_none()),
         });
-        let range = values.last().zip(values.first()).map_or(0.0, |(most, least)| most - least);
+        let range = values.last().zip(values.first()).map_or(0.0, |(max, min)| max - min);
         Self { hosts, median, spread: range / median, group, power }
     }
 
@@ -356,7 +356,7 @@ impl<'r> HostRanking<'r> {
             let verb = if below.len() == 1 { "is" } else { "are" };
             return format!(
                 "{} {verb} more than {limit} worse than the median of {all} in {name}, {median}; fewer than \
-                 {LEAST_NODES} hosts do not show which one is slow",
+                 {MIN_NODES} hosts do not show which one is slow",
                 below.join(", ")
             );
         }
@@ -401,7 +401,7 @@ impl<'r> HostRanking<'r> {
         let below = self.with_verdict(Some(GroupVerdict::Below)).join(", ");
         if !below.is_empty() {
             let text = format!(
-                "{below} (more than {limit} worse than the median of {all}; a verdict needs {LEAST_NODES} hosts)"
+                "{below} (more than {limit} worse than the median of {all}; a verdict needs {MIN_NODES} hosts)"
             );
             notes.push(Note::new("below", text).tone(Tone::Warning));
         }
@@ -483,7 +483,7 @@ fn further_names(record: &Record, lead: &Measurement) -> Vec<String> {
     let others = record.measurements.iter().filter(of).filter(|m| m.name != lead.name);
     let names: Vec<String> = others.map(|m| m.name.clone()).collect();
     let distinct: BTreeSet<&String> = names.iter().collect();
-    if names.len() > MOST_FURTHER || distinct.len() < names.len() { Vec::new() } else { names }
+    if names.len() > MAX_FURTHER || distinct.len() < names.len() { Vec::new() } else { names }
 }
 
 fn cell(m: &Measurement) -> TableCell {

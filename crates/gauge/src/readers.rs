@@ -198,8 +198,8 @@ fn several(shown: &str, found: &[FoundRuns]) -> Failure {
         format!("{shown} contains {all} runs ({}), and an import reads one", each.join(", "));
     let mut lines: Vec<usize> = found.iter().flat_map(|of| of.lines.iter().copied()).collect();
     lines.sort_unstable();
-    let shown_lines: Vec<String> = lines.iter().take(MOST_LINES).map(usize::to_string).collect();
-    let more = match lines.len().saturating_sub(MOST_LINES) {
+    let shown_lines: Vec<String> = lines.iter().take(MAX_LINES).map(usize::to_string).collect();
+    let more = match lines.len().saturating_sub(MAX_LINES) {
         0 => String::new(),
         more => format!(" and {}", counted(more, "other line")),
     };
@@ -210,7 +210,7 @@ fn several(shown: &str, found: &[FoundRuns]) -> Failure {
 }
 
 /// Maximum number of lines in a message.
-const MOST_LINES: usize = 10;
+const MAX_LINES: usize = 10;
 
 /// Returns the readers of all gauges, in the order of the gauges.
 pub fn all<'g>(gauges: &[&'g dyn Gauge]) -> Vec<&'g dyn Reader> {

@@ -22,8 +22,8 @@ impl BudgetShares {
     /// because a gauge with a long setup could otherwise leave no time for the last gauge.
     pub fn of(&self, at: usize, spent: Duration) -> Duration {
         let left = self.budget.saturating_sub(spent);
-        let least = self.part(at, self.budget / 2, &self.usual);
-        self.part(at, left, &self.usual[at..]).max(least)
+        let min = self.part(at, self.budget / 2, &self.usual);
+        self.part(at, left, &self.usual[at..]).max(min)
     }
 
     /// Returns the share of `time` for gauge number `at` among gauges with these usual times.
@@ -66,8 +66,8 @@ mod tests {
                 spent += share.mul_f64(misses);
             }
             assert_eq!(shares[3], Duration::ZERO);
-            let most = budget + f64::max(1.0, budget / 10.0);
-            assert!(spent.as_secs_f64() <= most, "{budget} s, {misses}: {spent:?}");
+            let max = budget + f64::max(1.0, budget / 10.0);
+            assert!(spent.as_secs_f64() <= max, "{budget} s, {misses}: {spent:?}");
             if misses == 1.0 {
                 assert!((spent.as_secs_f64() - budget).abs() < 1e-6, "{spent:?}");
                 assert!((shares[0].as_secs_f64() - 0.4 * budget).abs() < 1e-6, "{shares:?}");

@@ -83,7 +83,7 @@ impl<
 pub(super) const STEPS_A_BLOCK: usize = 256;
 
 /// Number of lanes of the widest vector. Numbers of lanes and of sums are powers of two.
-const MOST_LANES: usize = 16;
+const MAX_LANES: usize = 16;
 
 /// Distance between the pages that are traversed side by side, and length of each walk, bytes. It is four pages of 4
 /// KiB, the unit of hardware prefetchers, regardless of the page size in memory.
@@ -279,8 +279,8 @@ impl<
             let none = V::splat(zero);
             let mut i = 0;
             while SIDE && n - i >= way.pages * Self::SPAN {
-                let most = STEPS_A_BLOCK / (way.pages * (Self::LINE / Self::STEP)).max(1);
-                let lines = 1 << most.max(1).ilog2().min((SPAN / LINE).ilog2());
+                let max = STEPS_A_BLOCK / (way.pages * (Self::LINE / Self::STEP)).max(1);
+                let lines = 1 << max.max(1).ilog2().min((SPAN / LINE).ilog2());
                 let mut line = 0;
                 while line < SPAN / LINE {
                     let mut sums = [none; U];
@@ -401,7 +401,7 @@ unsafe fn sum_of<V: Vector, const U: usize>(mut sums: [V; U]) -> f64 {
             }
         }
         let lanes: *const V::Scalar = std::ptr::from_ref(&sums[0]).cast();
-        let mut parts = [0.0; MOST_LANES];
+        let mut parts = [0.0; MAX_LANES];
         for (lane, part) in parts.iter_mut().enumerate().take(V::LANES) {
             *part = (*lanes.add(lane)).to_f64();
         }

@@ -7,7 +7,7 @@
 
 use crate::Element;
 use nodegauge_measure::grammar::Cursor;
-use nodegauge_measure::quantity::{MOST_BYTES, read_bytes};
+use nodegauge_measure::quantity::{MAX_BYTES, read_bytes};
 pub use nodegauge_measure::stream_rule::{CacheCapacity, RULE_ELEMENTS, RULE_FACTOR};
 use nodegauge_measure::{Bytes, Failure, Fraction, Notice, NoticeId, SyntaxError};
 use std::fmt;
@@ -47,9 +47,9 @@ impl fmt::Display for SizeSpec {
 }
 
 /// Maximum accepted number of elements or bytes.
-const MOST: u64 = MOST_BYTES.0;
+const MAX_COUNT: u64 = MAX_BYTES.0;
 /// Maximum accepted factor before `xLLC`.
-const MOST_TIMES: f64 = 1e6;
+const MAX_FACTOR: f64 = 1e6;
 
 impl FromStr for SizeSpec {
     type Err = SyntaxError;
@@ -72,7 +72,7 @@ impl FromStr for SizeSpec {
                 number.parse().map_err(|_| cursor.error_at(0, "expected a factor before xLLC"))?;
             return match factor {
                 x if x <= 0.0 => Err(zero),
-                x if x > MOST_TIMES => Err(huge),
+                x if x > MAX_FACTOR => Err(huge),
                 x => Ok(Self::TimesLlc(x)),
             };
         }
@@ -95,7 +95,7 @@ impl FromStr for SizeSpec {
             )?;
             return match elements {
                 0 => Err(zero),
-                n if n > MOST => Err(huge),
+                n if n > MAX_COUNT => Err(huge),
                 n => Ok(Self::Elements(n)),
             };
         }
@@ -104,7 +104,7 @@ impl FromStr for SizeSpec {
         either.finish("expected nothing after the unit")?;
         match bytes.0 {
             0..8 => Err(either.error_at(0, "an array must have at least one element of 8 bytes")),
-            n if n > MOST => Err(huge),
+            n if n > MAX_COUNT => Err(huge),
             _ => Ok(Self::Bytes(bytes)),
         }
     }
@@ -247,7 +247,7 @@ pub fn choose(
         None => Bytes(u64::MAX),
     };
     let allowed = available.as_f64() * conditions.fraction.0;
-    let most = (allowed / (arrays * element.bytes()) as f64) as u64;
+    let max = (allowed / (arrays * element.bytes()) as f64) as u64;
     let mut notices = Vec::new();
     let rule = SizeRule::of(spec, conditions.caches);
     let mut elements = match spec {
@@ -272,11 +272,11 @@ pub fn choose(
         },
     }
     .max(1);
-    let clamps = matches!(spec, SizeSpec::Auto) && most >= RULE_ELEMENTS;
-    if elements > most {
+    let clamps = matches!(spec, SizeSpec::Auto) && max >= RULE_ELEMENTS;
+    if elements > max {
         let array = Bytes(elements.saturating_mul(element.bytes()));
         if !clamps {
-            let less = match (most * element.bytes()) >> 20 {
+            let less = match (max * element.bytes()) >> 20 {
                 0 => "free memory, or raise the limit (ulimit -v, ulimit -d, the control group)"
                     .to_owned(),
                 fits => format!("use --size {fits}MiB or less"),
@@ -294,7 +294,7 @@ pub fn choose(
             ))
             .hint(format!("{less}{more}")));
         }
-        elements = most;
+        elements = max;
         let text = format!(
             "arrays reduced from {array} to {} each: {} of memory is available{}",
             Bytes(elements * element.bytes()),
@@ -431,8 +431,8 @@ mod tests {
         fn what_is_printed_parses_back(spec in prop_oneof![
             Just(SizeSpec::Auto),
             (1u32..1000).prop_map(|n| SizeSpec::TimesLlc(f64::from(n) / 8.0)),
-            (8u64..=MOST).prop_map(|n| SizeSpec::Bytes(Bytes(n))),
-            (1u64..=MOST).prop_map(SizeSpec::Elements),
+            (8u64..=MAX_COUNT).prop_map(|n| SizeSpec::Bytes(Bytes(n))),
+            (1u64..=MAX_COUNT).prop_map(SizeSpec::Elements),
             (1u32..100).prop_map(|n| SizeSpec::Share(Fraction(f64::from(n) / 100.0))),
         ]) {
             prop_assert_eq!(spec.to_string().parse::<SizeSpec>(), Ok(spec));

@@ -268,8 +268,8 @@ unsafe fn run<
             let stride = U * vector;
             while end - i >= stride {
                 // After this number of steps the sums are added to an `f64`, before they lose digits.
-                let most = if K::WRITES.is_some() { usize::MAX } else { STEPS_A_BLOCK };
-                let count = ((end - i) / stride).min(most);
+                let max = if K::WRITES.is_some() { usize::MAX } else { STEPS_A_BLOCK };
+                let count = ((end - i) / stride).min(max);
                 let steps = Steps { at: from(i), count, stride, lanes: usize::MAX };
                 total.add(K::steps::<T, NT, U, P>(steps, args.scalar, way));
                 i += count * stride;

@@ -243,10 +243,10 @@ fn memory(root: &SysRoot, version: CgroupVersion, folder: &str, limits: &mut Cgr
     let Some(limit) = own.into_iter().flatten().filter(|limit| *limit < UNLIMITED).min() else {
         return;
     };
-    limits.memory = Some(limits.memory.map_or(limit, |least| least.min(limit)));
+    limits.memory = Some(limits.memory.map_or(limit, |min| min.min(limit)));
     if let Some(used) = used {
         let left = limit.saturating_sub(used.saturating_sub(cache.unwrap_or(0)));
-        limits.memory_left = Some(limits.memory_left.map_or(left, |least| least.min(left)));
+        limits.memory_left = Some(limits.memory_left.map_or(left, |min| min.min(left)));
     }
 }
 
@@ -267,7 +267,7 @@ fn cpus(root: &SysRoot, version: CgroupVersion, folder: &str, limits: &mut Cgrou
         return;
     };
     let cpus = quota / period;
-    if limits.cpus.is_none_or(|least| cpus < least) {
+    if limits.cpus.is_none_or(|min| cpus < min) {
         limits.cpus = Some(cpus);
         let stat = root.text(&format!("{folder}/cpu.stat")).unwrap_or_default();
         limits.throttled = keyed(&stat, "nr_throttled")

@@ -23,7 +23,7 @@ const UNROLLED: u64 = 64;
 const ROUNDS: u64 = 4096;
 
 /// Minimum duration of the measurement. An idle core needs about this time to raise its clock.
-const LEAST: Duration = Duration::from_millis(2);
+const MIN_TIME: Duration = Duration::from_millis(2);
 
 /// Maximum duration of the measurement, which is used up if bursts keep becoming faster (slow frequency governors).
 const MOST: Duration = Duration::from_millis(10);
@@ -48,7 +48,7 @@ fn under_load() -> Option<Hertz> {
         }
         fastest = fastest.min(burst);
         let spent = after - start;
-        if spent >= MOST || (spent >= LEAST && after - improved >= SETTLED) {
+        if spent >= MOST || (spent >= MIN_TIME && after - improved >= SETTLED) {
             break;
         }
     }

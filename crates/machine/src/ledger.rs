@@ -141,7 +141,7 @@ impl EventCounter {
 
     /// Returns the events after the counter had the value `first`; `None` if there were none.
     fn events_since(&self, first: u64) -> Option<EventCount> {
-        let saturated = self.stops_at.is_some_and(|most| self.value >= most);
+        let saturated = self.stops_at.is_some_and(|max| self.value >= max);
         let (events, note) = match self.value.checked_sub(first) {
             Some(events) => (events, saturated.then_some(CounterNote::Saturated)),
             // A 32-bit counter in its upper half wraps around; all others are reset by their driver.

@@ -134,12 +134,12 @@ pub(crate) fn link(root: &SysRoot, address: &str, port: Option<&str>) -> PciLink
     let width = lanes(root, address, "current_link_width");
     let port_speed = port.and_then(|port| speed(root, port, "max_link_speed"));
     let port_lanes = port.and_then(|port| lanes(root, port, "max_link_width"));
-    let most = speed(root, address, "max_link_speed");
+    let max = speed(root, address, "max_link_speed");
     let most_width = lanes(root, address, "max_link_width");
     PciLink {
         transfers_per_s: now,
         width,
-        most_transfers_per_s: most.map(|own| port_speed.map_or(own, |above| own.min(above))),
+        most_transfers_per_s: max.map(|own| port_speed.map_or(own, |above| own.min(above))),
         most_width: most_width.map(|own| port_lanes.map_or(own, |above| own.min(above))),
         bytes_per_s: now.zip(width).map(|(now, width)| PciLink::rate(now, width)),
     }

@@ -17,7 +17,7 @@ const TOLERATED: f64 = 0.01;
 /// so that it may be wrong after the guest has moved to another host.
 const TOLERATED_COUNTER: f64 = 0.1;
 /// Smallest time over which rates are compared; the readings of one moment differ by some microseconds.
-const LEAST: Duration = Duration::from_millis(20);
+const MIN_TIME: Duration = Duration::from_millis(20);
 /// Readings of one moment, of which the fastest counts: the others were interrupted.
 const ATTEMPTS: usize = 5;
 /// Factor by which a core may exceed the highest clock of the kernel's frequency control, which may be the base clock
@@ -99,7 +99,7 @@ impl Passed {
         ];
         let mut doubts = Vec::new();
         for (passed, tolerated, source) in sources {
-            let Some(passed) = passed.filter(|passed| *passed >= LEAST) else { continue };
+            let Some(passed) = passed.filter(|passed| *passed >= MIN_TIME) else { continue };
             let rate = self.clock.as_secs_f64() / passed.as_secs_f64();
             if (rate - 1.0).abs() > tolerated {
                 doubts.push(format!(

@@ -55,7 +55,7 @@ pub struct ClockQuality {
 /// Number of clock readings for the measurement; they take about 30 us in total.
 const READINGS: u32 = 1000;
 /// Maximum number of readings until a coarse clock advances, about half a second.
-const MOST_READINGS: u32 = 10_000_000;
+const MAX_READINGS: u32 = 10_000_000;
 
 /// Minimum number of clock ticks in a timed loop; STREAM requires the same minimum.
 pub const MIN_TICKS: f64 = 20.0;
@@ -71,7 +71,7 @@ fn quality_of(mut read: impl FnMut() -> Duration) -> ClockQuality {
     let mut last = start;
     let mut granularity = f64::INFINITY;
     let mut readings = 0;
-    while readings < READINGS || (granularity.is_infinite() && readings < MOST_READINGS) {
+    while readings < READINGS || (granularity.is_infinite() && readings < MAX_READINGS) {
         let now = read();
         let step = (now - last).as_secs_f64();
         if step > 0.0 {

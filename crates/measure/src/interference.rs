@@ -251,8 +251,8 @@ mod tests {
         .unwrap();
         assert!((last - first).cpu_nanos > 0);
         // Some kernels count in ticks.
-        let most = started.elapsed() + std::time::Duration::from_millis(500);
-        assert!(u128::from(last.cpu_nanos) <= most.as_nanos(), "{last:?}");
+        let max = started.elapsed() + std::time::Duration::from_millis(500);
+        assert!(u128::from(last.cpu_nanos) <= max.as_nanos(), "{last:?}");
     }
 
     #[test]

@@ -81,11 +81,11 @@ pub fn among(round_trips: &[f64], known: &[f64]) -> Vec<Regime> {
     let own = logs(round_trips);
     let mut all = [own.clone(), logs(known)].concat();
     all.sort_by(f64::total_cmp);
-    let least = (own.len() as f64 * MIN_SHARE).max(if own.len() > 4 { 2.0 } else { 1.0 });
+    let min = (own.len() as f64 * MIN_SHARE).max(if own.len() > 4 { 2.0 } else { 1.0 });
     let mut regimes = Vec::new();
     for part in parts(&all) {
         let range = part[0]..=part[part.len() - 1];
-        if own.iter().filter(|x| range.contains(*x)).count() as f64 >= least {
+        if own.iter().filter(|x| range.contains(*x)).count() as f64 >= min {
             regimes.push(Regime::of(part));
         }
     }

@@ -15,9 +15,9 @@ use crate::stats::{self, Better};
 use std::collections::BTreeMap;
 
 /// Minimum number of samples for statistics of a regime.
-pub const LEAST_IN_REGIME: usize = 3;
+pub const MIN_SAMPLES_IN_REGIME: usize = 3;
 /// Minimum share of all samples that a regime needs to provide the headline figure.
-const LEAST_SHARE: f64 = 0.1;
+const MIN_SHARE: f64 = 0.1;
 /// Share of disturbed samples above which a figure is suspect.
 pub const DISTURBED_TOO_MANY: f64 = 0.5;
 
@@ -121,14 +121,14 @@ pub struct RegimeGroup {
 
 impl RegimeGroup {
     /// Creates the group of the samples with the indices `all`.
-    fn new(samples: &[Sample], all: Vec<usize>, least: usize, regime: Option<usize>) -> Self {
+    fn new(samples: &[Sample], all: Vec<usize>, min: usize, regime: Option<usize>) -> Self {
         let part_count = samples.first().map_or(0, |sample| sample.seconds.len());
         let mut parts = Vec::with_capacity(part_count);
         for part in 0..part_count {
             let mut clean = all.clone();
             clean.retain(|i| !samples[*i].is_disturbed_in(part));
             // If almost all samples are disturbed, there is still a result, which is marked as suspect.
-            parts.push(if clean.len() < least { all.clone() } else { clean });
+            parts.push(if clean.len() < min { all.clone() } else { clean });
         }
         let trips: Vec<f64> = all
             .iter()
@@ -191,14 +191,14 @@ pub struct Sorting<'a> {
     /// Number of samples at the beginning that belong to the warm-up.
     pub warm_up: usize,
     /// Minimum number of undisturbed samples of a part in a regime. With fewer, disturbed samples count as well.
-    pub least: usize,
+    pub min: usize,
     /// Regimes of all samples of the run; `None` to determine the regimes from the given samples only.
     pub regimes: Option<&'a [Regime]>,
 }
 
 /// Assigns `samples` to regimes. The first sample is the warm-up.
 pub fn sort(samples: &[Sample]) -> Sorted {
-    sort_with(samples, Sorting { warm_up: 1, least: LEAST_IN_REGIME, regimes: None })
+    sort_with(samples, Sorting { warm_up: 1, min: MIN_SAMPLES_IN_REGIME, regimes: None })
 }
 
 /// Assigns `samples` to regimes. The first sample is the warm-up. `known` contains round trips of other runs between
@@ -207,7 +207,7 @@ pub fn sort_with_known(samples: &[Sample], known: &[f64]) -> Sorted {
     let trips = trips_of(samples.iter().skip(1));
     let regimes = (!known.is_empty()).then(|| regime::among(&trips, known));
     let regimes = regimes.as_deref();
-    sort_with(samples, Sorting { warm_up: 1, least: LEAST_IN_REGIME, regimes })
+    sort_with(samples, Sorting { warm_up: 1, min: MIN_SAMPLES_IN_REGIME, regimes })
 }
 
 /// Returns the round trips before and after each sample, in order.
@@ -222,7 +222,7 @@ fn trips_of<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Vec<f64> {
 
 /// Assigns `samples` to regimes with these parameters.
 pub fn sort_with(samples: &[Sample], known: Sorting<'_>) -> Sorted {
-    let Sorting { warm_up, least, regimes } = known;
+    let Sorting { warm_up, min, regimes } = known;
     let warm_up = warm_up.min(samples.len());
     let mut set_aside: Vec<(usize, Vec<Cause>)> =
         (0..warm_up).map(|i| (i, vec![Cause::WarmUp])).collect();
@@ -230,12 +230,12 @@ pub fn sort_with(samples: &[Sample], known: Sorting<'_>) -> Sorted {
     let measured = &samples[warm_up..];
     // Interference during a pass may also affect the round trips before and after the pass.
     let clean = trips_of(measured.iter().filter(|sample| sample.is_clean()));
-    let trips = if clean.len() < 2 * least { trips_of(measured) } else { clean };
+    let trips = if clean.len() < 2 * min { trips_of(measured) } else { clean };
     let found = regimes.map_or_else(|| regime::regimes(&trips), <[Regime]>::to_vec);
     // If no two round trips are similar, no regime can be determined. The samples are then pooled and suspect.
     let scattered = found.is_empty() && trips.iter().any(|trip| trip.is_finite());
     let mut groups: Vec<RegimeGroup> = if found.is_empty() {
-        vec![RegimeGroup::new(samples, after.clone().collect(), least, None)]
+        vec![RegimeGroup::new(samples, after.clone().collect(), min, None)]
     } else {
         let mut groups: Vec<Vec<usize>> = vec![Vec::new(); found.len()];
         for i in after.clone() {
@@ -249,7 +249,7 @@ pub fn sort_with(samples: &[Sample], known: Sorting<'_>) -> Sorted {
             }
         }
         let groups = groups.into_iter().enumerate();
-        groups.map(|(at, all)| RegimeGroup::new(samples, all, least, Some(at))).collect()
+        groups.map(|(at, all)| RegimeGroup::new(samples, all, min, Some(at))).collect()
     };
     groups.retain(|group| !group.all.is_empty());
     let moved = groups.is_empty() && !after.is_empty();
@@ -257,7 +257,7 @@ pub fn sort_with(samples: &[Sample], known: Sorting<'_>) -> Sorted {
         // The regime changed during every sample. The samples of different regimes are pooled, and the result is
         // suspect.
         set_aside.truncate(warm_up);
-        groups.push(RegimeGroup::new(samples, after.collect(), least, None));
+        groups.push(RegimeGroup::new(samples, after.collect(), min, None));
     }
     groups.sort_by(|x, y| y.speed(samples).total_cmp(&x.speed(samples)));
     let changed = moved.then_some(Unsettled::Changed);
@@ -273,10 +273,10 @@ impl Sorted {
     /// Returns the regime of the headline figure: the fastest regime with enough samples or, if no regime has enough,
     /// the regime with most samples.
     pub fn headline(&self) -> Option<&RegimeGroup> {
-        let least = LEAST_SHARE * self.in_regimes() as f64;
+        let min = MIN_SHARE * self.in_regimes() as f64;
         let mut groups = self.groups.iter();
         groups
-            .find(|group| group.all.len() >= LEAST_IN_REGIME && group.all.len() as f64 >= least)
+            .find(|group| group.all.len() >= MIN_SAMPLES_IN_REGIME && group.all.len() as f64 >= min)
             .or_else(|| self.groups.iter().max_by_key(|group| group.all.len()))
     }
 

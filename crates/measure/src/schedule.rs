@@ -265,7 +265,7 @@ impl Schedule {
                 continue;
             }
             let spent = if self.exactly() { 0.0 } else { elapsed().as_secs_f64() / time };
-            let done = match self.limits.samples.or(self.policy.most) {
+            let done = match self.limits.samples.or(self.policy.max) {
                 Some(n) => self.taken() as f64 / n.max(1) as f64,
                 None => 0.0,
             };
@@ -320,11 +320,11 @@ impl Schedule {
         let last = self.limits.at(Fraction(1.0)).checked_sub(self.limits.reserve).unwrap_or(begun);
         let end = self.limits.at(self.policy.measure).min(last);
         let at_most = end.saturating_duration_since(begun);
-        let whole = if self.policy.least_time_of_budget { self.limits.budget } else { at_most };
+        let whole = if self.policy.min_time_of_budget { self.limits.budget } else { at_most };
         StopRule {
-            least: self.policy.least,
+            min: self.policy.min,
             exactly: self.limits.samples,
-            at_least: whole.mul_f64(self.policy.least_time.0).min(self.policy.least_time.1),
+            at_least: whole.mul_f64(self.policy.min_time.0).min(self.policy.min_time.1),
             at_most,
             tolerance: self.policy.tolerance.unwrap_or_default(),
         }
@@ -404,7 +404,7 @@ impl Schedule {
         if self.limits.samples.is_some() {
             return None;
         }
-        if self.policy.most.is_some_and(|most| self.taken() >= most) {
+        if self.policy.max.is_some_and(|max| self.taken() >= max) {
             return Some(Stop::Stable);
         }
         self.policy.tolerance?;

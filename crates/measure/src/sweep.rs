@@ -10,9 +10,9 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Maximum number of axes of a sweep: published figures of ranks vary their number, their policy and their map.
-const MOST_AXES: usize = 3;
+const MAX_AXES: usize = 3;
 /// Maximum number of combinations that one run measures.
-const MOST_COMBINATIONS: usize = 256;
+const MAX_COMBINATIONS: usize = 256;
 /// Name of the grammar in error messages.
 const WHAT: &str = "sweep";
 
@@ -313,7 +313,7 @@ pub fn check<S: Setting>(axes: &[Axis<S>], options: &S::Options) -> Result<(), F
             .hint(format!("leave out {option}, or the part after '/' in the values of {name}")));
         }
     }
-    if axes.len() > MOST_AXES {
+    if axes.len() > MAX_AXES {
         let failure = Failure::usage("a sweep has at most three axes");
         return Err(failure.hint("set one of the axes to a single value with its own option"));
     }
@@ -351,10 +351,9 @@ pub fn combinations<S: Setting>(axes: &[Axis<S>], gauge: &str) -> (Vec<Vec<S>>, 
 /// # Errors
 /// Fails if there are more combinations than one run measures.
 pub fn check_count(combinations: usize) -> Result<(), Failure> {
-    if combinations > MOST_COMBINATIONS {
-        let message = format!(
-            "the sweep has {combinations} combinations; the maximum is {MOST_COMBINATIONS}"
-        );
+    if combinations > MAX_COMBINATIONS {
+        let message =
+            format!("the sweep has {combinations} combinations; the maximum is {MAX_COMBINATIONS}");
         return Err(Failure::usage(message).hint("use fewer values"));
     }
     Ok(())

@@ -302,7 +302,7 @@ impl fmt::Display for ScaledUnit {
 /// Smallest value without an SI prefix: a million of the largest prefix.
 const BEYOND_PREFIXES: f64 = 1e21;
 /// Maximum number of digits after the point.
-const MOST_DECIMALS: f64 = 12.0;
+const MAX_DECIMALS: f64 = 12.0;
 /// Smallest number with an exponent. An `f64` has sixteen digits; more digits would be meaningless.
 const EXPONENT_FROM: f64 = 1e16;
 
@@ -312,7 +312,7 @@ const EXPONENT_FROM: f64 = 1e16;
 pub fn significant(value: f64) -> String {
     let digits = match value.abs() {
         v if v >= EXPONENT_FROM && v.is_finite() => return format!("{value:.3e}"),
-        v if v > 0.0 && 1.0 - v.log10().floor() > MOST_DECIMALS => return format!("{value:.1e}"),
+        v if v > 0.0 && 1.0 - v.log10().floor() > MAX_DECIMALS => return format!("{value:.1e}"),
         v if v >= 999.95 => 0,
         v if v >= 99.995 => 1,
         v if v >= 9.9995 => 2,

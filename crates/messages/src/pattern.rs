@@ -216,12 +216,12 @@ impl Pattern {
     /// Returns the sizes among `sizes` that are valid for the pattern: rates require at least one byte, and sums
     /// require whole numbers. For a pattern without a message size, returns the single size 0.
     pub fn sizes_of(self, sizes: &[u64]) -> Vec<u64> {
-        let PatternRow { sizes: (least, _), multiple_of, .. } = self.row();
+        let PatternRow { sizes: (min, _), multiple_of, .. } = self.row();
         if self.is_sizeless() {
             return vec![0];
         }
         let mut valid = sizes.to_vec();
-        valid.retain(|bytes| bytes >= least && bytes.is_multiple_of(*multiple_of));
+        valid.retain(|bytes| bytes >= min && bytes.is_multiple_of(*multiple_of));
         valid
     }
 

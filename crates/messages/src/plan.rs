@@ -30,7 +30,7 @@ const MATRIX_SIZES: [u64; 2] = [8, 1 << 20];
 /// Time limit per size in the quick test.
 const QUICK_LIMIT: Duration = Duration::from_millis(150);
 /// Minimum time limit per size.
-const LEAST_LIMIT: Duration = Duration::from_millis(1);
+const MIN_LIMIT: Duration = Duration::from_millis(1);
 
 /// Requested pairs of ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -255,7 +255,7 @@ impl MessagesPlan {
     /// Divides the time for the measurements among all sizes.
     fn divide(&mut self, time: Duration) {
         let share = time.div_f64(self.turns().max(1) as f64);
-        self.options.size_limit = share.min(self.usual_limit).max(LEAST_LIMIT);
+        self.options.size_limit = share.min(self.usual_limit).max(MIN_LIMIT);
     }
 
     /// Plans the launches, independently of the transport.
@@ -407,7 +407,7 @@ fn launches(
 
 /// Maximum number of ranks per core: the largest number of hardware threads per core of any processor (8 on POWER).
 /// Waiting ranks poll, so that with more ranks the result would depend on the scheduler.
-const MOST_A_CORE: usize = 8;
+const MAX_RANKS_PER_CORE: usize = 8;
 
 /// Returns the number of ranks for the patterns that use all ranks.
 ///
@@ -420,9 +420,9 @@ fn together_ranks(
     notices: &mut Vec<Notice>,
 ) -> Result<usize, MessagesError> {
     let count = asked.unwrap_or(cores);
-    if count > cores * MOST_A_CORE {
+    if count > cores * MAX_RANKS_PER_CORE {
         return Err(Failure::usage(format!("{count} ranks are too many for {cores} cores"))
-            .hint(format!("use at most {}, e.g. --ranks {cores}", cores * MOST_A_CORE))
+            .hint(format!("use at most {}, e.g. --ranks {cores}", cores * MAX_RANKS_PER_CORE))
             .into());
     }
     if count > cores {

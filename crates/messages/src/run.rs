@@ -348,8 +348,8 @@ fn by_turns<'a, 'b>(
     observer: &mut dyn Observer,
 ) -> Turns<'a, 'b> {
     let (mut reports, mut errors): Turns<'a, 'b> = (Vec::new(), Vec::new());
-    let most = starters.iter().map(|starter| starter.starts(launch)).max().unwrap_or(1);
-    for round in 0..most {
+    let max = starters.iter().map(|starter| starter.starts(launch)).max().unwrap_or(1);
+    for round in 0..max {
         let round_start = clock::now();
         for starter in starters {
             let Some(launch) = launch.part(starter.plays) else { continue };

@@ -20,7 +20,7 @@ const INTERVAL: Duration = Duration::from_secs(2);
 /// Looks at the queue after which an ended job without a record has failed: a shared file system shows new files late.
 const LOOKS_WITHOUT_RECORD: u32 = 3;
 /// Successive failures of Slurm after which the command gives up; the jobs go on, and the folder keeps their state.
-const MOST_FAILURES: u32 = 5;
+const MAX_FAILURES: u32 = 5;
 
 /// Options of the measurement of many nodes by jobs of Slurm.
 #[derive(Debug, Clone)]
@@ -90,7 +90,7 @@ impl FleetRequest {
                 Err(failure) if !has_worked => return Err(failure),
                 Err(failure) => {
                     failures += 1;
-                    if failures == MOST_FAILURES {
+                    if failures == MAX_FAILURES {
                         return Err(failure.of("the state is kept, start the command again"));
                     }
                     outputs.note(&failure.in_a_line());
@@ -121,7 +121,7 @@ struct FleetRun<'a> {
     /// True if jobs may switch nodes on.
     power_up: bool,
     /// Maximum number of jobs in the queue; lower than requested if Slurm has a lower limit.
-    most: usize,
+    max: usize,
     options: RankingOptions,
     /// Number of records that each node needs.
     needed: HashMap<String, usize>,
@@ -216,7 +216,7 @@ impl<'a> FleetRun<'a> {
                 command: request.command.clone(),
             },
             power_up: request.power_up,
-            most: request.outstanding,
+            max: request.outstanding,
             options: RankingOptions {
                 reference: request.reference.clone(),
                 confirm: request.confirm,
@@ -350,7 +350,7 @@ impl<'a> FleetRun<'a> {
         self.give_up_unavailable(waiting, &states)?;
         let pending = active.iter().filter(|host| self.is_pending(host, queue)).count();
         let names: Vec<&str> = waiting.iter().map(String::as_str).collect();
-        let next: Vec<String> = slurm::next(&names, &states, active.len(), pending, self.most)
+        let next: Vec<String> = slurm::next(&names, &states, active.len(), pending, self.max)
             .into_iter()
             .map(str::to_owned)
             .collect();
@@ -363,7 +363,7 @@ impl<'a> FleetRun<'a> {
                 }
                 Err(Refusal::Limit) => {
                     // Jobs of others may fill the limit, so that at least one job is tried.
-                    self.most = active.len().max(1);
+                    self.max = active.len().max(1);
                     self.outputs()
                         .note(&format!("Slurm accepts {} now", counted(active.len(), "job")));
                     break;

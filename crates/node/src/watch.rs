@@ -65,19 +65,19 @@ impl WatchRequest {
     /// # Errors
     /// Fails if the interval is too short.
     pub fn check_interval(&self) -> Result<(), Failure> {
-        let least = (self.budget + START) * COMMANDS.len() as u32;
-        if self.every >= least {
+        let min = (self.budget + START) * COMMANDS.len() as u32;
+        if self.every >= min {
             return Ok(());
         }
         Err(Failure::usage(format!(
             "--every {} is shorter than a sample of {}: a run of stream and a run of memory latency, {} each",
             format_duration(self.every),
-            format_duration(least),
+            format_duration(min),
             format_duration(self.budget + START),
         ))
         .hint(format!(
             "--every {} or more",
-            format_duration(Duration::from_secs(least.as_secs_f64().ceil() as u64)),
+            format_duration(Duration::from_secs(min.as_secs_f64().ceil() as u64)),
         )))
     }
 

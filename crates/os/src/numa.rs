@@ -4,7 +4,7 @@ use crate::affinity::{WORD, bits, mask};
 use crate::call::{SysError, check};
 
 /// Number of NUMA nodes in a node mask, which is the maximum of all Linux configurations (`MAX_NUMNODES`).
-const NODES_MOST: usize = 1024;
+const MAX_NODES: usize = 1024;
 
 /// Name of the call that sets the policy of a thread.
 pub(crate) const SET_POLICY: &str = "set_mempolicy";
@@ -103,12 +103,12 @@ pub(crate) fn nodes_to_set(
     call: &'static str,
     nodes: &[u32],
 ) -> Result<(Option<Vec<u64>>, usize), SysError> {
-    if nodes.iter().any(|node| *node as usize >= NODES_MOST) {
+    if nodes.iter().any(|node| *node as usize >= MAX_NODES) {
         return Err(SysError { call, errno: libc::EINVAL });
     }
     Ok(match nodes {
         [] => (None, 0),
-        _ => (Some(mask(nodes.iter().copied(), NODES_MOST / WORD)), NODES_MOST + 1),
+        _ => (Some(mask(nodes.iter().copied(), MAX_NODES / WORD)), MAX_NODES + 1),
     })
 }
 
@@ -128,7 +128,7 @@ fn policy(
     flags: libc::c_ulong,
 ) -> Result<(Option<PolicyMode>, Vec<u32>), SysError> {
     let mut mode: libc::c_int = 0;
-    let mut mask = vec![0u64; NODES_MOST / WORD];
+    let mut mask = vec![0u64; MAX_NODES / WORD];
     // SAFETY: there is room for the int and the NODES_MOST bits that the kernel writes at most. The kernel only looks
     // up the address.
     let result = unsafe {
@@ -136,7 +136,7 @@ fn policy(
             libc::SYS_get_mempolicy,
             &raw mut mode,
             mask.as_mut_ptr(),
-            NODES_MOST,
+            MAX_NODES,
             address,
             flags,
         )

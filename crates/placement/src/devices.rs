@@ -43,7 +43,7 @@ fn share(ranks: usize, each: usize, count: usize) -> Result<Vec<Vec<usize>>, Pla
         ));
     }
     if ranks * each > count && each > 1 || each > count {
-        let most = count / each.max(1);
+        let max = count / each.max(1);
         return Err(PlacementError::new(format!(
             "cannot place {} with {each} devices per rank: {} devices are required, the machine has {count}",
             counted(ranks, "rank"),
@@ -51,10 +51,10 @@ fn share(ranks: usize, each: usize, count: usize) -> Result<Vec<Vec<usize>>, Pla
         ))
         .hint(format!(
             "use {}",
-            if most == 0 {
+            if max == 0 {
                 format!("--devices {count} or fewer")
             } else {
-                format!("--ranks {most} or fewer")
+                format!("--ranks {max} or fewer")
             },
         )));
     }

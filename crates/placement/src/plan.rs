@@ -295,10 +295,10 @@ fn single_cpus(cpus: impl IntoIterator<Item = CpuId>) -> Vec<Place> {
 
 /// Returns the cores of the fastest class; all cores if the cores are of the same class.
 fn fastest(topology: &Topology, cores: &[Vec<CpuId>]) -> Vec<Vec<CpuId>> {
-    let most = cores.iter().filter_map(|core| efficiency(topology, core)).max();
+    let max = cores.iter().filter_map(|core| efficiency(topology, core)).max();
     cores
         .iter()
-        .filter(|core| most.is_none() || efficiency(topology, core) == most)
+        .filter(|core| max.is_none() || efficiency(topology, core) == max)
         .cloned()
         .collect()
 }

@@ -402,7 +402,7 @@ fn check_counts(topology: &Topology, ranks: u32, threads: u32) -> Result<(), Pla
         _ if u64::from(ranks) * u64::from(threads) > usable as u64 => {
             let remedy = match usable / threads as usize {
                 0 => format!("{usable} or fewer threads per rank, e.g. --threads {usable}"),
-                most => format!("{most} or fewer, e.g. --ranks {most}"),
+                max => format!("{max} or fewer, e.g. --ranks {max}"),
             };
             Err(PlacementError::new(format!(
                 "cannot place {ranks} ranks of {}: this process may use {}",

@@ -49,7 +49,7 @@ impl Hybrid {
 }
 
 /// Maximum number of ranks, and of threads per rank.
-const MOST: u32 = 65_536;
+const MAX_COUNT: u32 = 65_536;
 
 impl FromStr for Hybrid {
     type Err = SyntaxError;
@@ -57,9 +57,9 @@ impl FromStr for Hybrid {
     /// Parses `RANKSxTHREADS`.
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
         let mut cursor = Cursor::new("ranks and threads", "hybrid=8x16,16x8", text);
-        let ranks = cursor.count(MOST, "expected a number of ranks")?;
+        let ranks = cursor.count(MAX_COUNT, "expected a number of ranks")?;
         cursor.expect('x', "expected 'x' after the number of ranks")?;
-        let threads = cursor.count(MOST, "expected a number of threads per rank after 'x'")?;
+        let threads = cursor.count(MAX_COUNT, "expected a number of threads per rank after 'x'")?;
         cursor.finish("expected the end after the threads")?;
         Ok(Self { ranks, threads })
     }

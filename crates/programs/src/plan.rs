@@ -26,9 +26,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Minimum number of rounds for a verdict: with fewer, the medians of the combinations are suspect.
-const LEAST_ROUNDS: usize = TYPICAL.least;
+const MIN_ROUNDS: usize = TYPICAL.min;
 /// Rounds that are measured by default, even if they exceed the default budget.
-const ROUNDS: u32 = LEAST_ROUNDS as u32;
+const ROUNDS: u32 = MIN_ROUNDS as u32;
 
 /// Limits of time and samples of a sweep.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -311,7 +311,7 @@ impl ProgramSweep {
     fn too_few(&self, runs: &[CellRuns], warm_up: Duration) -> Option<Notice> {
         let measured = runs.iter().filter(|cell| cell.failure.is_none());
         let rounds = measured.map(|cell| cell.figures.len()).min()?;
-        if rounds >= LEAST_ROUNDS || runs.len() < 2 {
+        if rounds >= MIN_ROUNDS || runs.len() < 2 {
             return None;
         }
         if self.limits.samples.is_some() {

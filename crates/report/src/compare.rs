@@ -88,8 +88,8 @@ fn conclusion(comparison: &Comparison) -> Option<String> {
 fn obstacle(pairs: &[Pair]) -> Option<Obstacle> {
     let open = pairs.iter().filter(|pair| pair.verdict == Verdict::CannotTell);
     let obstacles = grouped(open.filter_map(obstacle_of), |one| one.in_words());
-    let most = obstacles.iter().map(|(_, same)| same.len()).max()?;
-    let (_, same) = obstacles.into_iter().find(|(_, same)| same.len() == most)?;
+    let max = obstacles.iter().map(|(_, same)| same.len()).max()?;
+    let (_, same) = obstacles.into_iter().find(|(_, same)| same.len() == max)?;
     same.into_iter().next()
 }
 
@@ -324,11 +324,11 @@ fn medians(comparison: &Comparison) -> Option<String> {
 /// Returns the smallest changes that this comparison can detect, as a range over all figures.
 fn visible(comparison: &Comparison) -> Option<String> {
     let known = comparison.pairs.iter().filter_map(|pair| Some((pair.visible?, pair)));
-    let (least, of_least) = known.clone().min_by(|x, y| x.0.total_cmp(&y.0))?;
-    let (most, of_most) = known.max_by(|x, y| x.0.total_cmp(&y.0))?;
-    let mut range = format!("{} ({})", Fraction(least), of_least.title());
+    let (min, of_least) = known.clone().min_by(|x, y| x.0.total_cmp(&y.0))?;
+    let (max, of_most) = known.max_by(|x, y| x.0.total_cmp(&y.0))?;
+    let mut range = format!("{} ({})", Fraction(min), of_least.title());
     if of_most != of_least {
-        range.push_str(&format!(" to {} ({})", Fraction(most), of_most.title()));
+        range.push_str(&format!(" to {} ({})", Fraction(max), of_most.title()));
     }
     Some(format!("the smallest change found in nine of ten such comparisons is {range}"))
 }

@@ -362,7 +362,7 @@ fn note(note: &Note) -> Markup {
 fn table(table: &Table) -> Markup {
     let bars: Vec<Fraction> = table.rows.iter().flatten().filter_map(|cell| cell.bar).collect();
     let longest = bars.iter().copied().fold(Fraction(1.0), Fraction::max);
-    let most = decimals(table);
+    let max = decimals(table);
     let mut rows = Vec::new();
     for (i, row) in table.rows.iter().enumerate() {
         let heads = table.headings.iter().filter(|(at, cell)| *at == i && !cell.text.is_empty());
@@ -374,7 +374,7 @@ fn table(table: &Table) -> Markup {
         let mut cells = Vec::new();
         for (at, one) in row.iter().enumerate() {
             let right = table.columns.get(at).is_some_and(|column| column.right);
-            cells.push(cell(one, right.then(|| most[at]), longest));
+            cells.push(cell(one, right.then(|| max[at]), longest));
         }
         rows.push(element("tr", &[], cells));
     }
@@ -432,8 +432,8 @@ fn decimals_of_column(table: &Table, at: usize) -> usize {
         })
         .collect();
     let is_alike = numbers.iter().all(|(_, unit)| *unit == numbers[0].1);
-    let most = numbers.iter().map(|(decimals, _)| *decimals).max().filter(|_| is_alike);
-    most.unwrap_or(0)
+    let max = numbers.iter().map(|(decimals, _)| *decimals).max().filter(|_| is_alike);
+    max.unwrap_or(0)
 }
 
 /// Returns a cell; the width of a bar is relative to `longest`. Numbers in a right-aligned column are shifted to the left
@@ -443,9 +443,9 @@ fn cell(cell: &TableCell, decimals: Option<usize>, longest: Fraction) -> Markup 
     let long = if cell.text.len() > LONG { " long" } else { "" };
     let class = format!("{}{right}{long}", class(cell.tone));
     let value = cell.figure.map(|(value, _)| value.to_string());
-    let fewer = decimals.zip(decimals_of(&cell.text)).map(|(most, own)| {
-        let point = if own == 0 && most > 0 { POINT } else { 0.0 };
-        most.saturating_sub(own) as f64 + point
+    let fewer = decimals.zip(decimals_of(&cell.text)).map(|(max, own)| {
+        let point = if own == 0 && max > 0 { POINT } else { 0.0 };
+        max.saturating_sub(own) as f64 + point
     });
     let shift = fewer.filter(|fewer| *fewer > 0.0).map(|fewer| format!("--fewer:{fewer}"));
     let mut attributes = vec![("class", class.trim())];

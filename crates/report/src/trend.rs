@@ -350,19 +350,19 @@ impl TrendValues {
     }
 
     /// Returns the lowest value; `None` without values.
-    fn least(&self) -> Option<TrendValue> {
+    fn min(&self) -> Option<TrendValue> {
         self.values.first().copied()
     }
 
     /// Returns the highest value; `None` without values.
-    fn most(&self) -> Option<TrendValue> {
+    fn max(&self) -> Option<TrendValue> {
         self.values.last().copied()
     }
 
     /// Returns the best and the worst value; `None` without values.
     fn ends(&self) -> Option<[TrendValue; 2]> {
-        let [least, most] = [self.least()?, self.most()?];
-        Some(if self.unit.better() == Better::Higher { [most, least] } else { [least, most] })
+        let [min, max] = [self.min()?, self.max()?];
+        Some(if self.unit.better() == Better::Higher { [max, min] } else { [min, max] })
     }
 
     /// Returns a value with its unit and the mark of a suspect one.
@@ -515,8 +515,8 @@ impl TrendFigure {
         let suspect = if suspect > 0 { format!(" ({suspect} suspect)") } else { String::new() };
         Some(format!(
             "{name}: {} to {}, median {}, in {}{suspect}{regimes}",
-            values.in_words(values.least()?),
-            values.in_words(values.most()?),
+            values.in_words(values.min()?),
+            values.in_words(values.max()?),
             values.in_words(values.median()),
             counted(values.values.len(), "run"),
         ))

@@ -213,10 +213,10 @@ fn evidence(own: &[&Measurement], section: &mut Section) {
         section.note("how", format!("{bound}; bytes as read and written by the loops"));
     }
     let counts = ceilings.iter().filter_map(|m| Some(m.summary.as_ref()?.n));
-    if let (Some(least), Some(most)) = (counts.clone().min(), counts.max()) {
+    if let (Some(min), Some(max)) = (counts.clone().min(), counts.max()) {
         section.note(
             "samples",
-            format!("{least} to {most} per figure, interleaved; the best sample counts"),
+            format!("{min} to {max} per figure, interleaved; the best sample counts"),
         );
     }
     for (m, basis) in own

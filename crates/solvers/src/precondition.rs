@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A. Manteuffel, Math. Comp. 34, 1980).
 const SHIFT: (f64, f64) = (0.01, 2.0);
 /// Maximum relative increase of the diagonals; the matrix is then diagonally dominant.
-const MOST_SHIFT: f64 = 100.0;
+const MAX_SHIFT: f64 = 100.0;
 
 /// Preconditioner of the rows of a rank.
 #[derive(Debug)]
@@ -85,7 +85,7 @@ impl Preconditioner {
         while !factor.try_shift(threads)? {
             check_end_request()?;
             factor.shift = SHIFT.0.max(factor.shift * SHIFT.1);
-            if factor.shift > MOST_SHIFT {
+            if factor.shift > MAX_SHIFT {
                 return Err(not_definite());
             }
         }

@@ -65,14 +65,14 @@ const PLACEMENTS: Rules = Rules {
     seed: 0x0074_756E_6500,
     passes: Passes::One,
     leave: RoundRule::SlowerHalf { from: 2, left: FINALISTS },
-    least_rounds: 1,
-    most_rounds: None,
+    min_rounds: 1,
+    max_rounds: None,
     whole_rounds: 1,
     check: DeadlineCheck::Turn,
 };
 /// Rules of the final stage: at least eight rounds, then until no other entry can be faster than the leader by more
 /// than half a percent.
-const FINAL: Rules = Rules { leave: RoundRule::Nobody(0.005), least_rounds: 8, ..PLACEMENTS };
+const FINAL: Rules = Rules { leave: RoundRule::Nobody(0.005), min_rounds: 8, ..PLACEMENTS };
 /// Maximum number of attempts to measure an undisturbed pass.
 const TRIES: usize = 3;
 

@@ -122,9 +122,9 @@ fn range_within(m: &Measurement) -> Option<[f64; 2]> {
         let slowest = best * times.least.0 / times.greatest.0;
         return slowest.is_finite().then_some([slowest, best]);
     }
-    let least = m.samples.iter().copied().min_by(f64::total_cmp)?;
+    let min = m.samples.iter().copied().min_by(f64::total_cmp)?;
     let greatest = m.samples.iter().copied().max_by(f64::total_cmp)?;
-    (m.samples.len() > 1).then_some([least, greatest])
+    (m.samples.len() > 1).then_some([min, greatest])
 }
 
 /// True if every pass of the runs of A differs from every pass of the runs of B in the same direction.
@@ -138,9 +138,9 @@ pub(super) fn ranges_are_apart(sides: [&[Numbered<'_>]; 2]) -> bool {
 /// Returns the least and the greatest value of the passes of all runs; `None` if a run has fewer than two passes.
 fn range_of_runs(side: &[Numbered<'_>]) -> Option<[f64; 2]> {
     let within: Vec<[f64; 2]> = side.iter().map(|(_, m)| range_within(m)).collect::<Option<_>>()?;
-    let least = within.iter().map(|range| range[0]).min_by(f64::total_cmp)?;
+    let min = within.iter().map(|range| range[0]).min_by(f64::total_cmp)?;
     let greatest = within.iter().map(|range| range[1]).max_by(f64::total_cmp)?;
-    Some([least, greatest])
+    Some([min, greatest])
 }
 
 /// True if a figure has a positive result.
@@ -189,14 +189,14 @@ pub(super) fn matched(
     }
     let regimes = regime::regimes(&[of_a.as_slice(), of_b.as_slice()].concat());
     // The regime with most samples of A and B is selected; in case of a tie, the regime with the shortest round trips.
-    let mut most: Option<(usize, &Regime)> = None;
+    let mut max: Option<(usize, &Regime)> = None;
     for regime in &regimes {
         let Some(samples) = samples_in_common(&a, &b, regime) else { continue };
-        if most.is_none_or(|(best, _)| samples > best) {
-            most = Some((samples, regime));
+        if max.is_none_or(|(best, _)| samples > best) {
+            max = Some((samples, regime));
         }
     }
-    let Some((_, regime)) = most else {
+    let Some((_, regime)) = max else {
         return Err(format!(
             "A and B ran in different regimes of a virtual machine: core-to-core round trip {} in A, {} in B",
             Seconds(stats::median(&of_a)),

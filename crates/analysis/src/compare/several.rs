@@ -79,8 +79,8 @@ impl<'a> Shared<'a> {
             Better::Higher => y.total_cmp(x),
             Better::Lower => x.total_cmp(y),
         });
-        let [(best, most), .., (worst, least)] = ranked[..] else { return None };
-        (most != least).then_some([best, worst])
+        let [(best, max), .., (worst, min)] = ranked[..] else { return None };
+        (max != min).then_some([best, worst])
     }
 }
 

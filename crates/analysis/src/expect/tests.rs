@@ -3,7 +3,7 @@
 use super::*;
 use nodegauge_measure::Fraction;
 use nodegauge_measure::keys::ConfigKind;
-use nodegauge_measure::quantity::MOST_BYTES;
+use nodegauge_measure::quantity::MAX_BYTES;
 use nodegauge_measure::record::Limit;
 use proptest::prelude::*;
 use serde_json::json;
@@ -273,7 +273,7 @@ proptest! {
         op in 0usize..4,
         bound in prop_oneof![0.0f64..1e6, 0.0f64..1e-6, Just(f64::MAX), Just(f64::MIN_POSITIVE)],
         unit in 0usize..=UNITS.len(),
-        size in proptest::option::of(prop_oneof![0u64..1 << 20, (0u64..1 << 20).prop_map(|n| n << 20), Just(MOST_BYTES.0)]),
+        size in proptest::option::of(prop_oneof![0u64..1 << 20, (0u64..1 << 20).prop_map(|n| n << 20), Just(MAX_BYTES.0)]),
     ) {
         let comparison = Operator::ALL[op].1;
         let unit = UNITS.get(unit).copied().unwrap_or(PERCENT);

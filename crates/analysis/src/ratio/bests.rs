@@ -14,13 +14,13 @@ use nodegauge_measure::stats;
 pub struct Ratio {
     /// Ratio of the best rates.
     pub value: f64,
-    /// 95 % confidence interval; `None` with fewer than [`LEAST`] rounds.
+    /// 95 % confidence interval; `None` with fewer than [`MIN_ROUNDS`] rounds.
     pub interval: Option<[f64; 2]>,
 }
 
 /// Minimum number of rounds for an interval. With four rounds, two thirds of all bootstrap samples contain the best
 /// round, so that the spread of the bootstrap samples does not estimate the spread of the best.
-pub const LEAST: usize = 5;
+pub const MIN_ROUNDS: usize = 5;
 /// Number of bootstrap samples.
 const DRAWS: usize = 400;
 /// Seed of the bootstrap; an arbitrary constant makes the results reproducible.
@@ -40,7 +40,7 @@ impl Ratio {
         let value = best(after)? / best(before)?;
         let rounds = before.len().min(after.len());
         let mut random = fastrand::Rng::with_seed(SEED);
-        let interval = (rounds >= LEAST).then(|| {
+        let interval = (rounds >= MIN_ROUNDS).then(|| {
             let mut logs = Vec::with_capacity(DRAWS);
             for _ in 0..DRAWS {
                 logs.push((drawn_ratio(&mut random, before, after) / value).ln());
@@ -132,16 +132,15 @@ mod tests {
 
     #[test]
     fn the_interval_holds_the_truth_as_often_as_it_says() {
-        for (n, busy, least) in [(6, 0.1, 0.88), (10, 0.6, 0.86), (20, 0.6, 0.91), (10, 0.9, 0.87)]
-        {
+        for (n, busy, min) in [(6, 0.1, 0.88), (10, 0.6, 0.86), (20, 0.6, 0.91), (10, 0.9, 0.87)] {
             let held = |ratio: Ratio| {
                 let [low, high] = ratio.interval.unwrap();
                 low <= 1.08 && 1.08 <= high
             };
             let held = share(n, 1.08, busy, held);
-            assert!(held >= least, "{n} rounds, {busy} busy: held in {held}");
+            assert!(held >= min, "{n} rounds, {busy} busy: held in {held}");
             let reported = share(n, 1.0, busy, |ratio| ratio.is_told());
-            assert!(reported <= 1.0 - least, "{n} rounds, {busy} busy: told from 1 in {reported}");
+            assert!(reported <= 1.0 - min, "{n} rounds, {busy} busy: told from 1 in {reported}");
         }
         // A real difference is detected, even under load.
         assert!(share(10, 1.15, 0.1, |ratio| ratio.is_told()) > 0.99);

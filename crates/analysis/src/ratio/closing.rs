@@ -10,7 +10,7 @@ use nodegauge_measure::record::{Measurement, Quoted, Status};
 use nodegauge_measure::stats::{self, Better, TWO_SIDED};
 
 /// Maximum number of figures with which the fastest is compared.
-const MOST_OTHERS: usize = 3;
+const MAX_COMPARED_FIGURES: usize = 3;
 
 /// Obstacle to a verdict without an interval.
 const FEW: &str = "too few samples for an interval";
@@ -112,7 +112,7 @@ pub fn of_several(all: &[(String, &Measurement)], what: &str, quoted: Quoted) ->
     let Some(((_, (fastest, best)), others)) = measured.split_first() else { return Vec::new() };
     let best = Contender { name: fastest, figure: best };
     let mut sentences = Vec::new();
-    for (_, (name, figure)) in others.iter().take(MOST_OTHERS) {
+    for (_, (name, figure)) in others.iter().take(MAX_COMPARED_FIGURES) {
         sentences.extend(of_one_run(Contender { name, figure }, best, what, quoted));
     }
     sentences
@@ -151,7 +151,7 @@ pub fn in_one_run(
     let ratio = speed_of(b, quoted)? / speed_of(a, quoted)?;
     let n = a.samples.len().min(b.samples.len());
     let error = [a, b].map(|m| within(&m.samples, quoted, m.unit));
-    let known = n >= bests::LEAST && error.iter().all(|error| *error > 0.0);
+    let known = n >= bests::MIN_ROUNDS && error.iter().all(|error| *error > 0.0);
     let ci95 = known.then(|| {
         let student = stats::student(TWO_SIDED, (n - 1) as f64);
         let half = student * error[0].hypot(error[1]) * bests::of_few(n);

@@ -6,7 +6,7 @@ use super::{RatioInterval, of_blocks, of_blocks_together, speed};
 use nodegauge_measure::samples::{self, Sample};
 
 /// Minimum number of rounds that count, or all if fewer were measured; with fewer of them, all rounds count.
-const LEAST: usize = 3;
+const MIN_ROUNDS: usize = 3;
 
 /// Rounds that count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl<'a> SelectedRounds<'a> {
             CountingRounds::Undisturbed => samples::clean_numbers(rounds, watched),
             CountingRounds::OneRegime => samples::clean_numbers(&as_undisturbed(rounds), watched),
         };
-        let is_settled = found.len() >= LEAST.min(rounds.len()).max(1);
+        let is_settled = found.len() >= MIN_ROUNDS.min(rounds.len()).max(1);
         let numbers = if is_settled { found } else { (0..rounds.len()).collect() };
         let selected = numbers.iter().map(|at| rounds[*at].as_slice()).collect();
         Self { rounds: selected, is_settled }

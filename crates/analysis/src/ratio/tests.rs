@@ -155,7 +155,7 @@ fn of_recorded_runs_of_one_command_at_most_one_in_twenty_gets_a_verdict() {
             let mut all = runs.clone();
             random.shuffle(&mut all);
             let (two, like) = all.split_at(2);
-            let like = &like[..random.usize(LEAST_LIKE..=like.len())];
+            let like = &like[..random.usize(MIN_RELATED_RUNS..=like.len())];
             let side =
                 |at: usize| SideRuns { figures: vec![two[at]], like: like.to_vec(), within: 0.0 };
             reported.entry("history").or_default().add(&interval(&side(0), &side(1)).unwrap());
@@ -209,8 +209,8 @@ fn as_many_blocks_as_are_said_to_be_needed_find_three_percent() {
         let [hit, false_alarm] =
             [SOUGHT, 0.0].map(|faster| found(spread, disturbed, faster, reported));
         // The twenty runs of five blocks contain none of the disturbed ones in 12 % of the cases (0.9 to the power of 20).
-        let (least, least_told) = if disturbed == 0.0 { (0.88, 0.9) } else { (0.8, 0.85) };
-        assert!(hit >= least, "spread {spread}, disturbed {disturbed}: found in {hit}");
+        let (min, least_told) = if disturbed == 0.0 { (0.88, 0.9) } else { (0.8, 0.85) };
+        assert!(hit >= min, "spread {spread}, disturbed {disturbed}: found in {hit}");
         assert!(false_alarm <= 0.07, "spread {spread}, disturbed {disturbed}: {false_alarm}");
         // If five blocks seldom find the change, five blocks state that more are needed.
         if found(spread, disturbed, SOUGHT, |_| 5) < 0.5 {
@@ -227,9 +227,9 @@ fn what_is_said_to_be_visible_is_found_in_recorded_runs() {
     for (_, runs) in recorded() {
         for _ in 0..DRAWN {
             let same = blocks(&mut random, &runs, 1.0);
-            let least = of_blocks(&same).unwrap().visible;
+            let min = of_blocks(&same).unwrap().visible;
             let shifted = |faster: f64| same.iter().map(|ratio| ratio * faster).collect::<Vec<_>>();
-            as_reported.add(&of_blocks(&shifted(1.0 + least)).unwrap());
+            as_reported.add(&of_blocks(&shifted(1.0 + min)).unwrap());
         }
     }
     assert!(as_reported.share() > 0.88, "{as_reported:?}");

@@ -1,7 +1,7 @@
 //! One figure of alike nodes, which judges each of them.
 
 use super::power::{Peers, Power, Standing};
-use super::{Components, LEAST_NODES, Robust, limit};
+use super::{Components, MIN_NODES, Robust, limit};
 use nodegauge_measure::stats::Better;
 use nodegauge_measure::{Fraction, stats};
 
@@ -18,7 +18,7 @@ pub struct NodeGroup {
     pub runs: usize,
     /// Smallest shortfall that matters in practice.
     pub practical: Fraction,
-    /// Robust z beyond which a node is slow; `None` for fewer nodes than [`LEAST_NODES`], which do not judge each other.
+    /// Robust z beyond which a node is slow; `None` for fewer nodes than [`MIN_NODES`], which do not judge each other.
     pub limit: Option<f64>,
 }
 
@@ -64,7 +64,7 @@ impl NodeGroup {
             nodes: with.len(),
             runs: with.iter().map(Vec::len).sum(),
             practical,
-            limit: (with.len() >= LEAST_NODES).then(|| limit(with.len())),
+            limit: (with.len() >= MIN_NODES).then(|| limit(with.len())),
         }
     }
 

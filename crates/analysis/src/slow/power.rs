@@ -10,7 +10,7 @@
 //! The value of a node is that of a prediction interval (Hahn and Meeker, "Statistical Intervals", 1991): it varies as
 //! nodes and runs do, the median of its peers is uncertain, and so is the spread, which is estimated from few values.
 
-use super::{Components, LEAST_NODES, variance_of_median};
+use super::{Components, MIN_NODES, variance_of_median};
 use nodegauge_measure::Fraction;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::stats::normal_quantile;
@@ -26,7 +26,7 @@ const DOUBTED: f64 = 0.2;
 /// Number of runs up to which quantiles of a median are exact.
 const EXACT: usize = 40;
 /// Maximum number of runs of a node that is proposed.
-const MOST_RUNS: usize = 10_000;
+const MAX_RUNS: usize = 10_000;
 
 /// Spread of a figure of alike nodes, with the numbers of values from which it was estimated.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -177,13 +177,13 @@ impl Peers {
     /// Hypothesis Whose Power is Independent of the Variance", Annals of Mathematical Statistics 16, 1945), and the
     /// spread of the later runs may be estimated too large.
     fn needed(&self, margin: f64) -> Option<Measured> {
-        let spread = self.least_of_nodes();
-        let nodes = if self.nodes > 1 { self.nodes.max(LEAST_NODES) } else { 1 };
+        let spread = self.min_components();
+        let nodes = if self.nodes > 1 { self.nodes.max(MIN_NODES) } else { 1 };
         let known = self.certainty(1);
         let later = Self { spread, nodes, runs: 0 };
         // More runs never make a judgement worse but for the difference of odd and even numbers.
         let mut few = 0;
-        let mut enough = MOST_RUNS;
+        let mut enough = MAX_RUNS;
         if !later.has_margin(enough, known, margin) {
             return None;
         }
@@ -210,7 +210,7 @@ impl Peers {
 
     /// Returns the components with the smallest spread between nodes that the values permit: the spread between runs
     /// explains the rest. A spread that is not divided counts as that of runs.
-    fn least_of_nodes(&self) -> Components {
+    fn min_components(&self) -> Components {
         let Components { nodes, runs } = self.spread;
         let Some((nodes, of_runs)) = nodes.zip(runs) else {
             return Components { nodes: None, runs: runs.or(nodes) };

@@ -26,7 +26,7 @@ use nodegauge_solvers::sparse::Storage;
 use std::time::Duration;
 
 /// Minimum number of elements of an array in the bandwidth measurement.
-const LEAST_ELEMENTS: usize = 4096;
+const MIN_ELEMENTS: usize = 4096;
 /// Time longer than any run.
 const NO_LIMIT: Duration = Duration::from_secs(1 << 30);
 /// Number of consecutive bandwidth samples between two solutions. The first bandwidth sample of a run is a warm-up.
@@ -281,7 +281,7 @@ impl<'a> IccgCell<'a> {
         // The three arrays of Triad together are as large as the matrix.
         let Bytes(bytes) = size.matrix;
         let elements = bytes as usize / (24 * swept.workers.count().max(1));
-        let array_elements = elements.max(LEAST_ELEMENTS).next_multiple_of(8);
+        let array_elements = elements.max(MIN_ELEMENTS).next_multiple_of(8);
         Self { swept, array_elements, solutions: Vec::new() }
     }
 }

@@ -94,8 +94,8 @@ impl<'a> PredictedSolutions<'a> {
     /// Returns the predicted time of the solution by workers with this solution on the small mesh.
     fn solution(&self, small: &SmallSolution) -> Duration {
         let ratio = elements(self.size.mesh) / elements(self.small);
-        let least_iteration = self.rates.writing(Bytes(READ * self.size.matrix.0));
-        let iteration = small.iteration.mul_f64(ratio).max(least_iteration);
+        let min_iteration = self.rates.writing(Bytes(READ * self.size.matrix.0));
+        let iteration = small.iteration.mul_f64(ratio).max(min_iteration);
         small.setup.mul_f64(ratio) + iteration.mul_f64(small.iterations as f64 * ratio.cbrt())
     }
 
@@ -130,8 +130,8 @@ fn elements(mesh: Mesh) -> f64 {
 
 impl Predictable for PredictedSolutions<'_> {
     fn predicted(&self) -> PredictedTime {
-        let least: Duration = self.solved.iter().flatten().map(|small| self.solution(small)).sum();
-        PredictedTime { least, likely: LIKELY_ROUNDS * least }
+        let min: Duration = self.solved.iter().flatten().map(|small| self.solution(small)).sum();
+        PredictedTime { min, likely: LIKELY_ROUNDS * min }
     }
 
     /// Halves the matrix, as long as it is larger than the caches as the size rule requires. Then leaves the last kind of

@@ -247,7 +247,7 @@ fn filled(unit: ColumnUnit, value: Option<f64>) -> Option<TableCell> {
 
 /// Returns the table with one row for each kind of workers.
 fn workers_table(groups: &[&[IccgFigure<'_>]]) -> Table {
-    let most = groups.iter().filter_map(|group| value(group, "rate")).fold(0.0, f64::max);
+    let max = groups.iter().filter_map(|group| value(group, "rate")).fold(0.0, f64::max);
     let columns = ColumnList::<&[IccgFigure<'_>]>::new()
         .left("workers", |group| label(&group[0].1))
         .optional("iterations", |group| Some(group[0].1.iterations?.to_string()))
@@ -261,7 +261,7 @@ fn workers_table(groups: &[&[IccgFigure<'_>]]) -> Table {
             let (m, _) = named(group, "relative")?;
             Some(TableCell::value_of(m, |value| format!("{value:.3}")))
         })
-        .left("", |group| TableCell::bar(Fraction(value(group, "rate").unwrap_or(0.0) / most)));
+        .left("", |group| TableCell::bar(Fraction(value(group, "rate").unwrap_or(0.0) / max)));
     columns.table(groups)
 }
 

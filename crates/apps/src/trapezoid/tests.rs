@@ -60,7 +60,7 @@ fn a_wrong_sum_is_no_result() {
 #[test]
 fn intervals_that_cannot_be_counted_are_refused() {
     let of = |points| TrapezoidOptions { points: vec![points], ..options() };
-    for wrong in [0, MOST_POINTS + 1] {
+    for wrong in [0, MAX_POINTS + 1] {
         assert!(TrapezoidPlan::of(Vec::new(), of(wrong), Vec::new()).is_err());
     }
 }

@@ -25,7 +25,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == TEST);
     let all: Vec<TrapezoidFigure<'_>> = own.map(|m| (m, m.read_config())).collect();
     let rates: Vec<&TrapezoidFigure<'_>> = all.iter().filter(|(m, _)| m.name == "rate").collect();
-    let (Some((_, config)), Some(most)) =
+    let (Some((_, config)), Some(max)) =
         (rates.first(), rates.iter().filter_map(|(m, _)| m.value).reduce(f64::max))
     else {
         let mut section = Section::new(TEST);
@@ -46,7 +46,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
             Some(TableCell::value_of(m, |value| format!("{value:.3}")))
         })
         .known("off pi", |(_, one)| Some(format!("{:.0e}", one.error?)))
-        .left("", |(m, _)| TableCell::bar(Fraction(m.value.unwrap_or(0.0) / most)));
+        .left("", |(m, _)| TableCell::bar(Fraction(m.value.unwrap_or(0.0) / max)));
     let groups = rates.chunk_by(|(_, one), (_, next)| one.n == next.n).map(|of_points| {
         let points = of_points[0].1.n.unwrap_or(0);
         (format!("{} intervals", power(points)), of_points.iter().copied())
@@ -200,7 +200,7 @@ fn placement(all: &[TrapezoidFigure<'_>]) -> Option<String> {
         let few = Obstacle::new("too few samples for confidence intervals");
         return Some(few.cannot_tell(&question));
     }
-    let [least, most] = ends_of(known.iter().map(|(_, ratio, _)| *ratio));
+    let [min, max] = ends_of(known.iter().map(|(_, ratio, _)| *ratio));
     let [low, high] = ends_of(known.iter().flat_map(|(.., ends)| *ends));
     let apart: Vec<String> = known
         .iter()
@@ -212,7 +212,7 @@ fn placement(all: &[TrapezoidFigure<'_>]) -> Option<String> {
         })
         .collect();
     let evenly = format!(
-        "the other policies are {least:.3} to {most:.3} times as fast as policy 0 (confidence intervals from {low:.3} to {high:.3})"
+        "the other policies are {min:.3} to {max:.3} times as fast as policy 0 (confidence intervals from {low:.3} to {high:.3})"
     );
     Some(match (apart.as_slice(), Speed::of(Some([low, high]), LITTLE)) {
         ([], Speed::NoDifference) => {

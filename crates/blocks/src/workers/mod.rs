@@ -75,7 +75,7 @@ pub struct WorkerFigures {
     /// Rate of each worker, B/s.
     pub rates: Vec<f64>,
     /// Minimum number of bytes that a worker transferred.
-    pub least_bytes: u64,
+    pub min_bytes: u64,
 }
 
 /// Report of a worker on an operation.
@@ -253,7 +253,7 @@ pub(crate) fn summed(
         workers: released.map(|_| WorkerFigures {
             parent: all().map(|done| done.bytes).sum::<u64>() as f64 / seconds,
             rates,
-            least_bytes: all().map(|done| done.bytes).min().unwrap_or(0),
+            min_bytes: all().map(|done| done.bytes).min().unwrap_or(0),
         }),
     }
 }

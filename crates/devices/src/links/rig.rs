@@ -10,10 +10,10 @@ use nodegauge_placement::{MemoryPolicy, pin};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Minimum number of bytes per sample. A sample repeats its copy until this number is reached, at most [`MOST_COPIES`]
+/// Minimum number of bytes per sample. A sample repeats its copy until this number is reached, at most [`MAX_COPIES`]
 /// times.
 const A_SAMPLE: u64 = 16 << 20;
-const MOST_COPIES: u64 = 256;
+const MAX_COPIES: u64 = 256;
 /// Number of pages of a buffer whose NUMA nodes are queried.
 const PAGES_ASKED: usize = 4096;
 /// Number of bytes that are copied and compared in the verification.
@@ -138,7 +138,7 @@ impl Rig {
 
     /// Adds copies that run simultaneously.
     pub(super) fn cell(&mut self, name: &'static str, bytes: u64, legs: Vec<Leg>) {
-        let copies = (A_SAMPLE / bytes.max(1)).clamp(1, MOST_COPIES) as usize;
+        let copies = (A_SAMPLE / bytes.max(1)).clamp(1, MAX_COPIES) as usize;
         self.cells.push(CopyCell { name, bytes, copies, legs });
     }
 

@@ -114,11 +114,11 @@ pub(super) struct IozoneThroughput {
     /// Total data divided by the time of the parent process.
     pub(super) parent: Option<f64>,
     /// Rate of the slowest worker.
-    pub(super) least: Option<f64>,
+    pub(super) min: Option<f64>,
     /// Rate of the fastest worker.
-    pub(super) most: Option<f64>,
+    pub(super) max: Option<f64>,
     /// Minimum number of bytes that a worker transferred.
-    pub(super) least_bytes: Option<f64>,
+    pub(super) min_bytes: Option<f64>,
 }
 
 /// Parsed output of one run of IOzone.
@@ -248,9 +248,9 @@ impl IozoneOutput {
             let Some(last) = self.throughput.last_mut() else { continue };
             for (mark, field) in [
                 ("Parent sees throughput", &mut last.parent),
-                ("Min throughput", &mut last.least),
-                ("Max throughput", &mut last.most),
-                ("Min xfer", &mut last.least_bytes),
+                ("Min throughput", &mut last.min),
+                ("Max throughput", &mut last.max),
+                ("Min xfer", &mut last.min_bytes),
             ] {
                 if line.starts_with(mark) && field.is_none() {
                     *field = throughput_figure(line);

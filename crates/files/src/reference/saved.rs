@@ -68,9 +68,9 @@ pub(super) fn of_iozone(output: &IozoneOutput) -> Vec<Measurement> {
             threads: threads.then_some(u64::from(test.workers)),
             processes: (!threads).then_some(u64::from(test.workers)),
             parent_rate: test.parent,
-            worker_rate_min: test.least,
-            worker_rate_max: test.most,
-            worker_bytes_min: test.least_bytes.map(|bytes| bytes as u64),
+            worker_rate_min: test.min,
+            worker_rate_max: test.max,
+            worker_bytes_min: test.min_bytes.map(|bytes| bytes as u64),
             ..common.clone()
         };
         out.push(single(test.name, test.children, &config, &validity));

@@ -66,9 +66,9 @@ fn simulated(spread: f64, loss: f64, key: &FigureKey) -> (f64, f64) {
 
 #[test]
 fn slow_nodes_of_simulated_fleets_are_found_and_good_ones_are_not() {
-    let found = |spread: f64, loss: f64, key: &FigureKey, least: f64| {
+    let found = |spread: f64, loss: f64, key: &FigureKey, min: f64| {
         let (recall, wrong) = simulated(spread, loss, key);
-        assert!(recall >= least && wrong < 0.001, "{key}: {recall} {wrong}");
+        assert!(recall >= min && wrong < 0.001, "{key}: {recall} {wrong}");
     };
     found(0.02, 0.11, &triad(), 0.99);
     let rating = Measurement::new("compute", "hpl", "rating", Unit::FlopsPerSecond);

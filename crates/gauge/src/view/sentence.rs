@@ -64,9 +64,9 @@ pub fn quotable<'a, T>(
 pub fn range_of<'a>(figures: impl IntoIterator<Item = &'a Measurement>) -> Option<String> {
     let is_usable = |m: &&Measurement| m.validity.status != Status::Invalid && m.value.is_some();
     let usable: Vec<&Measurement> = figures.into_iter().filter(is_usable).collect();
-    let least = usable.iter().min_by(|a, b| a.by_value(b))?;
-    let most = usable.iter().max_by(|a, b| a.by_value(b)).filter(|m| m.value > Some(0.0))?;
-    let [low, high] = [least, most].map(|m| m.in_words());
+    let min = usable.iter().min_by(|a, b| a.by_value(b))?;
+    let max = usable.iter().max_by(|a, b| a.by_value(b)).filter(|m| m.value > Some(0.0))?;
+    let [low, high] = [min, max].map(|m| m.in_words());
     let words = if low == high { low } else { format!("{low} to {high}") };
     Some(doubted(&words, usable.iter().any(|m| m.validity.status == Status::Suspect)))
 }

@@ -10,7 +10,7 @@ use nodegauge_measure::record::{Measurement, Quoted, Status};
 use nodegauge_measure::stats::Better;
 
 /// Maximum number of combinations in a ranking.
-const MOST_RANKED: usize = 10;
+const MAX_RANKED: usize = 10;
 /// Instruction that narrows the interval of a ratio.
 const NARROWER: &str = "use a larger --budget or --samples";
 
@@ -217,7 +217,7 @@ impl<'r> SweptRows<'r> {
             return None;
         }
         let mut words = vec![best.name.clone()];
-        for row in others.iter().take(MOST_RANKED - 1) {
+        for row in others.iter().take(MAX_RANKED - 1) {
             let found = self.compared(row, best)?;
             words.push(format!("{} {}{}", row.name, digits(&found), found.interval()));
         }

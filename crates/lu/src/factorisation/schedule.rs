@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 /// copied element of A, so the copy costs less than one per cent of the time.
 pub const WIDEST: usize = 1024;
 /// Minimum number of rows of a piece of a product, so that copying B costs little time.
-const LEAST_ROWS: usize = 512;
+const MIN_ROWS: usize = 512;
 /// Maximum number of panels that may be missing in a block when the next panel is factored. With a depth of one, panels
 /// wait for the slowest thread. With a depth of more than two, the products that update the block of the panel become
 /// narrow.
@@ -187,7 +187,7 @@ impl LuSchedule {
         let ranges = open.div_ceil(widest);
         let pieces = (2 * threads).div_ceil(ranges);
         let rows = n.saturating_sub((step + 1) * self.nb);
-        let piece = rows.div_ceil(pieces).next_multiple_of(64).max(LEAST_ROWS);
+        let piece = rows.div_ceil(pieces).next_multiple_of(64).max(MIN_ROWS);
         let blocks = first..last;
         updates.push(Update { blocks: blocks.clone(), step, rows: 0..0, piece, outstanding: 0 });
         Some(Work { blocks, step, rows: None })

@@ -53,9 +53,9 @@ pub(super) fn add(device: &mut Device, pci: &PciDevice, root: &SysRoot) {
         .collect();
     device.state = some_state(DeviceState {
         hz: core_levels.and_then(|(now, _)| now),
-        most_hz: core_levels.and_then(|(_, most)| most),
+        most_hz: core_levels.and_then(|(_, max)| max),
         memory_hz: memory_levels.and_then(|(now, _)| now),
-        most_memory_hz: memory_levels.and_then(|(_, most)| most),
+        most_memory_hz: memory_levels.and_then(|(_, max)| max),
         throttled_by: Vec::new(),
         watts: files.watts(&format!("hwmon/{sensors}/power1_cap")),
         most_watts: files.watts(&format!("hwmon/{sensors}/power1_cap_max")),

@@ -96,9 +96,9 @@ pub struct GpuState {
     /// Number of errors that ECC could not correct since the driver was loaded.
     pub uncorrected: Option<u64>,
     /// Current and maximum clock of the multiprocessors, Hz.
-    pub clock: Option<NowAndMost<Hertz>>,
+    pub clock: Option<CurrentAndMax<Hertz>>,
     /// Current and maximum clock of the memory, Hz.
-    pub memory_clock: Option<NowAndMost<Hertz>>,
+    pub memory_clock: Option<CurrentAndMax<Hertz>>,
     /// Current reasons for limited clocks as a bit mask, which [`GpuState::slowed_by`] converts to text.
     pub clock_limits: Option<u64>,
     /// Enforced power limit, watts.
@@ -106,9 +106,9 @@ pub struct GpuState {
     /// Power draw, watts.
     pub power_w: Option<Watts>,
     /// Current and maximum PCIe generation. An idle link runs at a low generation.
-    pub link_generation: Option<NowAndMost<u32>>,
+    pub link_generation: Option<CurrentAndMax<u32>>,
     /// Current and maximum number of PCIe lanes.
-    pub link_width: Option<NowAndMost<u32>>,
+    pub link_width: Option<CurrentAndMax<u32>>,
     /// Processes that compute on the GPU: process ID, and bytes of GPU memory if known.
     pub processes: Option<Vec<(u32, Option<u64>)>>,
     /// True if the GPU is divided into MIG instances.
@@ -119,11 +119,11 @@ pub struct GpuState {
 
 /// Current and maximum value of a quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct NowAndMost<T> {
+pub struct CurrentAndMax<T> {
     /// Current value.
     pub now: T,
     /// Maximum value.
-    pub most: T,
+    pub max: T,
 }
 
 /// Compute mode of a GPU (`nvmlComputeMode_t`).
@@ -368,15 +368,15 @@ impl Nvml {
     }
 
     /// Returns the clock of this kind, a value of `nvmlClockType_t`.
-    fn clock(&self, device: Handle, kind: c_uint) -> Option<NowAndMost<Hertz>> {
+    fn clock(&self, device: Handle, kind: c_uint) -> Option<CurrentAndMax<Hertz>> {
         let now = self.get_of("nvmlDeviceGetClockInfo", device, kind)?;
-        let most = self.get_of("nvmlDeviceGetMaxClockInfo", device, kind)?;
-        Some(NowAndMost { now: Hertz(f64::from(now) * 1e6), most: Hertz(f64::from(most) * 1e6) })
+        let max = self.get_of("nvmlDeviceGetMaxClockInfo", device, kind)?;
+        Some(CurrentAndMax { now: Hertz(f64::from(now) * 1e6), max: Hertz(f64::from(max) * 1e6) })
     }
 
     /// Returns the results of two functions, for the current and for the maximum value.
-    fn now_and_most(&self, now: &str, most: &str, device: Handle) -> Option<NowAndMost<u32>> {
-        Some(NowAndMost { now: self.get(now, device)?, most: self.get(most, device)? })
+    fn current_and_max(&self, now: &str, max: &str, device: Handle) -> Option<CurrentAndMax<u32>> {
+        Some(CurrentAndMax { now: self.get(now, device)?, max: self.get(max, device)? })
     }
 
     /// Returns the result of a function that reports milliwatts.
@@ -410,12 +410,12 @@ impl Nvml {
             clock_limits: limits.iter().find_map(|name| self.get::<c_ulonglong>(name, device)),
             power_limit_w: self.watts("nvmlDeviceGetEnforcedPowerLimit", device),
             power_w: self.watts("nvmlDeviceGetPowerUsage", device),
-            link_generation: self.now_and_most(
+            link_generation: self.current_and_max(
                 "nvmlDeviceGetCurrPcieLinkGeneration",
                 "nvmlDeviceGetMaxPcieLinkGeneration",
                 device,
             ),
-            link_width: self.now_and_most(
+            link_width: self.current_and_max(
                 "nvmlDeviceGetCurrPcieLinkWidth",
                 "nvmlDeviceGetMaxPcieLinkWidth",
                 device,
@@ -450,13 +450,13 @@ impl Nvml {
         type Processes = unsafe extern "C" fn(Handle, *mut c_uint, *mut Process) -> c_int;
         /// Maximum number of processes in the list, which is larger than the number of cores of a node. NVML reports an
         /// error if there are more processes.
-        const MOST: usize = 256;
+        const MAX_PROCESSES: usize = 256;
         let names = ["_v3", "_v2"].map(|v| format!("nvmlDeviceGetComputeRunningProcesses{v}"));
         // SAFETY: the type matches the function's declaration, which is the same for both versions.
         let call =
             names.iter().find_map(|name| unsafe { self.library.function::<Processes>(name) })?;
-        let mut processes = vec![Process::default(); MOST];
-        let mut count = MOST as c_uint;
+        let mut processes = vec![Process::default(); MAX_PROCESSES];
+        let mut count = MAX_PROCESSES as c_uint;
         // SAFETY: the buffer has the length in `count`.
         let code = unsafe { call(device, &raw mut count, processes.as_mut_ptr()) };
         given(code, ())?;

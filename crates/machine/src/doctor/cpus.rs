@@ -67,11 +67,11 @@ pub(super) fn clock(node: &Examined<'_>) -> Option<Found> {
 /// Reports a clock limit that is set below the processor's maximum.
 pub(super) fn capped(node: &Examined<'_>) -> Option<Found> {
     let cap = host::frequency(node.root, "scaling_max_freq")?;
-    let most = host::frequency(node.root, "cpuinfo_max_freq")?;
-    (cap < most * FAR_UNDER).then(|| {
+    let max = host::frequency(node.root, "cpuinfo_max_freq")?;
+    (cap < max * FAR_UNDER).then(|| {
         found(
-            format!("clocks are limited to {}, the maximum is {} (scaling_max_freq)", cap, most),
-            format!("sudo cpupower frequency-set -u {:.0}MHz", most.0 / 1e6),
+            format!("clocks are limited to {}, the maximum is {} (scaling_max_freq)", cap, max),
+            format!("sudo cpupower frequency-set -u {:.0}MHz", max.0 / 1e6),
         )
     })
 }

@@ -185,17 +185,17 @@ pub(super) fn channels(node: &Examined<'_>) -> Option<Found> {
 /// channels only as far as every channel has memory.
 pub(super) fn unequal(node: &Examined<'_>) -> Option<Found> {
     let channels = dimms::by_channel(&node.machine.memory.dimms);
-    let least = channels.iter().min_by_key(|channel| channel.bytes)?;
-    let most = channels.iter().max_by_key(|channel| channel.bytes)?;
-    (least.bytes < most.bytes).then(|| {
+    let min = channels.iter().min_by_key(|channel| channel.bytes)?;
+    let max = channels.iter().max_by_key(|channel| channel.bytes)?;
+    (min.bytes < max.bytes).then(|| {
         found(
             format!(
                 "memory channels have unequal capacities: {} on {}, {} on {}; at most {} are spread over all {} channels, the rest over fewer",
-                Bytes(most.bytes),
-                most.channel,
-                Bytes(least.bytes),
-                least.channel,
-                Bytes(least.bytes * channels.len() as u64),
+                Bytes(max.bytes),
+                max.channel,
+                Bytes(min.bytes),
+                min.channel,
+                Bytes(min.bytes * channels.len() as u64),
                 channels.len()
             ),
             "install the same modules in every channel, or measure with arrays that fit into the part on all channels",
@@ -270,8 +270,8 @@ fn pages_of_arrays(node: &Examined<'_>, page: u64) -> Option<u64> {
     let array = stream_rule::array_bytes(node.machine)?.0;
     // One more page per array, because each array may begin within a page.
     let pages = (array.div_ceil(page) + 1) * ARRAYS;
-    let most = node.machine.memory.available? / 2 / page;
-    Some(pages.min(most)).filter(|pages| *pages > 0)
+    let max = node.machine.memory.available? / 2 / page;
+    Some(pages.min(max)).filter(|pages| *pages > 0)
 }
 
 /// Formats a page size in the notation of the option `--pages`, e.g. `2m` or `1g`.

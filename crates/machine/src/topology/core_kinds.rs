@@ -31,7 +31,7 @@ impl CoreKind {
         }
         // The capacity contains the clock.
         let speeds = self.capacity.zip(fastest.capacity).or(self.clock.zip(fastest.clock));
-        speeds.is_some_and(|(own, most)| own >= EQUAL_SPEED * most)
+        speeds.is_some_and(|(own, max)| own >= EQUAL_SPEED * max)
     }
 
     /// Compares by speed: by capacity if both are known, else by rank.

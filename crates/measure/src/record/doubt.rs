@@ -18,7 +18,7 @@ pub struct DoubtRule {
     /// Statistics to which the rule applies.
     pub quoted: &'static [Quoted],
     /// Minimum number of samples that count.
-    pub least: usize,
+    pub min: usize,
     /// Maximum distance from the value, as a share of the value: of both ends of the 95 % interval, or of the second best
     /// sample.
     pub beyond: Fraction,
@@ -27,13 +27,13 @@ pub struct DoubtRule {
 /// Rule for statistics of all samples. With six samples, a 95 % interval of the median exists.
 pub const TYPICAL: DoubtRule = DoubtRule {
     quoted: &[Quoted::Median, Quoted::Mean, Quoted::HarmonicMean],
-    least: 6,
+    min: 6,
     beyond: Fraction(0.1),
 };
 
 /// Rule for the best of the samples. The best of few samples depends on chance, and a best that no other sample
 /// approaches is not a property of the node.
-pub const BEST: DoubtRule = DoubtRule { quoted: &[Quoted::Best], least: 5, beyond: Fraction(0.1) };
+pub const BEST: DoubtRule = DoubtRule { quoted: &[Quoted::Best], min: 5, beyond: Fraction(0.1) };
 
 /// Table of doubt. Statistics without a row are exempt: single values, and factors, whose verdict has an interval of its
 /// own.
@@ -52,7 +52,7 @@ pub fn rule_of(quoted: Quoted) -> Option<DoubtRule> {
 /// page prints equal reasons once.
 pub fn of_samples(m: &Measurement) -> Option<String> {
     let rule = rule_of(m.quoted).filter(|_| m.value.is_some() && !m.is_reported())?;
-    let DoubtRule { least, beyond, .. } = rule;
+    let DoubtRule { min, beyond, .. } = rule;
     let statistic = m.quoted.name();
     let is_best = m.quoted == Quoted::Best;
     let ranked = ranked(m);
@@ -60,10 +60,10 @@ pub fn of_samples(m: &Measurement) -> Option<String> {
     if counted == 0 {
         return None;
     }
-    if counted < least {
+    if counted < min {
         let count = if counted == 1 { "counts" } else { "count" };
         return Some(format!(
-            "{} {count}: {TOO_FEW}, the {statistic} needs at least {least}; use a larger --budget or --samples",
+            "{} {count}: {TOO_FEW}, the {statistic} needs at least {min}; use a larger --budget or --samples",
             SAMPLES.counted(counted)
         ));
     }
@@ -261,8 +261,8 @@ pub fn main_cause<'a>(figures: impl IntoIterator<Item = &'a Measurement>) -> Opt
     let mut kinds = by_kind.iter();
     let half = kinds.find(|reasons| 2 * reasons.len() >= suspect.len());
     // If no kind of reason explains half of the figures, the kind that explains most of them counts.
-    let most = by_kind.iter().map(Vec::len).max();
-    let found = half.or_else(|| by_kind.iter().find(|reasons| Some(reasons.len()) == most))?;
+    let max = by_kind.iter().map(Vec::len).max();
+    let found = half.or_else(|| by_kind.iter().find(|reasons| Some(reasons.len()) == max))?;
     Some(most_frequent(found).unwrap_or(UNKNOWN))
 }
 
@@ -277,8 +277,8 @@ fn most_frequent<'a>(reasons: &[&'a str]) -> Option<&'a str> {
             None => kinds.push((kind, 1)),
         }
     }
-    let most = kinds.iter().map(|(_, count)| *count).max()?;
-    let (kind, _) = kinds.iter().find(|(_, count)| *count == most)?;
+    let max = kinds.iter().map(|(_, count)| *count).max()?;
+    let (kind, _) = kinds.iter().find(|(_, count)| *count == max)?;
     let mut reasons = reasons.iter().copied();
     reasons.find(|reason| reason.replace(|c: char| c.is_ascii_digit(), "") == *kind)
 }

@@ -1,7 +1,7 @@
 //! Evaluation of all cells of a run in the same regime, so that a change of regime does not appear as a step in a
 //! curve.
 
-use super::{LEAST_IN_REGIME, RegimeGroup, SAMPLES, Sample, Sorted, sort_with_known};
+use super::{MIN_SAMPLES_IN_REGIME, RegimeGroup, SAMPLES, Sample, Sorted, sort_with_known};
 use crate::quantity::Seconds;
 use crate::regime::{self, Regime};
 
@@ -34,7 +34,7 @@ fn in_regime(cells: &[(Vec<Sample>, Sorted)], regime: &Regime) -> (usize, usize)
     for (_, sorted) in cells {
         let groups = sorted.groups.iter().filter(|group| regime.contains(group.round_trip));
         let count: usize = groups.map(|group| group.all.len()).sum();
-        enough += usize::from(count >= LEAST_IN_REGIME);
+        enough += usize::from(count >= MIN_SAMPLES_IN_REGIME);
         all += count;
     }
     (enough, all)

@@ -231,8 +231,8 @@ fn budgets_are_kept_with_setting_up_and_ending_and_however_slow_turns_are() {
                 let times = share.map(|share| share * budget);
                 let (took, fewest) = simulated(policy, budget, cells, times);
                 let grace = (0.1 * budget).max(1.0);
-                let least = 1 + usize::from(policy.warm_up == WarmUp::Round);
-                let within = took <= budget + grace && fewest >= least;
+                let min = 1 + usize::from(policy.warm_up == WarmUp::Round);
+                let within = took <= budget + grace && fewest >= min;
                 assert!(within, "{policy:?}\n{budget} s, {times:?}: took {took}, {fewest} samples");
             }
         }

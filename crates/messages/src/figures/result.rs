@@ -6,7 +6,7 @@
 
 use crate::config::{DipConfig, MessageConfig, MpiConfig, PairRank};
 use crate::job::launch::Where;
-use crate::job::protocol::{MOST_LOST, SizeRun};
+use crate::job::protocol::{MAX_LOST_SHARE, SizeRun};
 use crate::pattern::{Participants, Pattern};
 use crate::probe::start::{Broken, MessageTransport, StartReport, Starter};
 use crate::{GAUGE, TEST, TRANSPORT};
@@ -214,8 +214,8 @@ impl Batches {
         for group in &run.groups {
             for (i, seconds) in group.seconds.iter().enumerate() {
                 let share = group.lost.get(i).copied().unwrap_or(0.0);
-                let lost =
-                    (share > MOST_LOST).then_some(Cause::OtherProgram { share: Fraction(share) });
+                let lost = (share > MAX_LOST_SHARE)
+                    .then_some(Cause::OtherProgram { share: Fraction(share) });
                 samples.push(Sample {
                     round_trips: (known_trip(group.trips.0), known_trip(group.trips.1)),
                     causes: lost.into_iter().collect(),
@@ -226,7 +226,7 @@ impl Batches {
         }
         // Ranks of collectives share no cache line, even if pairs of the same launch share one.
         let regimes = if run.trips().next().is_some() { regimes } else { &[] };
-        let known = Sorting { warm_up: 0, least: 1, regimes: Some(regimes) };
+        let known = Sorting { warm_up: 0, min: 1, regimes: Some(regimes) };
         let sorted = samples::sort_with(&samples, known);
         let none = RegimeGroup { parts: vec![Vec::new()], ..RegimeGroup::default() };
         let mut groups = sorted.groups.iter();
@@ -318,7 +318,7 @@ impl SizeEvidence<'_> {
             stop: run.done.map(|done| done.to_string()),
             validated: run.wrong.map(|wrong| wrong == 0),
             round_trip_s: Some(batches.counted.round_trip).filter(|trip| trip.is_finite()),
-            fastest_rank: run.spread.map(|(least, _)| least),
+            fastest_rank: run.spread.map(|(min, _)| min),
             slowest_rank: run.spread.map(|(_, greatest)| greatest),
             ..base(starter, report, run.pattern)
         };

@@ -44,7 +44,7 @@ pub struct Launch {
 const GRACE: f64 = 20.0;
 /// Minimum timeout per size, even if the time limit is short. If other programs use the cores, each message waits for a
 /// time slice of the scheduler, although the length of a batch was chosen when the cores were idle.
-const LEAST_TIME: Duration = Duration::from_secs(10);
+const MIN_TIME: Duration = Duration::from_secs(10);
 
 impl Launch {
     /// Creates a launch in which all ranks run the patterns together, with the sizes of the options.
@@ -201,7 +201,7 @@ impl Launch {
 
 /// Returns the maximum time of a size.
 fn longest(options: &MessageOptions) -> Duration {
-    options.size_limit.mul_f64(GRACE) + LEAST_TIME
+    options.size_limit.mul_f64(GRACE) + MIN_TIME
 }
 
 /// Returns the pairs of a step as a part of an argument.

@@ -5,7 +5,7 @@ use nodegauge_measure::{legible, names, stats};
 use std::str::FromStr;
 
 /// Maximum share of a valid batch's time that other programs may use; the probe uses the same limit.
-pub const MOST_LOST: f64 = 0.02;
+pub const MAX_LOST_SHARE: f64 = 0.02;
 
 /// Group of consecutive batches of operations.
 #[derive(Debug, Clone, PartialEq)]
@@ -132,7 +132,7 @@ pub struct ProbeOutput {
 /// Maximum length of a line of the probe in bytes; a line with all batches of a group is shorter.
 const LONGEST_LINE: usize = 1 << 16;
 /// Maximum number of foreign lines that are kept.
-const MOST_FOREIGN: usize = 200;
+const MAX_FOREIGN_LINES: usize = 200;
 
 impl ProbeOutput {
     /// True if batches of a size have been timed.
@@ -146,7 +146,7 @@ impl ProbeOutput {
         for line in lines.lines() {
             if line.len() <= LONGEST_LINE && self.line(line).is_some() {
                 any = true;
-            } else if !line.trim().is_empty() && self.foreign.len() < MOST_FOREIGN {
+            } else if !line.trim().is_empty() && self.foreign.len() < MAX_FOREIGN_LINES {
                 self.foreign.push(legible::bounded(line).into_owned());
             }
         }

@@ -280,7 +280,7 @@ pub(crate) fn figure(output: &OsuOutput, row: &OsuRow, unit: Unit, runs: &[f64])
         window: output.window.filter(|_| output.pattern.is_rate()).map(u64::from),
         threads: output.threads.map(|(senders, receivers)| vec![senders.into(), receivers.into()]),
         validated: row.validated,
-        fastest_rank: row.spread.map(|(least, _)| least),
+        fastest_rank: row.spread.map(|(min, _)| min),
         slowest_rank: row.spread.map(|(_, greatest)| greatest),
         ..MessageConfig::default()
     };

@@ -267,7 +267,7 @@ fn arguments(options: &MessageOptions, launch: &Launch) -> Vec<String> {
     let threads = launch.threads;
     let threaded = pattern.row().participants == Participants::Threads;
     let given = [
-        ("-m", sizes.map(|(least, most)| format!("{least}:{most}"))),
+        ("-m", sizes.map(|(min, max)| format!("{min}:{max}"))),
         ("-i", options.iterations.map(|n| n.to_string())),
         ("-x", options.warm_up.map(|n| n.to_string())),
         ("-W", unusual.then(|| options.window.to_string())),

@@ -310,7 +310,7 @@ fn rates(own: &[&ShownFigure<'_>]) -> Option<Table> {
     let counting = own.iter().find(|figure| figure.m.unit == MESSAGES.unit());
     let of_first =
         own.iter().filter(|figure| figure.m.name == first && figure.m.unit == UNIT.unit());
-    let most = of_first.filter_map(|figure| figure.m.value).fold(0.0, f64::max);
+    let max = of_first.filter_map(|figure| figure.m.value).fold(0.0, f64::max);
     let columns = over_sizes(own, &there, UNIT).add_if(counting.is_some(), |columns| {
         columns.values(MESSAGES.symbol(), MESSAGES, move |size| {
             at(own, &counting?.m.name, MESSAGES.unit(), *size)?.m.value
@@ -318,7 +318,7 @@ fn rates(own: &[&ShownFigure<'_>]) -> Option<Table> {
     });
     let columns = with_floor(columns, own, first, UNIT).left("", |size| {
         let rate = at(own, first, UNIT.unit(), *size).and_then(|figure| figure.m.value);
-        rate.map_or_else(TableCell::default, |rate| TableCell::bar(Fraction(rate / most)))
+        rate.map_or_else(TableCell::default, |rate| TableCell::bar(Fraction(rate / max)))
     });
     Some(table(&columns, own, &there).longest_bar(BAR))
 }

@@ -76,6 +76,6 @@ fn spread(m: &Measurement) -> Option<String> {
     if m.samples.len() < 2 {
         return None;
     }
-    let [least, median, most] = [0.0, 0.5, 1.0].map(|share| stats::quantile(&m.samples, share));
-    Some(Fraction((most - least) / 2.0 / median).in_tenths())
+    let [min, median, max] = [0.0, 0.5, 1.0].map(|share| stats::quantile(&m.samples, share));
+    Some(Fraction((max - min) / 2.0 / median).in_tenths())
 }

@@ -54,7 +54,7 @@ const START: Duration = Duration::from_millis(600);
 /// Time between the request to end and the end of a command that exceeds its limit.
 const GRACE: Duration = Duration::from_millis(1600);
 /// Shortest budget of a measurement.
-const LEAST: Duration = Duration::from_millis(500);
+const MIN_BUDGET: Duration = Duration::from_millis(500);
 /// Number of own runs from which a bound is computed, at most.
 const OWN_RUNS: u32 = 20;
 
@@ -81,13 +81,13 @@ impl Check<'_> {
                 self.notes.push(text);
                 continue;
             }
-            let budget = whole.mul_f64(part.share).saturating_sub(START).max(LEAST);
+            let budget = whole.mul_f64(part.share).saturating_sub(START).max(MIN_BUDGET);
             let others: f64 = parts[at + 1..].iter().map(|later| later.share).sum();
-            let most = self.deadline.left().saturating_sub(GRACE + START + whole.mul_f64(others));
+            let max = self.deadline.left().saturating_sub(GRACE + START + whole.mul_f64(others));
             let size = match (part.sized(), probed) {
                 (Some(what), Some(SizingProbe { rates, .. })) => {
                     let reference = part.test.and_then(|test| self.size_of_reference(test));
-                    PartSize::of(what, reference, &machine, &rates, most)
+                    PartSize::of(what, reference, &machine, &rates, max)
                 }
                 _ => PartSize::USUAL,
             };
@@ -105,7 +105,7 @@ impl Check<'_> {
             let left = self.deadline.left().saturating_sub(GRACE) / rest;
             // As long as the first measurement, if there is time.
             let budget = left.saturating_sub(START).min(whole.mul_f64(part.share));
-            if budget < LEAST || self.signals.is_received() {
+            if budget < MIN_BUDGET || self.signals.is_received() {
                 break;
             }
             if let Ok(record) = self.record(part, *size, budget) {
@@ -154,7 +154,7 @@ impl Check<'_> {
     /// Runs a command and returns its record.
     fn record(&mut self, part: &Part, size: PartSize, budget: Duration) -> Result<Record, Remark> {
         let limit = self.deadline.left().saturating_sub(GRACE);
-        if limit < LEAST {
+        if limit < MIN_BUDGET {
             return Err(unknown("deadline", format!("no time for {}", part.words.join(" "))));
         }
         let options = ["--budget".to_owned(), format!("{:.1}", budget.as_secs_f64())];

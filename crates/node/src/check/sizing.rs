@@ -23,7 +23,7 @@ const SHARE: u64 = 8;
 /// Maximum duration of the probe.
 const PROBE: Duration = Duration::from_secs(2);
 /// Smallest size that a check chooses: arrays of a million elements.
-const LEAST: Bytes = Bytes::mib(8);
+const MIN_SIZE: Bytes = Bytes::mib(8);
 /// Number of arrays of `stream`.
 const ARRAYS: f64 = 3.0;
 
@@ -40,8 +40,8 @@ pub struct SizingProbe {
 pub(super) fn probe(machine: &Machine, deadline: Deadline) -> Option<SizingProbe> {
     let program = nodegauge_os::own_program().ok()?;
     let block = TouchRates::BLOCK;
-    let most = machine.memory.available.unwrap_or(block.0) / SHARE / block.0;
-    let threads = u64::from(machine.processor.threads).clamp(1, most.max(1));
+    let max = machine.memory.available.unwrap_or(block.0) / SHARE / block.0;
+    let threads = u64::from(machine.processor.threads).clamp(1, max.max(1));
     let words = [MEASURE_TOUCH.to_owned(), threads.to_string()];
     let job = Job::new(CommandLine::new(program, words), deadline.left().min(PROBE));
     let ended = nodegauge_toolchain::run(&job, &|| false).ok()?;
@@ -120,23 +120,23 @@ impl PartSize {
         reference: Option<u64>,
         machine: &Machine,
         rates: &TouchRates,
-        most: Duration,
+        max: Duration,
     ) -> Self {
         let caches = stream_rule::last_cache(machine).bytes().unwrap_or(Bytes(u64::MAX));
         let usual = what.usual(machine);
         let reference = reference.map(Bytes);
-        if let Some(size) = reference.filter(|size| what.time(*size, caches, rates) <= most) {
+        if let Some(size) = reference.filter(|size| what.time(*size, caches, rates) <= max) {
             return Self { given: Some(size), usual: larger_than(size, usual), is_reduced: false };
         }
-        let usual_fits = usual.is_none_or(|usual| what.time(usual, caches, rates) <= most / 2);
+        let usual_fits = usual.is_none_or(|usual| what.time(usual, caches, rates) <= max / 2);
         if reference.is_none() && usual_fits {
             return Self::USUAL;
         }
-        let mut size = LEAST;
+        let mut size = MIN_SIZE;
         loop {
             let next = Bytes(size.0 * 2);
             let is_usual = larger_than(next, usual).is_none();
-            if is_usual || what.time(next, caches, rates) > most / 4 {
+            if is_usual || what.time(next, caches, rates) > max / 4 {
                 break;
             }
             size = next;
@@ -223,7 +223,7 @@ mod tests {
         let stopped = TouchRates { first: 1e6, later: 1e6, of_one: 1e6, load: 1e-4 };
         for machine in [guest(Bytes::mib(32)), Machine::default()] {
             let size = PartSize::of(Sized::Set, None, &machine, &stopped, MOST);
-            assert_eq!(size.given, Some(LEAST));
+            assert_eq!(size.given, Some(MIN_SIZE));
             assert!(size.is_reduced);
         }
     }

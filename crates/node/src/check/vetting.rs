@@ -281,8 +281,8 @@ fn chosen(verdicts: Vec<RankVerdict>, keep: usize) -> (Vec<RankVerdict>, Vec<Ran
     }
     nodes.sort_by(|a, b| {
         let by_verdict = a.verdict.cmp(&b.verdict);
-        let by_share = known_or_least(b.share).total_cmp(&known_or_least(a.share));
-        let by_rate = known_or_least(b.rate).total_cmp(&known_or_least(a.rate));
+        let by_share = known_or_minimum(b.share).total_cmp(&known_or_minimum(a.share));
+        let by_rate = known_or_minimum(b.rate).total_cmp(&known_or_minimum(a.rate));
         by_verdict.then(by_share).then(by_rate).then(a.rank.cmp(&b.rank))
     });
     let usable = nodes.iter().take_while(|node| node.verdict != NodeVerdict::Bad).count();
@@ -291,7 +291,7 @@ fn chosen(verdicts: Vec<RankVerdict>, keep: usize) -> (Vec<RankVerdict>, Vec<Ran
 }
 
 /// Returns a value that orders nodes; an unknown value comes after all others.
-fn known_or_least(value: Option<f64>) -> f64 {
+fn known_or_minimum(value: Option<f64>) -> f64 {
     value.unwrap_or(f64::NEG_INFINITY)
 }
 

@@ -140,8 +140,8 @@ fn a_sample_of_interleaved_pages_shows_every_node() {
         for (asked, count) in [(1000, 262_144), (1000, 1_000_000), (64, 4096), (1000, 1500)] {
             let mut seen = vec![0; nodes];
             (0..asked).for_each(|k| seen[sampled(k, asked, count) % nodes] += 1);
-            let (least, most) = (seen.iter().min().unwrap(), seen.iter().max().unwrap());
-            assert!(*most < *least * 2 + 6, "{asked} of {count} over {nodes}: {seen:?}");
+            let (min, max) = (seen.iter().min().unwrap(), seen.iter().max().unwrap());
+            assert!(*max < *min * 2 + 6, "{asked} of {count} over {nodes}: {seen:?}");
         }
     }
     assert_eq!((0..5).map(|k| sampled(k, 5, 5)).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);

@@ -6,7 +6,7 @@ use nodegauge_measure::quantity::counted;
 use nodegauge_measure::stats::Better;
 
 /// Maximum number of samples that are drawn in a row; of more samples, every n-th is drawn.
-const MOST: usize = 200;
+const MAX_SAMPLES: usize = 200;
 /// Height of the drawing, and of the bar in it, pixels.
 const HEIGHT: f64 = 32.0;
 const THICK: f64 = 14.0;
@@ -18,7 +18,7 @@ const NAMES: f64 = 14.0;
 const NAME: usize = 12;
 const NAME_SHARE: f64 = 0.28;
 /// Maximum number of names below the drawing.
-const MOST_NAMES: usize = 8;
+const MAX_NAMES: usize = 8;
 /// Room on both sides of the values of nodes, as a share of their range.
 const ROOM: f64 = 0.04;
 
@@ -158,10 +158,10 @@ impl Axis {
             return Self { from: 0.0, to: all.into_iter().fold(0.0, f64::max) * 1.01 };
         }
         all.extend(&bar.disturbed);
-        let least = all.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = all.into_iter().fold(0.0, f64::max);
-        let range = if most > least { most - least } else { most };
-        Self { from: (least - ROOM * range).max(0.0), to: most + ROOM * range }
+        let min = all.iter().copied().fold(f64::INFINITY, f64::min);
+        let max = all.into_iter().fold(0.0, f64::max);
+        let range = if max > min { max - min } else { max };
+        Self { from: (min - ROOM * range).max(0.0), to: max + ROOM * range }
     }
 
     /// Returns the place of a value, 0 to 1.
@@ -216,8 +216,8 @@ fn named_in_words(bar: &Bar) -> Option<String> {
     if is_time {
         named.reverse();
     }
-    let more = named.len().saturating_sub(MOST_NAMES);
-    let shown = named.iter().take(MOST_NAMES);
+    let more = named.len().saturating_sub(MAX_NAMES);
+    let shown = named.iter().take(MAX_NAMES);
     let mut words: Vec<String> =
         shown.map(|(value, name)| format!("{name} {}", bar.unit.in_words(*value))).collect();
     words.extend((more > 0).then(|| format!("{more} more")));
@@ -256,7 +256,7 @@ fn strip(bar: &Bar, values: BarValues, is_best: bool) -> Vec<Markup> {
     let class_of_disturbed = Words::of(values).class;
     for (class, samples) in [("", &bar.samples), (class_of_disturbed, &bar.disturbed)] {
         let radius = if class == "beyond" { "4.5" } else { "2.2" };
-        let step = samples.len().div_ceil(MOST).max(1);
+        let step = samples.len().div_ceil(MAX_SAMPLES).max(1);
         for (i, sample) in samples.iter().enumerate().step_by(step) {
             let lane = (i / step * 2 % LANES) as f64 - (LANES / 2) as f64;
             let y = (middle + lane * 2.2).to_string();

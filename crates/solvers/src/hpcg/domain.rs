@@ -322,13 +322,13 @@ impl Domain {
         let before = self.levels[0].matrix.diagonal.to_vec();
         self.levels[0].matrix.scale_diagonal(factor);
         self.set_right_hand_side(&factor, layout, number);
-        let most = [false, true].map(|preconditioned| {
+        let max = [false, true].map(|preconditioned| {
             let until = Until { iterations: 50, tolerance: 1e-12, preconditioned, stop };
             self.solve(place, until).map_or(usize::MAX, |solved| solved.iterations)
         });
         self.levels[0].matrix.set_diagonal(&before);
         self.set_right_hand_side(&|_| 1.0, layout, number);
-        most
+        max
     }
 
     /// Runs HPCG's symmetry test with random vectors; returns `|x'Ay - y'Ax| / (2 |x| |A| |y|) / epsilon` for the

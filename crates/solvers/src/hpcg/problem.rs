@@ -13,7 +13,7 @@ pub const LEVELS: usize = 4;
 /// Number of which the points of a domain in every direction must be a multiple.
 pub const MULTIPLE: usize = 1 << (LEVELS - 1);
 /// Minimum number of points of a domain in each direction, as in xhpcg.
-pub const LEAST: usize = 16;
+pub const MIN_POINTS: usize = 16;
 
 /// Number of points in each direction.
 pub type GridPoints = [usize; 3];

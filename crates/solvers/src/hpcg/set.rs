@@ -142,8 +142,8 @@ impl Set {
             of_all.setup_s = of_all.setup_s.max(next.setup_s);
             of_all.iterations = of_all.iterations.and(next.iterations);
             of_all.distance = of_all.distance.zip(next.distance).map(|(x, y)| x.max(y));
-            for (most, seconds) in of_all.seconds.iter_mut().zip(next.seconds) {
-                *most = most.max(seconds);
+            for (max, seconds) in of_all.seconds.iter_mut().zip(next.seconds) {
+                *max = max.max(seconds);
             }
             of_all
         })

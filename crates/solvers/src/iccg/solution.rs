@@ -515,8 +515,8 @@ impl Unstored {
         let mut best = None;
         for ((matrix, ahead, _), [seconds, cost]) in ways.iter().zip(times.products) {
             let of_storage = &mut product_s[matrix.storage() as usize];
-            *of_storage = Some(of_storage.map_or(seconds, |least: f64| least.min(seconds)));
-            if best.is_none_or(|(_, _, least)| cost < least) {
+            *of_storage = Some(of_storage.map_or(seconds, |min: f64| min.min(seconds)));
+            if best.is_none_or(|(_, _, min)| cost < min) {
                 best = Some((matrix.storage(), *ahead, cost));
             }
         }
@@ -572,14 +572,14 @@ unsafe fn preconditioners(
         if end.is_ended(context, halo) {
             return best;
         }
-        for (ahead, least) in [false, true].into_iter().zip(&mut best) {
+        for (ahead, min) in [false, true].into_iter().zip(&mut best) {
             let code = LoopCode::widest(ahead);
             context.barrier_of_all();
             let begun = monotonic_nanos();
             // SAFETY: both vectors have the rows of the rank, and every thread writes its own rows.
             unsafe { preconditioner.apply(context, code, rows, r.at(0), z.at(0)) };
             context.barrier_of_all();
-            *least = least.min((monotonic_nanos() - begun) as f64 * 1e-9);
+            *min = min.min((monotonic_nanos() - begun) as f64 * 1e-9);
         }
     }
     let ranks = halo.sum(context, 1.0);
@@ -609,14 +609,14 @@ unsafe fn products(
         if end.is_ended(context, halo) {
             break;
         }
-        for ((matrix, ahead, _), least) in ways.iter().zip(&mut best) {
+        for ((matrix, ahead, _), min) in ways.iter().zip(&mut best) {
             let code = LoopCode::widest(*ahead);
             context.barrier_of_all();
             let begun = monotonic_nanos();
             // SAFETY: x has all columns and y the rows; each thread writes its own rows.
             unsafe { matrix.multiply(rows, context.thread, code, x.at(0), y.at(0)) };
             context.barrier_of_all();
-            *least = least.min((monotonic_nanos() - begun) as f64 * 1e-9);
+            *min = min.min((monotonic_nanos() - begun) as f64 * 1e-9);
         }
     }
     let ranks = halo.sum(context, 1.0);

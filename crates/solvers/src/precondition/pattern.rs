@@ -159,18 +159,18 @@ fn is_repetition(matrix: &Blocks, own: &OwnRows<'_>, stage: &Range<usize>, row: 
     }
     // All columns are compared, so that the compiler can use vector instructions.
     let mut is_shifted = true;
-    let mut least = u32::MAX;
+    let mut min = u32::MAX;
     let mut largest = 0;
     for (column, before) in columns.iter().zip(earlier) {
         is_shifted &= *column == before.wrapping_add(1);
-        least = least.min(*column);
+        min = min.min(*column);
         largest = largest.max(*column);
     }
     if !is_shifted {
         return false;
     }
     // Within a stage, only the order of row and column determines the role.
-    if stage.start < least as usize && (largest as usize) < stage.end {
+    if stage.start < min as usize && (largest as usize) < stage.end {
         return true;
     }
     columns.iter().all(|column| {

@@ -185,7 +185,7 @@ impl Turns<'_> {
             None => (None, limits.budget),
         };
         let limits = Limits { budget, samples: None, ..limits };
-        let policy = RepetitionPolicy { most, ..policy::STANDARD };
+        let policy = RepetitionPolicy { max: most, ..policy::STANDARD };
         let mut series = Series::new(policy, limits, 1 + self.candidates.len());
         let mut turn = |turn: Turn| match turn.cell {
             0 => self.native_part(&&observer).map_err(TurnFailure::from),

@@ -272,7 +272,7 @@ impl Planned for MpiStandardPlan {
         let asked = limits.samples;
         let budget = if asked.is_some() { ENDLESS } else { limits.budget };
         let limits = Limits { budget, samples: None, ..limits };
-        let rules = RepetitionPolicy { most: asked.or(policy::PROGRAMS.most), ..policy::PROGRAMS };
+        let rules = RepetitionPolicy { max: asked.or(policy::PROGRAMS.max), ..policy::PROGRAMS };
         let mut series = Series::new(rules, limits, builds.len());
         let mut turn = |turn: Turn| {
             self.run_once(&mut builds[turn.cell], &wrapper, site, &|| shared.interrupted())

@@ -87,7 +87,7 @@ impl Body {
                 continue;
             }
             let width = iteration.iter().filter_map(width).max().unwrap_or(0);
-            if best.is_none_or(|(most, widest, _)| (bytes, width) > (most, widest)) {
+            if best.is_none_or(|(max, widest, _)| (bytes, width) > (max, widest)) {
                 best = Some((bytes, width, *candidate));
             }
         }

@@ -29,9 +29,9 @@ fn fewer_samples_than_the_table_requires_are_too_few() {
     for rule in DOUBT_RULES {
         for quoted in rule.quoted {
             let of = |n: usize| of_samples(&sampled(*quoted, &even[..n]));
-            assert_eq!(of(rule.least), None, "{quoted:?}");
-            let reason = of(rule.least - 1).unwrap();
-            let begin = format!("{} samples count: too few, the ", rule.least - 1);
+            assert_eq!(of(rule.min), None, "{quoted:?}");
+            let reason = of(rule.min - 1).unwrap();
+            let begin = format!("{} samples count: too few, the ", rule.min - 1);
             assert!(reason.starts_with(&begin), "{reason}");
         }
     }
@@ -212,7 +212,7 @@ fn the_table_of_the_method_is_that_of_the_code() {
     for rule in DOUBT_RULES {
         let names: Vec<&str> = rule.quoted.iter().map(|quoted| quoted.name()).collect();
         let share = rule.beyond.in_whole_percent();
-        let begin = format!("| {} | {} | ", names.join(", "), rule.least);
+        let begin = format!("| {} | {} | ", names.join(", "), rule.min);
         let row = chapter.lines().find(|line| line.starts_with(&begin));
         assert!(row.is_some_and(|row| row.contains(&share)), "{begin}");
     }
