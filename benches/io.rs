@@ -12,7 +12,7 @@ use common::{
 };
 use nodegauge_files::reference::ReferenceProgram;
 use nodegauge_files::{
-    CacheMode, FilesOptions, IoEngine, OperationList, TaskSetup, choose, cost_of_latency, plan, run,
+    CacheMode, FilesOptions, IoEngine, OperationList, TaskSetup, choose, latency_cost, plan, run,
 };
 use nodegauge_machine::SysRoot;
 use nodegauge_measure::Bytes;
@@ -52,7 +52,7 @@ fn cost() {
     let mut best = f64::INFINITY;
     let mut memory = Bytes::default();
     for _ in 0..20 {
-        let (bytes, overhead) = cost_of_latency();
+        let (bytes, overhead) = latency_cost();
         best = best.min(overhead.0);
         memory = bytes;
     }

@@ -126,14 +126,14 @@ fn loops(site: &Site, space: &Space) {
             println!("| all | no run in the regime of the search | | | |");
             break;
         };
-        let of_run = |(kernel, searched): &(Kernel, KernelShape)| {
+        let finish_run = |(kernel, searched): &(Kernel, KernelShape)| {
             let m = run.measurements.iter().find(|m| m.name == kernel.name()).expect("a figure");
             let measured: StreamConfig = m.read_config();
             let all = space.loops(*kernel, element);
             let known = |shape: &&KernelShape| is_loop(shape, *kernel, &measured);
             (*kernel, all.iter().find(known).copied().unwrap_or(*searched))
         };
-        let chosen: Vec<(Kernel, KernelShape)> = found.iter().map(of_run).collect();
+        let chosen: Vec<(Kernel, KernelShape)> = found.iter().map(finish_run).collect();
         let pairs = variable("FINAL").unwrap_or(60);
         let played = pairs_of(&mut points, (0, &chosen), (0, &found), pairs, is_of_search);
         for (at, (kernel, searched)) in found.iter().enumerate() {

@@ -317,7 +317,7 @@ fn of_program(program: &str, bytes: &[u8]) -> Result<(), String> {
         return Err(format!("runs in lines {lines:?} of {last}"));
     }
     if let Err(error) = readers::read(&all, &text, &context) {
-        short(&error.of_text("x").in_a_line())?;
+        short(&error.into_failure("x").in_a_line())?;
     }
     match reader.read(&text, &context) {
         Ok(run) => shown(run.measurements),

@@ -228,7 +228,7 @@ pub struct Comparison {
 /// Compares two settings, each with one or several runs.
 pub fn compare(a: &Side, b: &Side, design: Design, registry: &Registry) -> Comparison {
     let (points, [only_a, only_b]) = pairing::pair(&a.runs, &b.runs, registry);
-    let question = judge::Question::of(a, b, design);
+    let question = judge::Question::new(a, b, design);
     let pairs: Vec<Pair> = points.iter().map(|point| question.judge(point, registry)).collect();
     let mut notices = notices(a, b, [&only_a[..], &only_b[..]]);
     notices.extend(missed_changes(&pairs));
@@ -245,7 +245,7 @@ pub fn compare(a: &Side, b: &Side, design: Design, registry: &Registry) -> Compa
 }
 
 impl ComparedRun {
-    fn of(record: &Record) -> Self {
+    fn from_record(record: &Record) -> Self {
         Self {
             id: record.id.clone(),
             started: record.started.clone(),
@@ -258,7 +258,10 @@ impl ComparedRun {
 }
 
 fn runners(side: &Side) -> Runners {
-    Runners { asked: side.asked.clone(), runs: side.runs.iter().map(ComparedRun::of).collect() }
+    Runners {
+        asked: side.asked.clone(),
+        runs: side.runs.iter().map(ComparedRun::from_record).collect(),
+    }
 }
 
 /// Returns a notice if the comparison is too short to find a change of [`SOUGHT`] reliably, with the number of blocks or

@@ -99,7 +99,7 @@ struct Spread {
 
 impl Spread {
     /// Returns the spread of figures about their mean, in logarithms.
-    fn of(figures: &[f64]) -> Self {
+    fn from_figures(figures: &[f64]) -> Self {
         let logs: Vec<f64> = figures.iter().map(|x| x.ln()).collect();
         let mean = stats::mean(&logs);
         Self {
@@ -126,7 +126,7 @@ pub fn interval(a: &SideRuns, b: &SideRuns) -> Option<RatioInterval> {
     if a.figures.is_empty() || b.figures.is_empty() {
         return None;
     }
-    let [own_a, own_b] = [a, b].map(|side| Spread::of(&side.figures));
+    let [own_a, own_b] = [a, b].map(|side| Spread::from_figures(&side.figures));
     let [runs_a, runs_b] = [a, b].map(|side| side.figures.len() as f64);
     // The spread within a run is a lower bound for the variance of its figure.
     let [least_a, least_b] = [a, b].map(|side| side.within.powi(2));
@@ -148,7 +148,7 @@ pub fn interval(a: &SideRuns, b: &SideRuns) -> Option<RatioInterval> {
     if a.like.len() + shared.len() < MIN_RELATED_RUNS {
         return None;
     }
-    let all = own_a.and(own_b).and(Spread::of(&a.like)).and(Spread::of(shared));
+    let all = own_a.and(own_b).and(Spread::from_figures(&a.like)).and(Spread::from_figures(shared));
     let share = 1.0 / runs_a + 1.0 / runs_b;
     let error = (all.variance().max(least_a).max(least_b) * share).sqrt();
     let apart = apart(&a.like).max(apart(shared)) * (share / 2.0).sqrt();
@@ -165,22 +165,22 @@ fn apart(figures: &[f64]) -> f64 {
 
 /// Returns the confidence interval of the ratio, by Student's t, from the ratio of each block of runs A B B A. A linear
 /// drift affects A and B equally in such a block. Returns `None` with fewer than three blocks.
-fn of_blocks(ratios: &[f64]) -> Option<RatioInterval> {
-    of_blocks_at(ratios, TWO_SIDED)
+fn block_interval(ratios: &[f64]) -> Option<RatioInterval> {
+    block_interval_at(ratios, TWO_SIDED)
 }
 
-/// Returns the interval of [`of_blocks`] for one of several comparisons: with a probability of 95 %, the intervals of all
+/// Returns the interval of [`block_interval`] for one of several comparisons: with a probability of 95 %, the intervals of all
 /// of them contain their ratios (Bonferroni).
-fn of_blocks_together(ratios: &[f64], comparisons: usize) -> Option<RatioInterval> {
-    of_blocks_at(ratios, TWO_SIDED / comparisons.max(1) as f64)
+fn joint_block_interval(ratios: &[f64], comparisons: usize) -> Option<RatioInterval> {
+    block_interval_at(ratios, TWO_SIDED / comparisons.max(1) as f64)
 }
 
-/// Returns the interval of [`of_blocks`] with the probability `tail` above it and below it.
-fn of_blocks_at(ratios: &[f64], tail: f64) -> Option<RatioInterval> {
+/// Returns the interval of [`block_interval`] with the probability `tail` above it and below it.
+fn block_interval_at(ratios: &[f64], tail: f64) -> Option<RatioInterval> {
     if ratios.len() < MIN_RUNS {
         return None;
     }
-    let spread = Spread::of(ratios);
+    let spread = Spread::from_figures(ratios);
     let error = (spread.variance() / ratios.len() as f64).sqrt();
     let ratio = stats::geometric_mean(ratios);
     let half = stats::student(tail, spread.freedom) * error;
@@ -234,10 +234,10 @@ pub fn within(samples: &[f64], quoted: Quoted, unit: Unit) -> f64 {
                 let length = block.min(n - drawn.len());
                 drawn.extend((start..start + length).map(|at| run[at % n]));
             }
-            quoted.of(&drawn, unit)
+            quoted.statistic(&drawn, unit)
         })
         .collect();
-    Spread::of(&figures).variance().sqrt()
+    Spread::from_figures(&figures).variance().sqrt()
 }
 
 /// Returns the number of successive samples that are correlated. It is one plus twice the sum of the autocorrelations

@@ -22,7 +22,7 @@ nodegauge_measure::config! {
 
 impl WorkersConfig {
     /// Describes workers in the record.
-    pub(crate) fn of(workers: &Workers) -> Self {
+    pub(crate) fn from_workers(workers: &Workers) -> Self {
         let together = workers.together();
         let count = workers.count() as u64;
         let hosts = workers.hosts().map(|hosts| hosts.names.clone());

@@ -18,7 +18,11 @@ pub(crate) struct WorkersRate<'a> {
 
 impl<'a> WorkersRate<'a> {
     /// Returns the rate of these workers; `None` if their number is unknown.
-    pub fn of(on: &WorkersConfig, sweep: Coordinates<'_>, rate: &'a Measurement) -> Option<Self> {
+    pub fn from_rate(
+        on: &WorkersConfig,
+        sweep: Coordinates<'_>,
+        rate: &'a Measurement,
+    ) -> Option<Self> {
         let count = on.threads?;
         let mut kind = vec![if on.processes.is_some() { "ranks" } else { "threads" }.to_owned()];
         match sweep {

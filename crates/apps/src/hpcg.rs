@@ -185,7 +185,8 @@ impl Planned for HpcgPlan {
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let Self { swept, options, mut notices, xhpcg } = *self;
-        let limits = Limits::of(Budget::of(options.budget, Self::BUDGET), options.samples);
+        let limits =
+            Limits::from_budget(Budget::new(options.budget, Self::BUDGET), options.samples);
         let mut pool = WorkerPool::start(swept.iter().map(|swept| &swept.workers))?;
         let mut cells = Vec::new();
         for (at, of_workers) in swept.iter().enumerate() {
@@ -236,8 +237,8 @@ impl Planned for HpcgPlan {
         let details = pool.details();
         let mut outcome = Outcome { notices, details, ..Outcome::default() };
         let mut by_cell: Vec<Vec<Measurement>> =
-            (0..run.cells.len()).map(|at| evidence.of_cell(at)).collect();
-        paired::judge_relative(&mut by_cell, "rating", |at| evidence.reference_of(at));
+            (0..run.cells.len()).map(|at| evidence.cell_figures(at)).collect();
+        paired::judge_relative(&mut by_cell, "rating", |at| evidence.baseline_cell(at));
         outcome.measurements = by_cell.concat();
         outcome.measurements.extend(reference);
         series.end(&mut outcome);
@@ -306,7 +307,7 @@ impl<'a> HpcgCell<'a> {
 
     /// Returns the number of operations of a set, as counted by HPCG.
     fn operations(&self) -> f64 {
-        Operations::of(&self.layout).total()
+        Operations::from_layout(&self.layout).total()
     }
 }
 
@@ -360,11 +361,13 @@ struct HpcgEvidence<'a> {
 }
 
 impl HpcgEvidence<'_> {
-    fn of_cell(&self, at: usize) -> Vec<Measurement> {
+    fn cell_figures(&self, at: usize) -> Vec<Measurement> {
         let Self { run, site, judged, .. } = self;
         let cell = &run.cells[at];
-        let Some(timed) = judged.of(at) else { return self.lost(at).into_iter().collect() };
-        let operations = Operations::of(&cell.layout);
+        let Some(timed) = judged.cell_samples(at) else {
+            return self.lost(at).into_iter().collect();
+        };
+        let operations = Operations::from_layout(&cell.layout);
         let config = self.config(cell);
         let mut validity = self.validity(cell);
         for doubt in judged.doubts(at, 0, site.machine.virtualisation.is_some()) {
@@ -399,7 +402,7 @@ impl HpcgEvidence<'_> {
     }
 
     /// Returns the number of the cell with the reference workers of another cell.
-    fn reference_of(&self, at: usize) -> Option<usize> {
+    fn baseline_cell(&self, at: usize) -> Option<usize> {
         let cells = &self.run.cells;
         let reference = &cells[at].swept.reference;
         cells.iter().position(|other| other.swept.settings == *reference)
@@ -408,14 +411,14 @@ impl HpcgEvidence<'_> {
     /// Returns the rate of the workers divided by the rate of the reference workers, computed for every round.
     fn relative(&self, at: usize, config: HpcgConfig) -> Option<Measurement> {
         let cells = &self.run.cells;
-        let of = self.reference_of(at)?;
+        let of = self.baseline_cell(at)?;
         if of == at || [of, at].iter().any(|cell| self.series.lost(*cell).is_some()) {
             return None;
         }
         let base = &cells[of];
         let rounds = self.series.schedule.rounds_of(&[of, at]);
         let work = cells[at].operations() / base.operations();
-        let paired = PairedRounds::of_samples(&rounds).times(work);
+        let paired = PairedRounds::from_samples(&rounds).times(work);
         let mut validity = self.validity(&cells[at]);
         let of_base = self.validity(base);
         of_base.reasons.iter().for_each(|reason| validity.add(of_base.status, reason.as_str()));
@@ -436,7 +439,7 @@ impl HpcgEvidence<'_> {
         let setups: Vec<f64> = sets.iter().map(|set| set.setup_s.0).collect();
         let departures = cell.tests.and_then(|Tests { departures: [x, y], .. }| Some(vec![x?, y?]));
         HpcgConfig {
-            on: WorkersConfig::of(&cell.swept.workers),
+            on: WorkersConfig::from_workers(&cell.swept.workers),
             engine: Some("native".to_owned()),
             grid: Some(layout.local.to_vec()),
             n: Some(layout.rows() as u64),

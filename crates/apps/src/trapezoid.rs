@@ -72,11 +72,11 @@ impl TrapezoidPlan {
             Some(ranks) => requested.with_launched(&site.topology, ranks, &mut notices)?,
             None => requested.compared(&site.topology, &mut notices)?,
         };
-        Self::of(workers, options, notices)
+        Self::from_workers(workers, options, notices)
     }
 
     /// Plans a run with `workers`; the first kind of workers is the reference for the other kinds.
-    fn of(
+    fn from_workers(
         workers: Vec<Workers>,
         options: TrapezoidOptions,
         notices: Vec<Notice>,
@@ -105,7 +105,8 @@ impl Planned for TrapezoidPlan {
         let Self { workers, mut options, mut notices } = *self;
         let rule = Rule::detect();
         observer.phase("starting threads");
-        let limits = Limits::of(Budget::of(options.budget, Self::BUDGET), options.samples);
+        let limits =
+            Limits::from_budget(Budget::new(options.budget, Self::BUDGET), options.samples);
         let mut pool = WorkerPool::start(&workers)?;
         let cells: Vec<TrapezoidCell<'_>> = options
             .points
@@ -285,7 +286,7 @@ impl TrapezoidRun<'_> {
         for (number, cell) in self.cells.iter().enumerate() {
             let flops = cell.points as f64 * FLOPS;
             let mut config = TrapezoidConfig {
-                on: WorkersConfig::of(cell.workers),
+                on: WorkersConfig::from_workers(cell.workers),
                 n: Some(cell.points),
                 isa: Some(self.rule.isa_name().to_owned()),
                 sums: Some(cell.sums()),
@@ -318,7 +319,7 @@ impl TrapezoidRun<'_> {
                 }
                 let base = &self.cells[of];
                 let mut paired =
-                    PairedRounds::of_samples(&series.schedule.rounds_of(&[of, number]));
+                    PairedRounds::from_samples(&series.schedule.rounds_of(&[of, number]));
                 if name == "efficiency" {
                     paired =
                         paired.times(base.workers.count() as f64 / cell.workers.count() as f64);

@@ -47,7 +47,7 @@ impl MpiRanks {
         world: &'static World,
         version: &str,
     ) -> Result<Option<Self>, Failure> {
-        let all = hosts::places_of_ranks(world, version)?;
+        let all = hosts::rank_places(world, version)?;
         Ok(all.map(|cpus| Self { started: started.clone(), world, cpus }))
     }
 
@@ -55,7 +55,7 @@ impl MpiRanks {
     fn workers(&self, topology: &Topology, notices: &mut Vec<Notice>) -> Result<Workers, Failure> {
         let plan = self.started.places(&self.cpus, topology, 1, &MemoryPolicy::Default);
         let mut plan = plan.map_err(|(rank, why)| {
-            Failure::from(why).of(format_args!("rank {rank}")).kind(FailureKind::Usage)
+            Failure::from(why).with_subject(format_args!("rank {rank}")).kind(FailureKind::Usage)
         })?;
         add(notices, std::mem::take(&mut plan.notices));
         Ok(Workers::Mpi(plan, self.world))
@@ -210,9 +210,10 @@ impl WorkersOptions {
         match self.policies.as_ref().map(|given| given.0.as_slice()) {
             None | Some([]) => {}
             Some([policy]) => fixed.job.ranks = fixed.job.ranks.under(*policy),
-            Some(several) => axes.push(WorkersAxis::of(several.iter().copied(), |policy| {
-                PlacementSetting::Policy(policy).into()
-            })),
+            Some(several) => axes
+                .push(WorkersAxis::from_values(several.iter().copied(), |policy| {
+                    PlacementSetting::Policy(policy).into()
+                })),
         }
         grid::check(&axes, &fixed)?;
         Ok((axes, fixed))

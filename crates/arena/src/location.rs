@@ -1,5 +1,5 @@
 //! NUMA nodes of the pages of arrays: read from the kernel after first touch, and compared with the memory policy. Only
-//! `observe` and `of_range` query the kernel; all other functions are pure.
+//! `observe` and `range_shares` query the kernel; all other functions are pure.
 
 use crate::NumaConfig;
 use crate::arrays::{ArrayShare, Arrays};
@@ -62,13 +62,13 @@ pub fn observe(arrays: &Arrays, threads: usize) -> Vec<Share> {
 }
 
 /// Returns the share of a range of memory on each node, 0 to 1; `None` if the kernel does not report it.
-pub fn of_range(start: usize, length: usize) -> Option<Shares> {
+pub fn range_shares(start: usize, length: usize) -> Option<Shares> {
     let nodes = numa::pages_by_node(start, length, ASKED_OF_A_RANGE).ok()?.nodes;
     (!nodes.is_empty()).then(|| fractions(&nodes))
 }
 
 /// Returns the share of an array on each node, 0 to 1; `None` if the kernel does not report it.
-pub fn of_array(shares: &[Share], array: usize) -> Option<Shares> {
+pub fn array_shares(shares: &[Share], array: usize) -> Option<Shares> {
     let nodes = sum(shares, |share| share.array == array);
     (!nodes.is_empty()).then(|| fractions(&nodes))
 }
@@ -91,7 +91,8 @@ pub fn config(
     nodes_of_machine: usize,
 ) -> NumaConfig {
     let got = fractions(&sum(shares, |_| true));
-    let arrays: Vec<Option<Shares>> = (0..arrays).map(|array| of_array(shares, array)).collect();
+    let arrays: Vec<Option<Shares>> =
+        (0..arrays).map(|array| array_shares(shares, array)).collect();
     let mut astray = Vec::new();
     let mut there = 0;
     let mut all = 0;
@@ -116,7 +117,7 @@ pub fn config(
         }
         _ => (all > 0).then(|| Fraction(there as f64 / all as f64)),
     };
-    let config = of_arrays(policy, &arrays, nodes_of_machine);
+    let config = arrays_config(policy, &arrays, nodes_of_machine);
     NumaConfig {
         got: (!got.is_empty()).then(|| numbered(&got)),
         held,
@@ -127,7 +128,7 @@ pub fn config(
 
 /// Returns the nodes of the arrays without a comparison, e.g. for several processes, each of which has its own
 /// policy.
-pub fn of_arrays(
+pub fn arrays_config(
     policy: &MemoryPolicy,
     arrays: &[Option<Shares>],
     nodes_of_machine: usize,
@@ -323,10 +324,10 @@ mod tests {
     #[test]
     fn unknown_arrays_do_not_count() {
         let on = |node| Some(Shares::from([(NodeId(node), Fraction(1.0))]));
-        let numa = of_arrays(&MemoryPolicy::Default, &[None, on(0), on(1)], 2);
+        let numa = arrays_config(&MemoryPolicy::Default, &[None, on(0), on(1)], 2);
         assert_eq!(numa.got, Some(BTreeMap::from([(0, Fraction(0.5)), (1, Fraction(0.5))])));
         assert_eq!(numa.arrays.unwrap().into_keys().collect::<Vec<_>>(), ["b", "c"]);
-        let unknown = of_arrays(&MemoryPolicy::Default, &[None, None], 2);
+        let unknown = arrays_config(&MemoryPolicy::Default, &[None, None], 2);
         assert_eq!((unknown.got, unknown.arrays), (None, None));
     }
 

@@ -207,7 +207,7 @@ impl PagedMapping {
             return Ok(());
         };
         let root = SysRoot::live();
-        let pools = nodes.iter().flat_map(|node| memory::huge_pages_of_node(&root, *node));
+        let pools = nodes.iter().flat_map(|node| memory::node_huge_pages(&root, *node));
         let pools: Vec<HugePages> = pools.filter(|pool| pool.bytes == page.0).collect();
         let total = pools.iter().map(|pool| pool.total).sum();
         let free = pools.iter().map(|pool| pool.free).sum();

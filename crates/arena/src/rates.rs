@@ -54,7 +54,7 @@ impl MemoryRates {
         let mut steps = Vec::new();
         loop {
             let step = clock::now();
-            steps.push(Self::of_step(&mut team, each, kind, policy)?);
+            steps.push(Self::step_rates(&mut team, each, kind, policy)?);
             let elapsed = clock::now().saturating_duration_since(step);
             let next = each * MORE;
             // Cold caches and page tables make the first step slower than those that follow.
@@ -80,7 +80,7 @@ impl MemoryRates {
         }
     }
 
-    fn of_step(
+    fn step_rates(
         team: &mut Team,
         each: u64,
         pages: RequestedPages,
@@ -91,12 +91,16 @@ impl MemoryRates {
         supply::place(&mapping, policy)?;
         let first_touch = writing_rate(team, &mapping, each)?;
         let again = writing_rate(team, &mapping, each)?;
-        let load = Self::of_loads(team, &mapping, each)?;
+        let load = Self::load_time(team, &mapping, each)?;
         Ok(Self { first_touch, again, load })
     }
 
     /// Returns the time of a load in the first `each` bytes of a mapping; the first worker performs the loads.
-    fn of_loads(team: &mut Team, mapping: &PagedMapping, each: u64) -> Result<Seconds, ArenaError> {
+    fn load_time(
+        team: &mut Team,
+        mapping: &PagedMapping,
+        each: u64,
+    ) -> Result<Seconds, ArenaError> {
         let times = team.map(|member| {
             if member.index > 0 {
                 return None;

@@ -233,7 +233,9 @@ impl Bench {
             operations += 1;
             let now = last;
             if setup.verify && !write {
-                self.data.check(&block, offset, holds).map_err(|wrong| wrong.of(&path))?;
+                self.data
+                    .check(&block, offset, holds)
+                    .map_err(|wrong| wrong.into_failure(&path))?;
                 if depth == 1 {
                     last = clock.now();
                     paused += last - now;
@@ -307,7 +309,7 @@ impl Pass<'_> {
             Direction::Write => "cannot write",
             Direction::Mixed => "cannot read or write",
         };
-        error::of_file(what, file, offset, cause)
+        error::file_error(what, file, offset, cause)
     }
 }
 

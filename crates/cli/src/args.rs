@@ -326,7 +326,7 @@ pub(crate) struct Common {
 impl Common {
     /// Returns the budget of the user, otherwise `usual`.
     pub(crate) fn budget(&self, usual: Duration) -> Budget {
-        let budget = Budget::of(self.budget, usual);
+        let budget = Budget::new(self.budget, usual);
         Budget { asked: budget.asked && !self.exceed_budget, ..budget }
     }
 }

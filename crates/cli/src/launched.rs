@@ -16,7 +16,7 @@ const PRINTING: Duration = Duration::from_secs(3);
 
 /// Returns the launcher if it has started ranks on several hosts.
 pub(crate) fn on_several_hosts() -> Option<JobOnHosts> {
-    if Hosts::is_of_rank_0() {
+    if Hosts::is_started_by_rank_0() {
         return Some(JobOnHosts::Step);
     }
     Started::own().filter(Started::is_spread).map(JobOnHosts::Launched)
@@ -33,7 +33,7 @@ pub(crate) enum JobOnHosts {
 impl JobOnHosts {
     /// Joins the ranks of the job; returns `None` in a process that is not needed.
     fn join(&self) -> Result<Option<Hosts>, Failure> {
-        let Self::Launched(started) = self else { return Hosts::of_rank_0().map(Some) };
+        let Self::Launched(started) = self else { return Hosts::from_rank_0().map(Some) };
         let is_rank_0 = started.rank == 0;
         let nodes = slurm_nodes(started);
         Hosts::join(started, &session::version(), nodes.as_ref(), move |refusal: Failure| {
@@ -119,7 +119,7 @@ pub(crate) fn one_process_per_host(
     measure: impl FnOnce(&HostsRun<'_>) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
     let lead = |run: &HostsRun<'_>| {
-        run.hosts.use_cpus_of_all_ranks()?;
+        run.hosts.use_all_ranks_cpus()?;
         measure(run)
     };
     on_hosts(job, exclude_file, lead, |hosts| hosts.offer_cpus().map(|()| 0))

@@ -339,7 +339,7 @@ fn watched(
     progress.watch(CpuWatch::begin(&node.root));
     let measured = gauge(node, progress);
     let cpus = progress.watched();
-    let mut found = Outcome::of_run(measured, progress)?;
+    let mut found = Outcome::finish_run(measured, progress)?;
     time.end(&mut found, &node.machine);
     cpus.into_iter().for_each(|cpus| cpus.end(&mut found));
     let ledger = watch.end(&mut found, &gauges::GAUGES);
@@ -399,7 +399,7 @@ fn follow(
 fn excluded_hosts(record: &Record) -> String {
     let registry = gauges::registry();
     let gauge = record.measurements.first().map(|m| m.gauge.as_str()).unwrap_or_default();
-    let ranking = HostRanking::of(record, gauge, registry);
+    let ranking = HostRanking::from_record(record, gauge, registry);
     let excluded = ranking.map(|ranking| ranking.excluded()).unwrap_or_default();
     excluded.iter().map(|name| format!("{name}\n")).collect()
 }
@@ -568,14 +568,14 @@ pub(crate) fn unmet(conditions: &Conditions, record: &Record, run: &str, verbose
 /// Prints the figures that are worse than the bounds of a reference; returns true if there is one. A reference of other
 /// nodes gives no verdict, which is printed.
 pub(crate) fn is_below(reference: &Reference, record: &Record, run: &str, verbose: bool) -> bool {
-    let Some(group) = reference.group_of(&record.machine) else {
+    let Some(group) = reference.machine_group(&record.machine) else {
         output::note(&format!("{run}not compared: {}", reference.no_group(&record.machine)));
         return false;
     };
     let registry = gauges::registry();
     let selection = FigureSelection { gauges: &gauges::GAUGES, registry, all: true, facts: false };
     let mut any = false;
-    for figure in group.compare(&selection.of(record)) {
+    for figure in group.compare(&selection.record_figures(record)) {
         let words = format!("{run}{}", figure.words);
         if !figure.is_met {
             any = true;

@@ -52,7 +52,7 @@ pub(crate) enum DefaultKernels {
 impl DefaultKernels {
     /// Returns the rank of the default kernels of the first library. The first `alike` candidates cannot be
     /// distinguished.
-    fn of(all: &[Tried], alike: usize) -> Self {
+    fn from_trials(all: &[Tried], alike: usize) -> Self {
         let path = all.first().and_then(Tried::path);
         let default = all.iter().position(|tried| {
             let own = tried.probed.as_ref().is_some_and(|probed| probed.environment.is_none());
@@ -98,7 +98,7 @@ impl Tried {
 
     /// Measures the built-in kernels.
     fn built_in(places: &TrialPlaces) -> Result<Self, Failure> {
-        let rate = rate_of_built_in(places)?;
+        let rate = built_in_rate(places)?;
         let name = Multiplier::BuiltIn.to_string();
         Ok(Self { name, rate, probed: None, default: DefaultKernels::default() })
     }
@@ -181,13 +181,13 @@ fn multiplies(multiplier: &Multiplier, places: &TrialPlaces) -> Result<f64, Fail
 ///
 /// # Errors
 /// Fails if a thread fails.
-pub(crate) fn rate_of_built_in(places: &TrialPlaces) -> Result<FlopsPerSec, Failure> {
+pub(crate) fn built_in_rate(places: &TrialPlaces) -> Result<FlopsPerSec, Failure> {
     Ok(FlopsPerSec(multiplies(&Multiplier::BuiltIn, places)?))
 }
 
 impl DgemmConfig {
     /// Returns the configuration of the threads and the library.
-    pub(crate) fn of(tried: &Tried, on: ThreadsConfig) -> Self {
+    pub(crate) fn from_trial(tried: &Tried, on: ThreadsConfig) -> Self {
         let about = tried.probed.as_ref().map(|probed| probed.about());
         Self {
             on,
@@ -203,7 +203,7 @@ impl DgemmConfig {
 /// [`blas::probe::kernels_of`].
 pub fn answer(library: &Path, list_kernels: bool, places: &TrialPlaces) -> String {
     if list_kernels {
-        return blas::probe::kernels_of(library);
+        return blas::probe::list_kernels(library);
     }
     blas::probe::answer(library, |library| multiplies(&Multiplier::Library(library), places))
 }
@@ -236,7 +236,7 @@ impl Trial<'_> {
 
 /// Returns the end of a comparison in a run with these limits, half of whose budget is for the measurement; `None` if
 /// the user did not set the budget.
-pub(crate) fn end_of_trial(limits: &Limits) -> Option<Instant> {
+pub(crate) fn trial_end(limits: &Limits) -> Option<Instant> {
     limits.must_be_kept().then(|| limits.at(Fraction(0.5)))
 }
 
@@ -286,7 +286,7 @@ pub(crate) fn find(
             all.push(Tried { rate: FlopsPerSec(*rate), ..group[*number].clone() });
         }
         notices.extend(words(&all, ranked.alike, trial.places.0.len()));
-        let default = DefaultKernels::of(&all, ranked.alike);
+        let default = DefaultKernels::from_trials(&all, ranked.alike);
         chosen.extend(all.into_iter().next().map(|fastest| Tried { default, ..fastest }));
     }
     Ok(Some(chosen))

@@ -95,9 +95,13 @@ impl Gauge for ComputeGauge {
     }
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {
-        vec![Headline::of("floating point", "HPL's rating", record, GAUGE, |m: &Measurement| {
-            (m.name == RATING).then_some(m.value)
-        })]
+        vec![Headline::from_record(
+            "floating point",
+            "HPL's rating",
+            record,
+            GAUGE,
+            |m: &Measurement| (m.name == RATING).then_some(m.value),
+        )]
     }
 
     fn conclusion(&self, record: &Record) -> Option<String> {

@@ -35,7 +35,7 @@ struct TimeShare {
 }
 
 impl TimeShare {
-    fn of(self, budget: Duration) -> Duration {
+    fn duration(self, budget: Duration) -> Duration {
         budget.mul_f64(self.share).clamp(self.min, self.max)
     }
 }
@@ -157,8 +157,8 @@ pub(crate) fn run(
     let throttled = power::throttle_events(&site.root);
     let meter = EnergyMeter::find(&site.root);
     let seen = Observed::default();
-    let nodes = distribution::nodes_of_threads(&site.topology, placement);
-    let each_peak = PEAKS.of(options.budget.div_f64(peak::loops().len().max(1) as f64));
+    let nodes = distribution::thread_nodes(&site.topology, placement);
+    let each_peak = PEAKS.duration(options.budget.div_f64(peak::loops().len().max(1) as f64));
     let overhead = 0.0;
     let mut run = HplRun {
         site,
@@ -249,7 +249,7 @@ impl HplRun<'_> {
         if self.interrupted("before DGEMM") {
             return Ok(());
         }
-        let time = DGEMM.of(self.options.budget.div_f64(count as f64));
+        let time = DGEMM.duration(self.options.budget.div_f64(count as f64));
         self.observer.phase(&format!("DGEMM by {}", tried.name));
         let rates = dgemm::measure(&mut self.team, multiplier, time)?;
         self.observer.progress(1.0, &dgemm::best(&rates).to_string());
@@ -320,7 +320,7 @@ impl HplRun<'_> {
             return Ok(comparison);
         }
         self.observer.phase("DGEMM and peak before or after the solution");
-        let time = DGEMM.of(budget).div_f64(2.0);
+        let time = DGEMM.duration(budget).div_f64(2.0);
         comparison.dgemm = dgemm::measure(&mut self.team, multiplier, time)?;
         self.seen.libraries[at].dgemm.extend(&comparison.dgemm);
         let rounds = peak::bursts_in(self.each_peak.div_f64(2.0));
@@ -390,7 +390,7 @@ impl HplRun<'_> {
     ) -> Result<Option<SolvedSystem>, Failure> {
         let source = Sequence::new(self.options.seed);
         let started = Instant::now();
-        let distribution = ColumnDistribution::of(&self.nodes, order, nb, lu::WIDEST);
+        let distribution = ColumnDistribution::new(&self.nodes, order, nb, lu::WIDEST);
         let mut matrix = Matrix::map(order)?.at(distribution);
         if self.interrupted(&format!("before N = {order}")) {
             return Ok(None);

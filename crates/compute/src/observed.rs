@@ -49,7 +49,7 @@ pub(crate) struct LoopBurst {
 
 impl ComparisonRates {
     /// Returns the bursts of a loop.
-    pub(crate) fn bursts_of(&self, kernel: &PeakLoop) -> Vec<Burst> {
+    pub(crate) fn loop_bursts(&self, kernel: &PeakLoop) -> Vec<Burst> {
         let of_loop = self.bursts.iter().filter(|of| of.isa == kernel.isa);
         of_loop.map(|of| of.burst).collect()
     }
@@ -57,7 +57,7 @@ impl ComparisonRates {
 
 impl SolvedSystem {
     /// Returns the rating divided by the median rate of DGEMM around the solution.
-    pub(crate) fn of_dgemm(&self) -> Fraction {
+    pub(crate) fn dgemm_share(&self) -> Fraction {
         Fraction(self.rating.0 / stats::median(&self.comparison.dgemm))
     }
 }

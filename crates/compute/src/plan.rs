@@ -86,7 +86,7 @@ impl HplPlan {
     ///
     /// # Errors
     /// Fails if the threads cannot be placed, if the hosts of a job are unknown, and as [`Self::new`].
-    pub fn of(site: &Site, request: HplRequest<'_>) -> Result<Self, Failure> {
+    pub fn from_request(site: &Site, request: HplRequest<'_>) -> Result<Self, Failure> {
         let asked = request.budget;
         let samples = request.samples;
         let placed = request.place(site)?;
@@ -101,7 +101,7 @@ impl HplPlan {
     /// # Errors
     /// Fails if N does not fit into memory, a library is missing, or the reference program cannot be run.
     pub fn new(site: &Site, placement: Placement, options: HplOptions) -> Result<Self, Failure> {
-        let layout = RankLayout::of(&site.topology, &options.ranks, &placement);
+        let layout = RankLayout::from_options(&site.topology, &options.ranks, &placement);
         let threads = placement.threads.len();
         let machine = &site.machine;
         let (dgemm, rate) = foreseen_rate(machine, &options, threads).unzip();
@@ -129,7 +129,7 @@ impl HplPlan {
         choose::look_for(&options.libraries)?;
         let reference = PlacedReference::find(&site.topology, layout, &options)?;
         let available = machine.memory.available.map(Bytes);
-        let peak = peak_of(machine, threads);
+        let peak = theoretical_peak(machine, threads);
         let other_peaks = peak.as_ref().and_then(|peak| machine.processor.other_peaks(peak));
         let notices = Vec::new();
         Ok(Self {
@@ -199,7 +199,8 @@ impl Planned for HplPlan {
 impl HplPlan {
     /// Runs the native solution, then the reference program.
     fn measure(&self, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let mut limits = Limits::of(Budget::of(self.asked, self.options.budget), self.samples);
+        let mut limits =
+            Limits::from_budget(Budget::new(self.asked, self.options.budget), self.samples);
         if self.options.order != OrderSpec::Quick {
             observer.phase("predicting the time of the solution");
             limits.admit_as_planned(self.predicted()?, SMALLER)?;
@@ -210,7 +211,7 @@ impl HplPlan {
             root: &site.root,
             places: TrialPlaces(self.placement.thread_cpus()),
             time: self.options.budget.mul_f64(CHOOSE),
-            end: choose::end_of_trial(&Limits { asked: limits.asked || self.is_share, ..limits }),
+            end: choose::trial_end(&Limits { asked: limits.asked || self.is_share, ..limits }),
             interrupted: &|| observer.interrupted(),
         };
         let found = choose::find(&self.options.libraries, &trial, &mut notices)?;
@@ -239,8 +240,10 @@ impl HplPlan {
             // The native solution also predicts the time of the reference program.
             let ratings = outcome.measurements.iter().filter(|m| m.name == RATING);
             let configs = ratings.map(|m| m.read_config::<RatingConfig>());
-            let half =
-                configs.filter_map(|config| size::half_of(&config)).next().or(self.options.half);
+            let half = configs
+                .filter_map(|config| size::half_rate_order(&config))
+                .next()
+                .or(self.options.half);
             let reference_options = HplOptions { half, ..self.options.clone() };
             let begun = clock::now();
             reference.measure(site, &reference_options, &mut outcome, observer);
@@ -283,7 +286,7 @@ impl HplPlan {
         let known = self.options.rate.or(self.options.dgemm.as_ref().map(|(rate, _)| *rate));
         let rate = match known {
             Some(rate) => rate,
-            None => choose::rate_of_built_in(&TrialPlaces(self.placement.thread_cpus()))?,
+            None => choose::built_in_rate(&TrialPlaces(self.placement.thread_cpus()))?,
         };
         let peak = self.peak.as_ref().map(|peak| peak.value);
         let fastest = FlopsPerSec(peak.unwrap_or(LIBRARY_OVER_BUILT_IN * rate.0).max(rate.0));
@@ -319,7 +322,7 @@ fn multiple(options: &HplOptions, layout: &RankLayout) -> usize {
 }
 
 /// Returns the theoretical peak of the cores that this number of threads uses.
-fn peak_of(machine: &Machine, threads: usize) -> Option<Figure> {
+fn theoretical_peak(machine: &Machine, threads: usize) -> Option<Figure> {
     let peak = machine.peak_flops.clone()?;
     let cores = machine.processor.cores.max(1) as usize;
     let used = threads.min(cores);
@@ -347,7 +350,7 @@ fn foreseen_rate(
     if let Some((dgemm, source)) = &options.dgemm {
         return Some((*dgemm, format!("{dgemm} DGEMM ({source})")));
     }
-    let (peak, basis) = match peak_of(machine, threads) {
+    let (peak, basis) = match theoretical_peak(machine, threads) {
         Some(peak) => (peak.value, peak.basis),
         None if machine.is_described() => return None,
         None => {

@@ -23,6 +23,6 @@ impl Reader for HplReader {
                 cause.unwrap_or_else(|| "it has no line with the result of a test".to_owned());
             return Err(Unread::from(cause));
         }
-        Ok(reference::of_saved(&found).into())
+        Ok(reference::saved_figures(&found).into())
     }
 }

@@ -77,7 +77,7 @@ pub fn half(order: usize, share: Fraction) -> Option<f64> {
 }
 
 /// Returns the order at which LU reaches half of the DGEMM rate, computed from a rating.
-pub(crate) fn half_of(rating: &RatingConfig) -> Option<f64> {
+pub(crate) fn half_rate_order(rating: &RatingConfig) -> Option<f64> {
     half(rating.n? as usize, rating.of_dgemm?)
 }
 
@@ -115,7 +115,7 @@ fn by_root(bytes: f64) -> usize {
 
 impl SizeConstraints {
     /// Returns the time for generating and checking a matrix of this order.
-    fn overhead_of(&self, order: usize) -> Seconds {
+    fn overhead(&self, order: usize) -> Seconds {
         self.overhead * (order * order) as f64
     }
 }
@@ -171,14 +171,14 @@ pub fn choose(spec: OrderSpec, constraints: &SizeConstraints) -> Result<ChosenOr
         OrderSpec::Quick => {
             let multiples = largest(by_memory / multiple, |n| {
                 let order = n * multiple;
-                seconds(order, half, dgemm) + constraints.overhead_of(order) <= constraints.seconds
+                seconds(order, half, dgemm) + constraints.overhead(order) <= constraints.seconds
             });
             let order = multiples.max(1) * multiple;
             let share = half.map_or(String::new(), |half| format!(" x N / (N + {half:.0})"));
             let formula = format!(
                 "largest multiple of {multiple} with (2/3 N^3 + 3/2 N^2) / ({:.1} GFLOP/s{share}) <= {:.1} s",
                 dgemm.0 / 1e9,
-                (constraints.seconds - constraints.overhead_of(order)).0,
+                (constraints.seconds - constraints.overhead(order)).0,
             );
             (order, formula)
         }

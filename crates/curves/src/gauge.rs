@@ -61,13 +61,13 @@ impl Gauge for Curves {
             let plan = CurvePlan::new(Curve::Ceilings, site, placement, options, Vec::new())?;
             plans.push(Box::new(plan));
         }
-        let is_kept = Limits::of(ask.whole, ask.samples).must_be_kept();
+        let is_kept = Limits::from_budget(ask.whole, ask.samples).must_be_kept();
         Ok(Some(Box::new(InTurn { plans, time: is_kept.then_some(ask.budget) })))
     }
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {
         let what = "idle memory, largest working set";
-        vec![Headline::of("latency", what, record, GAUGE, set_of_latency)]
+        vec![Headline::from_record("latency", what, record, GAUGE, set_of_latency)]
     }
 
     fn conclusion(&self, record: &Record) -> Option<String> {

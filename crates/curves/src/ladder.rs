@@ -153,7 +153,7 @@ impl Mode for Ladder {
             variants.push(chosen);
         }
         run.observer.phase("checking every element");
-        let time = Affordable::of(&policy::CURVES_BEHIND, &run.limits);
+        let time = Affordable::new(&policy::CURVES_BEHIND, &run.limits);
         let notices = &mut run.outcome.notices;
         let taken = thinned::set_up(&self.sets, time, run.observer, notices, |i| {
             let set = self.sets[i];

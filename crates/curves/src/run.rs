@@ -209,7 +209,7 @@ impl CurveRun<'_> {
         schedule.run(self.observer, None, |turn| -> Result<_, ArenaError> {
             let shift = trials.next().filter(|_| beyond);
             let seconds = field[turn.cell].trial(pool, buffers, shift)?;
-            Ok(vec![Sample::of_times(vec![seconds])])
+            Ok(vec![Sample::from_times(vec![seconds])])
         })?;
         let times: Vec<f64> = schedule.samples.iter().map(|samples| shortest(samples)).collect();
         // Without time for a trial, the first loop is chosen, which has the widest vectors.
@@ -264,7 +264,7 @@ impl CurveRun<'_> {
         part: usize,
         figure: FigureOutline<'_>,
     ) -> bool {
-        let Some(timed) = judged.of(cell) else {
+        let Some(timed) = judged.cell_samples(cell) else {
             let is_lost = judged.series.lost(cell).is_some();
             self.outcome
                 .measurements
@@ -367,7 +367,7 @@ impl CurveRun<'_> {
 /// Returns the share of a mapping on each NUMA node; `None` if the kernel does not report it.
 pub(crate) fn nodes_got(mapping: &PagedMapping) -> Option<BTreeMap<u32, Fraction>> {
     let (start, length) = mapping.range();
-    let got = location::of_range(start, length)?;
+    let got = location::range_shares(start, length)?;
     Some(got.into_iter().map(|(node, share)| (node.0, share)).collect())
 }
 

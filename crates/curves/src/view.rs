@@ -78,7 +78,7 @@ fn section(test: &'static str, shows: Shows, view: View, all: &[Measurement]) ->
 
 /// Returns the prefix in which tables of this gauge show figures: times in nanoseconds.
 fn column_unit(unit: Unit) -> ColumnUnit {
-    if unit == Unit::Seconds { ColumnUnit::NANOSECONDS } else { ColumnUnit::of(unit) }
+    if unit == Unit::Seconds { ColumnUnit::NANOSECONDS } else { ColumnUnit::from_unit(unit) }
 }
 
 /// Returns the value of a figure for a column of GB/s or ns. Without a value, returns the status of the figure; without
@@ -586,7 +586,7 @@ fn mix(of: &[CurvesFigure<'_>], section: &mut Section) {
     let columns = ColumnList::<CurvesFigure<'_>>::new()
         .names("mix")
         .rates(ColumnUnit::GB_PER_S)
-        .of_limit()
+        .limit_share()
         .left("loop", |(_, config)| {
             let CurveConfig { stores, isa, unroll, side_by_side, .. } = config;
             words::native_loop(stores.as_deref(), isa.as_deref(), *unroll, *side_by_side)

@@ -90,7 +90,7 @@ fn sums_memory(device: &Rc<dyn OpenDevice>, pinned: bool) -> Result<HostMemory, 
 
 impl LoopShape {
     /// Returns the shapes that a kernel can have on a device. Reductions require a grid-stride loop.
-    pub fn of(kernel: Kernel, device: &DeviceInfo) -> Vec<Self> {
+    pub fn for_kernel(kernel: Kernel, device: &DeviceInfo) -> Vec<Self> {
         let largest_group = device.largest_group.max(1);
         let mut shapes: Vec<Self> = shapes(device.class)
             .filter(|shape| match (shape.group, kernel.writes()) {
@@ -118,7 +118,7 @@ impl LoopShape {
     pub fn grid(self, kernel: Kernel, elements: u64, units: u32) -> LaunchGrid {
         let vectors = elements / u64::from(self.width);
         let Some(group) = self.group else {
-            return LaunchGrid::of_driver((vectors / u64::from(self.vectors)) as usize);
+            return LaunchGrid::sized_by_driver((vectors / u64::from(self.vectors)) as usize);
         };
         let tiles = vectors / (group as u64 * u64::from(self.vectors));
         let min = if kernel.writes() { 1 } else { vectors.div_ceil(group as u64 * MAX_ADDITIONS) };
@@ -229,7 +229,7 @@ impl Bench {
 
     /// Returns the shape of the fill and check kernels, for which any valid shape is sufficient.
     fn plain(&self) -> LoopShape {
-        LoopShape::of(Kernel::Dot, self.device.info())[0]
+        LoopShape::for_kernel(Kernel::Dot, self.device.info())[0]
     }
 
     fn build(&mut self, source: KernelSource, name: &str) -> Result<(), DeviceError> {
@@ -261,7 +261,7 @@ impl Bench {
         let grid = shape.grid(Kernel::Dot, self.elements, self.device.info().units);
         let kernel = &self.loops[&(source, FILL.to_owned())];
         for (memory, array) in self.arrays.iter().zip(self.values.arrays()) {
-            let value = self.scalar(self.values.of(*array));
+            let value = self.scalar(self.values.value(*array));
             let args =
                 [Arg::Memory(memory), value, Arg::U64(self.elements / u64::from(shape.width))];
             // SAFETY: the arguments match the kernel's parameters; the arrays live as long as the queue.
@@ -350,7 +350,7 @@ impl Bench {
         let kernel = &self.loops[&(source, CHECK.to_owned())];
         let relative = self.values.tolerance();
         for (memory, array) in self.arrays.iter().zip(self.values.arrays()) {
-            let expected = self.values.of(*array);
+            let expected = self.values.value(*array);
             let name = array.name();
             let args = [
                 Arg::Memory(memory),
@@ -428,7 +428,7 @@ mod tests {
         for kernel in [Kernel::Dot, Kernel::Triad] {
             for largest_group in [1, 3, 64, 256, 4096] {
                 let device = DeviceInfo { largest_group, ..DeviceInfo::default() };
-                let shapes = LoopShape::of(kernel, &device);
+                let shapes = LoopShape::for_kernel(kernel, &device);
                 let fits =
                     |shape: &LoopShape| shape.group.is_none_or(|group| group <= largest_group);
                 assert!(!shapes.is_empty() && shapes.iter().all(fits));

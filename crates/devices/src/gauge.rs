@@ -147,7 +147,7 @@ impl Gauge for Devices {
     }
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {
-        let triad = Headline::of("device", "Triad", record, GAUGE, |m| {
+        let triad = Headline::from_record("device", "Triad", record, GAUGE, |m| {
             (m.test == stream::TEST && m.name == TRIAD).then_some(m.value)
         });
         if triad.figure.is_some() { vec![triad] } else { Vec::new() }

@@ -84,7 +84,7 @@ impl LinkPlan {
     /// and after this run.
     #[must_use]
     pub fn with_reference(mut self, nvbandwidth: Option<UsersProgram>) -> Self {
-        if nvbandwidth.is_some() && !self.devices.iter().any(is_of_cuda) {
+        if nvbandwidth.is_some() && !self.devices.iter().any(is_cuda_device) {
             let text = "nvbandwidth is not run, because no CUDA device was chosen";
             self.notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text.to_owned()));
         }
@@ -166,7 +166,7 @@ fn allowed(topology: &Topology, at: usize) -> Vec<CpuId> {
 }
 
 /// True if nvbandwidth can measure the device.
-fn is_of_cuda(info: &DeviceInfo) -> bool {
+fn is_cuda_device(info: &DeviceInfo) -> bool {
     info.driver == nvbandwidth::DRIVER
 }
 
@@ -201,7 +201,7 @@ impl Planned for LinkPlan {
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let mut limits = Limits::of(self.options.budget, self.options.samples);
+        let mut limits = Limits::from_budget(self.options.budget, self.options.samples);
         let devices = drivers::open(&self.devices)?;
         let nodes = nodes(site);
         let fitting = self.sizes(site, &devices, nodes.len())?;
@@ -281,7 +281,7 @@ impl Stage<'_> {
         };
         series.run(&mut turn, observer, None)?;
         let infos = self.devices.iter().map(|device| device.info());
-        let of_cuda: Vec<&DeviceInfo> = infos.filter(|info| is_of_cuda(info)).collect();
+        let of_cuda: Vec<&DeviceInfo> = infos.filter(|info| is_cuda_device(info)).collect();
         let (names, min) = match self.devices.len() {
             1 => (&[TO_DEVICE, TO_HOST][..], 1),
             _ => (&[ACROSS][..], 2),

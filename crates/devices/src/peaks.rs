@@ -109,7 +109,7 @@ impl Planned for PeakPlan {
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let limits = Limits::of(self.budget, self.samples);
+        let limits = Limits::from_budget(self.budget, self.samples);
         let mut notices = self.notices;
         let devices = drivers::open(&self.devices)?;
         let host = host_memory::left(site);
@@ -133,7 +133,7 @@ impl Planned for PeakPlan {
             let chains = best(device, *element, deadline, observer)?;
             cells.push(PeakCell::new(device, Work::Chains(chains)));
             if *element == Element::F64 {
-                let product = Product::of(device)?;
+                let product = Product::for_device(device)?;
                 cells.extend(product.map(|product| PeakCell::new(device, Work::Product(product))));
             }
         }
@@ -143,7 +143,7 @@ impl Planned for PeakPlan {
             let cell = &mut cells[turn.cell];
             let seconds = cell.time()?;
             cell.watched.look(cell.device.state());
-            Ok(vec![Sample::of_times(vec![seconds])])
+            Ok(vec![Sample::from_times(vec![seconds])])
         };
         series.run(&mut turn, observer, None)?;
         let judged = series.one_regime(&[]);
@@ -281,7 +281,7 @@ impl PeakCell {
 }
 
 /// Returns a description of the loop or library that was measured.
-pub(crate) fn loop_of(config: &DevicePeakConfig) -> String {
+pub(crate) fn loop_in_words(config: &DevicePeakConfig) -> String {
     match (&config.library, config.n, config.chains) {
         (Some(library), Some(n), _) => format!("{library}, order {n}"),
         (_, _, Some(chains)) => format!(

@@ -49,7 +49,11 @@ pub(crate) struct ArrayRates {
 impl ArrayRates {
     /// Returns the rates of a device; `None` if nothing predicts them. At most `most` bytes of the host's memory are
     /// touched.
-    pub(crate) fn of(site: &Site, info: &DeviceInfo, max: Bytes) -> Result<Option<Self>, Failure> {
+    pub(crate) fn for_device(
+        site: &Site,
+        info: &DeviceInfo,
+        max: Bytes,
+    ) -> Result<Option<Self>, Failure> {
         if info.shares_host_memory {
             let rates = host_rates(&pairs::one_a_core(&site.topology), max)?;
             return Ok(Some(Self { first_touch: rates.first_touch, again: rates.again }));
@@ -88,7 +92,7 @@ pub(crate) struct PredictedArrays<'a> {
 }
 
 impl PredictedArrays<'_> {
-    fn time_of(&self, cell: &PlannedArrays) -> PredictedTime {
+    fn cell_time(&self, cell: &PlannedArrays) -> PredictedTime {
         let Some(rates) = cell.rates else { return PredictedTime::default() };
         let all = self.arrays as u64 * cell.elements * cell.element.bytes();
         let counted: u64 = self.kernels.iter().map(|kernel| kernel.counted(cell.element)).sum();
@@ -100,7 +104,7 @@ impl PredictedArrays<'_> {
 
 impl Predictable for PredictedArrays<'_> {
     fn predicted(&self) -> PredictedTime {
-        self.cells.iter().map(|cell| self.time_of(cell)).sum()
+        self.cells.iter().map(|cell| self.cell_time(cell)).sum()
     }
 
     /// Halves the arrays that are large enough, unless the user chose their length.
@@ -179,7 +183,7 @@ mod tests {
     const GB: BytesPerSec = BytesPerSec(1e9);
 
     fn asked(seconds: u32) -> Limits {
-        Limits::of(Budget { time: seconds * SECOND, asked: true }, None)
+        Limits::from_budget(Budget { time: seconds * SECOND, asked: true }, None)
     }
 
     /// Returns the budget of a hint.

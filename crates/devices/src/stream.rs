@@ -171,7 +171,7 @@ impl DeviceStreamPlan {
         let with_it = self.cells.iter().filter(|(at, _)| self.devices[*at].id() == info.id());
         let available = Bytes(available.0 / with_it.count().max(1) as u64);
         let measured = site.machine.measured_cache.filter(|_| info.class == Class::Cpu);
-        let caches = CacheCapacity::of(info.last_cache, measured.as_ref());
+        let caches = CacheCapacity::new(info.last_cache, measured.as_ref());
         let conditions = SizeConditions {
             gauge: GAUGE,
             arrays: self.arrays(),
@@ -227,7 +227,8 @@ impl DeviceStreamPlan {
             let (elements, times_llc) = self.size(site, host, device, *element, notices)?;
             let all = Bytes(self.arrays() as u64 * elements * element.bytes());
             let is_kept = limits.must_be_kept();
-            let rates = if is_kept { ArrayRates::of(site, device.info(), all)? } else { None };
+            let rates =
+                if is_kept { ArrayRates::for_device(site, device.info(), all)? } else { None };
             planned.push(PlannedArrays {
                 device: *at,
                 element: *element,
@@ -277,7 +278,7 @@ impl Planned for DeviceStreamPlan {
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let limits = Limits::of(self.options.budget, self.options.samples);
+        let limits = Limits::from_budget(self.options.budget, self.options.samples);
         let mut notices = self.notices.clone();
         let opened = drivers::open(&self.devices)?;
         let host = host_memory::left(site);
@@ -413,7 +414,7 @@ impl StreamCell {
         let ticks = after.zip(before).map_or(0, |(after, before)| after.saturating_sub(before));
         self.watched.look(self.device.state());
         let (device, host): (Vec<f64>, Vec<f64>) = times.into_iter().unzip();
-        let mut sample = Sample::of_times([device, host].concat());
+        let mut sample = Sample::from_times([device, host].concat());
         sample.causes.extend((ticks > 0).then_some(Cause::Stolen { ticks }));
         Ok(vec![sample])
     }

@@ -48,7 +48,7 @@ pub fn choose(
     stop: &dyn Fn() -> bool,
 ) -> Result<Chosen, DeviceError> {
     let shapes: Vec<Vec<LoopShape>> =
-        kernels.iter().map(|kernel| LoopShape::of(*kernel, device)).collect();
+        kernels.iter().map(|kernel| LoopShape::for_kernel(*kernel, device)).collect();
     let late = || clock::now() >= deadline || stop();
     // The first pass of a loop includes building the loop.
     let mut first_turn = |group: usize, shape: &LoopShape| {

@@ -28,7 +28,7 @@ pub use nodegauge_blocks::scratch::{Leftover, remove_leftovers};
 pub use nodegauge_blocks::task::{CacheMode, TaskSetup};
 pub use nodegauge_blocks::workers::{FileWorkers, WorkerKind};
 pub use plan::{FilesOptions, FilesPlan, ShortGrid, plan};
-pub use run::{cost_of_latency, run};
+pub use run::{latency_cost, run};
 
 use crate::reference::{FioReader, IozoneReader};
 use nodegauge_gauge::readers::Reader;
@@ -99,7 +99,7 @@ impl Gauge for Files {
     }
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {
-        let headline = Headline::of("files", THROUGH_CACHE, record, GAUGE, headline_rank);
+        let headline = Headline::from_record("files", THROUGH_CACHE, record, GAUGE, headline_rank);
         let config = headline.figure.map(Measurement::read_config::<config::FilesConfig>);
         let is_direct = config.is_some_and(|config| config.direct == Some(true));
         let what = if is_direct { PAST_CACHE } else { headline.what };

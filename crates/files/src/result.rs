@@ -140,7 +140,7 @@ impl CellFigures<'_> {
         let mut by_rate: Vec<&&OperationSample> = counting.iter().collect();
         by_rate.sort_by(|a, b| a.rate.total_cmp(&b.rate));
         let Some(pass) = by_rate.get(by_rate.len() / 2) else { return config };
-        let latency = Latency::of_pairs(counting.iter().flat_map(|sample| &sample.latencies));
+        let latency = Latency::from_pairs(counting.iter().flat_map(|sample| &sample.latencies));
         let operations: u64 = counting.iter().map(|sample| sample.operations.0).sum();
         let seconds: f64 = counting.iter().map(|sample| sample.seconds).sum();
         let workers = pass.workers.as_ref();

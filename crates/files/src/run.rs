@@ -70,7 +70,7 @@ pub fn run(
     let scratch = prepare(&mut plan)?;
     let once = (!plan.programs.is_empty()).then_some(1);
     let samples = plan.options.samples.or(once).map(|samples| samples.max(1));
-    let limits = Limits::of(plan.options.budget.unwrap_or(UNLIMITED.into()), samples);
+    let limits = Limits::from_budget(plan.options.budget.unwrap_or(UNLIMITED.into()), samples);
     prediction::admit(&plan, &scratch, &limits, observer)?;
     let longest = plan.longest_block().0 as usize;
     let mut notices = std::mem::take(&mut plan.notices);
@@ -215,17 +215,17 @@ impl Turns<'_> {
             self.references(cell)?;
         }
         let own = self.own(cell, round);
-        let seconds = own.map_err(|ending| self.of_cell(cell, ending))?;
+        let seconds = own.map_err(|ending| self.turn_failure(cell, ending))?;
         if own_first {
             self.references(cell)?;
         }
         self.spent[cell] += begun.elapsed();
-        Ok(Sample::of_times(seconds))
+        Ok(Sample::from_times(seconds))
     }
 
     /// Returns the failure of a turn. A cell fails alone, e.g. because its files are too large for the disk; without the
     /// scratch directory no cell can be measured.
-    fn of_cell(&self, cell: usize, ending: Ending) -> TurnFailure {
+    fn turn_failure(&self, cell: usize, ending: Ending) -> TurnFailure {
         let (path, _) = &self.plan.tasks[cell];
         let is_gone = !self.scratch[*path].folder().exists();
         match ending {
@@ -299,6 +299,6 @@ impl Turns<'_> {
 }
 
 /// Returns the memory size of a latency histogram and the time for recording one latency.
-pub fn cost_of_latency() -> (Bytes, Seconds) {
+pub fn latency_cost() -> (Bytes, Seconds) {
     (Bytes(latency::MEMORY), latency::overhead(Clock::get()))
 }

@@ -10,7 +10,7 @@ pub(crate) use conclusion::conclusion;
 
 use crate::GAUGE;
 use crate::config::FilesConfig;
-use nodegauge_analysis::ratio::closing::{Contender, of_one_run};
+use nodegauge_analysis::ratio::closing::{Contender, single_run_sentence};
 use nodegauge_blocks::engine::{IoEngine, Msync, SyncWrites};
 use nodegauge_blocks::task::CacheMode;
 use nodegauge_blocks::volume::Volume;
@@ -86,7 +86,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         all.iter().partition(|row| row.m.unit == Unit::BytesPerSecond);
     let mut sections = match detail {
         Detail::Brief => vec![brief(record, &rates)],
-        Detail::Full => of_folders(&rates, record.machine.memory.bytes),
+        Detail::Full => folder_sections(&rates, record.machine.memory.bytes),
     };
     let closing = closing(&rates).filter(|_| detail == Detail::Full);
     if !others.is_empty() {
@@ -123,21 +123,21 @@ fn closing(rows: &[&Row<'_>]) -> Option<Section> {
             let does = format!("does {name} of {} in blocks of {}", size(file), size(block));
             let [a, b] = [(program, row.m), ("nodegauge", ours.m)]
                 .map(|(label, figure)| Contender { name: label, figure });
-            sentences.extend(of_one_run(a, b, &does, row.m.quoted));
+            sentences.extend(single_run_sentence(a, b, &does, row.m.quoted));
         }
     }
-    (!sentences.is_empty()).then(|| view::summary_of(sentences))
+    (!sentences.is_empty()).then(|| view::summary_section(sentences))
 }
 
 /// Returns one section per folder. `memory` is the memory of the node in bytes.
-fn of_folders(rows: &[&Row<'_>], memory: Option<u64>) -> Vec<Section> {
+fn folder_sections(rows: &[&Row<'_>], memory: Option<u64>) -> Vec<Section> {
     let mut sections = Vec::new();
     for (_, here) in grouped(rows.iter().copied(), |row| row.folder()) {
         let mut section = Section::new("files");
         section.note("files", volume_in_words(here[0], true));
         for (how, group) in grouped(here, |row| how(row)) {
             section.gap().note("how", how);
-            of_group(&group, memory, &mut section);
+            add_group(&group, memory, &mut section);
         }
         sections.push(section);
     }
@@ -159,7 +159,7 @@ fn brief(record: &Record, rows: &[&Row<'_>]) -> Section {
 }
 
 /// Adds the measurements of one folder with the same setup to a section.
-fn of_group(group: &[&Row<'_>], memory: Option<u64>, section: &mut Section) {
+fn add_group(group: &[&Row<'_>], memory: Option<u64>, section: &mut Section) {
     let (own, others): (Vec<&Row<'_>>, Vec<&Row<'_>>) =
         group.iter().partition(|row| row.m.category == Category::Variant);
     // An imported record contains only figures of another program.

@@ -5,7 +5,7 @@
 //! (other load, no reference, a reference of another kind of node) makes it unknown, never bad. It is good only if a loss
 //! worth acting on would have been found (`slow::power`).
 
-use crate::cause::{LONGEST_REASON, first_that_fits, whole_words, with_cause, word_of_finding};
+use crate::cause::{LONGEST_REASON, finding_word, first_that_fits, whole_words, with_cause};
 use crate::figures::{FigureKey, NodeFigure};
 use crate::inventory::Inventory;
 use crate::reference::ReferenceGroup;
@@ -65,7 +65,7 @@ impl Remark {
 
 /// Returns the parts that the node lacks.
 pub fn lost_parts(group: &ReferenceGroup, machine: &Machine) -> Vec<Remark> {
-    let differences = group.inventory.differences(&Inventory::of(machine));
+    let differences = group.inventory.differences(&Inventory::from_machine(machine));
     let less = differences.into_iter().filter(|one| one.is_less);
     less.map(|one| {
         let reasons = [
@@ -139,8 +139,8 @@ pub fn conditions(findings: &[Finding], other_load: &str) -> Vec<Remark> {
         } else if finding.severity == Severity::Critical
             && !OF_LEDGER.contains(&finding.id.as_str())
         {
-            let word = word_of_finding(&finding.id).map(str::to_owned);
-            let word = word.unwrap_or_else(|| Finding::name_of(&finding.id));
+            let word = finding_word(&finding.id).map(str::to_owned);
+            let word = word.unwrap_or_else(|| Finding::finding_name(&finding.id));
             remarks.push(Remark::new(NodeVerdict::Bad, word, &finding.text));
         }
     }
@@ -166,7 +166,7 @@ pub struct FigureBound {
 
 impl FigureBound {
     /// Returns the bound of the site's reference.
-    pub fn of_reference(group: &ReferenceGroup, key: &FigureKey) -> Option<Self> {
+    pub fn from_reference(group: &ReferenceGroup, key: &FigureKey) -> Option<Self> {
         let figure = group.figure(key)?;
         Some(Self {
             value: figure.value,
@@ -180,12 +180,12 @@ impl FigureBound {
 
     /// Returns the bound from values of own runs; `None` if there are too few. The bound is below the median by the
     /// practical limit of the figure, or by three standard deviations of the runs if these are larger.
-    pub fn of_own_runs(key: &FigureKey, values: &[f64]) -> Option<Self> {
+    pub fn from_own_runs(key: &FigureKey, values: &[f64]) -> Option<Self> {
         if values.len() < MIN_OWN_RUNS {
             return None;
         }
         let runs: Vec<f64> = values.iter().map(|value| key.share(*value, 1.0).ln()).collect();
-        let Robust { median, spread } = Robust::of(&runs)?;
+        let Robust { median, spread } = Robust::from_values(&runs)?;
         let median = key.at_share(median.exp(), 1.0);
         let practical = key.practical_limit();
         let min = practical.0.max(1.0 - (-SIGMAS * spread).exp()).min(0.5);
@@ -345,11 +345,12 @@ pub fn likely_cause(
     machine: &Machine,
     findings: &[Finding],
 ) -> Option<String> {
-    let differences =
-        group.map(|group| group.inventory.differences(&Inventory::of(machine))).unwrap_or_default();
+    let differences = group
+        .map(|group| group.inventory.differences(&Inventory::from_machine(machine)))
+        .unwrap_or_default();
     let part = differences.iter().find(|one| one.is_less).map(|one| one.word.to_owned());
     let warnings = findings.iter().filter(|one| one.severity >= Severity::Warning);
-    part.or_else(|| warnings.filter_map(|one| word_of_finding(&one.id)).next().map(str::to_owned))
+    part.or_else(|| warnings.filter_map(|one| finding_word(&one.id)).next().map(str::to_owned))
 }
 
 /// Returns the verdict of all observations and the one that decides it; without an observation, the node is good.

@@ -25,9 +25,9 @@ const BINS: usize = 12;
 const MAX_REJECTED: usize = 10;
 
 /// Returns the page. `all` lists all nodes.
-pub fn of(ranking: &Ranking, all: bool) -> Page {
+pub fn ranking_page(ranking: &Ranking, all: bool) -> Page {
     let mut sections: Vec<Section> =
-        ranking.groups.iter().map(|group| of_group(group, all)).collect();
+        ranking.groups.iter().map(|group| group_section(group, all)).collect();
     sections.push(lists(ranking));
     sections.extend(ranking.groups.iter().map(statistics));
     sections.push(verdict(ranking));
@@ -125,7 +125,7 @@ fn tone(verdict: RankVerdict) -> Tone {
 }
 
 /// Returns the table of a group.
-fn of_group(group: &RankedGroup, all: bool) -> Section {
+fn group_section(group: &RankedGroup, all: bool) -> Section {
     let mut section = Section::new("nodes");
     let count = counted(group.nodes.len(), "node");
     section.push(Block::Heading(format!("{count}: {}", group.kind.in_words())));
@@ -186,7 +186,7 @@ fn columns(group: &RankedGroup) -> ColumnList<'_, RankedNode> {
         // Groups without a spread have huge deviations.
         .known("z", |node| Some(format!("{:.1}", deciding(node)?.z?.clamp(-99.9, 99.9))))
         .add_if(has_reference, |columns| {
-            columns.known("of ref", |node| Some(tenths(deciding(node)?.of_reference?)))
+            columns.known("of ref", |node| Some(tenths(deciding(node)?.reference_share?)))
         })
         .right("runs", |node| node.runs.to_string())
 }

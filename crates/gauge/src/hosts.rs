@@ -66,7 +66,7 @@ pub fn merged(hosts: Vec<(String, Result<HostReport, Failure>)>) -> Outcome {
                     let mut validity = Validity::valid();
                     validity.invalid(why.reason());
                     let empty = Measurement::new(&m.gauge, &m.test, &m.name, m.unit);
-                    of_host(empty.category(m.category).judged(validity), &name)
+                    with_host(empty.category(m.category).judged(validity), &name)
                 });
                 outcome.measurements.extend(lost);
             }
@@ -79,7 +79,7 @@ pub fn merged(hosts: Vec<(String, Result<HostReport, Failure>)>) -> Outcome {
 
 /// Adds the result of host number `at`.
 fn add(outcome: &mut Outcome, at: usize, name: &str, report: HostReport) {
-    let figures = report.measurements.into_iter().map(|m| of_host(m, name));
+    let figures = report.measurements.into_iter().map(|m| with_host(m, name));
     outcome.measurements.extend(figures);
     let known: BTreeSet<String> = outcome.findings.iter().map(|one| one.id.clone()).collect();
     let new = report.findings.into_iter().filter(|one| !known.contains(&one.id));
@@ -102,12 +102,12 @@ fn add(outcome: &mut Outcome, at: usize, name: &str, report: HostReport) {
         outcome.stop = Some(Stop::Interrupted);
     }
     if let Some(failure) = report.failure {
-        outcome.failure.get_or_insert(failure.of(name));
+        outcome.failure.get_or_insert(failure.with_subject(name));
     }
 }
 
 /// Sets the host of a figure.
-fn of_host(mut m: Measurement, name: &str) -> Measurement {
+fn with_host(mut m: Measurement, name: &str) -> Measurement {
     m.config.insert(shared::host::KEY.name.to_owned(), name.into());
     m
 }
@@ -250,7 +250,7 @@ pub struct HostRanking<'r> {
 impl<'r> HostRanking<'r> {
     /// Ranks the hosts of a record by the headline figure of a gauge, or else by the last figure of most hosts, e.g. that
     /// of the largest working set. Returns `None` for a run on one host.
-    pub fn of(record: &'r Record, gauge: &str, registry: &Registry) -> Option<Self> {
+    pub fn from_record(record: &'r Record, gauge: &str, registry: &Registry) -> Option<Self> {
         let of_hosts =
             record.measurements.iter().filter(|m| m.gauge == gauge && m.host().is_some());
         let groups = grouped(of_hosts, |m| (m.test.as_str(), m.name.as_str()));
@@ -272,9 +272,9 @@ impl<'r> HostRanking<'r> {
         values.sort_by(f64::total_cmp);
         let runs: Vec<Vec<f64>> =
             values.iter().map(|value| vec![slow::performance(*value, better)]).collect();
-        let group = NodeGroup::of(&runs, practical::limit(&figures[0].test));
+        let group = NodeGroup::from_nodes(&runs, practical::limit(&figures[0].test));
         let power = group.power(1);
-        let median = slow::value_of(group.robust.median, better);
+        let median = slow::value_from_performance(group.robust.median, better);
         let mut hosts = Vec::new();
         for figure in figures {
             let value = judged_value(figure);
@@ -424,7 +424,7 @@ impl<'r> HostRanking<'r> {
 
 /// Returns the section of the hosts of a run: one row per host, best first. Returns `None` for a run on one host.
 pub fn section(record: &Record, gauge: &str, registry: &Registry) -> Option<Section> {
-    let ranking = HostRanking::of(record, gauge, registry)?;
+    let ranking = HostRanking::from_record(record, gauge, registry)?;
     let lead = ranking.hosts[0].figure;
     let what = lead.name_in_words();
     let what = if what == lead.name { what } else { format!("{} {what}", lead.test) };
@@ -461,7 +461,7 @@ pub fn section(record: &Record, gauge: &str, registry: &Registry) -> Option<Sect
 /// Returns the sentence on the hosts of a run: the median, the slow hosts, and those without a figure. Returns `None` for a run on one host, and
 /// if no host has a value.
 pub fn conclusion(record: &Record, gauge: &str, registry: &Registry) -> Option<String> {
-    let ranking = HostRanking::of(record, gauge, registry)?;
+    let ranking = HostRanking::from_record(record, gauge, registry)?;
     judged_value(ranking.hosts[0].figure)?;
     let sentence = ranking.sentence();
     let without = ranking.with_verdict(None);
@@ -568,7 +568,7 @@ mod tests {
     #[test]
     fn the_hosts_are_ranked_and_one_without_an_answer_is_last() {
         let record = record();
-        let ranking = HostRanking::of(&record, "memory", &Registry::default()).unwrap();
+        let ranking = HostRanking::from_record(&record, "memory", &Registry::default()).unwrap();
         let names: Vec<&str> = ranking.hosts.iter().map(|host| host.name).collect();
         assert_eq!(names, ["n4", "n1", "n2", "n3"]);
         assert!((ranking.median - 100e9).abs() < 1.0);
@@ -591,7 +591,7 @@ mod tests {
             let name = set.to_string();
             let m = Measurement::new("memory", "latency", name, Unit::Seconds)
                 .value(Quoted::Median, ns * 1e-9);
-            let mut m = of_host(m, host);
+            let mut m = with_host(m, host);
             m.config.insert("pages".to_owned(), pages.into());
             m.config.insert("set_bytes".to_owned(), set.into());
             m
@@ -606,7 +606,7 @@ mod tests {
             figure("n2", 2 << 30, "thp", 130.0),
         ];
         let record = Record { measurements, ..record() };
-        let ranking = HostRanking::of(&record, "memory", &Registry::default()).unwrap();
+        let ranking = HostRanking::from_record(&record, "memory", &Registry::default()).unwrap();
         let ranked: Vec<(&str, &str)> =
             ranking.hosts.iter().map(|host| (host.name, host.figure.name.as_str())).collect();
         assert_eq!(ranked, [("n1", "1073741824"), ("n2", "1073741824")]);
@@ -622,7 +622,7 @@ mod tests {
             let deviation = spread * ((at * 7 % hosts) as f64 * 2.0 / hosts as f64 - 1.0);
             let rate = if at == 0 { share * 100e9 } else { 100e9 * deviation.exp() };
             let m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
-            let mut m = of_host(m.value(Quoted::Best, rate), &format!("n{at:02}"));
+            let mut m = with_host(m.value(Quoted::Best, rate), &format!("n{at:02}"));
             if is_suspect {
                 m.validity.suspect("disturbed");
             }
@@ -676,7 +676,7 @@ mod tests {
         ] {
             let record = record_of(hosts, share, spread, is_suspect);
             let case = format!("{hosts} hosts, {share}, spread {spread}");
-            let ranking = HostRanking::of(&record, "memory", &registry).unwrap();
+            let ranking = HostRanking::from_record(&record, "memory", &registry).unwrap();
             assert_eq!(ranking.excluded().join(" "), excluded, "{case}");
             let text = conclusion(&record, "memory", &registry).unwrap();
             assert!(text.contains(words), "{case}: {text}");

@@ -91,7 +91,7 @@ fn judge(figure: &mut Measurement, gauges: &[&dyn Gauge], during: &[EventCount])
     let uses_links = of_gauge || figure.config.contains_key(DEVICE);
     for event in during {
         let Some(status) = event.kind.effect() else { continue };
-        if uses_links || !event.kind.is_of_a_link() {
+        if uses_links || !event.kind.is_link_event() {
             figure.doubt(status, format!("{event} during the run"));
         }
     }

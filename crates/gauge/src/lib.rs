@@ -55,7 +55,7 @@ impl Site {
     /// Returns the last-level caches that threads on these CPUs can use, as reported and as measured.
     pub fn cache_capacity(&self, cpus: &[CpuId]) -> CacheCapacity {
         let reported = self.topology.llc_in_use(cpus).map(|(bytes, _)| Bytes(bytes));
-        CacheCapacity::of(reported, self.machine.measured_cache.as_ref())
+        CacheCapacity::new(reported, self.machine.measured_cache.as_ref())
     }
 
     /// Sets the memory available to a plan: the given size, or else all memory of a described machine.
@@ -144,7 +144,7 @@ impl Planned for InTurn {
                 found.notices.push(Notice::no_time_left("", &plan.in_words()));
                 continue;
             }
-            match Outcome::of_run(plan.run(site, observer), observer) {
+            match Outcome::finish_run(plan.run(site, observer), observer) {
                 Ok(outcome) => found.extend(outcome),
                 Err(failure) if found.measurements.is_empty() => return Err(failure),
                 // Nothing is refused after the first figure: a part without time is left out.
@@ -215,7 +215,7 @@ pub struct Headline<'r> {
 impl<'r> Headline<'r> {
     /// Selects the figure with the highest `rank` among the figures of `gauge` that the record's run measured itself.
     /// The headline is a placeholder if `rank` returns `None` for all these figures.
-    pub fn of<K: PartialOrd>(
+    pub fn from_record<K: PartialOrd>(
         title: &'static str,
         what: &'static str,
         record: &'r Record,
@@ -261,7 +261,7 @@ pub fn measured(
 ) -> Result<Outcome, Failure> {
     let watch = LedgerWatch::begin(&site.root);
     let ended = planned.run(site, observer);
-    let mut outcome = Outcome::of_run(ended, observer)?;
+    let mut outcome = Outcome::finish_run(ended, observer)?;
     watch.end_part(&mut outcome, gauge);
     Ok(outcome)
 }

@@ -152,7 +152,7 @@ pub enum ReadError {
 
 impl ReadError {
     /// Returns the failure, with the name of the text for the terminal.
-    pub fn of_text(self, shown: &str) -> Failure {
+    pub fn into_failure(self, shown: &str) -> Failure {
         match self {
             Self::Unknown(programs) => {
                 let known = either(&programs);

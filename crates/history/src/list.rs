@@ -279,7 +279,7 @@ impl Store {
                  GROUP BY gauge, test, name, unit ORDER BY min(position)"
             ))?
             .query_map((id, others), |row| {
-                let unit = Unit::of_symbol(&row.get::<_, String>(3)?);
+                let unit = Unit::from_symbol(&row.get::<_, String>(3)?);
                 let lower = unit.is_some_and(|unit| unit.better() == Better::Lower);
                 Ok(ListedFigures {
                     gauge: row.get(0)?,

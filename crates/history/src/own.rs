@@ -64,8 +64,8 @@ impl Store {
         let host = runs.first().and_then(|run| run.machine.host.as_deref());
         let tests = runs.iter().flat_map(|run| &run.measurements).map(|m| m.test.as_str());
         for test in tests.collect::<BTreeSet<_>>() {
-            let of_test = self.own_runs(host, test, None, MAX_RELATED_RUNS)?;
-            let others = of_test.into_iter().filter(|run| runs.iter().all(|own| own.id != run.id));
+            let for_test = self.own_runs(host, test, None, MAX_RELATED_RUNS)?;
+            let others = for_test.into_iter().filter(|run| runs.iter().all(|own| own.id != run.id));
             related.extend(others);
         }
         related.sort_by(|x, y| y.id.cmp(&x.id));
@@ -85,6 +85,6 @@ impl Store {
         let mut runs: Vec<Record> = ids.into_iter().filter_map(|id| self.find(&id).ok()).collect();
         runs.iter_mut().for_each(Record::keep_own_host);
         let figures = runs.iter().flat_map(|run| &run.measurements);
-        Ok(SavedTrips::of(figures.filter(|m| m.category == Category::Variant)))
+        Ok(SavedTrips::from_figures(figures.filter(|m| m.category == Category::Variant)))
     }
 }

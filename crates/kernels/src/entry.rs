@@ -39,7 +39,7 @@ pub(super) struct Way {
 impl Way {
     /// Returns the parameters for a loop of this shape.
     #[inline]
-    pub fn of(shape: KernelShape) -> Self {
+    pub fn from_shape(shape: KernelShape) -> Self {
         let (near, far) = shape.prefetch.bytes();
         Self { near, far, pages: shape.side_by_side.pages().into() }
     }

@@ -42,14 +42,14 @@ pub struct Mismatch {
 trait Number: Copy + PartialEq + 'static {
     const ELEMENT: Element;
     const EPSILON: f64;
-    fn of(x: f64) -> Self;
+    fn from_f64(x: f64) -> Self;
     fn f64(self) -> f64;
 }
 
 impl Number for f64 {
     const ELEMENT: Element = Element::F64;
     const EPSILON: f64 = Self::EPSILON;
-    fn of(x: f64) -> Self {
+    fn from_f64(x: f64) -> Self {
         x
     }
     fn f64(self) -> f64 {
@@ -60,7 +60,7 @@ impl Number for f64 {
 impl Number for f32 {
     const ELEMENT: Element = Element::F32;
     const EPSILON: f64 = Self::EPSILON as f64;
-    fn of(x: f64) -> Self {
+    fn from_f64(x: f64) -> Self {
         x as Self
     }
     fn f64(self) -> f64 {
@@ -78,10 +78,10 @@ impl<T: Number> Guarded<T> {
     /// Creates the array with this index.
     fn new(array: usize, n: usize, offset: usize) -> Self {
         let (first, step, period) = START[array];
-        let mut buffer = vec![T::of(UNTOUCHED[array]); n + 2 * GUARD + 64];
+        let mut buffer = vec![T::from_f64(UNTOUCHED[array]); n + 2 * GUARD + 64];
         let start = buffer.as_ptr().align_offset(64) + GUARD + (offset * OFFSET_FACTORS[array]) % 8;
         for i in 0..n {
-            buffer[start + i] = T::of(first + step * (i % period) as f64);
+            buffer[start + i] = T::from_f64(first + step * (i % period) as f64);
         }
         Self { buffer, start }
     }

@@ -286,7 +286,7 @@ impl<
                     let mut sums = [none; U];
                     let first = i + line * Self::LINE;
                     Self::side_by_side(&at, first, lines, way.pages, none, &mut sums);
-                    total.add(sum_of(sums));
+                    total.add(lane_sum(sums));
                     line += lines;
                 }
                 i += way.pages * Self::SPAN;
@@ -299,7 +299,7 @@ impl<
                     Self::step(&at, i, none, &mut sums);
                     i += Self::STEP;
                 }
-                total.add(sum_of(sums));
+                total.add(lane_sum(sums));
             }
             total.add(ends::<V::Scalar, B>(&at, i..n, zero));
         }
@@ -342,7 +342,7 @@ impl<
             if NT {
                 V::fence();
             }
-            sum_of(sums)
+            lane_sum(sums)
         }
     }
 }
@@ -378,7 +378,7 @@ unsafe fn ends<T: Scalar, B: Body>(at: &[*mut T; ARRAYS], range: Range<usize>, s
             let s = Lanes::<T, 1>::splat(s);
             let mut sums = [s];
             Pass::<_, B, false, false, 1, false, 0>::step(at, i, s, &mut sums);
-            total += sum_of(sums);
+            total += lane_sum(sums);
         }
     }
     total
@@ -390,7 +390,7 @@ unsafe fn ends<T: Scalar, B: Body>(at: &[*mut T; ARRAYS], range: Range<usize>, s
 /// # Safety
 /// The conditions of [`Vector`] must hold.
 #[inline(always)]
-unsafe fn sum_of<V: Vector, const U: usize>(mut sums: [V; U]) -> f64 {
+unsafe fn lane_sum<V: Vector, const U: usize>(mut sums: [V; U]) -> f64 {
     let mut left = U;
     // SAFETY: the caller guarantees the conditions of this function; a vector consists of its lanes, in order.
     unsafe {

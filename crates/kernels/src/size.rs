@@ -157,7 +157,7 @@ pub enum SizeRule {
 
 impl SizeRule {
     /// Returns the rule for a size that is chosen by `spec`.
-    fn of(spec: SizeSpec, caches: CacheCapacity) -> Self {
+    fn from_spec(spec: SizeSpec, caches: CacheCapacity) -> Self {
         match (spec, caches.measured) {
             (SizeSpec::TimesLlc(_), _) | (_, None) => Self::Reported(caches.reported),
             (_, Some(capacity)) => Self::Measured { capacity, reported: caches.reported },
@@ -220,7 +220,7 @@ pub fn by_rule(llc: Bytes, element: Element) -> u64 {
 }
 
 /// Returns the number of elements of an array of at least so many bytes.
-fn elements_of(element: Element, bytes: f64) -> u64 {
+fn elements_for_bytes(element: Element, bytes: f64) -> u64 {
     (bytes / element.bytes() as f64).ceil() as u64
 }
 
@@ -249,12 +249,12 @@ pub fn choose(
     let allowed = available.as_f64() * conditions.fraction.0;
     let max = (allowed / (arrays * element.bytes()) as f64) as u64;
     let mut notices = Vec::new();
-    let rule = SizeRule::of(spec, conditions.caches);
+    let rule = SizeRule::from_spec(spec, conditions.caches);
     let mut elements = match spec {
         SizeSpec::Elements(n) => n,
         SizeSpec::Bytes(bytes) => bytes.0 / element.bytes(),
         SizeSpec::TimesLlc(factor) => {
-            elements_of(element, factor * rule.caches().ok_or_else(unknown_cache)?.as_f64())
+            elements_for_bytes(element, factor * rule.caches().ok_or_else(unknown_cache)?.as_f64())
         }
         SizeSpec::Share(share) => {
             let memory = conditions.available.ok_or_else(unknown_memory)?;
@@ -267,7 +267,7 @@ pub fn choose(
                     "unknown size of the last-level cache: arrays of {UNKNOWN_CACHE_ARRAY}"
                 );
                 notices.push(Notice::new(NoticeId::Assumed, conditions.gauge, text));
-                elements_of(element, UNKNOWN_CACHE_ARRAY.as_f64())
+                elements_for_bytes(element, UNKNOWN_CACHE_ARRAY.as_f64())
             }
         },
     }
@@ -303,12 +303,12 @@ pub fn choose(
         );
         notices.push(Notice::new(NoticeId::Clamped, conditions.gauge, text));
     }
-    Ok(ArraySize::of(elements, element, rule, notices))
+    Ok(ArraySize::new(elements, element, rule, notices))
 }
 
 impl ArraySize {
     /// Compares arrays of `elements` elements with the caches of `rule`.
-    pub fn of(elements: u64, element: Element, rule: SizeRule, notices: Vec<Notice>) -> Self {
+    pub fn new(elements: u64, element: Element, rule: SizeRule, notices: Vec<Notice>) -> Self {
         let bytes = (elements * element.bytes()) as f64;
         let times_llc = rule.caches().map(|caches| bytes / caches.as_f64());
         Self {

@@ -59,7 +59,7 @@ impl Variant {
     pub unsafe fn run(&self, args: &Args) -> f64 {
         // SAFETY: the instruction set was detected before the loop was returned; the caller guarantees the other
         // conditions.
-        unsafe { (self.build.run)(args, Way::of(self.shape)) }
+        unsafe { (self.build.run)(args, Way::from_shape(self.shape)) }
     }
 }
 
@@ -93,7 +93,7 @@ impl Resident {
     pub unsafe fn run(&self, args: &Args) -> f64 {
         // SAFETY: the instruction set was detected before the loop was returned; the caller guarantees the other
         // conditions.
-        unsafe { (self.build.run)(args, Way::of(self.shape)) }
+        unsafe { (self.build.run)(args, Way::from_shape(self.shape)) }
     }
 }
 

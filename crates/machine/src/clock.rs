@@ -52,12 +52,12 @@ fn under_load() -> Option<Hertz> {
             break;
         }
     }
-    clock_of(ROUNDS, fastest)
+    burst_clock(ROUNDS, fastest)
 }
 
 /// Returns the clock at which a burst takes this time; `None` if it took no step of the clock that times it, or was not
 /// timed.
-fn clock_of(rounds: u64, burst: Duration) -> Option<Hertz> {
+fn burst_clock(rounds: u64, burst: Duration) -> Option<Hertz> {
     let is_timed = !burst.is_zero() && burst != Duration::MAX;
     is_timed.then(|| Hertz((UNROLLED * rounds) as f64 / burst.as_secs_f64()))
 }
@@ -73,7 +73,7 @@ fn under_load_once(cpu: CpuId, go: &AtomicBool) -> Option<Hertz> {
 }
 
 /// Measures the clock while all `cpus` run the chain, with one thread per CPU. Returns the mean over the threads.
-pub(crate) fn under_load_of_all(cpus: &[CpuId]) -> Option<Hertz> {
+pub(crate) fn all_core_clock(cpus: &[CpuId]) -> Option<Hertz> {
     let go = AtomicBool::new(false);
     let clocks: Vec<f64> = std::thread::scope(|scope| {
         let started: Vec<_> = cpus
@@ -142,7 +142,7 @@ impl WorkClock {
     pub fn clock(&self) -> Option<Hertz> {
         match &self.counter {
             Some(counter) => counter.clock(),
-            None => clock_of(LOOK, self.fastest),
+            None => burst_clock(LOOK, self.fastest),
         }
     }
 }

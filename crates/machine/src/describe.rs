@@ -46,7 +46,7 @@ pub fn describe(topology: &Topology, root: &SysRoot, options: &DescribeOptions) 
         caches: topology.caches.clone(),
         measured_cache: None,
         numa_nodes: numa_nodes(topology, live.then_some(root)),
-        memory: memory_of(topology, root, options, entry.as_ref(), guest.is_some()),
+        memory: system_memory_entry(topology, root, options, entry.as_ref(), guest.is_some()),
         peak_flops: peak(&processor),
         kernel: if live { host::kernel(root) } else { None },
         virtualisation: guest,
@@ -91,7 +91,7 @@ fn measured_clock(topology: &Topology) -> Option<Hertz> {
     let threads = topology.threads.iter().filter(|thread| thread.allowed);
     let one_per_core: BTreeMap<usize, CpuId> =
         threads.rev().map(|thread| (thread.core, thread.cpu)).collect();
-    clock::under_load_of_all(&one_per_core.into_values().collect::<Vec<_>>())
+    clock::all_core_clock(&one_per_core.into_values().collect::<Vec<_>>())
 }
 
 /// Clocks of a live machine from two sources.
@@ -181,7 +181,7 @@ fn numa_nodes(topology: &Topology, root: Option<&SysRoot>) -> Vec<NumaNode> {
         .nodes
         .iter()
         .map(|node| {
-            let memory = root.and_then(|root| memory::of_node(root, node.id));
+            let memory = root.and_then(|root| memory::node_memory(root, node.id));
             // hwloc reports 0 bytes of a live node whose size the kernel does not tell.
             let by_topology = node.bytes.filter(|bytes| *bytes > 0 || root.is_none());
             NumaNode {
@@ -198,7 +198,7 @@ fn numa_nodes(topology: &Topology, root: Option<&SysRoot>) -> Vec<NumaNode> {
         .collect()
 }
 
-fn memory_of(
+fn system_memory_entry(
     topology: &Topology,
     root: &SysRoot,
     options: &DescribeOptions,

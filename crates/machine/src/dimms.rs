@@ -458,7 +458,7 @@ fn possible_sockets(sockets: u32, guest: bool) -> u32 {
 /// Returns the theoretical bandwidth of the NUMA nodes in `holding`, which contain the data. In three cases it is the
 /// bandwidth of the whole machine: the nodes are unknown, the nodes have no cores (memory behind a link), or a
 /// hypervisor reports the nodes.
-pub fn bandwidth_of(machine: &Machine, holding: &[u32]) -> Option<Figure> {
+pub fn node_bandwidth(machine: &Machine, holding: &[u32]) -> Option<Figure> {
     let mut figure = machine.memory.theoretical.clone()?;
     let nodes: Vec<_> = machine.numa_nodes.iter().filter(|node| !node.cpus.is_empty()).collect();
     let all = nodes.len() as u32;

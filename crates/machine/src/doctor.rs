@@ -115,7 +115,7 @@ pub fn examine(topology: &Topology, root: &SysRoot, machine: &Machine) -> Vec<Fi
         .filter_map(|(id, severity, check)| Some((*id, *severity, check(&node)?)));
     let mut found: Vec<(&'static str, Severity, Found)> = checked.collect();
     if is_live {
-        found.extend(errors::of_ledger(&node));
+        found.extend(errors::ledger_problems(&node));
     }
     let mut findings: Vec<Finding> = found.into_iter().map(finding).collect();
     // The sort is stable, so that findings of the same severity stay in the order of the checks.

@@ -33,7 +33,7 @@ mod unavailable;
 mod usable_cpus;
 
 pub use describe::{DescribeOptions, describe};
-pub use dimms::{DimmSpec, bandwidth_of};
+pub use dimms::{DimmSpec, node_bandwidth};
 pub use doctor::{OTHER_LOAD, examine};
 pub use host::{inherited, uptime_in_words};
 pub use ids::{CpuId, NodeId};

@@ -58,7 +58,7 @@ pub fn left(root: &SysRoot) -> Option<u64> {
 
 /// Returns the total, the free and the available memory of a NUMA node in bytes. Available memory can be used without
 /// swapping.
-pub(crate) fn of_node(root: &SysRoot, node: NodeId) -> Option<(u64, u64, u64)> {
+pub(crate) fn node_memory(root: &SysRoot, node: NodeId) -> Option<(u64, u64, u64)> {
     let text = root.text(&format!("sys/devices/system/node/node{node}/meminfo"))?;
     // Lines have the form `Node 0 MemTotal:  1234 kB`.
     let prefix = format!("Node {node} ");
@@ -77,7 +77,7 @@ pub(crate) fn nodes(root: &SysRoot) -> Vec<(NodeId, u64)> {
     let online = root.numbers("sys/devices/system/node/online").unwrap_or_default();
     let mut nodes = Vec::new();
     for node in online.into_iter().map(NodeId) {
-        if let Some((bytes, ..)) = of_node(root, node) {
+        if let Some((bytes, ..)) = node_memory(root, node) {
             nodes.push((node, bytes));
         }
     }
@@ -112,7 +112,7 @@ pub(crate) fn pages(root: &SysRoot) -> Pages {
 }
 
 /// Returns the reserved huge pages of one NUMA node by page size.
-pub fn huge_pages_of_node(root: &SysRoot, node: NodeId) -> Vec<HugePages> {
+pub fn node_huge_pages(root: &SysRoot, node: NodeId) -> Vec<HugePages> {
     huge_pages_below(root, &format!("sys/devices/system/node/node{node}/hugepages"))
 }
 

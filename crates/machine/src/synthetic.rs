@@ -52,7 +52,7 @@ pub(crate) fn refused(description: &str, problem: &str) -> SyntaxError {
 }
 
 /// True if the description contains the size of the caches of `level`, e.g. `L3Cache:4(size=16MB)`.
-pub(crate) fn says_size_of_level(description: &str, level: u32) -> bool {
+pub(crate) fn states_level_size(description: &str, level: u32) -> bool {
     let mut rest = description;
     while let Some(at) = rest.find(':') {
         let name = rest[..at].rsplit([' ', '\t', ')', ']']).next().unwrap_or_default();
@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn sizes_are_known_only_where_they_are_said() {
         let text = "Package:2 L3Cache:4(size=16MB) L2Cache:4 Core:1 PU:1";
-        assert!(says_size_of_level(text, 3));
-        assert!(!says_size_of_level(text, 2));
+        assert!(states_level_size(text, 3));
+        assert!(!states_level_size(text, 2));
     }
 }

@@ -92,7 +92,7 @@ pub struct TopologyNode {
 impl TopologyNode {
     /// True if programs on the host allocate memory on this node. False for device memory, and for a node without
     /// memory, such as the nodes that coherent machines reserve for slices of a device.
-    pub fn is_of_host(&self) -> bool {
+    pub fn is_host_memory(&self) -> bool {
         self.device.is_none() && self.bytes != Some(0)
     }
 }
@@ -142,7 +142,7 @@ impl Topology {
 
     /// Returns the NUMA nodes on which programs of the host allocate memory.
     pub fn host_nodes(&self) -> impl Iterator<Item = &TopologyNode> {
-        self.nodes.iter().filter(|node| node.is_of_host())
+        self.nodes.iter().filter(|node| node.is_host_memory())
     }
 
     /// Returns the devices that compute, in the order of the bus, which is the order in which drivers number them.

@@ -62,11 +62,11 @@ pub const MIN_TICKS: f64 = 20.0;
 
 /// Measures granularity and cost of the clock with consecutive readings.
 pub fn quality() -> ClockQuality {
-    quality_of(|| Instant::now().duration_since(*START.get_or_init(Instant::now)))
+    clock_quality(|| Instant::now().duration_since(*START.get_or_init(Instant::now)))
 }
 
 /// Measures granularity and cost of a clock with consecutive readings, at least until it has advanced.
-fn quality_of(mut read: impl FnMut() -> Duration) -> ClockQuality {
+fn clock_quality(mut read: impl FnMut() -> Duration) -> ClockQuality {
     let start = read();
     let mut last = start;
     let mut granularity = f64::INFINITY;
@@ -99,12 +99,12 @@ mod tests {
     #[test]
     fn coarse_steps_are_waited_for() {
         let mut readings = 0;
-        let coarse = super::quality_of(|| {
+        let coarse = super::clock_quality(|| {
             readings += 1;
             super::Duration::from_millis(readings / 70_000 * 10)
         });
         assert_eq!(coarse.granularity.0, 0.01);
-        let still = super::quality_of(|| super::Duration::ZERO);
+        let still = super::clock_quality(|| super::Duration::ZERO);
         assert_eq!(still.granularity.0, f64::INFINITY);
     }
 }

@@ -82,7 +82,7 @@ impl Failure {
 
     /// Puts the item that failed before the message, e.g. `rank 3`.
     #[must_use]
-    pub fn of(self, what: impl fmt::Display) -> Self {
+    pub fn with_subject(self, what: impl fmt::Display) -> Self {
         Self { message: format!("{what}: {}", self.message), ..self }
     }
 
@@ -93,7 +93,7 @@ impl Failure {
     }
 
     /// True if the machine lacks something, so that another request may succeed.
-    pub fn is_of_machine(&self) -> bool {
+    pub fn is_machine_failure(&self) -> bool {
         matches!(self.kind, FailureKind::Beyond | FailureKind::Missing)
     }
 

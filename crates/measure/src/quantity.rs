@@ -409,7 +409,7 @@ fn read_rate(
     let number = number.ok_or_else(|| cursor.error_at(0, "expected a number greater than zero"))?;
     let at = cursor.position();
     let typed = cursor.take_while(|c| c.is_alphabetic() || c == '/');
-    let scaled = ScaledUnit::of_symbol(typed);
+    let scaled = ScaledUnit::from_symbol(typed);
     let scaled = scaled.filter(|known| known.unit == unit && prefixes.contains(&known.prefix));
     let Some(scaled) = scaled else {
         let [first, second, third, last] = prefixes.map(|prefix| ScaledUnit { unit, prefix });

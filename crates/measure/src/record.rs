@@ -202,7 +202,7 @@ pub struct Finding {
 
 impl Finding {
     /// Returns the identifier of a finding as words, e.g. `thp never`.
-    pub fn name_of(id: &str) -> String {
+    pub fn finding_name(id: &str) -> String {
         id.replace('-', " ")
     }
 }
@@ -292,6 +292,6 @@ mod tests {
 
     #[test]
     fn the_name_of_a_finding_is_its_identifier_in_words() {
-        assert_eq!(Finding::name_of("thp-never"), "thp never");
+        assert_eq!(Finding::finding_name("thp-never"), "thp never");
     }
 }

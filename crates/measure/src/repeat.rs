@@ -66,8 +66,8 @@ impl StopRule {
     }
 
     fn is_stable(&self, samples: &[f64], better: Better) -> bool {
-        let first_half = Summary::of(&samples[..samples.len() / 2], better);
-        let all = Summary::of(samples, better);
+        let first_half = Summary::from_samples(&samples[..samples.len() / 2], better);
+        let all = Summary::from_samples(samples, better);
         let (Some(first_half), Some(all)) = (first_half, all) else { return false };
         let best_is = (all.best / first_half.best - 1.0).abs() <= self.tolerance.0;
         let median_is = all.ci95.is_some_and(|[low, high]| {

@@ -40,7 +40,7 @@ pub struct Sample {
 
 impl Sample {
     /// Returns a sample that ends now and contains only times.
-    pub fn of_times(seconds: Vec<f64>) -> Self {
+    pub fn from_times(seconds: Vec<f64>) -> Self {
         Self {
             seconds,
             at: clock::since_start(),
@@ -53,12 +53,12 @@ impl Sample {
 
     /// Returns consecutive samples as one: the total time of their first parts, the round trips before and after all of
     /// them, and their interference if the figure of the samples would be suspect for it.
-    pub fn of_consecutive(samples: &[Self]) -> Self {
+    pub fn from_consecutive(samples: &[Self]) -> Self {
         let seconds = samples.iter().filter_map(|sample| sample.seconds.first()).sum();
         let first = samples.first().map_or(f64::NAN, |sample| sample.round_trips.0);
         let last = samples.last().map_or(f64::NAN, |sample| sample.round_trips.1);
         let disturbed: Vec<&Self> = samples.iter().filter(|sample| !sample.is_clean()).collect();
-        let mut whole = Self { round_trips: (first, last), ..Self::of_times(vec![seconds]) };
+        let mut whole = Self { round_trips: (first, last), ..Self::from_times(vec![seconds]) };
         if disturbed.len() as f64 > DISTURBED_TOO_MANY * samples.len() as f64 {
             let one = disturbed[0];
             let of_parts = one.part_causes.iter().flatten();
@@ -69,11 +69,11 @@ impl Sample {
 
     /// True if interference affects a part.
     fn is_disturbed_in(&self, part: usize) -> bool {
-        self.causes_of(part).next().is_some()
+        self.part_causes(part).next().is_some()
     }
 
     /// Returns the interference that affects a part.
-    pub fn causes_of(&self, part: usize) -> impl Iterator<Item = &Cause> {
+    pub fn part_causes(&self, part: usize) -> impl Iterator<Item = &Cause> {
         self.causes.iter().chain(self.part_causes.get(part).into_iter().flatten())
     }
 
@@ -204,14 +204,14 @@ pub fn sort(samples: &[Sample]) -> Sorted {
 /// Assigns `samples` to regimes. The first sample is the warm-up. `known` contains round trips of other runs between
 /// the same CPUs.
 pub fn sort_with_known(samples: &[Sample], known: &[f64]) -> Sorted {
-    let trips = trips_of(samples.iter().skip(1));
+    let trips = sample_trips(samples.iter().skip(1));
     let regimes = (!known.is_empty()).then(|| regime::among(&trips, known));
     let regimes = regimes.as_deref();
     sort_with(samples, Sorting { warm_up: 1, min: MIN_SAMPLES_IN_REGIME, regimes })
 }
 
 /// Returns the round trips before and after each sample, in order.
-fn trips_of<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Vec<f64> {
+fn sample_trips<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Vec<f64> {
     let mut trips = Vec::new();
     for sample in samples {
         let (before, after) = sample.round_trips;
@@ -229,8 +229,8 @@ pub fn sort_with(samples: &[Sample], known: Sorting<'_>) -> Sorted {
     let after = warm_up..samples.len();
     let measured = &samples[warm_up..];
     // Interference during a pass may also affect the round trips before and after the pass.
-    let clean = trips_of(measured.iter().filter(|sample| sample.is_clean()));
-    let trips = if clean.len() < 2 * min { trips_of(measured) } else { clean };
+    let clean = sample_trips(measured.iter().filter(|sample| sample.is_clean()));
+    let trips = if clean.len() < 2 * min { sample_trips(measured) } else { clean };
     let found = regimes.map_or_else(|| regime::regimes(&trips), <[Regime]>::to_vec);
     // If no two round trips are similar, no regime can be determined. The samples are then pooled and suspect.
     let scattered = found.is_empty() && trips.iter().any(|trip| trip.is_finite());
@@ -363,7 +363,7 @@ pub fn clean_numbers(rounds: &[Vec<Sample>], watched: &[bool]) -> Vec<usize> {
         let of_watched = round.iter().zip(watched).filter(|(_, watched)| **watched);
         watched_rounds.push(of_watched.map(|(sample, _)| sample).collect());
     }
-    let mut trips = trips_of(watched_rounds.iter().flatten().copied());
+    let mut trips = sample_trips(watched_rounds.iter().flatten().copied());
     trips.retain(|trip| trip.is_finite());
     let regimes = regime::regimes(&trips);
     let mut by_regime: BTreeMap<usize, Vec<usize>> = BTreeMap::new();

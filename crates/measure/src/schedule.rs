@@ -40,7 +40,7 @@ pub struct Budget {
 
 impl Budget {
     /// Returns the budget of the user, otherwise `usual`.
-    pub fn of(user: Option<Duration>, usual: Duration) -> Self {
+    pub fn new(user: Option<Duration>, usual: Duration) -> Self {
         Self { time: user.unwrap_or(usual), asked: user.is_some() }
     }
 }
@@ -79,7 +79,7 @@ impl Limits {
 
     /// Returns limits of a run with a default budget, which starts now, or with a budget of the user, whose time began
     /// with the command.
-    pub fn of(budget: Budget, samples: Option<usize>) -> Self {
+    pub fn from_budget(budget: Budget, samples: Option<usize>) -> Self {
         let usual = Self::new(budget.time, samples);
         let started = if budget.asked { clock::budget_start() } else { usual.started };
         Self { asked: budget.asked, started, ..usual }
@@ -346,7 +346,7 @@ impl Schedule {
     }
 
     /// Returns the number of samples of a cell after its warm-up that count.
-    fn taken_of(&self, cell: usize) -> usize {
+    fn cell_count(&self, cell: usize) -> usize {
         match self.policy.tries {
             1 => self.samples[cell].len().saturating_sub(self.warm_up()),
             _ => self.clean_rounds().len(),
@@ -355,21 +355,21 @@ impl Schedule {
 
     /// Returns the minimum of [`Self::taken_of`] over the active cells.
     fn taken(&self) -> usize {
-        self.active.iter().map(|cell| self.taken_of(*cell)).min().unwrap_or(0)
+        self.active.iter().map(|cell| self.cell_count(*cell)).min().unwrap_or(0)
     }
 
     /// True if a cell has a sample after its warm-up.
     pub fn has_counted(&self) -> bool {
-        (0..self.samples.len()).any(|cell| self.has_counted_of(cell))
+        (0..self.samples.len()).any(|cell| self.has_counted_sample(cell))
     }
 
     /// True if this cell has a sample after its warm-up.
-    pub fn has_counted_of(&self, cell: usize) -> bool {
+    pub fn has_counted_sample(&self, cell: usize) -> bool {
         self.samples[cell].len() > self.warm_up()
     }
 
     fn due(&self, cell: usize) -> Option<usize> {
-        self.limits.samples.map(|n| n.saturating_sub(self.taken_of(cell)))
+        self.limits.samples.map(|n| n.saturating_sub(self.cell_count(cell)))
     }
 
     /// Returns the cells in the order of the next round.

@@ -189,7 +189,7 @@ pub struct Axis<S>(Vec<S>);
 
 impl<S: Setting> Axis<S> {
     /// Returns an axis with these values; there must be at least one.
-    pub fn of<T>(values: impl IntoIterator<Item = T>, setting: impl Fn(T) -> S) -> Self {
+    pub fn from_values<T>(values: impl IntoIterator<Item = T>, setting: impl Fn(T) -> S) -> Self {
         Self(values.into_iter().map(setting).collect())
     }
 
@@ -227,7 +227,9 @@ impl<S: Setting> FromStr for Axis<S> {
             cursor.expect('=', "expected '=' after the axis")?;
         }
         let Some(values) = S::values(name) else {
-            return Err(cursor.error_at(0, format!("expected an axis of {}", one_of(&S::names()))));
+            return Err(
+                cursor.error_at(0, format!("expected an axis of {}", alternatives(&S::names())))
+            );
         };
         if alone && values.alone.is_empty() {
             return Err(cursor.error("expected '=' and values"));
@@ -252,7 +254,7 @@ impl<S: Setting> FromStr for Axis<S> {
 }
 
 /// Joins names: `threads, ranks or policy`.
-fn one_of(names: &[&str]) -> String {
+fn alternatives(names: &[&str]) -> String {
     match names {
         [before @ .., last] if !before.is_empty() => format!("{} or {last}", before.join(", ")),
         _ => names.concat(),
@@ -436,7 +438,7 @@ pub fn keep<S: Setting, C>(
     for (settings, cell) in all {
         match cell {
             Ok(cell) => kept.push(cell),
-            Err(why) if why.is_of_machine() => gone.push((settings, why)),
+            Err(why) if why.is_machine_failure() => gone.push((settings, why)),
             Err(why) => return Err(why),
         }
     }

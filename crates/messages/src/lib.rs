@@ -75,7 +75,7 @@ impl Gauge for Messages {
         // The transport without an MPI is the figure only of a run without an MPI.
         let any_mpi = record.measurements.iter().any(|m| is_small_latency(m) && is_by_mpi(m));
         let title = "8 B latency of the nearest pair";
-        vec![Headline::of("messages", title, record, GAUGE, |m| {
+        vec![Headline::from_record("messages", title, record, GAUGE, |m| {
             (is_small_latency(m) && (is_by_mpi(m) || !any_mpi)).then_some(-m.value?)
         })]
     }

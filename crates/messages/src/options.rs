@@ -195,14 +195,14 @@ impl MessageOptions {
     }
 
     /// Returns the patterns with these kinds of participants.
-    pub(crate) fn patterns_of(&self, wanted: &[Participants]) -> Vec<Pattern> {
+    pub(crate) fn patterns_with(&self, wanted: &[Participants]) -> Vec<Pattern> {
         let mut patterns = self.patterns.clone();
         patterns.retain(|pattern| wanted.contains(&pattern.row().participants));
         patterns
     }
 
     /// Returns the numbers of warm-up operations and of timed operations. The latter is 0 if the number is not fixed.
-    pub(crate) fn operations_of(&self, pattern: Pattern, bytes: u64) -> (u64, u64) {
+    pub(crate) fn operation_counts(&self, pattern: Pattern, bytes: u64) -> (u64, u64) {
         let (warm_up, timed) = pattern.customary_operations(bytes);
         let timed = if self.like_osu { timed } else { 0 };
         (self.warm_up.unwrap_or(warm_up), self.iterations.unwrap_or(timed))

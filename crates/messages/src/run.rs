@@ -44,10 +44,10 @@ impl Planned for MessagesPlan {
         for launch in &self.launches {
             for pattern in &launch.patterns {
                 if !self.choice.mpis.is_empty() {
-                    figures.push(self.figures_of(TEST, launch, *pattern));
+                    figures.push(self.pattern_figures(TEST, launch, *pattern));
                 }
                 if !self.own.is_empty() && self.own_plays().contains(pattern) {
-                    figures.push(self.figures_of(TRANSPORT, launch, *pattern).scoped());
+                    figures.push(self.pattern_figures(TRANSPORT, launch, *pattern).scoped());
                 }
             }
         }
@@ -56,13 +56,13 @@ impl Planned for MessagesPlan {
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let ended = run(*self, site, observer).map_err(Failure::from);
-        Outcome::of_run(ended, observer)
+        Outcome::finish_run(ended, observer)
     }
 }
 
 impl MessagesPlan {
     /// Returns the figures of a pattern of a launch.
-    fn figures_of(&self, test: &'static str, launch: &Launch, pattern: Pattern) -> Figures {
+    fn pattern_figures(&self, test: &'static str, launch: &Launch, pattern: Pattern) -> Figures {
         let units: &[Unit] = match (pattern.row().counts_messages, pattern.unit()) {
             (true, _) => &[Unit::BytesPerSecond, Unit::MessagesPerSecond],
             (_, Unit::Seconds) => &[Unit::Seconds],
@@ -86,7 +86,7 @@ fn run(
     let limits = plan
         .options
         .budget
-        .map(|budget| Limits::of(budget, plan.options.samples.map(|n| n as usize)));
+        .map(|budget| Limits::from_budget(budget, plan.options.samples.map(|n| n as usize)));
     if let Some(limits) = &limits {
         plan.admit(limits)?;
     }
@@ -363,7 +363,7 @@ fn by_turns<'a, 'b>(
                 continue;
             }
             observer.phase(&format!("{} {words}", starter.transport.name()));
-            let options = starter.options_of_a_start(&launch);
+            let options = starter.start_options(&launch);
             let start = Starter { options: &options, ..*starter };
             match (start.run(&launch, observer), known) {
                 (Ok(more), Some(report)) => report.add(more),
@@ -506,7 +506,7 @@ fn judge_curves(figures: &mut [MessageFigure], limit: Option<&EagerLimit>) {
         if points.len() > 1 {
             let pattern = curve[0].measurement.name.parse();
             let limit = limit.filter(|_| !pattern.is_ok_and(Pattern::is_collective));
-            curve[0].config.curve = Some(MessageCurve::of(&points, limit));
+            curve[0].config.curve = Some(MessageCurve::from_points(&points, limit));
         }
     }
 }

@@ -91,7 +91,9 @@ impl FleetRequest {
                 Err(failure) => {
                     failures += 1;
                     if failures == MAX_FAILURES {
-                        return Err(failure.of("the state is kept, start the command again"));
+                        return Err(
+                            failure.with_subject("the state is kept, start the command again")
+                        );
                     }
                     outputs.note(&failure.in_a_line());
                 }
@@ -239,7 +241,7 @@ impl<'a> FleetRun<'a> {
                 self.folder.remove_state(&failure_file(&host));
                 continue;
             }
-            match self.job_of(&host, &queue)? {
+            match self.node_job(&host, &queue)? {
                 Some(id) if self.is_active(&host, &id, queue.get(&id))? => active.push(host),
                 Some(_) => {}
                 None if !self.failed.contains_key(&host) => waiting.push(host),
@@ -269,7 +271,7 @@ impl<'a> FleetRun<'a> {
 
     /// Returns the identifier of the job of a node. A job whose identifier was not kept, because the command was killed
     /// after sbatch, is found in the queue.
-    fn job_of(
+    fn node_job(
         &self,
         host: &str,
         queue: &HashMap<String, QueuedJob>,
@@ -424,7 +426,7 @@ impl<'a> FleetRun<'a> {
         let intake = Intake::read(&[self.folder.path().to_owned()], &self.caller.headlines())?;
         let mut options = self.options.clone();
         self.folder.add_to(&mut options);
-        Ok(Ranking::of(&intake, &options))
+        Ok(Ranking::from_intake(&intake, &options))
     }
 
     /// Returns the outputs for progress.

@@ -56,7 +56,7 @@ enum Waited {
 
 impl Waited {
     /// Decodes [`Gate::round`].
-    fn of(round: usize) -> Self {
+    fn from_round(round: usize) -> Self {
         if round & 1 == 0 { Self::Awake } else { Self::Asleep }
     }
 }
@@ -84,13 +84,13 @@ impl Gate {
             let next = (round & !1).wrapping_add(2) | slept;
             self.arrived.0.store(0, Ordering::Relaxed);
             self.round.0.store(next, Ordering::Release);
-            return Ok(Waited::of(next));
+            return Ok(Waited::from_round(next));
         }
         let mut spin = Spin::default();
         loop {
             let seen = self.round.0.load(Ordering::Acquire);
             if seen != round {
-                return Ok(Waited::of(seen));
+                return Ok(Waited::from_round(seen));
             }
             if self.is_poisoned() {
                 return Err(Poisoned);
@@ -175,7 +175,7 @@ impl ProcessBarrier {
         let Some(rest) = length.checked_sub(size_of::<Gate>()) else {
             return Err(io::ErrorKind::InvalidData.into());
         };
-        let mapping = Mapping::of_file(&file, 0, length, true)?;
+        let mapping = Mapping::map_file(&file, 0, length, true)?;
         Ok(Self { mapping, lines: rest / LINE, file })
     }
 

@@ -387,13 +387,13 @@ fn has_no_environment(folder: &Path) -> bool {
     // The name of the program, in brackets, may contain spaces and brackets.
     let fields: Vec<&str> =
         stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    let start = field_of(&fields, ENVIRONMENT_START_FIELD);
-    let end = field_of(&fields, ENVIRONMENT_END_FIELD);
-    field_of(&fields, MEMORY_FIELD) == "0" || end != "0" && start == end
+    let start = numbered_field(&fields, ENVIRONMENT_START_FIELD);
+    let end = numbered_field(&fields, ENVIRONMENT_END_FIELD);
+    numbered_field(&fields, MEMORY_FIELD) == "0" || end != "0" && start == end
 }
 
 /// Returns the field with this number, given the fields from [`STATE_FIELD`] on; zero if there is none.
-fn field_of<'a>(fields: &[&'a str], number: usize) -> &'a str {
+fn numbered_field<'a>(fields: &[&'a str], number: usize) -> &'a str {
     fields.get(number - STATE_FIELD).copied().unwrap_or("0")
 }
 

@@ -49,7 +49,7 @@ const MODES: [(PolicyMode, &str); 7] = [
 
 impl PolicyMode {
     /// Returns the mode for a number of the kernel; `None` if the number is unknown.
-    fn of(number: libc::c_int) -> Option<Self> {
+    fn from_number(number: libc::c_int) -> Option<Self> {
         let at = usize::try_from(number & !MODE_FLAGS).ok()?;
         MODES.get(at).map(|(mode, _)| *mode)
     }
@@ -80,12 +80,12 @@ pub fn mbind(
 
 /// Sets the NUMA policy of the calling thread. The policy applies to pages that the thread touches first, except in
 /// ranges with their own policy. Processes that the thread forks inherit the policy.
-pub fn set_policy_of_thread(mode: libc::c_int, nodes: &[u32]) -> Result<(), SysError> {
+pub fn set_thread_policy(mode: libc::c_int, nodes: &[u32]) -> Result<(), SysError> {
     let (mask, bits) = nodes_to_set(SET_POLICY, nodes)?;
     set_policy_mask(mode, mask.as_deref(), bits)
 }
 
-/// Sets the policy of [`set_policy_of_thread`] from the mask and the length of [`nodes_to_set`]. Allocates no memory.
+/// Sets the policy of [`set_thread_policy`] from the mask and the length of [`nodes_to_set`]. Allocates no memory.
 pub(crate) fn set_policy_mask(
     mode: libc::c_int,
     mask: Option<&[u64]>,
@@ -119,7 +119,7 @@ pub fn policy_at(address: usize) -> Result<(Option<PolicyMode>, Vec<u32>), SysEr
 
 /// Returns the mode and the nodes of the calling thread's NUMA policy, as [`policy_at`] does. A thread inherits the
 /// policy of the process that started it, unless the thread sets its own policy.
-pub fn policy_of_thread() -> Result<(Option<PolicyMode>, Vec<u32>), SysError> {
+pub fn thread_policy() -> Result<(Option<PolicyMode>, Vec<u32>), SysError> {
     policy(0, 0)
 }
 
@@ -142,11 +142,11 @@ fn policy(
         )
     };
     check("get_mempolicy", result)?;
-    Ok((PolicyMode::of(mode), bits(&mask)))
+    Ok((PolicyMode::from_number(mode), bits(&mask)))
 }
 
 /// Returns for each page address of this process the node that contains the page, or a negative error number.
-pub fn nodes_of_pages(pages: &[usize]) -> Result<Vec<i32>, SysError> {
+pub fn page_nodes(pages: &[usize]) -> Result<Vec<i32>, SysError> {
     let mut status = vec![-libc::ENOENT; pages.len()];
     // SAFETY: the number of elements of both arrays is the number that the call passes. With a null list of nodes, the
     // call is a query, which moves no page. The kernel only looks up the page addresses.
@@ -179,8 +179,8 @@ mod tests {
             (libc::MPOL_LOCAL, PolicyMode::Local),
         ];
         for (number, mode) in known {
-            assert_eq!(PolicyMode::of(number), Some(mode));
+            assert_eq!(PolicyMode::from_number(number), Some(mode));
         }
-        assert_eq!((PolicyMode::of(99), PolicyMode::of(-1)), (None, None));
+        assert_eq!((PolicyMode::from_number(99), PolicyMode::from_number(-1)), (None, None));
     }
 }

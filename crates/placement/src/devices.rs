@@ -141,7 +141,7 @@ fn nearest(devices: &[&PciDevice], ranks: &[Option<Vec<CpuId>>], each: usize) ->
 
 impl RankDevice {
     /// Describes the device with index `at` for a rank that is bound to `cpus`.
-    fn of(devices: &[&PciDevice], at: usize, cpus: Option<&[CpuId]>) -> Self {
+    fn new(devices: &[&PciDevice], at: usize, cpus: Option<&[CpuId]>) -> Self {
         let device = devices[at];
         let same_vendor = devices[..at].iter().filter(|other| other.vendor == device.vendor);
         Self {
@@ -167,7 +167,7 @@ pub(crate) fn give(
     let chosen = if by_number { shares } else { nearest(&devices, ranks, each as usize) };
     let mut devices_of = Vec::new();
     for (cpus, indices) in ranks.iter().zip(&chosen) {
-        let own = indices.iter().map(|at| RankDevice::of(&devices, *at, cpus.as_deref()));
+        let own = indices.iter().map(|at| RankDevice::new(&devices, *at, cpus.as_deref()));
         devices_of.push(own.collect::<Vec<_>>());
     }
     let mut notices = Vec::new();

@@ -219,7 +219,7 @@ impl MemoryPolicy {
     /// # Errors
     /// Fails when the kernel refuses the call, as in [`MemoryPolicy::apply_to`].
     pub fn apply_to_thread(&self) -> Result<(), SysError> {
-        self.set_with(nodegauge_os::set_policy_of_thread)
+        self.set_with(nodegauge_os::set_thread_policy)
     }
 
     /// Calls `set` with the mode and the nodes in the kernel's form. Does nothing if the policy is the default.
@@ -250,16 +250,16 @@ impl MemoryPolicy {
     ///
     /// # Errors
     /// Fails when the address is not mapped, or a container forbids the call.
-    pub fn of(address: usize) -> Result<Option<Self>, SysError> {
+    pub fn from_address(address: usize) -> Result<Option<Self>, SysError> {
         let (mode, nodes) = nodegauge_os::policy_at(address)?;
-        Ok(Self::of_kernel(mode, nodes))
+        Ok(Self::from_kernel(mode, nodes))
     }
 
     /// Returns the policy that this process inherited, e.g. from numactl, if the policy has nodes. It applies unless
     /// the user requests another policy.
     pub fn inherited() -> Option<Self> {
-        let (mode, nodes) = nodegauge_os::policy_of_thread().ok()?;
-        Self::of_kernel(mode, nodes).filter(|policy| policy.nodes().is_some())
+        let (mode, nodes) = nodegauge_os::thread_policy().ok()?;
+        Self::from_kernel(mode, nodes).filter(|policy| policy.nodes().is_some())
     }
 
     /// Returns the text of the notice for an inherited policy.
@@ -267,7 +267,7 @@ impl MemoryPolicy {
         format!("memory policy {self} honoured: inherited by this process")
     }
 
-    fn of_kernel(mode: Option<PolicyMode>, nodes: Vec<u32>) -> Option<Self> {
+    fn from_kernel(mode: Option<PolicyMode>, nodes: Vec<u32>) -> Option<Self> {
         let nodes: Vec<NodeId> = nodes.into_iter().map(NodeId).collect();
         match mode {
             Some(PolicyMode::Default) => Some(Self::Default),
@@ -313,7 +313,7 @@ pub fn pages_by_node(address: usize, bytes: usize, sample: usize) -> Result<Page
     let asked = count.min(sample);
     let pages: Vec<usize> = (0..asked).map(|k| (first + sampled(k, asked, count)) * page).collect();
     let mut result = PageNodes::default();
-    for status in nodegauge_os::nodes_of_pages(&pages)? {
+    for status in nodegauge_os::page_nodes(&pages)? {
         match u32::try_from(status) {
             Ok(node) => *result.nodes.entry(NodeId(node)).or_default() += 1,
             Err(_) => result.unknown += 1,
@@ -325,15 +325,15 @@ pub fn pages_by_node(address: usize, bytes: usize, sample: usize) -> Result<Page
 /// Returns the index of the page with number `k` in a sample of `asked` out of `count` pages; `count` is at least
 /// `asked`.
 fn sampled(k: usize, asked: usize, count: usize) -> usize {
-    let start = start_of_part(k, asked, count);
-    let length = start_of_part(k + 1, asked, count) - start;
+    let start = part_start(k, asked, count);
+    let length = part_start(k + 1, asked, count) - start;
     // Multiples of the golden ratio fill the unit interval evenly and do not coincide with powers of two.
     let within = (k as f64 * 0.618_033_988_749_895).fract();
     start + ((within * length as f64) as usize).min(length.saturating_sub(1))
 }
 
 /// Returns the first index of the part with this number if `count` indices are divided into `parts` parts.
-fn start_of_part(number: usize, parts: usize, count: usize) -> usize {
+fn part_start(number: usize, parts: usize, count: usize) -> usize {
     (number as u128 * count as u128 / parts as u128) as usize
 }
 

@@ -208,7 +208,7 @@ pub struct RankPlace {
 impl RankPlace {
     /// Returns the place of a rank with one thread on `cpus`. If there are no CPUs, the rank is not bound. The memory
     /// policy is not changed.
-    pub fn of_thread(rank: u32, cpus: Vec<CpuId>) -> Self {
+    pub fn single_thread(rank: u32, cpus: Vec<CpuId>) -> Self {
         let bind = if cpus.is_empty() { Bind::None } else { Bind::Close };
         let placement = Placement::new(bind, "as given", vec![cpus]);
         Self { rank: Some(rank), placement, memory: MemoryPolicy::Default }
@@ -490,12 +490,12 @@ fn by_policy(
     } else if map == RankMap::Core {
         own_cpus(topology, map, ranks, threads)
     } else {
-        let sockets = Sockets::of(topology);
-        let of_ranks = sockets.of_ranks(map, ranks, threads).into_iter();
-        of_ranks
+        let sockets = Sockets::from_topology(topology);
+        let rank_sockets = sockets.rank_sockets(map, ranks, threads).into_iter();
+        rank_sockets
             .map(|socket| {
                 let cpus = sockets.cpus[socket].clone();
-                Placement::new(bind_of(map), words.clone(), vec![cpus; threads as usize])
+                Placement::new(equivalent_bind(map), words.clone(), vec![cpus; threads as usize])
             })
             .collect()
     };
@@ -511,7 +511,7 @@ fn by_policy(
 }
 
 /// Returns the binding policy that is equivalent to a map.
-fn bind_of(map: RankMap) -> Bind {
+fn equivalent_bind(map: RankMap) -> Bind {
     match map {
         RankMap::Block | RankMap::Core => Bind::Close,
         RankMap::Cyclic | RankMap::Spread | RankMap::Even => Bind::Spread,
@@ -521,17 +521,17 @@ fn bind_of(map: RankMap) -> Bind {
 /// Places every thread on its own CPU, in the order of the map. The first hardware threads of cores are used before the
 /// second ones.
 fn own_cpus(topology: &Topology, map: RankMap, ranks: u32, threads: u32) -> Vec<Placement> {
-    let sockets = Sockets::of(topology);
+    let sockets = Sockets::from_topology(topology);
     let mut free = sockets.turns.clone();
     let in_order = matches!(map, RankMap::Block | RankMap::Core);
     let mut placements = Vec::new();
-    for socket in sockets.of_ranks(map, ranks, threads) {
+    for socket in sockets.rank_sockets(map, ranks, threads) {
         let socket = (!in_order).then_some(socket);
         let mut cpus = Vec::new();
         for _ in 0..threads {
             cpus.extend(take(&mut free, socket).map(|cpu| vec![cpu]));
         }
-        placements.push(Placement::new(bind_of(map), map.name(), cpus));
+        placements.push(Placement::new(equivalent_bind(map), map.name(), cpus));
     }
     placements
 }

@@ -42,7 +42,7 @@ pub(crate) struct PlacedProcesses {
 
 impl PlacedProcesses {
     /// Returns the places of the ranks of an arrangement; `None` for a single process.
-    pub fn of(arrangement: &Arrangement, has_launcher: bool) -> Option<Self> {
+    pub fn from_arrangement(arrangement: &Arrangement, has_launcher: bool) -> Option<Self> {
         let Places::Ranks(plan) = &arrangement.places else { return None };
         let process = |place: &RankPlace| Placed {
             cpus: place.bound_cpus().map(|cpus| cpus.iter().map(|cpu| cpu.0).collect()),

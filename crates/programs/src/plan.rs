@@ -196,7 +196,7 @@ impl Planned for ProgramSweep {
         let mut jobs = Vec::new();
         for (number, cell) in self.cells.iter().enumerate() {
             let mut file = None;
-            if let Some(placed) = PlacedProcesses::of(cell, self.launcher.is_some()) {
+            if let Some(placed) = PlacedProcesses::from_arrangement(cell, self.launcher.is_some()) {
                 let path = scratch.write(&format!("places-{number}.json"), &placed.text())?;
                 file = Some(path);
             }
@@ -204,7 +204,7 @@ impl Planned for ProgramSweep {
         }
         let shared = SharedObserver::new(observer);
         let mut limits =
-            Limits::of(Budget::of(self.limits.budget, Self::BUDGET), self.limits.samples);
+            Limits::from_budget(Budget::new(self.limits.budget, Self::BUDGET), self.limits.samples);
         let mut runs = vec![CellRuns::default(); jobs.len()];
         let count = counted(jobs.len(), "combination");
         (&mut &shared).phase(&format!("warm-up of {count}"));
@@ -248,7 +248,7 @@ impl Planned for ProgramSweep {
                 ProgramRun::Measured { seconds, figure } => {
                     cell.seconds.push(seconds.0);
                     cell.figures.push(figure);
-                    vec![Sample::of_times(vec![self.figure.cost(figure)])]
+                    vec![Sample::from_times(vec![self.figure.cost(figure)])]
                 }
                 ProgramRun::Failed(reason) => {
                     return Err(TurnFailure::Cell(Failure::unmet(reason)));

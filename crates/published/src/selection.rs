@@ -13,7 +13,7 @@ pub fn add_to(found: &mut Outcome, machine: &Machine, against: Option<&Against>)
     let (nodes, why) = match against {
         Some(Against::Nodes { nodes, .. }) => (nodes.clone(), "asked"),
         _ => {
-            let threads = threads_of(&found.measurements);
+            let threads = first_thread_count(&found.measurements);
             let nearest = catalog::nearest_to(machine, &found.measurements, threads);
             (nearest.into_iter().collect(), "nearest")
         }
@@ -36,7 +36,7 @@ pub fn add_to(found: &mut Outcome, machine: &Machine, against: Option<&Against>)
 }
 
 /// Returns the number of threads of the first figure with a number of threads.
-fn threads_of(measurements: &[Measurement]) -> Option<u32> {
+fn first_thread_count(measurements: &[Measurement]) -> Option<u32> {
     let threads = measurements.iter().find_map(|m| m.read_key::<shared::threads>())?;
     u32::try_from(threads).ok()
 }

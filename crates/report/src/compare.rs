@@ -87,7 +87,7 @@ fn conclusion(comparison: &Comparison) -> Option<String> {
 /// Returns the reason why most pairs have no verdict; `None` if it is unknown.
 fn obstacle(pairs: &[Pair]) -> Option<Obstacle> {
     let open = pairs.iter().filter(|pair| pair.verdict == Verdict::CannotTell);
-    let obstacles = grouped(open.filter_map(obstacle_of), |one| one.in_words());
+    let obstacles = grouped(open.filter_map(pair_obstacle), |one| one.in_words());
     let max = obstacles.iter().map(|(_, same)| same.len()).max()?;
     let (_, same) = obstacles.into_iter().find(|(_, same)| same.len() == max)?;
     same.into_iter().next()
@@ -95,7 +95,7 @@ fn obstacle(pairs: &[Pair]) -> Option<Obstacle> {
 
 /// Returns the reason why a pair has no verdict: the doubt about a figure, else its first reason. Further reasons may be
 /// remarks.
-pub(crate) fn obstacle_of(pair: &Pair) -> Option<Obstacle> {
+pub(crate) fn pair_obstacle(pair: &Pair) -> Option<Obstacle> {
     if let Some(doubt) = &pair.suspect {
         return Some(Obstacle::new(doubt.as_str()));
     }
@@ -193,13 +193,13 @@ fn note_both(section: &mut Section, label: &str, [a, b]: [String; 2]) {
 
 /// Names the hosts of A or B and their processors.
 fn nodes(side: &Runners) -> String {
-    head::of_nodes(side.runs.iter().map(|run| Node::of(run.host.as_deref(), &run.processor)))
+    head::node_names(side.runs.iter().map(|run| Node::new(run.host.as_deref(), &run.processor)))
 }
 
 /// Names the command of A or B.
 fn commands(side: &Runners) -> String {
-    let commands = side.runs.iter().map(|run| head::command_of(&run.command));
-    head::of_commands(&distinct(commands))
+    let commands = side.runs.iter().map(|run| head::shell_command(&run.command));
+    head::command_names(&distinct(commands))
 }
 
 /// Returns the differences between the settings of runs with these names. Short values are in a table, long values

@@ -62,7 +62,7 @@ pub fn page(machine: &Machine) -> Page {
         }
     }
     let devices = table_section("devices", devices::table(machine));
-    let distances = table_section("distances", distances_of(machine));
+    let distances = table_section("distances", distance_table(machine));
     Page { sections: vec![section, devices, distances], ..Page::default() }
 }
 
@@ -421,7 +421,7 @@ fn imported(machine: &Machine) -> String {
 }
 
 /// Returns the NUMA distances, if there is more than one NUMA node.
-fn distances_of(machine: &Machine) -> Option<Table> {
+fn distance_table(machine: &Machine) -> Option<Table> {
     let nodes = &machine.numa_nodes;
     let rows = nodes.iter().map(|node| Some((node.id, node.distances.as_ref()?)));
     let rows: Vec<_> = rows.collect::<Option<_>>().filter(|_| nodes.len() > 1)?;

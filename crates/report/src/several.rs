@@ -1,7 +1,7 @@
 //! Page of several runs side by side: their differences, a table that marks the best and the worst run of every figure,
 //! and pictures of the figures that all runs have.
 
-use crate::compare::{differences, listed, obstacle_of, speed, would_be_found};
+use crate::compare::{differences, listed, pair_obstacle, speed, would_be_found};
 use crate::conclusion::sentence;
 use crate::head::{self, Node};
 use crate::{run, terms};
@@ -51,11 +51,11 @@ pub fn page(
         runs: vec![runs[run].clone()],
         others: others(&runs[run]),
     };
-    let of_all = known.figures.iter().filter(|shared| shared.is_of_all());
+    let of_all = known.figures.iter().filter(|shared| shared.is_in_all_runs());
     let mut compared: Vec<&Shared<'_>> =
         of_all.filter(|shared| is_headline(shared, &heads)).collect();
     if compared.is_empty() {
-        compared.extend(known.figures.iter().find(|shared| shared.is_of_all()));
+        compared.extend(known.figures.iter().find(|shared| shared.is_in_all_runs()));
     }
     let decided = compared.iter().filter_map(|shared| verdict(shared, &side, registry));
     let mut verdicts: Vec<String> = decided.collect();
@@ -87,7 +87,7 @@ fn is_headline(shared: &Shared<'_>, heads: &[&Measurement]) -> bool {
 /// Returns the head of the page: the machines of the runs, how many figures can be compared, and whether their ratios
 /// have intervals.
 fn head(runs: &[Record], figures: &[Shared<'_>], ratios: &Ratios) -> Head {
-    let all: Vec<&Shared<'_>> = figures.iter().filter(|shared| shared.is_of_all()).collect();
+    let all: Vec<&Shared<'_>> = figures.iter().filter(|shared| shared.is_in_all_runs()).collect();
     let count = all.len();
     let valid = all.into_iter().filter(|shared| {
         shared.obstacles.is_empty()
@@ -113,14 +113,14 @@ fn head(runs: &[Record], figures: &[Shared<'_>], ratios: &Ratios) -> Head {
         }
     };
     let nodes =
-        runs.iter().map(|run| Node::of(run.machine.host.as_deref(), &run.machine.processor));
-    let title = head::of_nodes(nodes);
+        runs.iter().map(|run| Node::new(run.machine.host.as_deref(), &run.machine.processor));
+    let title = head::node_names(nodes);
     Head { title, facts: facts(runs), trust, tone, findings: Vec::new() }
 }
 
 /// Returns the number of the runs, their command if it is the same, and their dates.
 fn facts(runs: &[Record]) -> String {
-    let command = head::of_commands(&distinct(runs.iter().map(head::command)));
+    let command = head::command_names(&distinct(runs.iter().map(head::command)));
     let started = runs.iter().map(|run| run.started.as_str());
     let [first, last] = [started.clone().min(), started.max()].map(Option::unwrap_or_default);
     let dates = sentence::period(first, last);
@@ -168,7 +168,8 @@ fn ratios(
     registry: &Registry,
 ) -> Ratios {
     let runs = names.len();
-    let mut shown: Vec<&Shared<'_>> = figures.iter().filter(|shared| shared.is_of_all()).collect();
+    let mut shown: Vec<&Shared<'_>> =
+        figures.iter().filter(|shared| shared.is_in_all_runs()).collect();
     shown.sort_by_key(|shared| !is_headline(shared, heads));
     shown.truncate((RATIOS / (runs - 1)).max(1));
     let mut rows = Vec::new();
@@ -178,17 +179,17 @@ fn ratios(
         let other = &comparison.b.asked;
         for shared in &shown {
             let of = shared.first();
-            let Some(pair) = comparison.pairs.iter().find(|pair| is_of(pair, shared)) else {
+            let Some(pair) = comparison.pairs.iter().find(|pair| is_pair_for(pair, shared)) else {
                 continue;
             };
             let is_time = of.unit.direction() == Some(Better::Lower);
-            let interval = pair.ci95.map(|ends| ends.map(|ratio| speed_of(ratio, is_time)));
+            let interval = pair.ci95.map(|ends| ends.map(|ratio| speed_ratio(ratio, is_time)));
             let interval = interval.map(|[a, b]| [a.min(b), a.max(b)]);
             let name =
                 if runs > 2 { format!("{}, {other}", shared.title) } else { shared.title.clone() };
             let why = pair.reasons.first();
             let why = why.map(|why| format!(": {}", why.text)).unwrap_or_default();
-            let Some(ratio) = pair.ratio.map(|ratio| speed_of(ratio, is_time)) else { continue };
+            let Some(ratio) = pair.ratio.map(|ratio| speed_ratio(ratio, is_time)) else { continue };
             if interval.is_none() {
                 let mut remediable = pair.reasons.iter().filter(|one| one.remedy.is_some());
                 without_interval = without_interval.or_else(|| remediable.next().cloned());
@@ -199,7 +200,9 @@ fn ratios(
                 interval,
                 words: format!("{}{why}", pair.verdict.name()),
                 is_clear: matches!(pair.verdict, Verdict::Faster | Verdict::Slower),
-                doubt: [0, run].into_iter().find_map(|of_run| doubt_of(shared, of_run, names)),
+                doubt: [0, run]
+                    .into_iter()
+                    .find_map(|finish_run| run_doubt(shared, finish_run, names)),
             });
         }
     }
@@ -207,7 +210,7 @@ fn ratios(
 }
 
 /// Returns a ratio of figures as a ratio of speeds: that of times is inverted.
-fn speed_of(ratio: f64, is_time: bool) -> f64 {
+fn speed_ratio(ratio: f64, is_time: bool) -> f64 {
     if is_time { ratio.recip() } else { ratio }
 }
 
@@ -237,7 +240,7 @@ fn section(id: &'static str, test: &str, figures: &[&Shared<'_>], names: &[Strin
         |shared, (run, _)| cell(shared.runs[*run], *run, shared.best_and_worst()),
     );
     let (all, some): (Vec<&Shared<'_>>, Vec<&Shared<'_>>) =
-        figures.iter().copied().partition(|shared| shared.is_of_all());
+        figures.iter().copied().partition(|shared| shared.is_in_all_runs());
     let groups = [("", &all), ("only in some of the runs", &some)].into_iter();
     section.push(columns.grouped(groups.filter(|(_, part)| !part.is_empty())));
     let obstacles = figures.iter().flat_map(|of| of.obstacles.iter().map(move |why| (why, of)));
@@ -259,8 +262,8 @@ fn doubts(figures: &[&Shared<'_>], names: &[String]) -> Vec<Note> {
     type Doubt<'a> = ((Status, String), &'a String);
     let mut found: Vec<Doubt<'_>> = Vec::new();
     for (run, name) in names.iter().enumerate() {
-        let of_run = figures.iter().filter_map(|shared| Some((shared.runs[run]?, shared)));
-        let doubted = of_run.filter_map(|(m, of)| Some((m.validity.reasons.first()?, m, of)));
+        let finish_run = figures.iter().filter_map(|shared| Some((shared.runs[run]?, shared)));
+        let doubted = finish_run.filter_map(|(m, of)| Some((m.validity.reasons.first()?, m, of)));
         for (why, of) in grouped(doubted, |(why, ..)| *why) {
             let titles: Vec<String> = of.iter().map(|(.., shared)| shared.title.clone()).collect();
             let text = format!("{}: {why}", listed(&titles));
@@ -362,14 +365,14 @@ fn bar_value(m: Option<&Measurement>) -> Option<(f64, Option<String>)> {
 }
 
 /// Returns the reason why the figure of a run is suspect or invalid: `n02 is suspect: 5 of 9 passes were disturbed`.
-fn doubt_of(shared: &Shared<'_>, run: usize, names: &[String]) -> Option<String> {
+fn run_doubt(shared: &Shared<'_>, run: usize, names: &[String]) -> Option<String> {
     let validity = &shared.runs[run]?.validity;
     let why = validity.reasons.first()?;
     Some(format!("{} is {}: {why}", names[run], validity.status.name()))
 }
 
 /// True if a pair is of a figure.
-fn is_of(pair: &Pair, shared: &Shared<'_>) -> bool {
+fn is_pair_for(pair: &Pair, shared: &Shared<'_>) -> bool {
     pair.title() == shared.title && pair.test == shared.first().test
 }
 
@@ -377,7 +380,7 @@ fn is_of(pair: &Pair, shared: &Shared<'_>) -> bool {
 /// figure, or all figures are equal.
 fn undecided(shared: &Shared<'_>, names: &[String]) -> String {
     let title = &shared.title;
-    let mut doubts = (0..names.len()).filter_map(|run| doubt_of(shared, run, names));
+    let mut doubts = (0..names.len()).filter_map(|run| run_doubt(shared, run, names));
     if let Some(why) = shared.obstacles.first() {
         format!("the runs cannot be compared in {title}: {why}")
     } else if let Some(why) = doubts.next() {
@@ -397,7 +400,7 @@ fn verdict(
     let best_side = side(best_run);
     let worst_side = side(worst_run);
     let mut comparison = compare(&worst_side, &best_side, Design::default(), registry);
-    let at = comparison.pairs.iter().position(|pair| is_of(pair, shared))?;
+    let at = comparison.pairs.iter().position(|pair| is_pair_for(pair, shared))?;
     let pair = comparison.pairs.swap_remove(at);
     let best = &best_side.asked;
     let worst = &worst_side.asked;
@@ -414,7 +417,7 @@ fn verdict(
         }
         _ => {
             let question = format!("which of {best} and {worst} is faster in {title}");
-            match obstacle_of(&pair) {
+            match pair_obstacle(&pair) {
                 Some(obstacle) => obstacle.cannot_tell(&question),
                 None => format!("{CANNOT_TELL} {question}"),
             }

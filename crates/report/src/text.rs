@@ -313,7 +313,7 @@ fn fitted(table: &Table, style: Style) -> (Table, Vec<String>) {
         remove_column(&mut fitted, at);
         left_out.push(title.clone());
     }
-    let bars = (0..fitted.columns.len()).rev().find(|at| consists_of_bars(&fitted, *at));
+    let bars = (0..fitted.columns.len()).rev().find(|at| has_only_bars(&fitted, *at));
     if let Some(at) = bars.filter(|_| natural_width(&fitted) > width) {
         remove_column(&mut fitted, at);
     }
@@ -328,7 +328,7 @@ fn remove_column(table: &mut Table, at: usize) {
 }
 
 /// True if a column has bars and no text.
-fn consists_of_bars(table: &Table, at: usize) -> bool {
+fn has_only_bars(table: &Table, at: usize) -> bool {
     let mut cells = table.rows.iter().filter_map(|row| row.get(at));
     cells.clone().any(|cell| cell.bar.is_some())
         && cells.all(|cell| cell.bar.is_some() || cell.text.is_empty())

@@ -1,6 +1,6 @@
 //! View of a roofline: the chart, the ceilings with their ridge points, and the limits of the points.
 
-use crate::place_of;
+use crate::roof_position;
 use nodegauge_analysis::conclusion::Obstacle;
 use nodegauge_gauge::roofline::{
     BANDWIDTH, Ceiling, Dot, GAUGE, KERNEL, ONE_THREAD, PEAK, POINT, Roofline, chart, intensity,
@@ -24,7 +24,7 @@ pub(super) fn sections(record: &Record) -> Vec<Section> {
     if own.is_empty() {
         return Vec::new();
     }
-    let [all, one] = [false, true].map(|one| Roofline::of(&record.measurements, one));
+    let [all, one] = [false, true].map(|one| Roofline::from_figures(&record.measurements, one));
     let points: Vec<Placed<'_>> = placed(&own);
     let mut section = Section::new(GAUGE);
     let mut shown: Vec<&Measurement> = points.iter().map(|point| point.m).collect();
@@ -96,7 +96,7 @@ fn placed<'a>(own: &[&'a Measurement]) -> Vec<Placed<'a>> {
     let mut names: Vec<String> = Vec::new();
     let mut points = Vec::new();
     for m in own {
-        let Some((level, flops_per_byte)) = place_of(m) else { continue };
+        let Some((level, flops_per_byte)) = roof_position(m) else { continue };
         let name = match m.name.strip_prefix(&format!("{level}_")).filter(|_| m.test == KERNEL) {
             Some(kernel) => kernel.to_owned(),
             None => m.name.clone(),
@@ -112,23 +112,23 @@ fn placed<'a>(own: &[&'a Measurement]) -> Vec<Placed<'a>> {
 }
 
 /// Returns the single-thread figure that corresponds to `m`.
-fn of_one_thread<'a>(all: &[&'a Measurement], m: &Measurement) -> Option<&'a Measurement> {
+fn single_thread_figure<'a>(all: &[&'a Measurement], m: &Measurement) -> Option<&'a Measurement> {
     let name = format!("{}{ONE_THREAD}", m.name);
     all.iter().find(|other| other.name == name).copied()
 }
 
 /// Returns the cell of a rate in the prefix of its unit; a dash without a figure.
 fn giga(m: Option<&Measurement>) -> TableCell {
-    m.map_or_else(|| "-".into(), |m| ColumnUnit::of(m.unit).value(m))
+    m.map_or_else(|| "-".into(), |m| ColumnUnit::from_unit(m.unit).value(m))
 }
 
 /// Returns the figures of all threads.
-fn of_all_threads<'a>(of: &[&'a Measurement]) -> impl Iterator<Item = &'a Measurement> {
+fn all_threads_figures<'a>(of: &[&'a Measurement]) -> impl Iterator<Item = &'a Measurement> {
     of.iter().copied().filter(|m| !m.name.ends_with(ONE_THREAD))
 }
 
 /// Formats the ridge of a ceiling.
-fn ridge_of(roofline: &Roofline, name: &str) -> Option<String> {
+fn ridge_in_words(roofline: &Roofline, name: &str) -> Option<String> {
     let ceiling = roofline.ceilings.iter().find(|ceiling| ceiling.name == name)?;
     roofline.ridge(ceiling).map(intensity)
 }
@@ -138,16 +138,16 @@ fn bandwidths(of: &[&Measurement], [all, one]: [&Roofline; 2]) -> Table {
     let columns = ColumnList::<Measurement>::new()
         .left("bandwidth", |m| m.name.replace('_', " "))
         .right("GB/s", |m| giga(Some(m)))
-        .known("ridge", |m| ridge_of(all, &m.name))
-        .right("1 thread", |m| giga(of_one_thread(of, m)))
-        .known("its ridge", |m| ridge_of(one, &m.name))
+        .known("ridge", |m| ridge_in_words(all, &m.name))
+        .right("1 thread", |m| giga(single_thread_figure(of, m)))
+        .known("its ridge", |m| ridge_in_words(one, &m.name))
         .known("set", |m| Some(Bytes(m.read_key::<shared::thread_bytes>()?).to_string()))
-        .left("loop", loop_of);
-    columns.table(of_all_threads(of))
+        .left("loop", loop_in_words);
+    columns.table(all_threads_figures(of))
 }
 
 /// Describes the loop or library with which a figure was measured.
-fn loop_of(m: &Measurement) -> String {
+fn loop_in_words(m: &Measurement) -> String {
     let unroll = m.read_key::<shared::unroll>().map(|times| format!("x{times}"));
     let parts = [
         m.read_key::<shared::blas>(),
@@ -167,9 +167,9 @@ fn peaks(of: &[&Measurement], _: [&Roofline; 2]) -> Table {
             m.read_key::<shared::flops_per_cycle>().map(|flops| format!("{flops:.1}"))
         })
         .known("at", |m| Some(m.read_key::<shared::clock_hz>()?.to_string()))
-        .right("1 thread", |m| giga(of_one_thread(of, m)))
-        .left("loop", loop_of);
-    columns.table(of_all_threads(of))
+        .right("1 thread", |m| giga(single_thread_figure(of, m)))
+        .left("loop", loop_in_words);
+    columns.table(all_threads_figures(of))
 }
 
 /// Returns the table of points. Columns are the reached share of the roof, the ceiling that limits the point, and the
@@ -230,7 +230,7 @@ fn evidence(own: &[&Measurement], section: &mut Section) {
 /// Returns the sentence that the page begins with: the highest peak, and the memory bandwidth with the number of
 /// operations per byte below which it is the limit.
 pub(super) fn conclusion(record: &Record) -> Option<String> {
-    let roofline = Roofline::of(&record.measurements, false);
+    let roofline = Roofline::from_figures(&record.measurements, false);
     let peak = roofline.peak()?;
     let level = roofline.levels().pop()?;
     let bandwidth = roofline.bandwidth(level)?;

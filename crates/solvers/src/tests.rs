@@ -103,7 +103,9 @@ fn solve(case: Case<'_>, tolerance: Tolerance) -> Solved {
     while state.end.is_none() {
         let timed = team.timed(|member, laps| {
             // SAFETY: every thread of the team has its own context, and no other code uses the solver.
-            unsafe { solver.advance(&ThreadContext::of_thread(member), laps, state, 7, tolerance) }
+            unsafe {
+                solver.advance(&ThreadContext::from_thread(member), laps, state, 7, tolerance)
+            }
         });
         let timed = timed.unwrap();
         let reported =
@@ -305,10 +307,10 @@ fn ranks_solve_it_together() {
     let places: Vec<RankPlace> = (0..4).map(place).collect();
     let shared = SharedHalo::map(mesh, 4).unwrap();
     let job = |member: &nodegauge_team::Member<'_>, laps: &mut nodegauge_team::Laps<'_>| {
-        let mut context = ThreadContext::of_rank(member);
-        let part = Subdomain::of_rank(mesh, member.index, [1, 2, 2]).unwrap();
+        let mut context = ThreadContext::from_rank(member);
+        let part = Subdomain::for_rank(mesh, member.index, [1, 2, 2]).unwrap();
         let rows = Numbering::new(&part, EliminationOrder::Multicolour, 1);
-        let ranks = shared.of_rank(member.index);
+        let ranks = shared.rank_access(member.index);
         let halo = ranks.halo(&part, &rows);
         let mut clock = SetupClock::start();
         let made = System::assemble(&mut context, part, rows, &Stretch, false, &mut clock);

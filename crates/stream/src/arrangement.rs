@@ -89,7 +89,8 @@ impl Arrangement {
         let elements = if shared { size.elements.div_ceil(count) } else { size.elements };
         if !shared {
             // STREAM's rule applies to the arrays of all ranks together.
-            size = ArraySize::of(elements * count, options.arrays.element, size.rule, size.notices);
+            size =
+                ArraySize::new(elements * count, options.arrays.element, size.rule, size.notices);
         }
         let mut configs: Vec<TargetConfig> = Vec::new();
         for place in &ranks.ranks {
@@ -141,7 +142,7 @@ impl Arrangement {
 
     /// Returns the limits of time and samples; the time starts now.
     pub(crate) fn limits(&self) -> Limits {
-        Limits::of(self.options.budget, self.options.samples)
+        Limits::from_budget(self.options.budget, self.options.samples)
     }
 
     /// Sets up the configuration in this process.
@@ -402,7 +403,7 @@ pub(crate) fn describe(chosen: &[(Kernel, KernelShape)]) -> String {
 
 /// Returns STREAM's figures for `kernels`.
 pub(crate) fn stream_figures(kernels: &[Kernel], site: &Site) -> Vec<Figures> {
-    let limited = nodegauge_machine::bandwidth_of(&site.machine, &[]).is_some();
+    let limited = nodegauge_machine::node_bandwidth(&site.machine, &[]).is_some();
     let names = kernels.iter().map(|kernel| kernel.name());
     vec![
         Figures::new(GAUGE, nodegauge_arena::names::STREAM, names, &[Unit::BytesPerSecond])

@@ -90,7 +90,7 @@ impl Gauge for Stream {
     }
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {
-        vec![Headline::of("memory", "Triad, best", record, GAUGE, triad_rate)]
+        vec![Headline::from_record("memory", "Triad, best", record, GAUGE, triad_rate)]
     }
 
     fn reach(&self, record: &Record, figure: &Measurement) -> Option<Reach> {

@@ -52,7 +52,7 @@ impl StreamPoint {
         arrays.place(&config.policy)?;
         let team = Team::start(&config.places)?;
         let mut point = Self {
-            shared_lines: SharedLines::of_places(&config.places),
+            shared_lines: SharedLines::for_places(&config.places),
             values: Values::new(config.element, config.arrays),
             parts: RunsOverParts::default(),
             wrong: None,
@@ -308,7 +308,7 @@ impl Target for StreamPoint {
         Ok(Seen {
             affinity: self.team.observed().to_vec(),
             pages: self.arrays.pages_got().ok(),
-            nodes: (0..self.arrays.count()).map(|i| location::of_array(&shares, i)).collect(),
+            nodes: (0..self.arrays.count()).map(|i| location::array_shares(&shares, i)).collect(),
             shares,
             wrong: self.wrong.as_ref().map(ToString::to_string),
             checks: self.checks,

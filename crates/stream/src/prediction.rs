@@ -110,7 +110,7 @@ pub(crate) fn admit(
     observer.phase("predicting the time of the run");
     let rates = rates(arrangement)?;
     let before = arrangement.elements();
-    let fixed = fixed + PredictedTime::of(arrangement::LEAST_CHOICE_TIME);
+    let fixed = fixed + PredictedTime::from_time(arrangement::LEAST_CHOICE_TIME);
     let mut run = PredictedArrays { site, arrangement, cost, policy, rates, fixed };
     let remark = limits.admit(&mut run)?;
     arrangement.notices.extend(arrangement.shortened(before));

@@ -121,7 +121,7 @@ impl StreamRequest {
         Ok(match mode {
             StreamMode::Tune => {
                 let team = self.cell.job.process.team(&site.topology, "--tune")?;
-                let notices = team.notices_of(GAUGE);
+                let notices = team.gauge_notices(GAUGE);
                 let options = self.options(team.policy, TunePlan::BUDGET, 1.0);
                 Box::new(TunePlan::new(site, &team.request, options, notices)?)
             }
@@ -204,7 +204,7 @@ impl StreamRequest {
     fn options(&self, policy: MemoryPolicy, usual: Duration, share: f64) -> StreamOptions {
         let mut options = StreamOptions::of(&self.cell.arrays);
         options.arrays.memory_fraction = options.arrays.memory_fraction * share;
-        let budget = Budget::of(self.budget, usual);
+        let budget = Budget::new(self.budget, usual);
         StreamOptions {
             policy,
             budget: Budget { asked: budget.asked && !self.exceed_budget, ..budget },
@@ -222,7 +222,7 @@ impl StreamRequest {
         share: f64,
     ) -> Result<Arrangement, Failure> {
         let team = self.cell.job.process.team(&site.topology, mode)?;
-        let notices = team.notices_of(GAUGE);
+        let notices = team.gauge_notices(GAUGE);
         let options = self.options(team.policy, budget, share);
         Arrangement::new(site, &team.request, options, notices)
     }
@@ -247,7 +247,7 @@ impl StreamRequest {
             return Ok(StreamPlan::new(arrangement, coordinator));
         }
         let team = self.cell.job.process.team(&site.topology, "stream")?;
-        let mut notices = team.notices_of(GAUGE);
+        let mut notices = team.gauge_notices(GAUGE);
         let mut request = team.request;
         let mut options = self.options(team.policy, StreamPlan::BUDGET, 1.0);
         let is_as_tuned = self.cell.arrays.size == SizeSpec::Auto
@@ -288,7 +288,7 @@ impl StreamRequest {
         }
         let each = self.cell.job.process.in_each_rank(topology)?;
         joined.places(topology, each.threads, &each.memory).map_err(|(rank, error)| {
-            Failure::from(error).of(format_args!("rank {rank}")).kind(FailureKind::Usage)
+            Failure::from(error).with_subject(format_args!("rank {rank}")).kind(FailureKind::Usage)
         })
     }
 }

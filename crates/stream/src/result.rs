@@ -320,7 +320,7 @@ fn numa(evidence: &StreamEvidence<'_>) -> NumaConfig {
         let home = if bound { thread.nodes(&evidence.site.topology) } else { Vec::new() };
         thread_nodes.push(home);
     }
-    let together = location::of_arrays(policy, &evidence.seen.nodes, nodes);
+    let together = location::arrays_config(policy, &evidence.seen.nodes, nodes);
     if !evidence.seen.ranks.is_empty() {
         return ranks::numa(&evidence.seen.ranks, together);
     }

@@ -177,7 +177,7 @@ mod tests {
             Ok(Simulated::set_up(&planned.configs[0], pass / 4.0 / arrays, cache * arrays))
         };
         let ended = measure(&site, arrangement, limits, &mut set_up, &mut Silent);
-        let outcome = Outcome::of_run(ended, &Silent).unwrap();
+        let outcome = Outcome::finish_run(ended, &Silent).unwrap();
         (outcome, limits.elapsed().as_secs_f64())
     }
 

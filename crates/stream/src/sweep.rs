@@ -269,7 +269,7 @@ impl PredictedSweep<'_> {
 
 impl Predictable for PredictedSweep<'_> {
     fn predicted(&self) -> PredictedTime {
-        let mut time = PredictedTime::of(arrangement::LEAST_CHOICE_TIME) + self.compiling;
+        let mut time = PredictedTime::from_time(arrangement::LEAST_CHOICE_TIME) + self.compiling;
         for cell in self.cells.iter() {
             let cost = ArraysCost::ONE_SET;
             time = time + cost.predicted(&cell.arrangement, &self.rates, &policy::SWEEP);
@@ -336,7 +336,7 @@ fn retain_used(compilers: &mut Vec<ChosenCompiler>, cells: &[SweepCell]) {
 
 /// Returns the failure of a sweep of which this node can measure nothing.
 fn missing(why: Failure) -> Failure {
-    if why.is_of_machine() { Failure::missing(why) } else { why }
+    if why.is_machine_failure() { Failure::missing(why) } else { why }
 }
 
 /// Returns the maximum number of ranks over all cells; `None` if no cell has ranks.

@@ -264,7 +264,7 @@ impl Planned for TunePlan {
         site: &Site,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, Failure> {
-        let limits = Limits::of(self.options.budget, self.options.samples);
+        let limits = Limits::from_budget(self.options.budget, self.options.samples);
         self.admit(site, &limits, observer)?;
         let notices = std::mem::take(&mut self.notices);
         let mut outcome = Outcome { notices, ..Outcome::default() };

@@ -560,7 +560,7 @@ mod tests {
             self.part(ArrayShare { index: 0, count: 1 }).map(Option::unwrap)
         }
         fn part(&mut self, part: ArrayShare) -> Result<Option<Sample>, ArenaError> {
-            Ok(Some(Sample::of_times(self.model.seconds(&self.config, part))))
+            Ok(Some(Sample::from_times(self.model.seconds(&self.config, part))))
         }
         fn check(&mut self) -> Result<(), ArenaError> {
             Ok(())

@@ -96,7 +96,7 @@ pub unsafe fn timed<T: Serialize + DeserializeOwned>(
             Ok((made, laps.into_inner()))
         })
     }?;
-    Ok(Timed::of(all, stolen))
+    Ok(Timed::from_members(all, stolen))
 }
 
 fn cannot_start(cause: SysError) -> TeamError {
@@ -189,7 +189,7 @@ mod tests {
                 laps.time(|| sum.fetch_add(member.index as u64 + 1, Ordering::Relaxed));
             }
             member.barrier();
-            let policy = nodegauge_os::policy_of_thread().unwrap().0.unwrap();
+            let policy = nodegauge_os::thread_policy().unwrap().0.unwrap();
             (std::process::id(), pin::current_affinity().unwrap(), policy.name().to_owned())
         })
         .unwrap();

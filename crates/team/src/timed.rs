@@ -34,7 +34,7 @@ pub struct Timed<T> {
 
 impl<T> Timed<T> {
     /// Combines the results and the laps of all members. `stolen` is the count of stolen clock ticks before the job.
-    pub(crate) fn of(members: Vec<(T, Vec<Option<Lap>>)>, stolen: Option<u64>) -> Self {
+    pub(crate) fn from_members(members: Vec<(T, Vec<Option<Lap>>)>, stolen: Option<u64>) -> Self {
         let (made, laps): (Vec<T>, Vec<Vec<Option<Lap>>>) = members.into_iter().unzip();
         let stolen = stolen_ticks().zip(stolen).map_or(0, |(now, then)| now.saturating_sub(then));
         let parts = laps.iter().map(Vec::len).min().unwrap_or(0);
@@ -54,7 +54,7 @@ impl<T> Timed<T> {
             round_trips,
             causes: self.causes.clone(),
             part_causes: self.part_causes.clone(),
-            ..Sample::of_times(self.spans.iter().copied().map(seconds).collect())
+            ..Sample::from_times(self.spans.iter().copied().map(seconds).collect())
         }
     }
 }
@@ -145,7 +145,7 @@ impl Team {
             let made = job(member, &mut laps);
             (made, laps.laps)
         })?;
-        Ok(Timed::of(all, stolen))
+        Ok(Timed::from_members(all, stolen))
     }
 
     /// Runs a timed job, and measures the core-to-core round trip before and after it over `lines`. Returns the sample.

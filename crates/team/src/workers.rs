@@ -64,7 +64,7 @@ impl Workers {
     pub fn unbound_ranks(count: usize) -> Self {
         let ranks = 0..count as u32;
         Self::Ranks(RankPlan {
-            ranks: ranks.map(|rank| RankPlace::of_thread(rank, Vec::new())).collect(),
+            ranks: ranks.map(|rank| RankPlace::single_thread(rank, Vec::new())).collect(),
             policy: None,
             words: "unbound".to_owned(),
             devices: Vec::new(),
@@ -176,7 +176,7 @@ impl<'a> WorkerPool<'a> {
             teams.iter().map(|team| team.as_ref().map_or(0, Team::len)).collect();
         let widest = (0..all.len()).filter(|at| threads[*at] > 0).max_by_key(|at| threads[*at]);
         let places = widest.and_then(|at| all[at].thread_places()).unwrap_or_default();
-        Ok(Self { all, teams, widest, lines: SharedLines::of_places(&places) })
+        Ok(Self { all, teams, widest, lines: SharedLines::for_places(&places) })
     }
 
     /// Returns the affinity of each thread of the team with most threads, as the kernel reported it after binding.

@@ -28,7 +28,7 @@ pub struct SideFigures {
 
 impl SideFigures {
     /// Returns the figures of A or B, before samples of other regimes are excluded.
-    pub(super) fn of(side: &[Numbered<'_>]) -> Self {
+    pub(super) fn from_side(side: &[Numbered<'_>]) -> Self {
         let all = side.iter().map(|(run, m)| (*run, parts(m).swap_remove(0)));
         let status = side.iter().map(|(_, m)| m.validity.status).max().unwrap_or(Status::Valid);
         Self { status, ..Chosen(all.filter(|(_, part)| part.value > 0.0).collect()).figure() }
@@ -75,8 +75,10 @@ impl Chosen {
     pub fn figure(&self) -> SideFigures {
         let sampled = self.0.iter().map(|(_, part)| &part.samples).filter(|all| !all.is_empty());
         SideFigures {
-            value: mean_of(&self.values()),
-            median: mean_of(&sampled.clone().map(|all| stats::median(all)).collect::<Vec<_>>()),
+            value: geometric_mean(&self.values()),
+            median: geometric_mean(
+                &sampled.clone().map(|all| stats::median(all)).collect::<Vec<_>>(),
+            ),
             samples: sampled.map(Vec::len).sum(),
             runs: self.0.len(),
             status: Status::Valid,
@@ -94,11 +96,13 @@ impl Chosen {
     /// Returns the ratio B / A of each block A B B A in which all four runs have a figure.
     pub fn by_blocks(&self, b: &Self) -> Vec<f64> {
         let blocks = self.0.last().map_or(0, |(run, _)| run / 2 + 1);
-        (0..blocks).filter_map(|block| Some(b.of_block(block)? / self.of_block(block)?)).collect()
+        (0..blocks)
+            .filter_map(|block| Some(b.block_figure(block)? / self.block_figure(block)?))
+            .collect()
     }
 
     /// Returns the mean of the two runs of a block; `None` if one has no figure.
-    fn of_block(&self, block: usize) -> Option<f64> {
+    fn block_figure(&self, block: usize) -> Option<f64> {
         let runs = self.0.iter().filter(|(run, _)| run / 2 == block);
         let values: Vec<f64> = runs.map(|(_, part)| part.value).collect();
         (values.len() == 2).then(|| stats::geometric_mean(&values))
@@ -107,7 +111,7 @@ impl Chosen {
 
 /// Returns the geometric mean; `None` without values. A single value is not passed through logarithms, so that it stays
 /// exact.
-fn mean_of(values: &[f64]) -> Option<f64> {
+fn geometric_mean(values: &[f64]) -> Option<f64> {
     match values {
         [] => None,
         [one] => Some(*one),
@@ -129,14 +133,14 @@ fn range_within(m: &Measurement) -> Option<[f64; 2]> {
 
 /// True if every pass of the runs of A differs from every pass of the runs of B in the same direction.
 pub(super) fn ranges_are_apart(sides: [&[Numbered<'_>]; 2]) -> bool {
-    match sides.map(range_of_runs) {
+    match sides.map(runs_range) {
         [Some(a), Some(b)] => a[1] < b[0] || b[1] < a[0],
         _ => false,
     }
 }
 
 /// Returns the least and the greatest value of the passes of all runs; `None` if a run has fewer than two passes.
-fn range_of_runs(side: &[Numbered<'_>]) -> Option<[f64; 2]> {
+fn runs_range(side: &[Numbered<'_>]) -> Option<[f64; 2]> {
     let within: Vec<[f64; 2]> = side.iter().map(|(_, m)| range_within(m)).collect::<Option<_>>()?;
     let min = within.iter().map(|range| range[0]).min_by(f64::total_cmp)?;
     let greatest = within.iter().map(|range| range[1]).max_by(f64::total_cmp)?;
@@ -240,13 +244,14 @@ fn samples_in_common(a: &PartsByRun, b: &PartsByRun, regime: &Regime) -> Option<
 /// Returns the samples of a figure by regime, beginning with the regime of the figure's value.
 pub fn parts(m: &Measurement) -> Vec<RegimeFigures> {
     let trip = m.read_key::<shared::round_trip_s>();
-    let trip = trip.filter(|seconds| regime::is_of_a_line(*seconds));
+    let trip = trip.filter(|seconds| regime::is_line_round_trip(*seconds));
     let value = m.value.unwrap_or(f64::NAN);
     let headline = RegimeFigures { round_trip: trip, value, samples: m.samples.clone() };
     let others =
         m.regimes.iter().filter(|regime| regime.samples != m.samples).map(|regime| RegimeFigures {
-            round_trip: Some(regime.round_trip_s).filter(|seconds| regime::is_of_a_line(*seconds)),
-            value: m.quoted.of(&regime.samples, m.unit).unwrap_or(f64::NAN),
+            round_trip: Some(regime.round_trip_s)
+                .filter(|seconds| regime::is_line_round_trip(*seconds)),
+            value: m.quoted.statistic(&regime.samples, m.unit).unwrap_or(f64::NAN),
             samples: regime.samples.clone(),
         });
     std::iter::once(headline).chain(others).collect()

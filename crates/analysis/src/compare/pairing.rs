@@ -4,7 +4,7 @@
 
 use crate::expect;
 use crate::identity::{
-    FigureKeys, Group, Numbered, entries, entry, group_of, in_words, telling, values,
+    FigureKeys, Group, Numbered, entries, entry, figure_group, in_words, telling, values,
 };
 use nodegauge_measure::Bytes;
 use nodegauge_measure::keys::{Registry, scalar};
@@ -41,7 +41,7 @@ impl<'a> PairedMeasurement<'a> {
             test: m.test.clone(),
             name: m.name.clone(),
             without_mpi: m.category == Category::Transport,
-            size: expect::size_of(m, registry),
+            size: expect::figure_size(m, registry),
             title: self.title(),
         }
     }
@@ -105,7 +105,7 @@ pub(super) fn points<'a>(
         let mut indices: HashMap<FigureKeys, usize> = HashMap::new();
         for (side, measurements) in of_sides.into_iter().enumerate() {
             let runs = measurements.into_iter().enumerate();
-            for (place, m) in runs.flat_map(|(run, of_run)| entries(run, of_run, &keys)) {
+            for (place, m) in runs.flat_map(|(run, finish_run)| entries(run, finish_run, &keys)) {
                 let index = *indices.entry(place.clone()).or_insert_with(|| {
                     found.push((place, vec![Vec::new(); sides.len()]));
                     found.len() - 1
@@ -136,10 +136,10 @@ fn groups<'a>(sides: &[&'a [Record]]) -> Vec<(Group<'a>, OfSides<'a>)> {
     for (side, runs) in sides.iter().enumerate() {
         for (run, record) in runs.iter().enumerate() {
             for m in own(record) {
-                let index = *indices.entry(group_of(m)).or_insert_with(|| {
+                let index = *indices.entry(figure_group(m)).or_insert_with(|| {
                     let none =
                         sides.iter().map(|of_side| vec![Vec::new(); of_side.len()]).collect();
-                    groups.push((group_of(m), none));
+                    groups.push((figure_group(m), none));
                     groups.len() - 1
                 });
                 groups[index].1[side][run].push(m);
@@ -158,7 +158,7 @@ fn own(record: &Record) -> impl Iterator<Item = &Measurement> {
 pub(super) fn like<'a>(point: &PairedMeasurement<'_>, run: &'a Record) -> Option<&'a Measurement> {
     let first = point.first();
     own(run).find(|m| {
-        group_of(m) == group_of(first)
+        figure_group(m) == figure_group(first)
             && m.category == first.category
             && point.at.iter().all(|(key, value)| entry(m, key) == scalar(value))
     })

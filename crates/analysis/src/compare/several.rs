@@ -4,7 +4,7 @@ use super::judge;
 use super::pairing::{self, PairedMeasurement};
 use super::settings::{self, Difference};
 use crate::expect;
-use crate::identity::{group_of, in_words};
+use crate::identity::{figure_group, in_words};
 use nodegauge_measure::Bytes;
 use nodegauge_measure::keys::{Registry, Role};
 use nodegauge_measure::record::{Measurement, Record, Status};
@@ -35,7 +35,7 @@ pub struct Shared<'a> {
 }
 
 impl<'a> Shared<'a> {
-    fn of(point: &PairedMeasurement<'a>, same_question: bool, registry: &Registry) -> Self {
+    fn from_point(point: &PairedMeasurement<'a>, same_question: bool, registry: &Registry) -> Self {
         let first = point.first();
         let name = first.name_in_words();
         let named = name != first.name;
@@ -46,11 +46,13 @@ impl<'a> Shared<'a> {
         });
         let sizes = point.at.len() - rest.len() + usize::from(named);
         let name_of_size = named.then(|| first.name.parse().ok().map(Bytes)).flatten();
-        let rest = in_words(group_of(first), &rest, registry);
+        let rest = in_words(figure_group(first), &rest, registry);
         Self {
             title: point.title(),
             curve: format!("{}{rest}", if named { &first.test } else { &name }),
-            size: name_of_size.or_else(|| expect::size_of(first, registry)).filter(|_| sizes == 1),
+            size: name_of_size
+                .or_else(|| expect::figure_size(first, registry))
+                .filter(|_| sizes == 1),
             runs: point.sides.iter().map(|side| side.first().map(|(_, m)| *m)).collect(),
             obstacles: judge::obstacles(point, same_question, registry),
         }
@@ -62,7 +64,7 @@ impl<'a> Shared<'a> {
     }
 
     /// True if every run has the figure.
-    pub fn is_of_all(&self) -> bool {
+    pub fn is_in_all_runs(&self) -> bool {
         self.runs.iter().all(Option::is_some)
     }
 
@@ -91,7 +93,7 @@ pub fn several<'a>(runs: &'a [Record], registry: &Registry) -> Several<'a> {
     let same = settings::same_question(&sides);
     Several {
         differences: settings::differences(&sides, &points, same, registry),
-        figures: points.iter().map(|point| Shared::of(point, same, registry)).collect(),
+        figures: points.iter().map(|point| Shared::from_point(point, same, registry)).collect(),
     }
 }
 
@@ -136,13 +138,13 @@ mod tests {
         let known = several(&runs, &registry());
         let marked: Vec<_> = known.figures.iter().map(Shared::best_and_worst).collect();
         assert_eq!(marked, [Some([1, 2]), Some([2, 1])]);
-        assert!(known.figures.iter().all(Shared::is_of_all));
+        assert!(known.figures.iter().all(Shared::is_in_all_runs));
         // With a single valid value or with equal values there is no best run.
         runs[2] = run("n2", &[]);
         runs[1].measurements[0].value = Some(3.0);
         let known_again = several(&runs, &registry());
         assert_eq!(known_again.figures[0].best_and_worst(), None);
-        assert!(!known_again.figures[0].is_of_all());
+        assert!(!known_again.figures[0].is_in_all_runs());
     }
 
     #[test]

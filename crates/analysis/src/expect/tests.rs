@@ -31,7 +31,7 @@ fn registry() -> Registry {
 
 fn measurement(test: &str, name: &str, unit: &str, value: Option<f64>) -> Measurement {
     let gauge = if test == "stream" { "memory" } else { "messages" };
-    let unit = Unit::of_symbol(unit).unwrap();
+    let unit = Unit::from_symbol(unit).unwrap();
     Measurement { value, ..Measurement::new(gauge, test, name, unit) }
 }
 
@@ -160,7 +160,7 @@ fn a_size_narrows_what_is_meant() {
 fn the_size_is_the_last_one_declared_or_that_of_the_arrays() {
     let size = |config: serde_json::Value| {
         let config = config.as_object().unwrap().clone();
-        size_of(&Measurement { config, ..triad() }, &registry()).map(|size| size.0)
+        figure_size(&Measurement { config, ..triad() }, &registry()).map(|size| size.0)
     };
     assert_eq!(size(json!({"message_bytes": 8, "array_bytes": 64})), Some(8));
     // The order of keys in the record does not matter.
@@ -258,7 +258,7 @@ fn a_printed_size_is_exact() {
 fn units_are_named_once() {
     let names: std::collections::BTreeSet<_> = UNITS.into_iter().collect();
     assert_eq!(names.len(), UNITS.len());
-    assert!(UNITS.iter().all(|unit| ScaledUnit::of_symbol(unit).is_some()));
+    assert!(UNITS.iter().all(|unit| ScaledUnit::from_symbol(unit).is_some()));
 }
 
 fn name() -> impl Strategy<Value = String> {

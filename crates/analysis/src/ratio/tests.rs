@@ -66,10 +66,10 @@ fn what_drifts_evenly_is_no_difference_of_blocks() {
         let of = |turn: usize| rate(4 * block + turn);
         ((of(1) * of(2)) / (of(0) * of(3))).sqrt()
     };
-    let found = of_blocks(&[ratio(0), ratio(1), ratio(2)]).unwrap();
+    let found = block_interval(&[ratio(0), ratio(1), ratio(2)]).unwrap();
     assert!((found.ci95[0] - 1.0).abs() < 1e-9 && (found.ci95[1] - 1.0).abs() < 1e-9, "{found:?}");
-    assert_eq!(of_blocks(&[1.1, 1.1]), None);
-    assert!(of_blocks(&[1.1, 1.11, 1.09]).unwrap().ci95[0] > 1.0);
+    assert_eq!(block_interval(&[1.1, 1.1]), None);
+    assert!(block_interval(&[1.1, 1.11, 1.09]).unwrap().ci95[0] > 1.0);
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn of_recorded_runs_of_one_command_at_most_one_in_twenty_gets_a_verdict() {
     let mut reported: BTreeMap<&str, Reported> = BTreeMap::new();
     for runs in recorded().values() {
         for _ in 0..DRAWN {
-            let turns = of_blocks(&blocks(&mut random, runs, 1.0)).unwrap();
+            let turns = block_interval(&blocks(&mut random, runs, 1.0)).unwrap();
             reported.entry("by turns").or_default().add(&turns);
             for n in [3, 5] {
                 let mut side =
@@ -189,7 +189,7 @@ fn found(spread: f64, disturbed: f64, faster: f64, n: impl Fn(u64) -> usize) -> 
     let mut reported = Reported::default();
     for seed in 0..SIMULATED {
         let blocks = simulated(seed, n(seed), spread, disturbed, faster);
-        reported.add(&of_blocks(&blocks).unwrap());
+        reported.add(&block_interval(&blocks).unwrap());
     }
     reported.share()
 }
@@ -204,7 +204,7 @@ fn as_many_blocks_as_are_said_to_be_needed_find_three_percent() {
         // The number of blocks follows from five blocks of other runs.
         let reported = |seed: u64| {
             let pilot = simulated(SIMULATED + seed, 5, spread, disturbed, 0.0);
-            of_blocks(&pilot).unwrap().needed.unwrap() as usize
+            block_interval(&pilot).unwrap().needed.unwrap() as usize
         };
         let [hit, false_alarm] =
             [SOUGHT, 0.0].map(|faster| found(spread, disturbed, faster, reported));
@@ -227,9 +227,9 @@ fn what_is_said_to_be_visible_is_found_in_recorded_runs() {
     for (_, runs) in recorded() {
         for _ in 0..DRAWN {
             let same = blocks(&mut random, &runs, 1.0);
-            let min = of_blocks(&same).unwrap().visible;
+            let min = block_interval(&same).unwrap().visible;
             let shifted = |faster: f64| same.iter().map(|ratio| ratio * faster).collect::<Vec<_>>();
-            as_reported.add(&of_blocks(&shifted(1.0 + min)).unwrap());
+            as_reported.add(&block_interval(&shifted(1.0 + min)).unwrap());
         }
     }
     assert!(as_reported.share() > 0.88, "{as_reported:?}");

@@ -10,7 +10,7 @@
 //! The value of a node is that of a prediction interval (Hahn and Meeker, "Statistical Intervals", 1991): it varies as
 //! nodes and runs do, the median of its peers is uncertain, and so is the spread, which is estimated from few values.
 
-use super::{Components, MIN_NODES, variance_of_median};
+use super::{Components, MIN_NODES, median_variance};
 use nodegauge_measure::Fraction;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::stats::normal_quantile;
@@ -146,12 +146,12 @@ impl Peers {
     fn width(&self, quantiles: Quantiles) -> f64 {
         let of_nodes = quantiles.node * self.spread.nodes.unwrap_or_default();
         let of_runs = quantiles.run * self.spread.runs.unwrap_or_default();
-        let of_center = quantiles.center.powi(2) * self.variance_of_center();
+        let of_center = quantiles.center.powi(2) * self.center_variance();
         (of_nodes.powi(2) + of_runs.powi(2) + of_center).sqrt()
     }
 
     /// Returns the variance of the median of the peers.
-    fn variance_of_center(&self) -> f64 {
+    fn center_variance(&self) -> f64 {
         center_part(self.spread.nodes, self.nodes) + center_part(self.spread.runs, self.runs)
     }
 
@@ -160,8 +160,8 @@ impl Peers {
     /// Biometrics Bulletin 2, 1946).
     fn certainty(&self, runs: usize) -> f64 {
         let of_nodes = self.spread.nodes.unwrap_or_default().powi(2);
-        let of_run = self.spread.runs.unwrap_or_default().powi(2);
-        let of_runs = of_run * variance_of_median(runs.max(1) as f64);
+        let finish_run = self.spread.runs.unwrap_or_default().powi(2);
+        let of_runs = finish_run * median_variance(runs.max(1) as f64);
         let freedom_of_nodes = self.nodes.saturating_sub(1).max(1) as f64;
         let freedom_of_runs = self.runs.saturating_sub(self.nodes).max(1) as f64;
         let all = of_nodes + of_runs;
@@ -216,7 +216,7 @@ impl Peers {
             return Components { nodes: None, runs: runs.or(nodes) };
         };
         let each = (self.runs as f64 / self.nodes.max(1) as f64).max(1.0);
-        let added = of_runs.powi(2) * variance_of_median(each);
+        let added = of_runs.powi(2) * median_variance(each);
         let total = (nodes.powi(2) + added) / overestimate(self.nodes as f64).powi(2);
         Components { nodes: Some((total - added).max(0.0).sqrt()), runs }
     }
@@ -315,7 +315,7 @@ fn median_quantile(runs: usize, rank: usize, tail: f64) -> f64 {
         let count = runs as f64;
         let off_center = rank as f64 - (count + 1.0) / 2.0;
         let shift = off_center * TAU.sqrt() / count;
-        return shift + normal_quantile(tail) * variance_of_median(count).sqrt();
+        return shift + normal_quantile(tail) * median_variance(count).sqrt();
     }
     // The value is above x if fewer than `rank` of the values are below x.
     let mut low = 0.0;

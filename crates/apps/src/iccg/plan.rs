@@ -71,7 +71,7 @@ impl IccgPlan {
             swept.iter().flat_map(|swept| swept.workers.together().cpus()).collect();
         cpus.sort_unstable();
         cpus.dedup();
-        let constraints = MeshConstraints::of(site, &cpus, options.memory_fraction);
+        let constraints = MeshConstraints::from_site(site, &cpus, options.memory_fraction);
         let size = size::choose(options.elements, &constraints)?;
         let mesh = size.mesh;
         let all = swept.into_iter().map(|swept| (swept.settings.clone(), divided(swept, mesh)));
@@ -116,7 +116,8 @@ impl Planned for IccgPlan {
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let Self { swept, options, size, constraints, mut notices } = *self;
         observer.phase("starting threads");
-        let limits = Limits::of(Budget::of(options.budget, IccgOptions::BUDGET), options.samples);
+        let limits =
+            Limits::from_budget(Budget::new(options.budget, IccgOptions::BUDGET), options.samples);
         // If the user requests a number of samples, a sample is a solution; otherwise a sample is an iteration.
         let (rule, time) = match options.samples {
             Some(n) => (RepetitionPolicy { fewest: n, tolerance: None, ..policy::ICCG }, NO_LIMIT),
@@ -171,7 +172,7 @@ impl Planned for IccgPlan {
         let known = site.round_trips.between(&run.pool.places());
         let guest = site.machine.virtualisation.is_some();
         let evidence = IccgEvidence {
-            judged: series.one_regime(&known).of_guest(guest),
+            judged: series.one_regime(&known).on_guest(guest),
             series: &series,
             guest,
             found: Found { options: &options, size: &size, natural, stop: series.stop() },
@@ -219,7 +220,7 @@ impl IccgRun<'_> {
         let Some((solution, samples)) = iccg::solve(pool, at, workers, &job, observer)? else {
             return Ok(Vec::new());
         };
-        self.cells[at].solutions.push((solution, Sample::of_consecutive(&samples)));
+        self.cells[at].solutions.push((solution, Sample::from_consecutive(&samples)));
         Ok(samples)
     }
 

@@ -72,7 +72,7 @@ impl IccgEvidence<'_> {
     /// Returns all figures of a run.
     pub fn figures(&self, cells: &[IccgCell<'_>]) -> Vec<Measurement> {
         let mut by_cell: Vec<Vec<Measurement>> =
-            (0..cells.len()).map(|at| self.of_cell(cells, at)).collect();
+            (0..cells.len()).map(|at| self.cell_figures(cells, at)).collect();
         paired::judge_relative(&mut by_cell, "rate", |at| {
             let reference = &cells[at].swept.reference;
             cells.iter().position(|other| other.swept.settings == *reference)
@@ -80,9 +80,9 @@ impl IccgEvidence<'_> {
         by_cell.concat()
     }
 
-    fn of_cell(&self, cells: &[IccgCell<'_>], at: usize) -> Vec<Measurement> {
+    fn cell_figures(&self, cells: &[IccgCell<'_>], at: usize) -> Vec<Measurement> {
         let cell = &cells[at];
-        let timed = self.judged.of(2 * at);
+        let timed = self.judged.cell_samples(2 * at);
         let Some(((solution, _), timed)) = cell.solutions.first().zip(timed) else {
             return self.lost(cell, at).into_iter().collect();
         };
@@ -156,7 +156,7 @@ impl IccgEvidence<'_> {
                 .series
                 .timed(&self.judged, cell_part, m, Quoted::Median, &|seconds| bytes / seconds);
             let Some(m) = m else { continue };
-            let on = WorkersConfig::of(&cell.swept.workers);
+            let on = WorkersConfig::from_workers(&cell.swept.workers);
             let m = m.config(&IccgConfig { on, ..IccgConfig::default() });
             figures.push(self.series.judged(2 * at + 1, m));
         }
@@ -169,7 +169,7 @@ impl IccgEvidence<'_> {
             let pairs = base.solutions.iter().zip(&cell.solutions);
             let rounds: Vec<Vec<Sample>> =
                 pairs.map(|((_, first), (_, this))| vec![first.clone(), this.clone()]).collect();
-            let paired = PairedRounds::of_samples(&rounds);
+            let paired = PairedRounds::from_samples(&rounds);
             if !paired.ratios().is_empty() {
                 let ratios = paired.ratios().to_vec();
                 let m = figure("relative", Unit::Factor).sampled(Quoted::Median, ratios);
@@ -186,7 +186,7 @@ impl IccgEvidence<'_> {
     /// Returns the rate of lost workers without a solution; `None` for other workers.
     fn lost(&self, cell: &IccgCell<'_>, at: usize) -> Option<Measurement> {
         self.series.lost(2 * at)?;
-        let on = WorkersConfig::of(&cell.swept.workers);
+        let on = WorkersConfig::from_workers(&cell.swept.workers);
         let m = Measurement::new(GAUGE, TEST, "rate", Unit::FlopsPerSecond);
         let m = m.config(&IccgConfig { on, ..IccgConfig::default() });
         Some(self.series.judged(2 * at, m))
@@ -197,7 +197,7 @@ impl IccgEvidence<'_> {
         let of_kernel = self.loops.iter().enumerate().filter(|(_, each)| each.kernel() == kernel);
         let rates = of_kernel.filter_map(|(part, variant)| {
             let elements = cell.array_elements * cell.swept.workers.count();
-            let bytes = (bandwidth::bytes_of(variant) * elements) as f64;
+            let bytes = (bandwidth::element_bytes(variant) * elements) as f64;
             let seconds = stats::median(&self.judged.seconds(2 * at + 1, part));
             seconds.is_finite().then_some(Rate { part, bytes, value: bytes / seconds })
         });
@@ -211,7 +211,7 @@ impl IccgEvidence<'_> {
         let [bcsr_s, sell_s] = solution.product_s;
         let codes = solution.loops.codes();
         IccgConfig {
-            on: WorkersConfig::of(&cell.swept.workers),
+            on: WorkersConfig::from_workers(&cell.swept.workers),
             elements: Some(size.mesh.elements.map(|n| n.to_string()).join("x")),
             n: Some(3 * size.mesh.count() as u64),
             preconditioner: Some(options.method.name().to_owned()),

@@ -51,7 +51,7 @@ pub struct MeshConstraints {
 impl MeshConstraints {
     /// Returns the properties of a node for the CPUs in use; `fraction` is the share of the available memory that may
     /// be used.
-    pub fn of(site: &Site, cpus: &[CpuId], fraction: Fraction) -> Self {
+    pub fn from_site(site: &Site, cpus: &[CpuId], fraction: Fraction) -> Self {
         let available = site.machine.memory.available;
         Self {
             llc: site.cache_capacity(cpus).bytes(),

@@ -7,7 +7,7 @@ use crate::GAUGE;
 use crate::efficiency::{self, WorkersRate};
 use crate::sweep;
 use nodegauge_analysis::conclusion;
-use nodegauge_analysis::ratio::closing::of_several;
+use nodegauge_analysis::ratio::closing::several_figures_sentences;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::sentence::{capital, quotable, quoted, superlative};
 use nodegauge_gauge::view::sweep::{Rounds, SweptRow, SweptRows};
@@ -144,7 +144,7 @@ fn fastest(groups: &[&[IccgFigure<'_>]]) -> Option<String> {
     let found = groups.iter().filter_map(|group| named(group, "time_to_solution"));
     let all: Vec<(String, &Measurement)> =
         found.map(|(m, config)| (format!("a solution by {}", workers(config)), *m)).collect();
-    of_several(&all, "is", Quoted::Median).into_iter().next()
+    several_figures_sentences(&all, "is", Quoted::Median).into_iter().next()
 }
 
 /// Returns the time of each part of an iteration, by workers.
@@ -177,7 +177,7 @@ fn parts_by_workers(groups: &[&[IccgFigure<'_>]]) -> Option<Picture> {
 fn efficiency(groups: &[&[IccgFigure<'_>]]) -> Option<Picture> {
     let rates = groups.iter().filter_map(|group| named(group, "rate"));
     let rates: Vec<WorkersRate<'_>> = rates
-        .filter_map(|(m, config)| WorkersRate::of(&config.on, config.sweep.as_ref(), m))
+        .filter_map(|(m, config)| WorkersRate::from_rate(&config.on, config.sweep.as_ref(), m))
         .collect();
     efficiency::picture(&rates)
 }
@@ -387,7 +387,7 @@ struct PartRow {
 
 impl PartRow {
     /// Returns the row of a part of an iteration.
-    fn of_part(figure: &IccgFigure<'_>) -> Self {
+    fn part(figure: &IccgFigure<'_>) -> Self {
         let (m, config) = figure;
         let seconds = part_time(figure);
         let flops = config.flops.filter(|flops| *flops > 0).zip(seconds);
@@ -404,7 +404,7 @@ impl PartRow {
     }
 
     /// Returns the row of the rest of an iteration.
-    fn of_rest(group: &[IccgFigure<'_>]) -> Option<Self> {
+    fn rest(group: &[IccgFigure<'_>]) -> Option<Self> {
         let seconds = rest(group)?;
         let share = Some(Fraction(seconds / iteration_time(group)?));
         let time = Seconds(seconds).to_string();
@@ -412,7 +412,7 @@ impl PartRow {
     }
 
     /// Returns the row of the whole iteration.
-    fn of_whole(group: &[IccgFigure<'_>]) -> Option<Self> {
+    fn whole(group: &[IccgFigure<'_>]) -> Option<Self> {
         let figure = named(group, "rate")?;
         let (m, config) = figure;
         let seconds = iteration_time(group);
@@ -448,8 +448,8 @@ fn parts_table(group: &[IccgFigure<'_>]) -> Table {
             let share = row.share.filter(|_| row.is_part);
             share.map_or_else(TableCell::default, TableCell::bar)
         });
-    let rows = parts(group).map(PartRow::of_part);
-    columns.table(rows.chain(PartRow::of_rest(group)).chain(PartRow::of_whole(group)))
+    let rows = parts(group).map(PartRow::part);
+    columns.table(rows.chain(PartRow::rest(group)).chain(PartRow::whole(group)))
 }
 
 fn problem(config: &IccgConfig) -> String {
@@ -507,7 +507,7 @@ fn closing((m, config): &IccgFigure<'_>) -> Option<String> {
     let limit = m.limit.as_ref().filter(|_| m.value.is_some())?;
     let predicted = Seconds(config.predicted_s?);
     let what = "how near the solver is to the rate permitted by the bandwidth of this node";
-    Some(conclusion::of(what, [*m], || {
+    Some(conclusion::sentence(what, [*m], || {
         format!(
             "the solver runs at {}, {} of the rate permitted by the bandwidth of this node ({predicted} per iteration)",
             m.in_words(),

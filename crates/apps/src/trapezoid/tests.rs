@@ -28,7 +28,7 @@ fn options() -> TrapezoidOptions {
 #[test]
 fn each_sum_by_each_workers_has_its_figures() {
     let site = site();
-    let plan = TrapezoidPlan::of(workers(&site), options(), Vec::new()).unwrap();
+    let plan = TrapezoidPlan::from_workers(workers(&site), options(), Vec::new()).unwrap();
     let outcome = Box::new(plan).run(&site, &mut Silent).unwrap();
     let names: Vec<&str> = outcome.measurements.iter().map(|m| m.name.as_str()).collect();
     let of_points = ["rate", "rate", "efficiency", "rate", "efficiency", "relative"];
@@ -61,6 +61,6 @@ fn a_wrong_sum_is_no_result() {
 fn intervals_that_cannot_be_counted_are_refused() {
     let of = |points| TrapezoidOptions { points: vec![points], ..options() };
     for wrong in [0, MAX_POINTS + 1] {
-        assert!(TrapezoidPlan::of(Vec::new(), of(wrong), Vec::new()).is_err());
+        assert!(TrapezoidPlan::from_workers(Vec::new(), of(wrong), Vec::new()).is_err());
     }
 }

@@ -247,7 +247,7 @@ pub(crate) fn summed(
         seconds,
         operations: (all().map(|done| done.operations).sum(), cell.blocks() * reports.len() as u64),
         ended: ended.unwrap_or(PassEnd::Through),
-        latencies: Latency::of_pairs(reports.iter().flat_map(|report| &report.latencies)).pairs(),
+        latencies: Latency::from_pairs(reports.iter().flat_map(|report| &report.latencies)).pairs(),
         share: None,
         not_dropped: None,
         workers: released.map(|_| WorkerFigures {

@@ -86,7 +86,7 @@ pub(crate) fn roofline(
 
 /// Returns the time that listing the devices has left of the budget of the user, or else the usual budget.
 fn time_left(common: &Common, usual: Duration) -> Duration {
-    let limits = Limits::of(common.budget(usual), samples(common));
+    let limits = Limits::from_budget(common.budget(usual), samples(common));
     limits.budget.saturating_sub(limits.elapsed())
 }
 

@@ -101,5 +101,5 @@ fn plan(args: &HplArgs, site: &Site) -> Result<HplPlan, Failure> {
         }),
         newest: &session::newest(&args.common.db, site),
     };
-    HplPlan::of(site, request)
+    HplPlan::from_request(site, request)
 }

@@ -398,7 +398,7 @@ fn run(
     let ended = altered::with(altered, || {
         nodegauge_os::with_own_program(SELF_TEST.to_owned(), || plan.run(&site, observer))
     });
-    let ended = Outcome::of_run(ended, observer);
+    let ended = Outcome::finish_run(ended, observer);
     Some(Run { turns: Rc::into_inner(turns).unwrap().into_inner(), ended })
 }
 

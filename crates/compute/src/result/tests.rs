@@ -50,7 +50,7 @@ fn timed(
         rating: FlopsPerSec(90e9),
         seconds: Seconds(4.0),
         time,
-        residual: ResidualConfig::of(Some(0.01)),
+        residual: ResidualConfig::from_value(Some(0.01)),
         huge_pages: None,
         joules: None,
         began: Seconds(0.0),
@@ -133,7 +133,7 @@ fn a_loop_that_other_load_slowed_down_is_measured_again() {
         LoopBurst { isa: wide.isa, burst: burst(1190.0, 3.0) },
     ];
     let comparison = ComparisonRates { dgemm: Vec::new(), bursts };
-    assert_eq!(comparison.bursts_of(&wide).last(), Some(&burst(1190.0, 3.0)));
+    assert_eq!(comparison.loop_bursts(&wide).last(), Some(&burst(1190.0, 3.0)));
 }
 
 #[test]

@@ -180,7 +180,7 @@ impl Rig {
             "device" => self.queue(legs[0].device, 0)?.between(&begins[0], &ends[0])?.0,
             _ => host,
         };
-        Ok(Sample::of_times(vec![seconds / copies as f64]))
+        Ok(Sample::from_times(vec![seconds / copies as f64]))
     }
 
     /// Returns the queue of a device for the copy with index `leg`. The queue is created on first use.
@@ -318,7 +318,7 @@ impl Drop for NodeBinding {
         }
         match &self.memory {
             Some(Some(policy)) => drop(policy.apply_to_thread()),
-            Some(None) => drop(nodegauge_os::set_policy_of_thread(libc::MPOL_DEFAULT, &[])),
+            Some(None) => drop(nodegauge_os::set_thread_policy(libc::MPOL_DEFAULT, &[])),
             None => {}
         }
     }

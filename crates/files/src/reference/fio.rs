@@ -84,7 +84,7 @@ pub(super) struct FioOutput {
 
 /// Returns the numbers of the lines, from 1, with the versions of the documents of runs.
 pub(super) fn run_lines(text: &str) -> Vec<usize> {
-    printed::lines_of(text, VERSION)
+    printed::marked_line_numbers(text, VERSION)
 }
 
 impl FioOutput {

@@ -164,8 +164,8 @@ fn kib(digits: &str) -> Option<u64> {
 /// Returns the numbers of the lines, from 1, in which runs begin or, without their title, end; the first line of a part
 /// of an output. A run has a title and a completion message, of which one may be missing.
 pub(super) fn run_lines(text: &str) -> Vec<usize> {
-    let titles = printed::lines_of(text, TITLE);
-    let ends = printed::lines_of(text, END);
+    let titles = printed::marked_line_numbers(text, TITLE);
+    let ends = printed::marked_line_numbers(text, END);
     let runs = if ends.len() > titles.len() { ends } else { titles };
     if runs.is_empty() && IozoneOutput::recognises(text) { vec![1] } else { runs }
 }

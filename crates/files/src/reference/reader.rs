@@ -18,7 +18,7 @@ impl Reader for FioReader {
     }
 
     fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, Unread> {
-        Ok(saved::of_fio(&FioOutput::read(text)?).into())
+        Ok(saved::fio_figures(&FioOutput::read(text)?).into())
     }
 }
 
@@ -35,6 +35,6 @@ impl Reader for IozoneReader {
     }
 
     fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, Unread> {
-        Ok(saved::of_iozone(&IozoneOutput::read(text)?).into())
+        Ok(saved::iozone_figures(&IozoneOutput::read(text)?).into())
     }
 }

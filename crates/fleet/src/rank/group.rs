@@ -17,7 +17,7 @@ pub(crate) struct Members<'a> {
 }
 
 /// Returns the groups of these nodes.
-pub(crate) fn of(nodes: Vec<Node<'_>>) -> Vec<Members<'_>> {
+pub(crate) fn group_nodes(nodes: Vec<Node<'_>>) -> Vec<Members<'_>> {
     let mut groups = Vec::new();
     for (kind, of_kind) in grouped(nodes, |node| node.latest().kind.clone()) {
         let mut variants = grouped(of_kind, |node| node.latest().inventory.clone());

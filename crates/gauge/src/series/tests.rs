@@ -15,7 +15,7 @@ fn series(cells: usize) -> Series {
 }
 
 fn sample() -> Sample {
-    Sample::of_times(vec![1.0])
+    Sample::from_times(vec![1.0])
 }
 
 /// Failure of a turn, which concerns the cell or the target.

@@ -360,7 +360,7 @@ pub struct Bar {
 impl Bar {
     /// Creates the bar of a figure; `None` if the figure has no value. `reach` is what the run itself shows to be
     /// possible on these cores.
-    pub fn of(
+    pub fn new(
         title: impl Into<String>,
         what: impl Into<String>,
         m: &Measurement,
@@ -368,7 +368,7 @@ impl Bar {
         machine: &Machine,
     ) -> Option<Self> {
         let value = m.value?;
-        let limits = FigureLimits::of(m, reach, machine);
+        let limits = FigureLimits::new(m, reach, machine);
         Some(Self {
             title: title.into(),
             what: what.into(),

@@ -75,7 +75,7 @@ impl SweptRow<'_> {
     fn speed(&self, quoted: Quoted) -> Option<f64> {
         let m = self.figure;
         let value = m.value.filter(|_| m.validity.status != Status::Invalid)?;
-        let value = quoted.of(&m.samples, m.unit).unwrap_or(value);
+        let value = quoted.statistic(&m.samples, m.unit).unwrap_or(value);
         Some(if m.unit.direction() == Some(Better::Lower) { value.recip() } else { value })
     }
 }
@@ -113,7 +113,7 @@ impl<'r> SweptRows<'r> {
         };
         let doubt = Obstacle::among([fast.figure, slow.figure]);
         let ci95 = found.1.filter(|_| doubt.is_none());
-        let verdict = Speed::of(ci95, speed::LITTLE);
+        let verdict = Speed::from_interval(ci95, speed::LITTLE);
         let obstacle = match (verdict, ci95) {
             (_, None) => Some(doubt.unwrap_or_else(|| {
                 Obstacle::new("too few samples for an interval").with_remedy(NARROWER)
@@ -238,7 +238,9 @@ fn digits(found: &SpeedRatio) -> String {
 /// Returns the ratio of the speeds in each round; `None` if the rounds are not paired.
 fn ratios(fast: Rounds<'_>, slow: Rounds<'_>) -> Option<PairedRounds> {
     match (fast, slow) {
-        (Rounds::Relative(fast), Rounds::Baseline) => Some(PairedRounds::of_ratios(fast.to_vec())),
+        (Rounds::Relative(fast), Rounds::Baseline) => {
+            Some(PairedRounds::from_ratios(fast.to_vec()))
+        }
         (Rounds::Baseline, Rounds::Relative(slow)) => {
             Some(PairedRounds::divided(&vec![1.0; slow.len()], slow))
         }

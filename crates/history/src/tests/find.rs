@@ -101,5 +101,5 @@ fn a_file_with_a_record_is_read_and_others_are_refused_with_the_reason() {
         );
     }
     let denied = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
-    assert!(is_environment(&HistoryError::of_file(&path, &denied)));
+    assert!(is_environment(&HistoryError::from_file_error(&path, &denied)));
 }

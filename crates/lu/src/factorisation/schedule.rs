@@ -140,21 +140,26 @@ impl LuSchedule {
         Some(state.steps[next])
     }
 
-    fn node_of(&self, block: usize) -> usize {
-        self.distribution.of_column(block * self.nb)
+    fn block_node(&self, block: usize) -> usize {
+        self.distribution.column_node(block * self.nb)
     }
 
     /// Returns the next work for one thread of a system of order `n`.
     fn take(&self, n: usize, thread: usize) -> Option<Work> {
         let own = self.distribution.of_thread(thread);
         let mut state = self.lock();
-        self.take_of(&mut state, n, &|block| self.node_of(block) == own)
-            .or_else(|| self.take_of(&mut state, n, &|_| true))
+        self.take_wanted(&mut state, n, &|block| self.block_node(block) == own)
+            .or_else(|| self.take_wanted(&mut state, n, &|_| true))
     }
 
     /// Returns the next work in the blocks for which `wanted` is true: a piece of an update in progress, or else the
     /// blocks that are furthest behind.
-    fn take_of(&self, state: &mut State, n: usize, wanted: &dyn Fn(usize) -> bool) -> Option<Work> {
+    fn take_wanted(
+        &self,
+        state: &mut State,
+        n: usize,
+        wanted: &dyn Fn(usize) -> bool,
+    ) -> Option<Work> {
         let factored = self.factored.load(Ordering::Acquire);
         for update in &mut state.updates {
             if !update.rows.is_empty() && wanted(update.blocks.start) {
@@ -172,13 +177,13 @@ impl LuSchedule {
         let open = all().count();
         let first = all().min_by_key(|block| steps[*block])?;
         let step = steps[first];
-        let node = self.node_of(first);
+        let node = self.block_node(first);
         let threads = self.distribution.threads_on(node, self.threads);
         let widest = (WIDEST / self.nb).max(1).min(open.div_ceil(threads));
         let last = (first..steps.len())
             .take(widest)
             .take_while(|block| {
-                may(*block) && steps[*block] == step && self.node_of(*block) == node
+                may(*block) && steps[*block] == step && self.block_node(*block) == node
             })
             .last()?
             + 1;
@@ -335,7 +340,7 @@ fn panel(shared: &LuShared<'_>, number: usize, rank: usize) {
     }
     group.wait();
     // SAFETY: as above.
-    let factored = unsafe { Panel::of(shared, number, rank).factor(columns.clone()) };
+    let factored = unsafe { Panel::new(shared, number, rank).factor(columns.clone()) };
     group.wait();
     if rank != 0 {
         return;

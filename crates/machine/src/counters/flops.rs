@@ -103,13 +103,13 @@ fn find(root: &SysRoot) -> Result<(String, Vec<Weighed>), Unavailable> {
             None => format!("the kernel provides no counters for cores of one kind; {remedy}"),
         }));
     };
-    events_of(root, kind, chip.identity.as_ref()).ok_or_else(|| {
+    family_events(root, kind, chip.identity.as_ref()).ok_or_else(|| {
         Unavailable("the events that count operations on this processor are unknown".to_owned())
     })
 }
 
 /// Returns the name of the processor's family in the table and its events. `kind` is the type number of the PMU.
-fn events_of(
+fn family_events(
     root: &SysRoot,
     kind: u32,
     identity: Option<&ProcessorIdentity>,

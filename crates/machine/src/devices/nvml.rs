@@ -45,7 +45,7 @@ pub enum NvmlError {
 
 impl NvmlError {
     /// Converts a value of `nvmlReturn_t`.
-    fn of(code: c_int) -> Self {
+    fn from_code(code: c_int) -> Self {
         match code {
             4 => Self::NoPermission,
             9 => Self::NoDriver,
@@ -167,7 +167,7 @@ impl GpuState {
 pub fn read() -> Result<NvmlReading, NvmlError> {
     // SAFETY: the child process uses only the allocator and the library, which this process has not loaded.
     let answer = unsafe {
-        nodegauge_os::ask_child(LIMITS.of_helper(), || {
+        nodegauge_os::ask_child(LIMITS.for_helper(), || {
             let reading = Nvml::open().and_then(|nvml| nvml.reading());
             serde_json::to_vec(&reading).unwrap_or_default()
         })
@@ -283,7 +283,7 @@ impl Nvml {
         // SAFETY: according to NVML's declarations, these functions have no arguments.
         match call.map_or(13, |call| unsafe { call() }) {
             0 => Ok(()),
-            code => Err(NvmlError::of(code)),
+            code => Err(NvmlError::from_code(code)),
         }
     }
 
@@ -294,7 +294,7 @@ impl Nvml {
         given(code, value)
     }
 
-    fn get_of(&self, name: &str, device: Handle, kind: c_uint) -> Option<c_uint> {
+    fn device_value(&self, name: &str, device: Handle, kind: c_uint) -> Option<c_uint> {
         let mut value = 0;
         // SAFETY: the type matches the function's declaration; the function writes the value.
         let code =
@@ -340,7 +340,7 @@ impl Nvml {
         // SAFETY: the types match the declarations; the function writes the value.
         match unsafe { count(&raw mut gpus) } {
             0 => {}
-            code => return Err(NvmlError::of(code)),
+            code => return Err(NvmlError::from_code(code)),
         }
         let mut reading = NvmlReading { driver: self.driver(), ..NvmlReading::default() };
         for index in 0..gpus {
@@ -348,7 +348,7 @@ impl Nvml {
             // SAFETY: the types match the declarations; the function writes the handle.
             match unsafe { by_index(index, &raw mut device) } {
                 0 => reading.gpus.extend(self.state(device)),
-                code => reading.silent.push((index, NvmlError::of(code))),
+                code => reading.silent.push((index, NvmlError::from_code(code))),
             }
         }
         Ok(reading)
@@ -369,8 +369,8 @@ impl Nvml {
 
     /// Returns the clock of this kind, a value of `nvmlClockType_t`.
     fn clock(&self, device: Handle, kind: c_uint) -> Option<CurrentAndMax<Hertz>> {
-        let now = self.get_of("nvmlDeviceGetClockInfo", device, kind)?;
-        let max = self.get_of("nvmlDeviceGetMaxClockInfo", device, kind)?;
+        let now = self.device_value("nvmlDeviceGetClockInfo", device, kind)?;
+        let max = self.device_value("nvmlDeviceGetMaxClockInfo", device, kind)?;
         Some(CurrentAndMax { now: Hertz(f64::from(now) * 1e6), max: Hertz(f64::from(max) * 1e6) })
     }
 
@@ -488,7 +488,7 @@ mod tests {
     #[test]
     fn a_reading_survives_the_way_out_of_the_child() {
         let gpu = GpuState { pci: "0000:3b:00.0".into(), ecc: Some(true), ..GpuState::default() };
-        let silent = vec![(1, NvmlError::of(4))];
+        let silent = vec![(1, NvmlError::from_code(4))];
         let reading: Result<_, NvmlError> =
             Ok(NvmlReading { driver: Some("550.54".into()), gpus: vec![gpu], silent });
         let text = serde_json::to_vec(&reading).unwrap();

@@ -27,7 +27,7 @@ fn name(device: &Device) -> String {
 }
 
 /// Creates one finding for several devices.
-fn of_devices(reported: &[String], remedy: &str) -> Option<Found> {
+fn devices_problem(reported: &[String], remedy: &str) -> Option<Found> {
     (!reported.is_empty()).then(|| found(reported.join("; "), remedy))
 }
 
@@ -75,7 +75,7 @@ pub(super) fn link(node: &Examined<'_>) -> Option<Found> {
         Some(format!("the link uses {} of {} lanes", link.width?, link.most_width?))
     });
     if !narrow.is_empty() {
-        return of_devices(
+        return devices_problem(
             &narrow,
             "reseat the card, check risers and the firmware's lane bifurcation; `sudo lspci -vv` shows LnkSta and LnkCap",
         );
@@ -88,7 +88,7 @@ pub(super) fn link(node: &Examined<'_>) -> Option<Found> {
             link.most_transfers_per_s?.0 / 1e9
         ))
     });
-    let rest = of_devices(
+    let rest = devices_problem(
         &slow,
         "idle devices slow their links down; if the rate stays low under load, check the slot's setting in firmware",
     );
@@ -99,7 +99,7 @@ pub(super) fn link(node: &Examined<'_>) -> Option<Found> {
 pub(super) fn hidden(node: &Examined<'_>) -> Option<Found> {
     let reported =
         each(node, |device| (!device.hidden.is_empty()).then(|| device.hidden.join(", ")));
-    of_devices(
+    devices_problem(
         &reported,
         "unset the variable, load the driver, request the device from the batch system (`--gpus-per-node`), or give it to the container (`docker run --gpus all`, `--device /dev/kfd --device /dev/dri`)",
     )
@@ -116,7 +116,7 @@ pub(super) fn memory_errors(node: &Examined<'_>) -> Option<Found> {
     });
     let mut memories = node.machine.devices.iter().filter_map(|device| device.memory.as_ref());
     let lost = memories.any(|memory| memory.uncorrected_errors.is_some_and(|errors| errors > 0));
-    let found = of_devices(&reported, "reset or replace the device if the numbers increase")?;
+    let found = devices_problem(&reported, "reset or replace the device if the numbers increase")?;
     Some(Found { severity: lost.then_some(Severity::Critical), ..found })
 }
 
@@ -126,7 +126,7 @@ pub(super) fn throttled(node: &Examined<'_>) -> Option<Found> {
         let causes = device.state.as_ref().map(|state| &state.throttled_by)?;
         (!causes.is_empty()).then(|| format!("the clocks are limited by: {}", causes.join(", ")))
     });
-    of_devices(&reported, "check the device's cooling, power supply and power limit")
+    devices_problem(&reported, "check the device's cooling, power supply and power limit")
 }
 
 /// Reports other processes that use devices.
@@ -138,7 +138,7 @@ pub(super) fn in_use(node: &Examined<'_>) -> Option<Found> {
             n => format!("{n} other processes use the memory"),
         })
     });
-    of_devices(&reported, "end these processes, or measure on another device")
+    devices_problem(&reported, "end these processes, or measure on another device")
 }
 
 #[cfg(test)]

@@ -71,7 +71,7 @@ const ROWS: [EventRow; 5] = {
 };
 
 /// Returns the findings of the ledger.
-pub(super) fn of_ledger(node: &Examined<'_>) -> Vec<(&'static str, Severity, Found)> {
+pub(super) fn ledger_problems(node: &Examined<'_>) -> Vec<(&'static str, Severity, Found)> {
     let ledger = LedgerReading::take(node.root).ledger(node.root, None);
     let mut all = Vec::new();
     for (id, severity, kinds, remedy) in ROWS {
@@ -153,7 +153,7 @@ mod tests {
         let source = TopologySource::Synthetic("Package:1 NUMANode:1 Core:2 PU:1".to_owned());
         let topology = Topology::load(&source).unwrap();
         let machine = describe(&topology, &root, &DescribeOptions::default());
-        of_ledger(&Examined { topology: &topology, root: &root, machine: &machine })
+        ledger_problems(&Examined { topology: &topology, root: &root, machine: &machine })
     }
 
     #[test]

@@ -247,7 +247,7 @@ pub(super) fn none_reserved(node: &Examined<'_>) -> Option<Found> {
     let huge = &node.machine.pages.as_ref()?.huge;
     let smallest = huge.first()?;
     let is_none = huge.iter().all(|size| size.total == 0);
-    let pages = pages_of_arrays(node, smallest.bytes);
+    let pages = stream_array_pages(node, smallest.bytes);
     is_none.then(|| {
         let count = pages.map_or("COUNT".to_owned(), |pages| pages.to_string());
         let purpose = pages.map_or("", |_| " (for the arrays of stream)");
@@ -266,7 +266,7 @@ const ARRAYS: u64 = 3;
 
 /// Returns the number of pages of this size that the arrays of `stream` need: by STREAM's rule, at most half of the
 /// available memory.
-fn pages_of_arrays(node: &Examined<'_>, page: u64) -> Option<u64> {
+fn stream_array_pages(node: &Examined<'_>, page: u64) -> Option<u64> {
     let array = stream_rule::array_bytes(node.machine)?.0;
     // One more page per array, because each array may begin within a page.
     let pages = (array.div_ceil(page) + 1) * ARRAYS;

@@ -237,14 +237,14 @@ fn identification(package: &TopologyObject) -> Option<(String, u32, u32)> {
 fn core_kind(found: &CpuKind<'_>) -> CoreKind {
     CoreKind {
         rank: found.efficiency,
-        capacity: info_of_kind(found, "LinuxCapacity").and_then(|value| value.parse().ok()),
-        clock: info_of_kind(found, "FrequencyMaxMHz").and_then(|value| value.parse().ok()),
-        design: info_of_kind(found, "CoreType"),
+        capacity: kind_info(found, "LinuxCapacity").and_then(|value| value.parse().ok()),
+        clock: kind_info(found, "FrequencyMaxMHz").and_then(|value| value.parse().ok()),
+        design: kind_info(found, "CoreType"),
     }
 }
 
 /// Returns the text that hwloc stores for a kind of cores under `name`.
-fn info_of_kind(found: &CpuKind<'_>, name: &str) -> Option<String> {
+fn kind_info(found: &CpuKind<'_>, name: &str) -> Option<String> {
     let info = found.infos.iter().find(|info| info.name().to_bytes() == name.as_bytes())?;
     Some(info.value().to_string_lossy().into_owned())
 }
@@ -310,7 +310,7 @@ fn nodes(hwloc: &Hwloc, source: &TopologySource) -> Vec<TopologyNode> {
 }
 
 /// Returns the number of cores that share a cache.
-fn cores_of(hwloc: &Hwloc, cache: &TopologyObject) -> u32 {
+fn cache_cores(hwloc: &Hwloc, cache: &TopologyObject) -> u32 {
     let Some(cpus) = cache.cpuset() else { return 0 };
     let cores = hwloc.objects_with_type(ObjectType::Core);
     cores.filter(|core| core.is_inside_cpuset(cpus)).count() as u32
@@ -338,9 +338,7 @@ fn cache_levels(hwloc: &Hwloc, source: &TopologySource) -> Vec<Cache> {
             let level = first.depth() as u32;
             // For a synthetic machine without cache sizes, hwloc assumes sizes, so that the real size is unknown.
             let known = match source {
-                TopologySource::Synthetic(text) => {
-                    crate::synthetic::says_size_of_level(text, level)
-                }
+                TopologySource::Synthetic(text) => crate::synthetic::states_level_size(text, level),
                 TopologySource::Live | TopologySource::Xml(_) => true,
             };
             Some(Cache {
@@ -353,7 +351,7 @@ fn cache_levels(hwloc: &Hwloc, source: &TopologySource) -> Vec<Cache> {
                 bytes: first.size().map(std::num::NonZero::get).filter(|_| known),
                 line: first.line_size().map(|line| line.get() as u32).filter(|_| known),
                 count: objects.len() as u32,
-                cores: objects.iter().map(|cache| cores_of(hwloc, cache)).max().unwrap_or(0),
+                cores: objects.iter().map(|cache| cache_cores(hwloc, cache)).max().unwrap_or(0),
             })
         })
         .collect()

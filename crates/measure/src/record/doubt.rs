@@ -43,15 +43,15 @@ pub const DOUBT_RULES: [DoubtRule; 2] = [TYPICAL, BEST];
 const ABOVE: f64 = 0.03;
 
 /// Returns the rule for figures that quote this statistic; `None` if they are exempt.
-pub fn rule_of(quoted: Quoted) -> Option<DoubtRule> {
+pub fn doubt_rule(quoted: Quoted) -> Option<DoubtRule> {
     DOUBT_RULES.into_iter().find(|rule| rule.quoted.contains(&quoted))
 }
 
 /// Returns the reason why the samples make a measured figure suspect; `None` if they do not. A figure without samples,
 /// and a figure that another program reports, are exempt. The text has no values, except at the beginning, so that a
 /// page prints equal reasons once.
-pub fn of_samples(m: &Measurement) -> Option<String> {
-    let rule = rule_of(m.quoted).filter(|_| m.value.is_some() && !m.is_reported())?;
+pub fn samples_reason(m: &Measurement) -> Option<String> {
+    let rule = doubt_rule(m.quoted).filter(|_| m.value.is_some() && !m.is_reported())?;
     let DoubtRule { min, beyond, .. } = rule;
     let statistic = m.quoted.name();
     let is_best = m.quoted == Quoted::Best;
@@ -106,7 +106,7 @@ fn ranked(m: &Measurement) -> Vec<f64> {
 /// Returns the reason why a rate above its limit makes the figure or the limit suspect; `None` if it is not above. A limit
 /// that a figure may exceed, because it is only the highest known value, is not set in this case
 /// ([`Measurement::within`]).
-pub fn of_limit(m: &Measurement) -> Option<String> {
+pub fn limit_reason(m: &Measurement) -> Option<String> {
     let limit = m.limit.as_ref().filter(|_| m.unit.direction() == Some(Better::Higher))?;
     let above = limit.fraction.0 - 1.0;
     (above > ABOVE).then(|| {
@@ -134,7 +134,8 @@ impl Measurement {
     /// Applies the rule of doubt to a figure with its samples, configuration and limit. A reason that the figure already
     /// has is not added again. The gauge may already have judged the figure more strictly.
     pub(crate) fn doubt_by_rule(&mut self) {
-        if let Some(reason) = of_samples(self).filter(|_| self.validity.status != Status::Invalid)
+        if let Some(reason) =
+            samples_reason(self).filter(|_| self.validity.status != Status::Invalid)
             && !self.validity.reasons.contains(&reason)
         {
             self.doubt(Status::Suspect, reason);
@@ -147,7 +148,7 @@ impl Measurement {
         if self.validity.status != Status::Valid || self.is_published() {
             return;
         }
-        if let Some(reason) = of_limit(self) {
+        if let Some(reason) = limit_reason(self) {
             self.doubt(Status::Suspect, reason);
         }
     }
@@ -215,11 +216,11 @@ pub const THROTTLED: &str = "the CPU quota of the control group throttled";
 /// True if a reason of doubt attributes lost time to other programs. It does so by inference: a CPU quota that stops
 /// threads looks alike.
 pub fn blames_others(reason: &str) -> bool {
-    has_one_of(reason, &OTHERS)
+    contains_word(reason, &OTHERS)
 }
 
 /// True if a reason contains one of these words.
-fn has_one_of(reason: &str, words: &[&str]) -> bool {
+fn contains_word(reason: &str, words: &[&str]) -> bool {
     words.iter().any(|word| reason.contains(word))
 }
 
@@ -228,12 +229,12 @@ impl CauseEvidence {
     const STRONGEST_FIRST: [Self; 4] = [Self::Counted, Self::Stated, Self::Inferred, Self::Symptom];
 
     /// Returns the kind of evidence for a reason of doubt.
-    pub fn of(reason: &str) -> Self {
-        if has_one_of(reason, &COUNTED) {
+    pub fn from_reason(reason: &str) -> Self {
+        if contains_word(reason, &COUNTED) {
             Self::Counted
-        } else if has_one_of(reason, &INFERRED) || blames_others(reason) {
+        } else if contains_word(reason, &INFERRED) || blames_others(reason) {
             Self::Inferred
-        } else if has_one_of(reason, &SYMPTOMS) {
+        } else if contains_word(reason, &SYMPTOMS) {
             Self::Symptom
         } else {
             Self::Stated
@@ -254,8 +255,9 @@ pub fn main_cause<'a>(figures: impl IntoIterator<Item = &'a Measurement>) -> Opt
     }
     let mut by_kind: Vec<Vec<&str>> = Vec::new();
     for kind in CauseEvidence::STRONGEST_FIRST {
-        let first =
-            |reasons: &&'a [String]| reasons.iter().find(|one| CauseEvidence::of(one) == kind);
+        let first = |reasons: &&'a [String]| {
+            reasons.iter().find(|one| CauseEvidence::from_reason(one) == kind)
+        };
         by_kind.push(suspect.iter().filter_map(first).map(String::as_str).collect());
     }
     let mut kinds = by_kind.iter();
@@ -295,7 +297,7 @@ pub fn remedy(reason: &str) -> Option<&'static str> {
     if REMEDIES.iter().any(|words| reason.contains(words)) {
         return None;
     }
-    match CauseEvidence::of(reason) {
+    match CauseEvidence::from_reason(reason) {
         CauseEvidence::Symptom => Some("use a larger --budget or --samples"),
         CauseEvidence::Inferred => Some("repeat the run on an idle node"),
         CauseEvidence::Counted | CauseEvidence::Stated => None,

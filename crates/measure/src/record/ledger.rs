@@ -56,7 +56,7 @@ impl HardwareEvent {
     }
 
     /// True if the event concerns data on their way to a device, a network or a disk, and no other data.
-    pub fn is_of_a_link(self) -> bool {
+    pub fn is_link_event(self) -> bool {
         matches!(self, Self::PcieFatal | Self::PcieNonfatal | Self::PcieCorrected | Self::Network)
     }
 

@@ -4,7 +4,7 @@ use crate::record::{Counts, Measurement, Quoted};
 use crate::unit::Unit;
 
 fn sample(seconds: f64, before: f64, after: f64, causes: Vec<Cause>) -> Sample {
-    Sample { round_trips: (before, after), causes, ..Sample::of_times(vec![seconds]) }
+    Sample { round_trips: (before, after), causes, ..Sample::from_times(vec![seconds]) }
 }
 
 const NEAR: f64 = 115e-9;
@@ -37,7 +37,7 @@ fn a_disturbance_costs_one_part_and_nothing_of_the_best() {
     let part = |copy, triad, cause: [Option<Cause>; 2]| Sample {
         round_trips: (NEAR, NEAR),
         part_causes: cause.map(|cause| cause.into_iter().collect()).to_vec(),
-        ..Sample::of_times(vec![copy, triad])
+        ..Sample::from_times(vec![copy, triad])
     };
     let mut samples = vec![part(2.0, 3.0, [None, None]); 9];
     // In one pass, the fastest Copy was slightly disturbed in one thread; Triad was not disturbed.
@@ -214,7 +214,7 @@ fn of_disturbances_in_an_eighth_of_the_kernels_an_eighth_is_lost_and_no_best() {
         };
         Sample {
             part_causes: kernels.iter().map(cause).collect(),
-            ..Sample::of_times(kernels.iter().map(|(seconds, _)| *seconds).collect())
+            ..Sample::from_times(kernels.iter().map(|(seconds, _)| *seconds).collect())
         }
     };
     let samples: Vec<Sample> = (0..2001).map(|_| pass(&mut random)).collect();

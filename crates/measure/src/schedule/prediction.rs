@@ -22,7 +22,7 @@ pub struct PredictedTime {
 
 impl PredictedTime {
     /// Returns the prediction of a part that always takes this time.
-    pub fn of(time: Duration) -> Self {
+    pub fn from_time(time: Duration) -> Self {
         Self { min: time, likely: time }
     }
 }
@@ -79,7 +79,7 @@ impl Limits {
     /// # Errors
     /// Fails as [`Self::admit`].
     pub fn admit_as_planned(&self, time: PredictedTime, smaller: &str) -> Result<String, Failure> {
-        let elapsed = PredictedTime::of(self.elapsed());
+        let elapsed = PredictedTime::from_time(self.elapsed());
         let PredictedTime { min, likely } = elapsed + time;
         if self.samples.is_some() || min <= self.budget + self.grace() {
             return Ok(String::new());
@@ -126,7 +126,7 @@ mod tests {
     }
 
     fn asked(seconds: u32) -> Limits {
-        Limits::of(Budget::of(Some(seconds * SECOND), SECOND), None)
+        Limits::from_budget(Budget::new(Some(seconds * SECOND), SECOND), None)
     }
 
     #[test]

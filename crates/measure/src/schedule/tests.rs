@@ -11,7 +11,7 @@ fn turns(policy: RepetitionPolicy, limits: Limits, cells: usize) -> (Vec<Turn>, 
     let stop = schedule
         .run(&mut Silent, None, |turn| {
             seen.push(turn);
-            Ok::<_, Infallible>(vec![Sample::of_times(vec![1.0])])
+            Ok::<_, Infallible>(vec![Sample::from_times(vec![1.0])])
         })
         .unwrap();
     (seen, schedule, stop)
@@ -86,7 +86,7 @@ fn a_cell_that_gives_nothing_leaves() {
     let mut schedule = Schedule::new(policy::SWEEP, Limits::new(Duration::ZERO, Some(3)), 2);
     let stop = schedule.run(&mut Silent, None, |turn| {
         let gives = turn.cell == 0 || turn.round == 0;
-        Ok::<_, Infallible>(if gives { vec![Sample::of_times(vec![1.0])] } else { vec![] })
+        Ok::<_, Infallible>(if gives { vec![Sample::from_times(vec![1.0])] } else { vec![] })
     });
     assert_eq!(stop, Ok(Stop::Samples));
     assert_eq!(schedule.samples.iter().map(Vec::len).collect::<Vec<_>>(), [4, 1]);
@@ -104,7 +104,7 @@ fn a_stable_cell_leaves_where_it_may_and_a_scattered_one_goes_on() {
         // Multiples of the golden ratio, modulo 1, spread the values evenly between 1 and 2.
         let scattered = 1.0 + (f64::from(n) * 0.618_034).fract();
         let time = if turn.cell == 0 { 1.0 } else { scattered };
-        Ok::<_, Infallible>(vec![Sample::of_times(vec![time])])
+        Ok::<_, Infallible>(vec![Sample::from_times(vec![time])])
     });
     assert_eq!(stop, Ok(Stop::Budget));
     assert!(schedule.samples[0].len() < schedule.samples[1].len());
@@ -123,7 +123,7 @@ fn an_interrupt_and_an_error_keep_what_there_is() {
     }
     let limits = Limits::new(Duration::from_secs(9), None);
     let mut schedule = Schedule::new(policy::CURVES, limits, 3);
-    let one = |_| Ok::<_, &str>(vec![Sample::of_times(vec![1.0])]);
+    let one = |_| Ok::<_, &str>(vec![Sample::from_times(vec![1.0])]);
     assert_eq!(schedule.run(&mut After(Default::default()), None, one), Ok(Stop::Interrupted));
     assert_eq!(schedule.samples.iter().map(Vec::len).sum::<usize>(), 5);
     let failing = schedule.run(&mut Silent, None, |_| Err("gone"));
@@ -156,7 +156,7 @@ fn the_progress_of_a_number_of_samples_is_that_of_the_turns() {
     }
     let mut progress = Progress(Vec::new());
     let mut schedule = Schedule::new(policy::FILES, Limits::new(FOREVER, Some(3)), 2);
-    let one = |_| Ok::<_, Infallible>(vec![Sample::of_times(vec![1.0])]);
+    let one = |_| Ok::<_, Infallible>(vec![Sample::from_times(vec![1.0])]);
     schedule.run(&mut progress, None, one).unwrap();
     let turns = 3 * 2 + 2 * usize::from(policy::FILES.warm_up == WarmUp::Round);
     let first = progress.0.first().unwrap();
@@ -179,7 +179,7 @@ fn disturbed_rounds_are_repeated_until_enough_count_or_the_tries_are_spent() {
         let mut schedule = Schedule::new(policy::OSU, Limits::new(FOREVER, Some(3)), 1);
         let stop = schedule.run(&mut Silent, None, |turn| {
             assert_eq!(turn.due, Some(3usize.saturating_sub(turn.round.saturating_sub(moved))));
-            let mut sample = Sample::of_times(vec![1.0]);
+            let mut sample = Sample::from_times(vec![1.0]);
             sample.causes.extend((turn.round < moved).then_some(Cause::Moved));
             Ok::<_, Infallible>(vec![sample])
         });
@@ -205,7 +205,7 @@ fn simulated(
     let stop = schedule.run(&mut Silent, None, |_| {
         clock::run_ahead(seconds(turn));
         n += 0.618_034;
-        Ok::<_, Infallible>(vec![Sample::of_times(vec![1.0 + f64::fract(n)])])
+        Ok::<_, Infallible>(vec![Sample::from_times(vec![1.0 + f64::fract(n)])])
     });
     assert!(matches!(stop, Ok(Stop::Budget | Stop::Stable)));
     clock::run_ahead(seconds(check));
@@ -261,14 +261,16 @@ fn late(limits: Limits, turn: Duration) -> (Vec<usize>, Stop) {
     let mut schedule = Schedule::new(policy::NODES, limits, 4);
     let stop = schedule.run(&mut Silent, None, |_| {
         clock::run_ahead(turn);
-        Ok::<_, Infallible>(vec![Sample::of_times(vec![1.0])])
+        Ok::<_, Infallible>(vec![Sample::from_times(vec![1.0])])
     });
     (schedule.samples.iter().map(Vec::len).collect(), stop.unwrap())
 }
 
 #[test]
 fn late_run_ends_with_what_it_has() {
-    let asked = |seconds| Limits::of(Budget::of(Some(Duration::from_secs(seconds)), FOREVER), None);
+    let asked = |seconds| {
+        Limits::from_budget(Budget::new(Some(Duration::from_secs(seconds)), FOREVER), None)
+    };
     // The first rounds of four cells would take several times the budget.
     let warm_up = usize::from(policy::NODES.warm_up == WarmUp::Round);
     let (samples, stop) = late(asked(10), Duration::from_secs(9));
@@ -295,8 +297,8 @@ fn the_notice_of_a_late_run_says_why() {
 #[test]
 fn prediction_ends_while_a_budget_can_still_be_refused_in_time() {
     let time = Duration::from_secs(10);
-    let asked = Limits::of(Budget::of(Some(time), FOREVER), None);
-    let usual = Limits::of(Budget::of(None, time), None);
+    let asked = Limits::from_budget(Budget::new(Some(time), FOREVER), None);
+    let usual = Limits::from_budget(Budget::new(None, time), None);
     assert!(!asked.must_decide());
     clock::run_ahead(Duration::from_millis(1600));
     assert!(asked.must_decide());

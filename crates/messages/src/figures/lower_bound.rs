@@ -64,7 +64,7 @@ pub(crate) fn shares(
         let ci95 = paired.interval().map(|found| found.ci95);
         let config = FloorConfig { value, share: Fraction(share), ci95 };
         let apart = stats::quantile(&of_bound, 1.0) / stats::quantile(&mpi_shares, 0.0);
-        let standing = Standing::of(&config, apart < SLOW && obstacle.is_none());
+        let standing = Standing::from_share(&config, apart < SLOW && obstacle.is_none());
         shares.insert(at, Share { config, standing, obstacle });
     }
     shares
@@ -83,7 +83,7 @@ enum Standing {
 
 impl Standing {
     /// Returns the position of a share. `sure` is true if every start of the run has the same position.
-    fn of(share: &FloorConfig, sure: bool) -> Self {
+    fn from_share(share: &FloorConfig, sure: bool) -> Self {
         let FloorConfig { share: Fraction(share), ci95, .. } = *share;
         match ci95 {
             Some([_, high]) if high.max(share) < SLOW && sure => Self::Doubtful,

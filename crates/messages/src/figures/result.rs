@@ -62,7 +62,7 @@ pub(crate) fn blank(pattern: Pattern, unit: Unit) -> Measurement {
 
 /// Returns an empty measurement of this transport. Measurements without an MPI belong to another test in the record, so
 /// that they are not mistaken for an MPI's.
-fn blank_of(transport: MessageTransport<'_>, pattern: Pattern, unit: Unit) -> Measurement {
+fn empty_measurement(transport: MessageTransport<'_>, pattern: Pattern, unit: Unit) -> Measurement {
     match transport {
         MessageTransport::Mpi(..) => blank(pattern, unit),
         MessageTransport::Own(_) => {
@@ -78,7 +78,7 @@ pub(crate) fn missing(
     config: &MessageConfig,
     reason: &str,
 ) -> Measurement {
-    blank_of(starter.transport, pattern, pattern.unit()).config(config).missing(reason)
+    empty_measurement(starter.transport, pattern, pattern.unit()).config(config).missing(reason)
 }
 
 /// Returns the measurement without a value for an unusable MPI whose wrapper the user specified.
@@ -111,7 +111,7 @@ pub(crate) fn figures(starter: &Starter<'_>, report: &StartReport) -> Vec<Messag
     let headline = headline(sizes, &regimes);
     let mut figures = Vec::new();
     for run in sizes {
-        let batches = Batches::of(run, &regimes, headline);
+        let batches = Batches::from_run(run, &regimes, headline);
         figures.extend(SizeEvidence { starter, report, run, batches }.figures());
     }
     figures
@@ -208,7 +208,7 @@ struct Batches {
 impl Batches {
     /// Sorts the batches of `run`. Its launch ran in `regimes` of the core-to-core latency, and `headline` is the
     /// regime of most batches.
-    fn of(run: &SizeRun, regimes: &[Regime], headline: Option<usize>) -> Self {
+    fn from_run(run: &SizeRun, regimes: &[Regime], headline: Option<usize>) -> Self {
         let mut samples = Vec::new();
         let mut operations = Vec::new();
         for group in &run.groups {
@@ -219,7 +219,7 @@ impl Batches {
                 samples.push(Sample {
                     round_trips: (known_trip(group.trips.0), known_trip(group.trips.1)),
                     causes: lost.into_iter().collect(),
-                    ..Sample::of_times(vec![*seconds])
+                    ..Sample::from_times(vec![*seconds])
                 });
                 operations.push(group.operations);
             }
@@ -279,12 +279,8 @@ impl SizeEvidence<'_> {
         let Batches { samples, sorted, counted, .. } = &self.batches;
         let value_of = |seconds: f64| digits(figure(seconds));
         let timed = CellSamples { samples, sorted, group: counted };
-        let mut measurement = blank_of(self.starter.transport, self.run.pattern, unit).timed(
-            Quoted::Mean,
-            timed,
-            0,
-            &value_of,
-        );
+        let mut measurement = empty_measurement(self.starter.transport, self.run.pattern, unit)
+            .timed(Quoted::Mean, timed, 0, &value_of);
         let (operations, mean) = self.batches.mean(counted.counted(0));
         let mut config = self.config(operations);
         if operations > 0 {
@@ -456,7 +452,7 @@ mod tests {
 
     fn of(run: &SizeRun) -> Batches {
         let regimes = [Regime { from: NEAR, to: NEAR * 1.1 }, Regime { from: FAR, to: FAR * 1.1 }];
-        Batches::of(run, &regimes, Some(1))
+        Batches::from_run(run, &regimes, Some(1))
     }
 
     #[test]

@@ -18,6 +18,6 @@ impl Reader for OsuReader {
     fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, Unread> {
         let found = OsuOutput::read(text)?;
         let assumption = "the MPI library and the placement of the ranks are unknown";
-        Ok(PrintedRun { measurements: output::of_saved(&found), assumption: Some(assumption) })
+        Ok(PrintedRun { measurements: output::saved_figures(&found), assumption: Some(assumption) })
     }
 }

@@ -52,7 +52,7 @@ impl Round {
         causes.extend((!stayed).then_some(Cause::Moved));
         let share = self.others;
         causes.extend((share > OTHERS).then_some(Cause::OtherProgram { share: Fraction(share) }));
-        Sample { round_trips: (middle, middle), causes, ..Sample::of_times(Vec::new()) }
+        Sample { round_trips: (middle, middle), causes, ..Sample::from_times(Vec::new()) }
     }
 
     /// Returns the probe's figure of a size.

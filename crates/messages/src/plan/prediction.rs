@@ -106,7 +106,7 @@ mod tests {
     }
 
     fn limits(plan: &MessagesPlan) -> Limits {
-        Limits::of(plan.options.budget.unwrap(), None)
+        Limits::from_budget(plan.options.budget.unwrap(), None)
     }
 
     #[test]

@@ -46,17 +46,17 @@ pub(crate) fn choose(request: &MpiRequest) -> Result<TransportChoice, MessagesEr
     }
     let launcher = request.launcher.first();
     let missing = match usual(launcher) {
-        Ok(mpi) => return Ok(of(TransportKind::CompiledProbe, mpi)),
+        Ok(mpi) => return Ok(choose_transport(TransportKind::CompiledProbe, mpi)),
         Err(failure) => failure,
     };
     match without_compiler(launcher, &missing.reason()) {
-        Some(mpi) => Ok(of(TransportKind::PrecompiledProbe, mpi)),
+        Some(mpi) => Ok(choose_transport(TransportKind::PrecompiledProbe, mpi)),
         None if launcher.is_some() || !request.osu.is_empty() => Err(missing.into()),
         None => Ok(TransportChoice { missing: Some(missing), ..TransportChoice::default() }),
     }
 }
 
-fn of(kind: TransportKind, mpi: Mpi) -> TransportChoice {
+fn choose_transport(kind: TransportKind, mpi: Mpi) -> TransportChoice {
     TransportChoice { kind, mpis: vec![mpi], ..TransportChoice::default() }
 }
 

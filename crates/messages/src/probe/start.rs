@@ -42,7 +42,7 @@ pub(crate) struct StartMedians {
 }
 
 impl StartMedians {
-    fn of(output: &ProbeOutput) -> Self {
+    fn from_output(output: &ProbeOutput) -> Self {
         let trips: Vec<f64> = output.sizes.iter().flat_map(SizeRun::trips).collect();
         let through = output.sizes.iter().filter(|run| run.done.is_some());
         let seconds = through.map(|run| ((run.pattern, run.bytes), run.median())).collect();
@@ -254,7 +254,7 @@ impl Starter<'_> {
         let transport = transport(&text);
         let command = finished.launcher.map_or_else(|| "nodegauge".to_owned(), |l| l.to_string());
         let launch = launch.clone();
-        let by_start = vec![StartMedians::of(&output)];
+        let by_start = vec![StartMedians::from_output(&output)];
         Ok(StartReport { launch, output, starts: 1, by_start, transport, broken, command })
     }
 
@@ -267,7 +267,7 @@ impl Starter<'_> {
     }
 
     /// Returns the options of one start, with its share of the time limit.
-    pub(crate) fn options_of_a_start(&self, launch: &Launch) -> MessageOptions {
+    pub(crate) fn start_options(&self, launch: &Launch) -> MessageOptions {
         let size_limit = self.options.size_limit / self.starts(launch);
         MessageOptions { size_limit, ..self.options.clone() }
     }
@@ -302,7 +302,8 @@ impl Starter<'_> {
                 self.program(launch, &program, &[probe.arguments.as_slice(), &own].concat())?
             }
             MessageTransport::Own(fabric) => {
-                let order = RankJob::of(launch, fabric, self.options).ok_or_else(only_mpi)?;
+                let order =
+                    RankJob::from_launch(launch, fabric, self.options).ok_or_else(only_mpi)?;
                 let own = nodegauge_os::own_program().map_err(Failure::missing)?;
                 let command = CommandLine::new(own, []).with(order.arguments());
                 ProgramJob::new(command, FOREVER)

@@ -204,7 +204,8 @@ impl Timing<'_, '_, '_> {
 
 /// True if the uncertainty of the median is at most half a percent.
 fn is_stable(samples: &[f64]) -> bool {
-    let summary = Summary::of(samples, Better::Lower).filter(|_| samples.len() >= MIN_SAMPLES);
+    let summary =
+        Summary::from_samples(samples, Better::Lower).filter(|_| samples.len() >= MIN_SAMPLES);
     let interval = summary.and_then(|summary| summary.ci95);
     interval.is_some_and(|[low, high]| high - low <= STABLE * stats::median(samples))
 }

@@ -91,7 +91,7 @@ pub(super) fn pictures(
     all: &[&ShownFigure<'_>],
     name: impl Fn(&ShownFigure<'_>, usize) -> String,
 ) {
-    let looks = Looks::of(all);
+    let looks = Looks::from_figures(all);
     let mut firsts = Vec::new();
     let mut others = Vec::new();
     let sized = all.iter().copied().filter(|f| f.config.message_bytes.is_some_and(|size| size > 0));
@@ -110,10 +110,11 @@ pub(super) fn pictures(
             firsts.extend(picture(what, unit, &own, &looks, |f| name(f, count)));
             continue;
         }
-        for (pattern, of_pattern) in patterns {
-            let is_first = matches!(of_pattern[0].pattern, Some(Pattern::Latency | Pattern::Bw));
+        for (pattern, pattern_figures) in patterns {
+            let is_first =
+                matches!(pattern_figures[0].pattern, Some(Pattern::Latency | Pattern::Bw));
             let title = if is_first { what.to_owned() } else { format!("{what} ({pattern})") };
-            let drawn = picture(&title, unit, &of_pattern, &looks, |f| name(f, 1));
+            let drawn = picture(&title, unit, &pattern_figures, &looks, |f| name(f, 1));
             if is_first { firsts.extend(drawn) } else { others.extend(drawn) }
         }
     }
@@ -174,7 +175,7 @@ struct Looks {
 }
 
 impl Looks {
-    fn of(all: &[&ShownFigure<'_>]) -> Self {
+    fn from_figures(all: &[&ShownFigure<'_>]) -> Self {
         Self {
             libraries: distinct(all.iter().map(|f| Self::library(f))),
             distances: distinct(all.iter().map(|f| f.config.distance)),
@@ -210,8 +211,8 @@ pub(super) fn add_unknown(section: &mut Section, all: &[&ShownFigure<'_>]) {
         .names("pattern")
         .left("", |figure| distance(figure.config.distance))
         .optional("size", |figure| Some(Bytes(figure.config.message_bytes?).to_string()))
-        .right("value", |figure| ColumnUnit::of(figure.m.unit).cell(figure.m.value))
-        .left("unit", |figure| ColumnUnit::of(figure.m.unit).symbol());
+        .right("value", |figure| ColumnUnit::from_unit(figure.m.unit).cell(figure.m.value))
+        .left("unit", |figure| ColumnUnit::from_unit(figure.m.unit).symbol());
     let table = columns.table(all.iter().copied().filter(|figure| figure.pattern.is_none()));
     if !table.rows.is_empty() {
         section.gap().push(table);

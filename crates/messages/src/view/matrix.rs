@@ -24,7 +24,7 @@ struct PairFigure<'a> {
 }
 
 impl<'a> PairFigure<'a> {
-    fn of(figure: &'a ShownFigure<'a>) -> Option<Self> {
+    fn from_figure(figure: &'a ShownFigure<'a>) -> Option<Self> {
         let config = &figure.config;
         let cpus = config.places.iter().flatten().filter_map(|cpus| cpus.first());
         let ends = config.hosts.clone().unwrap_or_else(|| cpus.map(u32::to_string).collect());
@@ -38,14 +38,14 @@ fn scale(pairs: &[PairFigure<'_>]) -> ColumnUnit {
     if unit == Unit::BytesPerSecond && max < SMALL_RATE {
         ColumnUnit::MB_PER_S
     } else {
-        ColumnUnit::of(unit)
+        ColumnUnit::from_unit(unit)
     }
 }
 
 /// Adds a table and the outliers for each library, pattern and size.
 pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
     let own = all.iter().filter(|figure| figure.m.unit != Unit::MessagesPerSecond);
-    let pairs = own.filter_map(|figure| PairFigure::of(figure));
+    let pairs = own.filter_map(|figure| PairFigure::from_figure(figure));
     let cells = grouped(pairs, |PairFigure { figure, .. }| {
         (figure.library(), figure.m.name.clone(), figure.config.message_bytes)
     });

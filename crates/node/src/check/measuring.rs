@@ -3,7 +3,7 @@
 
 use super::sizing::{PartSize, Sized, SizingProbe, probe};
 use super::{Check, Examination, unknown};
-use crate::started::{program_of, record_of};
+use crate::started::{command_job, command_record};
 use nodegauge_arena::names::LATENCY;
 use nodegauge_fleet::check::{self, CheckedFigure, FigureBound, NodeVerdict, Remark};
 use nodegauge_fleet::figures::NodeFigure;
@@ -86,8 +86,8 @@ impl Check<'_> {
             let max = self.deadline.left().saturating_sub(GRACE + START + whole.mul_f64(others));
             let size = match (part.sized(), probed) {
                 (Some(what), Some(SizingProbe { rates, .. })) => {
-                    let reference = part.test.and_then(|test| self.size_of_reference(test));
-                    PartSize::of(what, reference, &machine, &rates, max)
+                    let reference = part.test.and_then(|test| self.reference_size(test));
+                    PartSize::new(what, reference, &machine, &rates, max)
                 }
                 _ => PartSize::USUAL,
             };
@@ -163,11 +163,11 @@ impl Check<'_> {
         let size = size.given.map(|size| ["--size".to_owned(), format!("{}B", size.0)]);
         let rest = rest.chain(options).chain(exceed).chain(size.into_iter().flatten());
         let command = CommandLine::new(part.words[0].to_owned(), rest);
-        let mut job = program_of(&command, &self.request.history, limit, self.caller)
+        let mut job = command_job(&command, &self.request.history, limit, self.caller)
             .map_err(not_measured)?;
         // A rank of a vetting measures its node alone, not together with the other ranks.
         job.environment.extend(rank_variables().map(|name| (name.to_owned(), None)));
-        let record = match record_of(&command, &job, &self.signals, self.caller) {
+        let record = match command_record(&command, &job, &self.signals, self.caller) {
             Ok(Some(record)) => record,
             Ok(None) => return Err(unknown("interrupted", "nothing was measured")),
             Err(_) if self.deadline.left() <= GRACE => {
@@ -189,15 +189,16 @@ impl Check<'_> {
     /// Adds the figures of a record.
     fn add(&mut self, record: &Record, size: PartSize, examination: &Examination) {
         let selection = self.caller.headlines();
-        for figure in selection.of(record) {
+        for figure in selection.record_figures(record) {
             let known = self.figures.iter_mut().find(|checked| checked.key == figure.key);
             if let Some(checked) = known {
                 checked.measured.push(figure);
                 continue;
             }
             let key = figure.key.clone();
-            let bound =
-                self.bound(&figure, &key.test, &record.id, examination, |run| selection.of(run));
+            let bound = self.bound(&figure, &key.test, &record.id, examination, |run| {
+                selection.record_figures(run)
+            });
             self.figures.push(CheckedFigure {
                 key,
                 measured: vec![figure],
@@ -205,7 +206,7 @@ impl Check<'_> {
                 is_reduced: size.is_reduced,
             });
         }
-        if let Some(figure) = clock_of(record) {
+        if let Some(figure) = record_clock(record) {
             self.add_clock(figure, &record.id, examination);
         }
         self.add_findings(&record.findings, examination);
@@ -219,8 +220,8 @@ impl Check<'_> {
             return;
         }
         let key = figure.key.clone();
-        let bound =
-            self.bound(&figure, STREAM, id, examination, |run| clock_of(run).into_iter().collect());
+        let bound = self
+            .bound(&figure, STREAM, id, examination, |run| record_clock(run).into_iter().collect());
         let measured = vec![figure];
         self.clock = Some(CheckedFigure { key, measured, bound, is_reduced: false });
     }
@@ -271,7 +272,7 @@ impl Check<'_> {
     ) -> Option<FigureBound> {
         let NodeFigure { key, size, .. } = figure;
         if self.request.reference.is_some() {
-            return FigureBound::of_reference(self.group.as_ref()?, key);
+            return FigureBound::from_reference(self.group.as_ref()?, key);
         }
         let names = self.caller.registry.former_names();
         let store = Store::open_to_read(self.own_runs.as_ref()?, names).ok()??;
@@ -285,14 +286,14 @@ impl Check<'_> {
                 }
             }
         }
-        let bound = FigureBound::of_own_runs(key, &values)?;
+        let bound = FigureBound::from_own_runs(key, &values)?;
         Some(FigureBound { size: *size, ..bound })
     }
 }
 
 /// Returns the clock of a record as a figure.
-fn clock_of(record: &Record) -> Option<NodeFigure> {
-    record.machine.processor.measured_hz.map(|clock| NodeFigure::of_clock(clock.0))
+fn record_clock(record: &Record) -> Option<NodeFigure> {
+    record.machine.processor.measured_hz.map(|clock| NodeFigure::clock(clock.0))
 }
 
 /// Returns the observation that a command failed.

@@ -115,7 +115,7 @@ impl PartSize {
     /// Returns the size of a part that may take at most `most`. The usual size must fit twice, to be measured again, and
     /// another size that the check chooses four times, because a later check with the same size may be slower. It is a
     /// power of two, so that alike nodes choose the same.
-    pub(super) fn of(
+    pub(super) fn new(
         what: Sized,
         reference: Option<u64>,
         machine: &Machine,
@@ -152,7 +152,7 @@ fn larger_than(size: Bytes, usual: Option<Bytes>) -> Option<Bytes> {
 
 impl Check<'_> {
     /// Returns the size of the figures of a test in the reference.
-    pub(super) fn size_of_reference(&self, test: &str) -> Option<u64> {
+    pub(super) fn reference_size(&self, test: &str) -> Option<u64> {
         let mut figures = self.group.iter().flat_map(|group| &group.figures);
         figures.find(|figure| figure.key.test == test).and_then(|figure| figure.size)
     }
@@ -187,8 +187,8 @@ mod tests {
         let small = guest(Bytes::mib(32));
         let large = guest(Bytes::mib(300));
         for what in [Sized::Arrays, Sized::Set] {
-            assert_eq!(PartSize::of(what, None, &small, &RATES, MOST), PartSize::USUAL);
-            let reduced = PartSize::of(what, None, &large, &RATES, MOST);
+            assert_eq!(PartSize::new(what, None, &small, &RATES, MOST), PartSize::USUAL);
+            let reduced = PartSize::new(what, None, &large, &RATES, MOST);
             let given = reduced.given.unwrap();
             assert_eq!(reduced.usual, Some(Bytes::mib(1200)));
             assert!(reduced.is_reduced && given.0.is_power_of_two(), "{reduced:?}");
@@ -202,7 +202,7 @@ mod tests {
     fn size_of_the_reference_comes_first_if_it_ends_in_time() {
         let large = guest(Bytes::mib(300));
         let of =
-            |size: Bytes, rates| PartSize::of(Sized::Arrays, Some(size.0), &large, rates, MOST);
+            |size: Bytes, rates| PartSize::new(Sized::Arrays, Some(size.0), &large, rates, MOST);
         let same = of(Bytes::mib(100), &RATES);
         assert_eq!((same.given, same.is_reduced), (Some(Bytes::mib(100)), false));
         // More than a new size may take, and less than the time that is left.
@@ -222,7 +222,7 @@ mod tests {
     fn slowest_memory_gives_the_smallest_size() {
         let stopped = TouchRates { first: 1e6, later: 1e6, of_one: 1e6, load: 1e-4 };
         for machine in [guest(Bytes::mib(32)), Machine::default()] {
-            let size = PartSize::of(Sized::Set, None, &machine, &stopped, MOST);
+            let size = PartSize::new(Sized::Set, None, &machine, &stopped, MOST);
             assert_eq!(size.given, Some(MIN_SIZE));
             assert!(size.is_reduced);
         }

@@ -81,7 +81,7 @@ fn a_policy_is_what_the_kernel_reports_afterwards() {
         [MemoryPolicy::Bind(vec![node]), MemoryPolicy::Preferred(node), MemoryPolicy::Local]
     {
         match policy.apply_to(address, bytes) {
-            Ok(()) => assert_eq!(MemoryPolicy::of(address).unwrap(), Some(policy)),
+            Ok(()) => assert_eq!(MemoryPolicy::from_address(address).unwrap(), Some(policy)),
             // Some containers forbid the call.
             Err(error) => assert!(
                 matches!(error, SysError { call: "mbind", errno: libc::EPERM | libc::ENOSYS }),

@@ -16,7 +16,7 @@ pub(super) struct Sockets {
 }
 
 impl Sockets {
-    pub(super) fn of(topology: &Topology) -> Self {
+    pub(super) fn from_topology(topology: &Topology) -> Self {
         let cpus = cpus::grouped(topology, |thread| Some(thread.socket));
         let mut cores = Vec::new();
         for core in cpus::grouped(topology, |thread| Some(thread.core)) {
@@ -34,7 +34,7 @@ impl Sockets {
     }
 
     /// Returns the index of the socket of each rank.
-    pub(super) fn of_ranks(&self, map: RankMap, ranks: u32, threads: u32) -> Vec<usize> {
+    pub(super) fn rank_sockets(&self, map: RankMap, ranks: u32, threads: u32) -> Vec<usize> {
         if map == RankMap::Even {
             return self.evenly(ranks, threads);
         }

@@ -210,7 +210,7 @@ impl Domain {
         let end = || until.stop.load(Ordering::Relaxed);
         self.x.fill(0.0);
         self.p.fill(0.0);
-        self.product_of_p(place);
+        self.multiply_p(place);
         watch.lap(SPMV);
         // Initial residual: r = b - A x.
         let r = &mut self.levels[0].r;
@@ -241,7 +241,7 @@ impl Domain {
             // New search direction: p = z + beta p.
             add_to(&shape, &mut self.p, beta, &self.levels[0].x, 1.0);
             watch.lap(WAXPBY);
-            self.product_of_p(place);
+            self.multiply_p(place);
             watch.lap(SPMV);
             let (p_ap, _) = place.sum(dot(&shape, &self.p, &self.ap), false);
             watch.lap(DDOT);
@@ -259,7 +259,7 @@ impl Domain {
     }
 
     /// Exchanges p with the neighbouring domains and computes A p.
-    fn product_of_p(&mut self, place: &DomainExchangePoint<'_>) {
+    fn multiply_p(&mut self, place: &DomainExchangePoint<'_>) {
         let matrix = &self.levels[0].matrix;
         // SAFETY: this processor supports the loops; both vectors have this shape and belong to this thread.
         unsafe {
@@ -342,13 +342,13 @@ impl Domain {
         fill_randomly(&shape, &mut self.x, seed_x);
         fill_randomly(&shape, &mut self.p, seed_y);
         let norms = [sum(&self.x, &self.x), sum(&self.p, &self.p)];
-        self.product_of_p(place);
+        self.multiply_p(place);
         let x_ay = sum(&self.x, &self.ap);
         fill_randomly(&shape, &mut self.levels[0].r, seed_y);
         self.cycle(place, 0);
         let x_my = sum(&self.x, &self.levels[0].x);
         fill_randomly(&shape, &mut self.p, seed_x);
-        self.product_of_p(place);
+        self.multiply_p(place);
         fill_randomly(&shape, &mut self.levels[0].r, seed_x);
         self.cycle(place, 0);
         fill_randomly(&shape, &mut self.x, seed_y);

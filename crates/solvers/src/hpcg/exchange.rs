@@ -92,7 +92,7 @@ impl<'a> DomainExchangePoint<'a> {
     /// make the same sequence of calls.
     pub fn new(exchange: &'a DomainExchange, member: &'a Member<'a>) -> Self {
         member.barrier();
-        let sums = exchange.sums.of_worker(member.index);
+        let sums = exchange.sums.worker_access(member.index);
         Self { exchange, member, sums, exchanges: Cell::new(0) }
     }
 

@@ -91,7 +91,7 @@ pub struct Operations(pub [f64; PARTS.len()]);
 impl Operations {
     /// Returns the numbers of operations of a set on this grid. They are those of the reference code, although this
     /// program saves some of these operations.
-    pub fn of(layout: &DomainLayout) -> Self {
+    pub fn from_layout(layout: &DomainLayout) -> Self {
         let iterations = ITERATIONS as f64;
         let rows = layout.rows();
         let vector = (3.0 * iterations + 1.0) * 2.0 * rows;
@@ -122,7 +122,7 @@ mod tests {
             (0..LEVELS).map(|level| layout.coarser(level).nonzeros()).collect();
         assert_eq!(nonzeros, [1_678_840.0, 198_904.0, 22_264.0, 2200.0]);
         let printed = [1.97919e7, 1.97919e7, 1.71242e8, 9.50444e8, 1.16127e9];
-        let operations = Operations::of(&layout);
+        let operations = Operations::from_layout(&layout);
         let all = operations.0.into_iter().chain([operations.total()]);
         for (ours, of_xhpcg) in all.zip(printed) {
             assert!((ours / of_xhpcg - 1.0).abs() < 1e-5, "{ours} {of_xhpcg}");

@@ -85,7 +85,7 @@ impl DomainPlan<'_> {
         // SAFETY: the job computes, maps memory and synchronises only at the barrier of the team.
         let made = unsafe {
             pool.sample(at, Interrupt::when(&mut ask).every(LOOK_EVERY), |member, laps| {
-                Set::of_member(member, laps, self, request)
+                Set::run_member(member, laps, self, request)
             })
         };
         let (sample, timed) = match made {
@@ -100,7 +100,7 @@ impl DomainPlan<'_> {
 
 impl Set {
     /// Creates the domain of a member and runs a set in it.
-    fn of_member(
+    fn run_member(
         member: &Member<'_>,
         laps: &mut Laps<'_>,
         plan: DomainPlan<'_>,

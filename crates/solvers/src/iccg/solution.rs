@@ -138,13 +138,13 @@ fn by_threads(
         // different contexts, and no other code uses the solver.
         let (sample, timed) = unsafe {
             pool.sample(at, Interrupt::never(), |member, laps| {
-                let context = ThreadContext::of_thread(member);
+                let context = ThreadContext::from_thread(member);
                 solver.advance(&context, laps, state, count, job.tolerance)
             })
         }?;
         let (reached, times) = &timed.made[0];
         state = *reached;
-        samples.extend(samples_of(&sample, times, &solver.work()));
+        samples.extend(iteration_samples(&sample, times, &solver.work()));
         count = until_next_look(sample.seconds.last().copied().unwrap_or(1.0));
         let share = state.residual.ln() / job.tolerance.residual.ln();
         let text = format!("iteration {}, residual {:.1e}", state.iterations, state.residual);
@@ -169,9 +169,9 @@ fn by_ranks(
     // SAFETY: the job computes, allocates, makes system calls, and synchronises only at the barrier of the ranks.
     let solved = unsafe {
         pool.sample(at, Interrupt::when(&mut || observer.interrupted()), |member, laps| {
-            let own_range = shared.of_rank(member.index);
+            let own_range = shared.rank_access(member.index);
             // The parent process, which waits for the ranks, handles interrupts.
-            part_of_rank(member, laps, job, &own_range, grid, &mut || false)
+            run_rank(member, laps, job, &own_range, grid, &mut || false)
         })
     };
     match solved {
@@ -206,7 +206,7 @@ fn mpi_rank(
 ) -> Result<Option<Timed<OfRank>>, Failure> {
     let grid = rank_grid(job.mesh, world.count)?;
     let ranks = MpiRanks::new(world, job.mesh, grid)?;
-    mpi::timed(world, |member, laps| part_of_rank(member, laps, job, &ranks, grid, interrupted))
+    mpi::timed(world, |member, laps| run_rank(member, laps, job, &ranks, grid, interrupted))
 }
 
 /// Runs the part of one rank that rank 0 of an MPI launcher has requested.
@@ -229,12 +229,12 @@ fn joined(
     let times = made[0].1.clone();
     let solutions: Vec<Solution> = made.into_iter().map(|(solution, _)| solution).collect();
     let together = together(&solutions);
-    let samples = samples_of(sample, &times, &together.work);
+    let samples = iteration_samples(sample, &times, &together.work);
     Ok(Some((together, samples)))
 }
 
 /// Runs the part of one rank in a solution.
-fn part_of_rank(
+fn run_rank(
     member: &Member<'_>,
     laps: &mut Laps<'_>,
     job: &SolutionJob,
@@ -242,9 +242,9 @@ fn part_of_rank(
     grid: [usize; 3],
     interrupted: &mut dyn FnMut() -> bool,
 ) -> OfRank {
-    let subdomain = Subdomain::of_rank(job.mesh, member.index, grid);
+    let subdomain = Subdomain::for_rank(job.mesh, member.index, grid);
     let subdomain = subdomain.ok_or_else(|| Failure::missing("a rank has no nodes"))?;
-    let context = &mut ThreadContext::of_rank(member);
+    let context = &mut ThreadContext::from_rank(member);
     as_rank(context, laps, subdomain, job, ranks, interrupted)
 }
 
@@ -328,7 +328,7 @@ fn together(solutions: &[Solution]) -> Solution {
 }
 
 /// Returns one sample per iteration. All samples contain the core-to-core round trips of the complete solution.
-fn samples_of(all: &Sample, times: &[Times], work: &IterationWork) -> Vec<Sample> {
+fn iteration_samples(all: &Sample, times: &[Times], work: &IterationWork) -> Vec<Sample> {
     let parts: Vec<usize> = parts(work).collect();
     let of = |(number, iteration): (usize, &Times)| {
         // The times before and after the iteration are used to detect interference.
@@ -358,7 +358,7 @@ struct SetupSeconds {
 }
 
 impl SetupSeconds {
-    fn of(clock: &SetupClock) -> Self {
+    fn from_clock(clock: &SetupClock) -> Self {
         Self { computed: clock.seconds(), provided: clock.provided_seconds() }
     }
 }
@@ -436,15 +436,15 @@ impl Unstored {
             }
             _ => Preconditioner::incomplete(threads, &blocks, &system.rows, &mut clock)?,
         };
-        let setup = SetupSeconds::of(&clock);
+        let setup = SetupSeconds::from_clock(&clock);
         check_end_request()?;
         let mut matrices = Vec::new();
         if let Some(sliced) = sliced {
             matrices.push((sliced, SetupSeconds::default()));
         } else if wanted.is_none() {
-            let mut of_slices = SetupClock::start();
-            let copied = Matrix::sliced(threads, &blocks, &system.rows, &mut of_slices)?;
-            matrices.push((copied, SetupSeconds::of(&of_slices)));
+            let mut from_slices = SetupClock::start();
+            let copied = Matrix::sliced(threads, &blocks, &system.rows, &mut from_slices)?;
+            matrices.push((copied, SetupSeconds::from_clock(&from_slices)));
         }
         if !is_sliced {
             matrices.push((Matrix::Bcsr(blocks), SetupSeconds::default()));
@@ -547,7 +547,7 @@ impl EndCheck {
             self.0.store(is_end_requested(), Ordering::Relaxed);
         }
         // The measurement between two calls contains a barrier as well, so that no thread reads the next answer.
-        context.barrier_of_all();
+        context.wait_for_all();
         let of_rank = self.0.load(Ordering::Relaxed);
         halo.sum(context, f64::from(of_rank)) > 0.0
     }
@@ -574,11 +574,11 @@ unsafe fn preconditioners(
         }
         for (ahead, min) in [false, true].into_iter().zip(&mut best) {
             let code = LoopCode::widest(ahead);
-            context.barrier_of_all();
+            context.wait_for_all();
             let begun = monotonic_nanos();
             // SAFETY: both vectors have the rows of the rank, and every thread writes its own rows.
             unsafe { preconditioner.apply(context, code, rows, r.at(0), z.at(0)) };
-            context.barrier_of_all();
+            context.wait_for_all();
             *min = min.min((monotonic_nanos() - begun) as f64 * 1e-9);
         }
     }
@@ -601,7 +601,7 @@ unsafe fn products(
     [x, y]: &[SharedArray<f64>; 2],
     end: &EndCheck,
 ) -> Vec<[f64; 2]> {
-    let own = rows.of_thread(context.thread);
+    let own = rows.thread_rows(context.thread);
     // SAFETY: the rows belong to this thread; x is read after the first barrier.
     unsafe { x.part_mut(3 * own.start..3 * own.end) }.fill(1.0);
     let mut best = vec![f64::INFINITY; ways.len()];
@@ -611,11 +611,11 @@ unsafe fn products(
         }
         for ((matrix, ahead, _), min) in ways.iter().zip(&mut best) {
             let code = LoopCode::widest(*ahead);
-            context.barrier_of_all();
+            context.wait_for_all();
             let begun = monotonic_nanos();
             // SAFETY: x has all columns and y the rows; each thread writes its own rows.
             unsafe { matrix.multiply(rows, context.thread, code, x.at(0), y.at(0)) };
-            context.barrier_of_all();
+            context.wait_for_all();
             *min = min.min((monotonic_nanos() - begun) as f64 * 1e-9);
         }
     }

@@ -38,8 +38,8 @@ pub(super) struct OwnRows<'a> {
 
 impl<'a> OwnRows<'a> {
     /// Returns the rows of a thread.
-    pub fn of_thread(numbering: &'a Numbering, thread: usize) -> Self {
-        let Range { start, end } = numbering.of_thread(thread);
+    pub fn from_numbering(numbering: &'a Numbering, thread: usize) -> Self {
+        let Range { start, end } = numbering.thread_rows(thread);
         Self { numbering, start, end }
     }
 
@@ -95,7 +95,7 @@ impl Pattern {
         let lower = SharedArray::<u32>::map(numbering.owned())?;
         let upper = SharedArray::<u32>::map(numbering.owned())?;
         clock.provide(threads, |context| {
-            let own = numbering.of_thread(context.thread);
+            let own = numbering.thread_rows(context.thread);
             // SAFETY: the rows belong to this thread.
             unsafe {
                 repeats.touch(own.clone());
@@ -104,7 +104,7 @@ impl Pattern {
             }
         })?;
         threads.map(|context| {
-            let own = OwnRows::of_thread(numbering, context.thread);
+            let own = OwnRows::from_numbering(numbering, context.thread);
             // SAFETY: the rows belong to this thread, here and below.
             let repeats = unsafe { repeats.part_mut(own.range()) };
             // SAFETY: as above.

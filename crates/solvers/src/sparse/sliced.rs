@@ -64,7 +64,7 @@ impl EmptySlices {
     }
 
     /// Returns the rows of a slice.
-    pub fn rows_of(&self, slice: usize) -> Range<usize> {
+    pub fn slice_rows(&self, slice: usize) -> Range<usize> {
         let first = self.rows.start + LANES * slice;
         first..self.rows.end.min(first + LANES)
     }

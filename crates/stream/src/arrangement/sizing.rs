@@ -104,7 +104,7 @@ impl Arrangement {
         let twice = twice.filter(|_| self.options.arrays.size == SizeSpec::Auto)?;
         // A cache held part of the arrays, so that the capacity is larger than measured before.
         let rule = self.size.rule.doubled();
-        Some(ArraySize::of(twice.elements, self.options.arrays.element, rule, twice.notices))
+        Some(ArraySize::new(twice.elements, self.options.arrays.element, rule, twice.notices))
     }
 
     /// Returns a size with arrays of half the length; `None` if the user chose the length, if the caches are unknown, or

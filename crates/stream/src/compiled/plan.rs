@@ -73,7 +73,7 @@ pub fn limits() -> Result<CompileLimits, Failure> {
     let Ok(text) = std::env::var(LIMIT) else { return Ok(CompileLimits::USUAL) };
     match text.parse::<f64>() {
         Ok(seconds) if (0.1..=86_400.0).contains(&seconds) => {
-            Ok(CompileLimits::of(Duration::from_secs_f64(seconds)))
+            Ok(CompileLimits::from_compile_time(Duration::from_secs_f64(seconds)))
         }
         _ => {
             Err(Failure::usage(format!("{LIMIT} is {text:?}: expected seconds from 0.1 to 86400"))

@@ -30,7 +30,7 @@ pub(crate) fn describe(evidence: &StreamEvidence<'_>, i: usize, config: &mut Str
         let number = rank.config.rank as usize;
         let own = passes.iter().filter_map(|pass| evidence.samples[*pass].each.get(number));
         let rates: Vec<f64> = own.map(|seconds| bytes / seconds[i]).collect();
-        let summary = Summary::of(&rates, Better::Higher);
+        let summary = Summary::from_samples(&rates, Better::Higher);
         let (best, median) = summary.map(|summary| (summary.best, summary.median)).unzip();
         ranks.push(RankConfig { best, median, ..rank.config.clone() });
     }

@@ -32,7 +32,7 @@ impl SizeCheck {
     /// Returns the result; `None` if there are too few ratios.
     fn of(kernel: Kernel, ratios: &[f64]) -> Option<Self> {
         let enough = ratios.len() >= policy::SIZE.fewest;
-        let summary = Summary::of(ratios, Better::Higher).filter(|_| enough)?;
+        let summary = Summary::from_samples(ratios, Better::Higher).filter(|_| enough)?;
         let all = [stats::quantile(ratios, 0.0), stats::quantile(ratios, 1.0)];
         let within = summary.ci95.unwrap_or(all);
         Some(Self { kernel, ratio: summary.median, within, rounds: summary.n })

@@ -260,7 +260,7 @@ impl Turns<'_> {
         match outcome {
             Ok(output) => {
                 let seconds = output.lines.iter().map(|line| line.times[1].0).collect();
-                let sample = Sample { round_trips, ..Sample::of_times(seconds) };
+                let sample = Sample { round_trips, ..Sample::from_times(seconds) };
                 candidate.runs.push(BuildRun { output, round_trips });
                 // A run of stream.c includes a warm-up. The warm-up sample that the schedule requires is therefore a
                 // copy of the first sample.

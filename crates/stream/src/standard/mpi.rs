@@ -158,7 +158,7 @@ impl MpiStandardPlan {
             Ok(Ok(output)) => {
                 let seconds = output.lines.iter().map(|line| line.times[1].0).collect();
                 build.outputs.push(output);
-                return Ok(vec![Sample::of_times(seconds)]);
+                return Ok(vec![Sample::from_times(seconds)]);
             }
             Err(ToolchainError::Interrupted) => return Ok(Vec::new()),
             Ok(Err(error)) => format!("the output is not that of STREAM: {error}"),
@@ -265,7 +265,7 @@ impl Planned for MpiStandardPlan {
             Err(_) if shared.interrupted() => return Ok(Outcome::interrupted()),
             Err(failure) => return Err(failure),
         };
-        let placed = EmittedRanks::of_node(&self.ranks, &site.topology);
+        let placed = EmittedRanks::node_ranks(&self.ranks, &site.topology);
         let wrapper = scratch.write_script("placed.sh", &script::wrapper(&placed))?;
         let ranks = counted(self.ranks.ranks.len(), "rank");
         (&mut &shared).phase(&format!("running STREAM's MPI source with {ranks}"));

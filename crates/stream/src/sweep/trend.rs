@@ -140,13 +140,14 @@ impl Trends<'_> {
             let of_row = row.cells.iter().flat_map(|i| &figures[*i]);
             let of_kernel = of_row.filter(|m| m.name == kernel.name());
             let is_last = first + 1 == row.cells.len();
-            let text = conclusion::of(&format!("where {kernel} saturates"), of_kernel, || {
-                if is_last {
-                    format!("{kernel} still grows at {count}")
-                } else {
-                    format!("{kernel} saturates at {count} (within 2 % of the best)")
-                }
-            });
+            let text =
+                conclusion::sentence(&format!("where {kernel} saturates"), of_kernel, || {
+                    if is_last {
+                        format!("{kernel} still grows at {count}")
+                    } else {
+                        format!("{kernel} saturates at {count} (within 2 % of the best)")
+                    }
+                });
             let text = format!("{name}: {text}");
             notices.push(Notice::new(NoticeId::Saturation, GAUGE, text));
         }

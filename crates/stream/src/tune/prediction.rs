@@ -72,7 +72,7 @@ mod tests {
         let mut options = StreamOptions { budget, ..StreamOptions::default() };
         options.arrays.size = size;
         let mut plan = TunePlan::new(&site, &PlacementRequest::default(), options, Vec::new())?;
-        let limits = Limits::of(budget, None);
+        let limits = Limits::from_budget(budget, None);
         plan.admit(&site, &limits, &mut Silent)?;
         Ok(plan)
     }

@@ -257,7 +257,7 @@ fn memcpy(m: &Measurement, config: &ExplainConfig) -> Option<String> {
         ));
     };
     let digits = bests::digits([low, high]);
-    let stands = match Speed::of(Some([low, high]), 0.0) {
+    let stands = match Speed::from_interval(Some([low, high]), 0.0) {
         Speed::Faster => "faster than the best loop for copy",
         Speed::Slower => "slower than the best loop for copy",
         _ => "not distinguishable from the best loop for copy",

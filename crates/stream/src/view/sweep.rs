@@ -704,7 +704,7 @@ mod tests {
             (-5..=5).map(|i| rate * (1.0 + spread * f64::from(i) / 5.0)).collect();
         let m = Measurement::new("memory", "stream", TRIAD, Unit::BytesPerSecond);
         let m = m.value(Quoted::Median, rate);
-        Measurement { summary: Summary::of(&samples, Better::Higher), ..m }
+        Measurement { summary: Summary::from_samples(&samples, Better::Higher), ..m }
     }
 
     /// Returns the name of the curve that is the fastest at the end, and the index of the point from which it is.

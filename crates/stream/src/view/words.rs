@@ -190,7 +190,7 @@ mod tests {
     use serde_json::{Value, json};
 
     fn config(value: Value) -> StreamConfig {
-        StreamConfig::of_map(value.as_object().unwrap())
+        StreamConfig::from_map(value.as_object().unwrap())
     }
 
     #[test]

@@ -29,7 +29,8 @@ fn collect_at(socket: &str, ranks: u32) -> Result<Vec<u32>, Failure> {
     let mut collection = Collection::new(1..ranks as usize, join_timeout()?);
     let wait = collection.wait();
     collection.receive(&wait, |pause| next(&listener, pause))?;
-    let of_ranks = collection.of_all_ranks().map_err(|lost| lost.of("ranks of this host"))?;
+    let of_ranks =
+        collection.all_messages().map_err(|lost| lost.with_subject("ranks of this host"))?;
     Ok(of_ranks.concat())
 }
 

@@ -107,7 +107,7 @@ impl<P: Protocol> Coordinator<P> {
             }
             Ok(Some((rank as usize, member)))
         })?;
-        let joined = collection.of_all_ranks().map_err(|lost| lost.hint(SAME_COMMAND))?;
+        let joined = collection.all_messages().map_err(|lost| lost.hint(SAME_COMMAND))?;
         let (sender, inbox) = mpsc::channel();
         for (index, member) in joined.iter().enumerate() {
             let stream = member.stream.try_clone().map_err(cannot_communicate)?;
@@ -175,7 +175,7 @@ impl<P: Protocol> Coordinator<P> {
         // A look at the clock would take CPU time from a rank that measures.
         let wait = collection.wait().every(RESPONSE_TIMEOUT);
         let received = collection.receive(&wait, |pause| self.response(pause, together));
-        let responses = received.and_then(|()| collection.of_all_ranks());
+        let responses = received.and_then(|()| collection.all_messages());
         let responses = responses.map_err(|failure| self.break_with(failure))?;
         responses.into_iter().collect()
     }
@@ -276,7 +276,7 @@ fn lost<P: Protocol>(rank: u32, process: u32, status: Option<ExitStatus>) -> Fai
 
 /// Creates the failure for an error that a rank has reported.
 fn failed(rank: u32, failure: Failure) -> Failure {
-    failure.of(format_args!("rank {rank}")).kind(FailureKind::Missing)
+    failure.with_subject(format_args!("rank {rank}")).kind(FailureKind::Missing)
 }
 
 /// Reads the first message of a rank; `None` if it is invalid or does not arrive.

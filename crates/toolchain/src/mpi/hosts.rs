@@ -179,16 +179,15 @@ fn wrong(name: &str) -> Option<&'static str> {
         let fits = name.parse::<Ipv6Addr>().is_ok();
         return (!fits).then_some("expected an IPv6 address");
     }
-    let fits = name.len() <= MAX_CHARACTERS
-        && !name.starts_with('_')
-        && name.split('.').all(is_part_of_name);
+    let fits =
+        name.len() <= MAX_CHARACTERS && !name.starts_with('_') && name.split('.').all(is_name_part);
     (!fits).then_some(
         "expected parts of 1 to 63 letters, digits, hyphens and underscores, no hyphen at their ends",
     )
 }
 
 /// True if a host name may have this part between points.
-fn is_part_of_name(part: &str) -> bool {
+fn is_name_part(part: &str) -> bool {
     let has_hyphen_at_end = part.starts_with('-') || part.ends_with('-');
     !part.is_empty() && part.len() <= MAX_PART_CHARACTERS && !has_hyphen_at_end
 }

@@ -129,7 +129,7 @@ fn imported(
 ) -> Result<Record, Failure> {
     let context = ReadContext { machine, known: described.run };
     let run = readers::read(&readers::all(&GAUGES), text, &context);
-    let run = run.map_err(|error| error.of_text(&shown(file)))?;
+    let run = run.map_err(|error| error.into_failure(&shown(file)))?;
     Ok(imported_record(file, described.labels, machine, run))
 }
 

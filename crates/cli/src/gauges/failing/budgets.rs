@@ -71,7 +71,7 @@ fn delivers(name: &str, outcome: &Outcome) {
 /// Returns the figures that the rule of doubt judges by their samples.
 fn judged(outcome: &Outcome) -> impl Iterator<Item = (&Measurement, usize)> {
     let own = outcome.measurements.iter().filter(|m| m.value.is_some() && !m.is_reported());
-    own.filter_map(|m| Some((m, doubt::rule_of(m.quoted)?.min)))
+    own.filter_map(|m| Some((m, doubt::doubt_rule(m.quoted)?.min)))
 }
 
 /// Runs a case with fewer samples than any statistic needs.

@@ -75,7 +75,7 @@ fn xhpl(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
         reference: Some(has_launcher().then_some(program)?),
         newest: &|_, _| None,
     };
-    super::boxed(HplPlan::of(site, request))
+    super::boxed(HplPlan::from_request(site, request))
 }
 
 #[test]

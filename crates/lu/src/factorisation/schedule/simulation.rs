@@ -164,7 +164,7 @@ fn both(topology: &str, n: usize, nb: usize) -> (usize, Ran, Ran) {
     let topology = Topology::load(&TopologySource::Synthetic(topology.to_owned())).unwrap();
     let request = PlacementRequest { bind: Some(Bind::Close), ..PlacementRequest::default() };
     let placement = nodegauge_placement::plan(&topology, &request).unwrap();
-    let nodes = distribution::nodes_of_threads(&topology, &placement);
+    let nodes = distribution::thread_nodes(&topology, &placement);
     let threads = nodes.len();
     let group = panel_group_size(n, nb, threads);
     let machine = |distribution: ColumnDistribution, lies: Box<dyn Fn(usize) -> usize>| Machine {
@@ -175,9 +175,9 @@ fn both(topology: &str, n: usize, nb: usize) -> (usize, Ran, Ran) {
         schedule: LuSchedule::new(n.div_ceil(nb), nb, threads, distribution),
         group,
     };
-    let placing = ColumnDistribution::of(&nodes, n, nb, WIDEST);
+    let placing = ColumnDistribution::new(&nodes, n, nb, WIDEST);
     let lies = placing.clone();
-    let placed = machine(placing, Box::new(move |column| lies.of_column(column))).run();
+    let placed = machine(placing, Box::new(move |column| lies.column_node(column))).run();
     let of_thread = nodes.clone();
     let spread = Box::new(move |column: usize| of_thread[column / 16 % of_thread.len()]);
     (topology.nodes.len(), placed, machine(ColumnDistribution::one(), spread).run())
