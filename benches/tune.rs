@@ -25,7 +25,6 @@ use nodegauge_placement::PlacementRequest;
 use nodegauge_stream::config::{StreamConfig, TuneConfig};
 use nodegauge_stream::point::StreamPoint;
 use nodegauge_stream::stream::{self, StreamOptions};
-use nodegauge_stream::target::Target;
 use nodegauge_stream::tune::{Choice, Space, TunePlan};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};

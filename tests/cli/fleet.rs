@@ -182,7 +182,7 @@ fn missing_and_damaged_records_are_named() {
     harness
         .write("fleet/n02.log", "error: no memory\nhint: none\nsrun: error: vm: task 0: Exited\n");
     harness.write("fleet/n03.log", "");
-    let stream = concat!(env!("CARGO_MANIFEST_DIR"), "/../stream/tests/data/stream-gcc-2t.txt");
+    let stream = concat!(env!("CARGO_MANIFEST_DIR"), "/../stream/tests/outputs/stream-gcc-2t.txt");
     harness.write("fleet/stream.txt", std::fs::read(stream).unwrap());
     let unnamed = harness.run(&["fleet", "rank", "fleet", "--format", "json"]).exits(1).json();
     let missing: Vec<&Value> =

@@ -18,8 +18,8 @@ fn saved(harness: &Harness) -> usize {
 #[test]
 fn a_file_with_several_runs_is_refused_and_nothing_of_it_is_saved() {
     let harness = Harness::new();
-    let stream = recorded("stream/tests/data/stream-gcc-2t.txt");
-    let osu = recorded("messages/tests/data/osu72-ompi-osu_bw.txt");
+    let stream = recorded("stream/tests/outputs/stream-gcc-2t.txt");
+    let osu = recorded("messages/tests/outputs/osu72-ompi-osu_bw.txt");
     let hpl = recorded("compute/tests/outputs/three-nb.txt");
     let fio = recorded("files/tests/outputs/fio-seqread.json");
     let iozone = recorded("files/tests/outputs/iozone-a.txt");
@@ -43,7 +43,7 @@ fn a_file_with_several_runs_is_refused_and_nothing_of_it_is_saved() {
     }
     assert_eq!(saved(&harness), 0);
     // Several tests, sizes and tables of one run are one run.
-    for text in [hpl, iozone, recorded("messages/tests/data/osu72-ompi-osu_mbw_mr.txt")] {
+    for text in [hpl, iozone, recorded("messages/tests/outputs/osu72-ompi-osu_mbw_mr.txt")] {
         let single = harness.write("single.txt", text);
         harness.run(&["history", "import", &single]).exits(0);
     }
@@ -54,8 +54,8 @@ fn a_file_with_several_runs_is_refused_and_nothing_of_it_is_saved() {
 fn marks_of_encodings_are_skipped_or_named() {
     let harness = Harness::new();
     for path in [
-        "stream/tests/data/stream-gcc-2t.txt",
-        "messages/tests/data/osu72-ompi-osu_bw.txt",
+        "stream/tests/outputs/stream-gcc-2t.txt",
+        "messages/tests/outputs/osu72-ompi-osu_bw.txt",
         "compute/tests/outputs/three-nb.txt",
         "apps/tests/outputs/hpcg-3.1-two-ranks.txt",
         "files/tests/outputs/fio-seqread.json",
@@ -90,7 +90,7 @@ fn marks_of_encodings_are_skipped_or_named() {
 #[test]
 fn an_impossible_rate_ends_with_its_reason() {
     let harness = Harness::new();
-    let stream = recorded("stream/tests/data/stream-gcc-2t.txt").replace("22189.7", "1e308");
+    let stream = recorded("stream/tests/outputs/stream-gcc-2t.txt").replace("22189.7", "1e308");
     let stream = harness.write("stream.txt", stream);
     harness
         .run(&["history", "import", &stream])
@@ -107,7 +107,7 @@ fn an_impossible_rate_ends_with_its_reason() {
 #[test]
 fn a_file_dated_in_the_future_is_imported_as_of_now() {
     let harness = Harness::new();
-    let stream = harness.write("stream.txt", recorded("stream/tests/data/stream-gcc-2t.txt"));
+    let stream = harness.write("stream.txt", recorded("stream/tests/outputs/stream-gcc-2t.txt"));
     let year = Duration::from_secs(366 * 24 * 3600);
     let file = std::fs::File::options().write(true).open(&stream).unwrap();
     file.set_modified(SystemTime::now() + year).unwrap();

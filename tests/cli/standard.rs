@@ -375,7 +375,7 @@ fn a_budget_that_the_passes_exceed_is_refused_with_the_time_that_they_need() {
 }
 
 fn recorded(name: &str) -> String {
-    format!("{}/../stream/tests/data/stream-{name}.txt", env!("CARGO_MANIFEST_DIR"))
+    format!("{}/../stream/tests/outputs/stream-{name}.txt", env!("CARGO_MANIFEST_DIR"))
 }
 
 #[test]

@@ -38,7 +38,12 @@ use std::sync::LazyLock;
 
 #[path = "../../crates/cli/src/gauges/list.rs"]
 mod list;
+#[path = "../recorded.rs"]
+mod recorded;
 use list::GAUGES;
+
+/// Function that reads a text; an error describes wrong behaviour.
+pub type ReadText = Box<dyn Fn(&[u8]) -> Result<(), String>>;
 
 /// Parser under test.
 pub struct Parser {
@@ -47,7 +52,7 @@ pub struct Parser {
     /// Texts that it accepts, or that users may type.
     pub seeds: Vec<Vec<u8>>,
     /// Reads a text; returns an error for wrong behaviour. Rejecting the text is not an error.
-    pub read: fn(&[u8]) -> Result<(), String>,
+    pub read: ReadText,
     /// Divisor of the number of cases: more than 1 for parsers that use another process or the disk.
     pub one_in: u64,
 }
@@ -140,7 +145,7 @@ pub fn all() -> Vec<Parser> {
         Parser {
             name: "processor",
             seeds: texts(&["EPYC 9654", "Xeon Platinum 8480+"]),
-            read: processor,
+            read: Box::new(processor),
             one_in: 16,
         },
         Parser {
@@ -151,58 +156,23 @@ pub fn all() -> Vec<Parser> {
                 "|sockets|primary|scatter",
                 "16|cores(2)|true|granularity=core,compact",
             ]),
-            read: placement,
+            read: Box::new(placement),
             one_in: 4,
         },
         Parser {
-            name: "stream.c, stream.f",
-            seeds: [
-                files("crates/stream/tests/data", "txt"),
-                files("tests/cli/texts/stream", "txt"),
-                files("tests/cli/texts/stream", "md"),
-            ]
-            .concat(),
-            read: of_stream,
-            one_in: 4,
-        },
-        Parser {
-            name: "OSU's programs",
-            seeds: files("crates/messages/tests/data", "txt"),
-            read: of_osu,
-            one_in: 4,
-        },
-        Parser {
-            name: "xhpl, hpcc",
+            name: "rows of HPL",
             seeds: files("crates/compute/tests/outputs", "txt"),
-            read: of_hpl,
+            read: Box::new(rows_of_hpl),
             one_in: 4,
         },
         Parser {
-            name: "iozone, fio",
-            seeds: [
-                files("crates/files/tests/outputs", "txt"),
-                files("crates/files/tests/outputs", "json"),
-            ]
-            .concat(),
-            read: of_files,
-            one_in: 4,
-        },
-        Parser {
-            name: "BabelStream, nvbandwidth",
-            seeds: files("crates/devices/tests/outputs", "txt"),
-            read: of_devices,
-            one_in: 4,
-        },
-        Parser {
-            name: "xhpcg",
-            seeds: [
-                files("crates/apps/tests/outputs", "txt"),
-                texts(&["HPCG-Benchmark version: 3.0\nMachine Summary: \n  Distributed Processes: 4\n  \
-                         Threads per processes: 2\nFinal Summary: \n  HPCG result is VALID with a GFLOP/s \
-                         rating of: 1.5\n"]),
-            ]
-            .concat(),
-            read: of_hpcg,
+            name: "HPCG of another version",
+            seeds: texts(&[
+                "HPCG-Benchmark version: 3.0\nMachine Summary: \n  Distributed Processes: 4\n  \
+                            Threads per processes: 2\nFinal Summary: \n  HPCG result is VALID with a GFLOP/s \
+                            rating of: 1.5\n",
+            ]),
+            read: Box::new(|bytes| of_program("HPCG", bytes)),
             one_in: 4,
         },
         Parser {
@@ -213,18 +183,24 @@ pub fn all() -> Vec<Parser> {
                 "Package:1 PU:2(indexes=1,0)",
                 "Package:2 Core:2(memory=1GB) PU:2",
             ]),
-            read: synthetic,
+            read: Box::new(synthetic),
             one_in: 256,
         },
         Parser {
             name: "XML topology",
             seeds: files("crates/machine/tests/topologies", "xml"),
-            read: xml,
+            read: Box::new(xml),
             one_in: 512,
         },
-        Parser { name: "record", seeds: records(), read: record, one_in: 64 },
-        Parser { name: "history database", seeds: vec![database()], read: history, one_in: 256 },
+        Parser { name: "record", seeds: records(), read: Box::new(record), one_in: 64 },
+        Parser {
+            name: "history database",
+            seeds: vec![database()],
+            read: Box::new(history),
+            one_in: 256,
+        },
     ];
+    all.extend(of_programs());
     all.iter_mut().for_each(|parser| parser.seeds.push(Vec::new()));
     all
 }
@@ -234,7 +210,7 @@ fn texts(texts: &[&str]) -> Vec<Vec<u8>> {
 }
 
 /// Parser of a grammar whose values are printed in the form in which they are parsed.
-fn printed<T: FromStr<Err: Display> + Display + PartialEq + Debug>(
+fn printed<T: FromStr<Err: Display> + Display + PartialEq + Debug + 'static>(
     name: &'static str,
     seeds: &[&str],
 ) -> Parser {
@@ -253,12 +229,17 @@ fn printed<T: FromStr<Err: Display> + Display + PartialEq + Debug>(
             }
         }
     }
-    Parser { name, seeds: texts(seeds), read: read::<T>, one_in: 1 }
+    Parser { name, seeds: texts(seeds), read: Box::new(read::<T>), one_in: 1 }
 }
 
 /// Parser of a grammar without a printer.
-fn read_only<T: FromStr<Err: Display>>(name: &'static str, seeds: &[&str]) -> Parser {
-    Parser { name, seeds: texts(seeds), read: |bytes| one::<T>(bytes).map(drop), one_in: 1 }
+fn read_only<T: FromStr<Err: Display> + 'static>(name: &'static str, seeds: &[&str]) -> Parser {
+    Parser {
+        name,
+        seeds: texts(seeds),
+        read: Box::new(|bytes| one::<T>(bytes).map(drop)),
+        one_in: 1,
+    }
 }
 
 /// Parses a value; `None` if it is rejected with a short and plain message.
@@ -325,41 +306,30 @@ fn of_program(program: &str, bytes: &[u8]) -> Result<(), String> {
     }
 }
 
-fn of_stream(bytes: &[u8]) -> Result<(), String> {
-    of_program("STREAM", bytes)
+/// Returns a parser for each program whose output is read, with its recorded outputs.
+fn of_programs() -> Vec<Parser> {
+    let recorded: Vec<Vec<u8>> = recorded::outputs().into_values().collect();
+    let all = readers::all(&GAUGES);
+    let parsers = all.into_iter().map(|reader| {
+        let program = reader.program();
+        let mut seeds = recorded.clone();
+        seeds.retain(|text| !reader.runs(&String::from_utf8_lossy(text)).is_empty());
+        let read = Box::new(move |bytes: &[u8]| of_program(program, bytes));
+        Parser { name: program, seeds, read, one_in: 4 }
+    });
+    parsers.collect()
 }
 
-fn of_devices(bytes: &[u8]) -> Result<(), String> {
-    of_program("BabelStream", bytes)?;
-    of_program("nvbandwidth", bytes)
-}
-
-fn of_osu(bytes: &[u8]) -> Result<(), String> {
-    of_program("OSU micro-benchmarks", bytes)
-}
-
-fn of_hpl(bytes: &[u8]) -> Result<(), String> {
+/// Reads the rows of an output of HPL, and writes them as an output.
+fn rows_of_hpl(bytes: &[u8]) -> Result<(), String> {
     let output = nodegauge_compute::output::read(&String::from_utf8_lossy(bytes));
     let of_one = |row: &HplRow| ("xhpl".to_owned(), row.clone());
     let rows: Vec<(String, HplRow)> = output.rows.iter().map(of_one).collect();
     let again = nodegauge_compute::output::read(&nodegauge_compute::output::write(&rows));
-    if again.rows.len() != output.rows.len() {
-        return Err(format!(
-            "{} rows are printed and {} read",
-            output.rows.len(),
-            again.rows.len()
-        ));
+    if again.rows.len() == output.rows.len() {
+        return Ok(());
     }
-    of_program("HPL", bytes)
-}
-
-fn of_hpcg(bytes: &[u8]) -> Result<(), String> {
-    of_program("HPCG", bytes)
-}
-
-fn of_files(bytes: &[u8]) -> Result<(), String> {
-    of_program("fio", bytes)?;
-    of_program("iozone", bytes)
+    Err(format!("{} rows are printed and {} read", output.rows.len(), again.rows.len()))
 }
 
 /// Makes a record of imported figures and checks it.

@@ -17,7 +17,7 @@ const ALLOWED: [(&str, &str); 5] = [
     ("crates/os/src/spin.rs", "the owner of waits inside what is timed"),
     ("crates/os/src/wait.rs", "the owner of all other waits"),
     (
-        "crates/stream/src/traffic.rs",
+        "crates/passes/src/traffic.rs",
         "the traffic at rest is that of a time in which all threads sleep",
     ),
 ];

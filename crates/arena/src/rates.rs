@@ -122,24 +122,18 @@ impl MemoryRates {
 
     /// Returns the time in which memory of this size is touched first.
     pub fn touching(&self, size: Bytes) -> Duration {
-        time(size, self.first_touch)
+        (size / self.first_touch).duration()
     }
 
     /// Returns the time of this many dependent loads.
     pub fn loading(&self, count: u64) -> Duration {
-        time(Bytes(count), BytesPerSec(1.0 / self.load.0.max(1e-12)))
+        Seconds(count as f64 * self.load.0).duration()
     }
 
     /// Returns the time in which this many bytes of existing memory are written.
     pub fn writing(&self, size: Bytes) -> Duration {
-        time(size, self.again)
+        (size / self.again).duration()
     }
-}
-
-/// Returns the time of `size` bytes at a rate; the longest time that can be added to others, if it is longer.
-fn time(size: Bytes, rate: BytesPerSec) -> Duration {
-    let longest = Duration::from_secs(u64::from(u32::MAX));
-    Duration::try_from_secs_f64(size.as_f64() / rate.0).map_or(longest, |time| time.min(longest))
 }
 
 /// Returns the rate at which each worker writes its own `each` bytes of a mapping.

@@ -400,6 +400,7 @@ pub(crate) struct Database {
 
 /// Arguments of `run`.
 #[derive(Debug, Clone, ClapArgs)]
+#[command(mut_arg("budget", budgets::words("that of each part")))]
 pub(crate) struct RunArgs {
     /// Measure for at most about a minute [default]
     #[arg(long, conflicts_with = "full", help_heading = "How long")]
@@ -528,7 +529,7 @@ pub(crate) fn definition() -> clap::Command {
         .mut_subcommand("explain", with_one_team)
         .mut_subcommand("roofline", with_one_team)
         .mut_subcommand("report", with_filters_of_trend);
-    tree::in_order(budgets::stated(command))
+    tree::in_order(command)
 }
 
 /// Changes the options of `explain` and `roofline`, which measure with a single number of threads, and for which no

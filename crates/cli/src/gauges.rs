@@ -9,6 +9,9 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 #[cfg(test)]
+#[path = "../../../tests/chapters.rs"]
+pub(crate) mod chapters;
+#[cfg(test)]
 mod doubted;
 #[cfg(test)]
 mod failing;
@@ -301,18 +304,7 @@ mod tests {
     #[test]
     fn the_chapter_on_the_record_has_every_key() {
         const MARK: &str = "cargo test -p nodegauge -->\n";
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/record.md");
-        let page = std::fs::read_to_string(path).unwrap();
-        let (before, _) = page.split_once(MARK).unwrap();
-        let now = format!("{before}{MARK}{}", keys_in_words());
-        if std::env::var_os("UPDATE_GOLDEN").is_some() {
-            std::fs::write(path, &now).unwrap();
-        } else {
-            assert!(
-                page == now,
-                "UPDATE_GOLDEN=1 cargo test -p nodegauge writes docs/record.md anew"
-            );
-        }
+        chapters::assert_has("record.md", MARK, &format!("{MARK}{}", keys_in_words()), None);
     }
 
     /// Splits a page into its head, which ends with the trust in the figures, and the figures.

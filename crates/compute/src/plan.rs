@@ -16,7 +16,8 @@ use nodegauge_measure::record::{Figure, Machine};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::schedule::{Budget, Limits, PredictedTime};
 use nodegauge_measure::{
-    Bytes, Failure, FlopsPerSec, Fraction, Notice, NoticeId, Observer, Outcome, Unit, clock, notice,
+    Bytes, Failure, FlopsPerSec, Fraction, Notice, NoticeId, Observer, Outcome, Seconds, Unit,
+    clock, notice,
 };
 use nodegauge_placement::Placement;
 use std::time::Duration;
@@ -275,8 +276,7 @@ impl HplPlan {
             |rate: &FlopsPerSec| size::seconds(self.first().order.order, self.options.half, *rate);
         let all = rates.iter().map(one).map(|seconds| seconds.0).sum::<f64>();
         let samples = self.options.samples.max(1) as f64;
-        Duration::try_from_secs_f64(samples * all * (1.0 + AROUND_SOLUTION))
-            .unwrap_or(Duration::MAX / 4)
+        Seconds(samples * all * (1.0 + AROUND_SOLUTION)).duration()
     }
 
     /// Predicts the time of the solutions of a requested order, before the libraries are compared: from the peak of the

@@ -11,6 +11,10 @@ impl Reader for HplReader {
         "HPL"
     }
 
+    fn doubts(&self) -> &'static str {
+        "no `End of Tests.`; fewer results than HPL counts"
+    }
+
     fn runs(&self, text: &str) -> Vec<usize> {
         output::run_lines(text)
     }

@@ -78,7 +78,7 @@ pub fn half(order: usize, share: Fraction) -> Option<f64> {
 
 /// Returns the order at which LU reaches half of the DGEMM rate, computed from a rating.
 pub(crate) fn half_rate_order(rating: &RatingConfig) -> Option<f64> {
-    half(rating.n? as usize, rating.of_dgemm?)
+    half(rating.n? as usize, rating.dgemm_share?)
 }
 
 /// Returns the predicted time of one solution; the time is a lower bound if `half` is unknown.

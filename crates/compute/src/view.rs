@@ -424,7 +424,7 @@ fn brief(section: &mut Section, config: &RatingConfig) {
     let residual = config.residual.as_ref().and_then(|residual| residual.value);
     let parts: Vec<String> = [
         config.seconds.map(|seconds| format!("solved in {seconds}")),
-        config.of_dgemm.map(|of| format!("{} of DGEMM", of.in_tenths())),
+        config.dgemm_share.map(|of| format!("{} of DGEMM", of.in_tenths())),
         residual.map(|value| format!("residual {value:.3e} (must be below 16)")),
     ]
     .into_iter()
@@ -436,7 +436,7 @@ fn brief(section: &mut Section, config: &RatingConfig) {
 /// Adds the complete evidence of a native rating.
 fn evidence(section: &mut Section, config: &RatingConfig) {
     let shares: Vec<String> = [
-        (config.of_dgemm, "DGEMM"),
+        (config.dgemm_share, "DGEMM"),
         (config.of_fma_peak, "the peak in registers"),
         (config.of_theoretical, "the theoretical peak"),
     ]

@@ -10,21 +10,13 @@
 //! the reported size counts unless the caches clearly hold less (`capacity`). Of a busy node, the next larger rung
 //! counts, because too long arrays cost time, and too short ones make the figures wrong.
 
-use crate::chase;
-use crate::region::SCALAR;
-use crate::traffic;
 use nodegauge_arena::supply::best_pages;
-use nodegauge_arena::{ArenaError, PagedMapping};
-use nodegauge_kernels::{ARRAYS, Args, LINE, Resident};
+use nodegauge_chase::ResidencyProbe;
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::interference::Work;
 use nodegauge_measure::record::{Machine, MeasuredCache};
-use nodegauge_measure::schedule::shuffle::Shuffler;
-use nodegauge_measure::{Bytes, Seconds, clock, stats};
-use nodegauge_os::monotonic_nanos;
-use nodegauge_team::Team;
+use nodegauge_measure::{Bytes, Seconds, clock};
 use std::collections::BTreeSet;
-use std::ptr::NonNull;
 use std::time::Duration;
 
 /// Duration after which the measurement ends as soon as the capacity is known, and its maximum in a run with a budget of
@@ -38,14 +30,6 @@ const FIRST: Bytes = Bytes::mib(4);
 const MEMORY_SHARE: u64 = 4;
 /// Largest working set if no cache size is reported: four times the largest last-level cache of current sockets (1.1 GiB).
 const MOST_UNREPORTED: Bytes = Bytes::gib(4);
-/// Number of attempts for each working set; other work disturbs some.
-const ATTEMPTS: usize = 4;
-/// Number of sampled lines of each core. The standard error of a share of a half is 2 %.
-const SAMPLED: usize = 512;
-/// Number of parts of a sample; the median of their times counts, because an interruption lengthens one or two.
-const PARTS: usize = 8;
-/// Size of a page, in which a loop touches one line, so that the TLB holds the same pages before each timed loop.
-const PAGE: usize = 4096;
 /// Share of the lines in the caches with which a set fits them. At the capacity, the share falls from one to a half or
 /// less.
 const FITS: f64 = 0.5;
@@ -145,7 +129,7 @@ pub fn measure(
     let most = wanted.max(Bytes(FIRST.0 * 2)).min(available);
     let numbers: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
     let before = Work::now(&numbers);
-    let mut probe = Probe::new(&cpus, most, machine).ok()?;
+    let mut probe = ResidencyProbe::new(&cpus, most, best_pages(machine)).ok()?;
     let mut curve = Vec::new();
     let mut set = FIRST;
     while set <= most && needs_more(reported, may_hide, &curve) {
@@ -183,168 +167,6 @@ fn reported_caches(topology: &Topology, cpus: &[CpuId]) -> ReportedCaches {
         _ => 0,
     };
     ReportedCaches { last, private: Bytes(private) }
-}
-
-/// Times of loads of the sampled lines of one core, seconds per load.
-#[derive(Debug, Clone, Copy)]
-struct LoadTimes {
-    /// After a pass over the working set.
-    passed: f64,
-    /// Immediately after loads of the same lines.
-    again: f64,
-    /// After the lines were flushed from all caches.
-    flushed: f64,
-}
-
-impl LoadTimes {
-    /// Returns the mean times of all cores.
-    fn mean(all: &[Self]) -> Self {
-        let share = 1.0 / all.len() as f64;
-        Self {
-            passed: share * all.iter().map(|one| one.passed).sum::<f64>(),
-            again: share * all.iter().map(|one| one.again).sum::<f64>(),
-            flushed: share * all.iter().map(|one| one.flushed).sum::<f64>(),
-        }
-    }
-}
-
-/// Threads and memory of the measurement.
-struct Probe {
-    team: Team,
-    mapping: PagedMapping,
-    /// Memory of each thread, bytes.
-    buffer: usize,
-    /// Memory of each thread that was touched, bytes.
-    touched: usize,
-    reader: Resident,
-}
-
-impl Probe {
-    /// Starts a thread on each CPU, and maps `most` bytes for all together.
-    fn new(cpus: &[CpuId], most: Bytes, machine: &Machine) -> Result<Self, ArenaError> {
-        let places: Vec<Vec<CpuId>> = cpus.iter().map(|cpu| vec![*cpu]).collect();
-        let buffer = most.0.div_ceil(places.len().max(1) as u64).next_multiple_of(2 << 20);
-        let mapping = PagedMapping::map(Bytes(buffer * places.len() as u64), best_pages(machine))?;
-        let team = Team::start(&places)?;
-        let reader = traffic::reader();
-        Ok(Self { team, mapping, buffer: buffer as usize, touched: 0, reader })
-    }
-
-    /// Returns the largest share of the lines of a working set that are in the caches after a pass; `None` if the processor
-    /// cannot flush lines.
-    fn share(&mut self, set: Bytes) -> Result<Option<f64>, ArenaError> {
-        let each = (set.0 as usize / self.team.len() / PAGE).max(1) * PAGE;
-        let Self { team, mapping, buffer, touched, reader } = self;
-        let start = mapping.at(0, *buffer * team.len()).as_ptr() as usize;
-        let old = *touched;
-        let of_worker = |worker: usize| start + worker * *buffer;
-        team.map(|member| {
-            let new = each.saturating_sub(old);
-            // SAFETY: the memory belongs to this thread. The loops below read zeros.
-            unsafe { ((of_worker(member.index) + old) as *mut u8).write_bytes(0, new) };
-        })?;
-        *touched = each.max(old);
-        let mut times = Vec::new();
-        for attempt in 0..ATTEMPTS {
-            team.map(|member| {
-                let at =
-                    [NonNull::new(of_worker(member.index) as *mut u8).expect("mapped"); ARRAYS];
-                // The second pass finds the lines of the first; before the first set, other lines are in the caches.
-                let repeats = if attempt == 0 { 2 } else { 1 };
-                let args = Args { at, n: each / size_of::<f64>(), repeats, scalar: SCALAR };
-                // SAFETY: the memory of this thread has this number of elements, and is only read.
-                std::hint::black_box(unsafe { reader.run(&args) });
-            })?;
-            let seed = (attempt * team.len()) as u64;
-            let all = team.map(|member| {
-                let lines = sampled(of_worker(member.index), each, seed + member.index as u64);
-                // SAFETY: the lines are in the memory of this thread, which contains zeros.
-                unsafe { load_times(&lines, of_worker(member.index), each) }
-            })?;
-            let Some(all) = all.into_iter().collect::<Option<Vec<LoadTimes>>>() else {
-                return Ok(None);
-            };
-            times.push(LoadTimes::mean(&all));
-        }
-        Ok(Some(largest_share(&times)))
-    }
-}
-
-/// Returns the largest share of the lines in the caches of several attempts. The time of a load from a cache is the
-/// shortest of all attempts, that of a flushed line the median.
-fn largest_share(times: &[LoadTimes]) -> f64 {
-    let of_flushed: Vec<f64> = times.iter().map(|one| one.flushed).collect();
-    let flushed = stats::median(&of_flushed);
-    let again = times.iter().map(|one| one.again).fold(f64::INFINITY, f64::min);
-    let passed = times.iter().map(|one| one.passed).fold(f64::INFINITY, f64::min);
-    if flushed <= again {
-        return 1.0;
-    }
-    ((flushed - passed) / (flushed - again)).clamp(0.0, 1.0)
-}
-
-/// Returns the addresses of a sample of the lines of `bytes` of memory, in random order: one line of each of equal
-/// parts.
-fn sampled(start: usize, bytes: usize, seed: u64) -> Vec<usize> {
-    let lines = bytes / LINE;
-    let count = SAMPLED.min(lines / 2).next_multiple_of(PARTS);
-    let each = (lines / count).max(1);
-    let mut shuffler = Shuffler::new(seed);
-    let mut within: Vec<usize> = (0..each).collect();
-    shuffler.shuffle(&mut within);
-    let mut sample: Vec<usize> = (0..count.min(lines))
-        .map(|part| start + (part * each + within[part % each]) * LINE)
-        .collect();
-    shuffler.shuffle(&mut sample);
-    sample
-}
-
-/// Times loads of `lines` in the `bytes` of memory at `start`, directly after a pass; `None` if the processor cannot flush
-/// lines.
-///
-/// # Safety
-/// The memory must be mapped and contain zeros, and the lines must be in it.
-unsafe fn load_times(lines: &[usize], start: usize, bytes: usize) -> Option<LoadTimes> {
-    // SAFETY: the caller's promise.
-    unsafe {
-        touch_pages(start, bytes);
-        let passed = load_time(lines);
-        touch_pages(start, bytes);
-        let again = load_time(lines);
-        let flushes = chase::flush(lines);
-        touch_pages(start, bytes);
-        let flushed = load_time(lines);
-        flushes.then_some(LoadTimes { passed, again, flushed })
-    }
-}
-
-/// Loads the first line of each page, so that TLB and page tables are in the same state before each timed loop.
-///
-/// # Safety
-/// The memory must be mapped.
-unsafe fn touch_pages(start: usize, bytes: usize) {
-    for page in (start..start + bytes).step_by(PAGE) {
-        // SAFETY: the caller's promise.
-        std::hint::black_box(unsafe { (page as *const usize).read_volatile() });
-    }
-}
-
-/// Returns the median time per load of the parts of `lines`. The address of each load depends on the load before.
-///
-/// # Safety
-/// The lines must be mapped and contain zeros.
-unsafe fn load_time(lines: &[usize]) -> f64 {
-    let mut zero = 0;
-    let mut times = Vec::new();
-    for part in lines.chunks(lines.len().div_ceil(PARTS).max(1)) {
-        let begun = monotonic_nanos();
-        for line in part {
-            // SAFETY: the caller's promise; the line contains zero.
-            zero = unsafe { ((line + zero) as *const usize).read_volatile() };
-        }
-        times.push((monotonic_nanos() - begun) as f64 * 1e-9 / part.len() as f64);
-    }
-    stats::median(&times)
 }
 
 #[cfg(test)]
@@ -419,28 +241,6 @@ mod tests {
         assert!(needs(reported(32, 2), false, &OF_32_MIB[..3]));
         assert!(!needs(reported(32, 2), false, &OF_32_MIB[..4]));
         assert!(needs(reported(32, 2), true, &OF_32_MIB[..4]));
-    }
-
-    #[test]
-    fn share_is_that_of_the_least_disturbed_attempt() {
-        let times = |passed: f64, again: f64, flushed: f64| LoadTimes { passed, again, flushed };
-        let quiet = times(60.0, 10.0, 110.0);
-        assert_eq!(largest_share(&[quiet; 3]), 0.5);
-        // Other work evicted the lines, or lengthened the loads of flushed lines.
-        let disturbed = [times(112.0, 15.0, 110.0), quiet, times(111.0, 10.0, 900.0)];
-        assert_eq!(largest_share(&disturbed), 0.5);
-        assert_eq!(largest_share(&[times(130.0, 10.0, 110.0)]), 0.0);
-    }
-
-    #[test]
-    fn sample_has_lines_of_all_parts() {
-        for bytes in [4096, 1 << 16, 1 << 25] {
-            let mut lines = sampled(0, bytes, 7);
-            lines.sort_unstable();
-            lines.dedup();
-            assert!(lines.len() >= 32 && lines.iter().all(|line| line % LINE == 0));
-            assert!(*lines.last().unwrap() < bytes && lines[lines.len() / 2] >= bytes / 4);
-        }
     }
 
     #[test]

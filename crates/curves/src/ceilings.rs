@@ -11,14 +11,13 @@
 
 use crate::config::CurveConfig;
 use crate::levels::Reported;
-use crate::pool::WorkerPool;
 use crate::prediction::CurveTimes;
-use crate::region::Buffers;
 use crate::run::{CurveRun, FigureOutline, Value};
-use crate::traffic::{self, Traffic};
 use crate::{CurveSetup, Mode, ladder, notice};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_arena::ArenaError;
+use nodegauge_chase::traffic::{self, WorkingSetLoop};
+use nodegauge_chase::{RegionBuffers, WitnessedPool};
 use nodegauge_gauge::roofline::{BANDWIDTH, GAUGE, KERNEL, MEMORY};
 use nodegauge_kernels::{Kernel, Stores};
 use nodegauge_measure::record::Quoted;
@@ -46,9 +45,9 @@ impl Level {
     /// Returns a sample of the loops. Working sets of caches are filled again before it, which also loads them.
     fn sample(
         &self,
-        loops: &[Traffic],
-        pool: &mut WorkerPool,
-        buffers: Buffers<'_>,
+        loops: &[WorkingSetLoop],
+        pool: &mut WitnessedPool,
+        buffers: RegionBuffers<'_>,
     ) -> Result<Sample, ArenaError> {
         match self.reported {
             Some(_) => traffic::refilled_sample(loops, pool, buffers, self.set),
@@ -154,7 +153,7 @@ impl Mode for Ceilings {
         run.observer.phase("choosing the fastest loops for each level");
         let all = (self.levels.len() * CEILINGS.len()) as f64;
         let mut tried = 0.0;
-        let mut cells: Vec<(&Level, Vec<Traffic>)> = Vec::new();
+        let mut cells: Vec<(&Level, Vec<WorkingSetLoop>)> = Vec::new();
         for level in &self.levels {
             let mut loops = Vec::new();
             for kernel in CEILINGS {
@@ -166,7 +165,7 @@ impl Mode for Ceilings {
                 let bytes = level.set as usize;
                 let until = tried / all;
                 let fastest = run.fastest(until, &mut pool, buffers, kernel, stores, bytes)?;
-                loops.extend(fastest.map(|variant| Traffic::new(variant, bytes)));
+                loops.extend(fastest.map(|variant| WorkingSetLoop::new(variant, bytes)));
             }
             cells.push((level, loops));
         }

@@ -1,6 +1,8 @@
 //! Configuration keys of the figures of curves.
 
 use nodegauge_arena::keys;
+use nodegauge_chase::ChaseOrder;
+use nodegauge_chase::traffic::WorkingSetLoop;
 use nodegauge_measure::config;
 use nodegauge_measure::keys::shared;
 
@@ -70,5 +72,27 @@ config! {
         device_memory: String = Observation "memory of device";
         stopped: shared::stopped;
         round_trip_s: shared::round_trip_s;
+    }
+}
+
+impl CurveConfig {
+    /// Adds the order of a chase.
+    pub(crate) fn add_order(&mut self, order: ChaseOrder) {
+        self.stride_bytes = Some(order.stride as u64);
+        self.locality = Some(order.locality.to_string());
+    }
+
+    /// Adds the properties of a loop.
+    pub(crate) fn add_loop(&mut self, traffic: &WorkingSetLoop) {
+        let spec = traffic.kernel().spec();
+        let shape = traffic.variant().shape();
+        self.kernel = Some(spec.name.to_owned());
+        self.formula = Some(spec.formula.to_owned());
+        self.stores = spec.writes.map(|_| shape.stores.name().to_owned());
+        self.isa = Some(shape.isa.name().to_owned());
+        self.vector_bits = Some(shape.isa.vector_bits().into());
+        self.unroll = Some(shape.unroll.into());
+        self.side_by_side = shape.side_by_side.several().map(u64::from);
+        self.repeats = Some(traffic.repeats());
     }
 }

@@ -10,9 +10,9 @@ use crate::config::CurveConfig;
 use crate::levels::{self, Dot, Named, Reported};
 use crate::prediction::CurveTimes;
 use crate::run::{CurveRun, FigureOutline, TimedCells, Value};
-use crate::traffic::{self, Traffic};
 use crate::{CurveSetup, Mode, notice, refuse_below, thinned, too_large};
 use nodegauge_arena::ArenaError;
+use nodegauge_chase::traffic::{self, WorkingSetLoop};
 use nodegauge_kernels::{Kernel, Resident, Stores};
 use nodegauge_machine::Topology;
 use nodegauge_measure::record::{Cache, Quoted};
@@ -166,7 +166,7 @@ impl Mode for Ladder {
             Ok::<_, ArenaError>(((step, vec![first]), clock::now() - begun))
         })?;
         let sets: Vec<u64> = taken.keys().map(|i| self.sets[*i]).collect();
-        let (steps, first): (Vec<Vec<Traffic>>, Vec<_>) = taken.into_values().unzip();
+        let (steps, first): (Vec<Vec<WorkingSetLoop>>, Vec<_>) = taken.into_values().unzip();
         let phase = "measuring all working sets interleaved";
         let judged = run.samples_behind(policy::CURVES_BEHIND, first, phase, |i| {
             traffic::refilled_sample(&steps[i], &mut pool, buffers, sets[i])
@@ -212,17 +212,17 @@ impl Mode for Ladder {
 }
 
 /// Returns the loops of a working set: the fastest `variants` for the level that holds it.
-fn loops(variants: &[Vec<Resident>], caches: &[Reported], set: u64) -> Vec<Traffic> {
+fn loops(variants: &[Vec<Resident>], caches: &[Reported], set: u64) -> Vec<WorkingSetLoop> {
     let level = caches.iter().take_while(|cache| cache.bytes < set).count();
     let of_level = variants[level.min(variants.len() - 1)].iter();
-    of_level.map(|variant| Traffic::new(*variant, set as usize)).collect()
+    of_level.map(|variant| WorkingSetLoop::new(*variant, set as usize)).collect()
 }
 
 /// Returns the best rate of each loop of a cell, bytes per second; `None` if a loop has no sample that counts.
 fn best_rates(
     judged: &TimedCells,
     cell: usize,
-    loops: &[Traffic],
+    loops: &[WorkingSetLoop],
     workers: u64,
 ) -> Option<Vec<f64>> {
     let mut rates = Vec::new();

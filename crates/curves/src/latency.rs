@@ -8,17 +8,16 @@
 //! as these caches hold. A cache that receives lines evicted from another cache, or that is shared with other programs,
 //! needs more than one pass.
 
-use crate::chase::{self, ChainPlace, Chase, Cycle, SLOTS};
 use crate::config::CurveConfig;
 use crate::ladder::{self, SMALLEST};
 use crate::levels::{self, Dot, Named};
 use crate::prediction::CurveTimes;
-use crate::region::MemoryRegion;
 use crate::run::{CurveRun, FigureOutline, TimedCells, Value};
 use crate::{CurveSetup, Mode, memory_chase, refuse_below, thinned};
 use nodegauge_arena::ArenaError;
 use nodegauge_arena::RequestedPages;
 use nodegauge_arena::supply::best_pages;
+use nodegauge_chase::{ChainPlace, Chase, Cycle, MemoryRegion, SLOTS, is_cached};
 use nodegauge_measure::record::Quoted;
 use nodegauge_measure::schedule::{Affordable, PredictedTime, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, clock, stats};
@@ -104,8 +103,7 @@ impl Mode for Latency {
                 chases.push(unsafe { Chase::write(region, places[i], &cycle, setup.held()) });
             }
             let begun = clock::now();
-            let turns =
-                chases.iter_mut().map(|chase| Ok(vec![memory_chase::sample(chase, &mut pool)?]));
+            let turns = chases.iter_mut().map(|chase| Ok(vec![chase.idle_sample(&mut pool)?]));
             let samples = turns.collect::<Result<Vec<_>, ArenaError>>()?;
             Ok::<_, ArenaError>(((chases, samples), clock::now() - begun))
         })?;
@@ -123,7 +121,7 @@ impl Mode for Latency {
         }
         let phase = "chasing through all working sets interleaved";
         let judged = run.samples_behind(policy::CURVES_BEHIND, samples, phase, |i| {
-            memory_chase::sample(&mut cells[i], &mut pool)
+            cells[i].idle_sample(&mut pool)
         })?;
         let caches = ladder::reported(&setup.site.topology, setup.placement);
         // Levels are detected on huge pages. On base pages, TLB misses cause additional steps in the curve.
@@ -134,13 +132,13 @@ impl Mode for Latency {
         for (k, region) in regions.iter().enumerate() {
             let first = k * sets.len();
             let (mut config, validity) = run.common(&pool, region);
-            options.order.describe(&mut config);
+            config.add_order(options.order);
             for (i, set) in sets.iter().enumerate() {
                 let level = levels::at(&named, i);
                 let config = CurveConfig {
                     set_bytes: Some(*set),
                     thread_bytes: Some(*set),
-                    steps: Some(cells[first + i].steps as u64),
+                    steps: Some(cells[first + i].steps() as u64),
                     flushed_s: memory_chase::flushed(&judged, first + i, 1),
                     level: level.map(|level_name| level_name.name.clone()),
                     level_reported_bytes: level.and_then(Named::share),
@@ -163,7 +161,7 @@ impl Mode for Latency {
 /// Returns the point of a working set on the curve; `None` if no sample of its cell counts.
 fn dot(judged: &TimedCells, cell: usize, set: u64) -> Option<Dot> {
     let step = stats::median(&judged.seconds(cell, 0));
-    let cached = memory_chase::flushed(judged, cell, 1).map(|time| chase::is_cached(step, time));
+    let cached = memory_chase::flushed(judged, cell, 1).map(|time| is_cached(step, time));
     step.is_finite().then(|| Dot { bytes: set, values: vec![step], cached })
 }
 

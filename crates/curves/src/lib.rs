@@ -7,7 +7,6 @@
 
 pub mod cache_size;
 mod ceilings;
-mod chase;
 pub mod config;
 mod gauge;
 mod ladder;
@@ -18,24 +17,20 @@ mod loaded;
 mod matrix;
 mod memory_chase;
 mod mix;
-mod pool;
 mod prediction;
-mod region;
 mod run;
 mod thinned;
-mod touch;
-mod traffic;
 mod view;
 
-pub use chase::{ChaseOrder, Locality};
 pub use gauge::Curves;
 pub use nodegauge_arena::GAUGE;
-pub use touch::TouchRates;
+pub use nodegauge_chase::{ChaseOrder, Locality, TouchRates};
 
 use nodegauge_analysis::expect::Figures;
 use nodegauge_arena::ArenaError;
 use nodegauge_arena::RequestedPages;
 use nodegauge_arena::supply::{available, best_pages};
+use nodegauge_chase::TIMES_LLC;
 use nodegauge_gauge::roofline::ONE_THREAD;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_machine::CpuId;
@@ -252,8 +247,6 @@ impl Planned for CurvePlan {
     }
 }
 
-/// Largest working set as a multiple of the total size of the last-level caches in use.
-const TIMES_LLC: u64 = 4;
 /// Largest working set if no cache is known. It is more than four times the cache of any desktop.
 const UNKNOWN_CACHE: Bytes = Bytes::mib(512);
 /// Minimum of the largest working set of a machine with small caches.

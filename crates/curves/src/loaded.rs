@@ -6,45 +6,26 @@
 //! would read at s times its full rate. The actual rate is measured.
 
 use crate::GAUGE;
-use crate::chase::Chase;
 use crate::config::CurveConfig;
 use crate::memory_chase::{self, ChasedMemory, SetRange};
-use crate::pool::WorkerPool;
 use crate::prediction::CurveTimes;
-use crate::region::{Buffers, SCALAR};
 use crate::run::{CurveRun, FigureOutline, Value};
-use crate::{CurveSetup, Mode, notice, refuse_below, too_large, traffic};
+use crate::{CurveSetup, Mode, notice, refuse_below, too_large};
 use nodegauge_analysis::conclusion::Obstacle;
 use nodegauge_arena::ArenaError;
-use nodegauge_kernels::{ARRAYS, Args, Resident};
+use nodegauge_chase::{BLOCK, Load, wait_loop_time};
 use nodegauge_measure::record::{Measurement, Quoted, Status};
-use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{PredictedTime, policy};
 use nodegauge_measure::{Bytes, BytesPerSec, Failure, Notice, NoticeId, Seconds, Unit, stats};
-use nodegauge_os::{CacheLine, Spin};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
 /// Shares of the loaders' full rate, percent; at 0 the loaders are idle.
 ///
 /// Most shares are near the full rate, because a wait also delays loads that would otherwise overlap.
 const SHARES: [u32; 11] = [0, 10, 30, 50, 65, 80, 90, 94, 97, 99, 100];
-/// Bytes that a loader reads between two waits. A page is long enough for prefetchers to detect the stride, and short
-/// compared with the time of a sample.
-const BLOCK: usize = 4096;
 /// Duration of a sample, seconds.
 const SAMPLE_SECONDS: f64 = 4e-3;
 /// Latency at the knee of the curve, as a multiple of the idle latency.
 const KNEE: f64 = 2.0;
-/// Number of iterations of the wait loop that are timed to calibrate the loop.
-const TURNS_TIMED: u64 = 2_000_000;
-
-/// Maximum time for which the chaser waits until all loaders have read a block. A loader that has no CPU for so long
-/// disturbs the sample.
-const LOADERS_START: Duration = Duration::from_millis(100);
-/// Number of checks by the waiting chaser before it yields its CPU.
-const CHECKS: u32 = 1 << 12;
-
 /// Name of the figure for the read rate at which latency is twice the idle latency.
 const AT_KNEE: &str = "bandwidth_at_2x_idle";
 
@@ -110,103 +91,6 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<L
     Ok(Loaded { chased, buffer: (set.0 / loaders).next_multiple_of(BLOCK as u64) })
 }
 
-/// Data that the loaders read.
-struct Load<'a> {
-    buffers: Buffers<'a>,
-    variant: Resident,
-    /// Number of blocks in a loader's buffer.
-    blocks: usize,
-}
-
-/// Progress of a sample, which chaser and loaders share.
-#[derive(Default)]
-struct Progress {
-    /// Number of loaders that have read a block.
-    reading: CacheLine<AtomicUsize>,
-    /// True after the chaser has ended its stretch.
-    ended: CacheLine<AtomicBool>,
-}
-
-impl Progress {
-    /// Waits until `loaders` loaders read, at most [`LOADERS_START`].
-    fn wait_for(&self, loaders: usize) {
-        let begun = Instant::now();
-        let mut spin = Spin::new(CHECKS);
-        while self.reading.0.load(Ordering::Relaxed) < loaders && begun.elapsed() < LOADERS_START {
-            spin.pause();
-        }
-    }
-}
-
-/// Waits for `turns` iterations of an empty loop that the compiler cannot remove.
-fn wait(turns: u64) {
-    for turn in 0..turns {
-        std::hint::black_box(turn);
-    }
-}
-
-impl Load<'_> {
-    /// Reads blocks, beginning with number `block`, and waits `turns` iterations after each block, until the chaser ends.
-    /// Reads at least one block. Returns the bytes read per second.
-    fn run(&self, worker: usize, mut block: usize, turns: u64, progress: &Progress) -> f64 {
-        let buffer = self.buffers.set(worker, self.blocks * BLOCK);
-        let begun = Instant::now();
-        let mut read = 0u64;
-        loop {
-            // SAFETY: the buffer has this number of blocks, which are page-aligned, belong to this worker, and are only
-            // read.
-            unsafe {
-                let at = [buffer.add(block * BLOCK); ARRAYS];
-                let args = Args { at, n: BLOCK / size_of::<f64>(), repeats: 1, scalar: SCALAR };
-                std::hint::black_box(self.variant.run(&args));
-            }
-            block = (block + 1) % self.blocks;
-            if read == 0 {
-                progress.reading.0.fetch_add(1, Ordering::Relaxed);
-            }
-            read += BLOCK as u64;
-            wait(turns);
-            if progress.ended.0.load(Ordering::Relaxed) {
-                break;
-            }
-        }
-        read as f64 / begun.elapsed().as_secs_f64().max(1e-9)
-    }
-
-    /// Returns a sample. The first part is the chaser's time per load, the second part the time per byte of all loaders
-    /// together, in seconds. The loaders begin at block `start` and wait `turns` iterations after each block. Without
-    /// `turns` the loaders are idle, and there is no second part.
-    fn sample(
-        &self,
-        pool: &mut WorkerPool,
-        chase: &mut Chase<'_>,
-        turns: Option<u64>,
-        start: usize,
-    ) -> Result<Sample, ArenaError> {
-        let progress = Progress::default();
-        let loaders = pool.workers() - 1;
-        pool.sample(|pool| {
-            let stretch = chase.stretch(chase.steps);
-            let timed = pool.timed(|worker| match (worker, turns) {
-                (0, _) => {
-                    progress.wait_for(turns.map_or(0, |_| loaders));
-                    let stretch = stretch();
-                    progress.ended.0.store(true, Ordering::Relaxed);
-                    (Some(stretch), 0.0)
-                }
-                (_, None) => (None, 0.0),
-                (_, Some(turns)) => (None, self.run(worker, start % self.blocks, turns, &progress)),
-            })?;
-            drop(stretch);
-            let (stretches, rates): (Vec<_>, Vec<f64>) = timed.made.into_iter().unzip();
-            let mut seconds = vec![chase.ended(stretches)];
-            seconds.extend(turns.map(|_| 1.0 / rates.iter().sum::<f64>()));
-            let causes = vec![timed.causes; seconds.len()];
-            Ok((seconds, causes))
-        })
-    }
-}
-
 impl Mode for Loaded {
     fn memory(&self) -> Bytes {
         self.chased.first * 2
@@ -229,32 +113,29 @@ impl Mode for Loaded {
         let loaded = run.map(&mut pool, 1..threads, self.buffer)?;
         let mut chase = chased.chase();
         let blocks = (self.buffer as usize / BLOCK).max(1);
-        let load = Load { buffers: loaded.buffers(), variant: traffic::reader(), blocks };
+        let load = Load::new(loaded.buffers(), blocks);
         chase.warm(&mut pool, SAMPLE_SECONDS)?;
         // Calibration: time of a block at full rate, and of an iteration of the wait loop.
         let full = load.sample(&mut pool, &mut chase, Some(0), 0)?;
         let block = (BLOCK as f64 * loaders as f64 * full.seconds[1]).min(1.0);
-        let begun = Instant::now();
-        wait(TURNS_TIMED);
-        let turn = begun.elapsed().as_secs_f64() / TURNS_TIMED as f64;
-        let times = LoaderTimes { block, turn };
+        let times = LoaderTimes { block, turn: wait_loop_time() };
         let mut at = 0;
         let phase = "measuring latency under all loads interleaved";
         let judged = run.samples(policy::CURVES, SHARES.len(), phase, |i| {
             // Loaders continue at another position of their buffers, where no data of the last sample is in a cache.
             at += blocks / 7 + 1;
             match times.turns(SHARES[i]) {
-                None => memory_chase::sample(&mut chase, &mut pool),
+                None => chase.idle_sample(&mut pool),
                 turns => load.sample(&mut pool, &mut chase, turns, at),
             }
         })?;
 
         let (mut config, doubts) = run.common(&pool, &chased.region);
-        options.order.describe(&mut config);
+        config.add_order(options.order);
         config.set_bytes = Some(chased.bytes());
         config.loader_bytes = Some(self.buffer);
-        config.kernel = Some(load.variant.kernel().name().to_owned());
-        config.isa = Some(load.variant.shape().isa.name().to_owned());
+        config.kernel = Some(load.variant().kernel().name().to_owned());
+        config.isa = Some(load.variant().shape().isa.name().to_owned());
         let idle = SHARES.iter().position(|share| *share == 0).unwrap_or(0);
         let flushed = memory_chase::flushed(&judged, idle, 1);
         let mut curve: Vec<LoadPoint> = Vec::new();
@@ -424,17 +305,5 @@ mod tests {
         points[4].1 = 130e-9;
         assert_eq!(knee(&curve(&points)), Knee::Falls);
         assert!(knee_in_words(&curve(&points)).unwrap().contains("falls again"));
-    }
-
-    #[test]
-    fn waits_take_time() {
-        let of = |turns| {
-            let begun = Instant::now();
-            wait(turns);
-            begun.elapsed()
-        };
-        // The fastest of several waits is compared, so that the load of other programs has no effect.
-        let short = (0..9).map(|_| of(1_000)).min();
-        assert!(Some(of(4_000_000)) > short);
     }
 }

@@ -4,16 +4,14 @@
 //! Memory is bound to a node, and the actual location of the pages is read from the kernel. Each node has one region
 //! for reading and one for the pointer chase. The threads of all nodes use these regions alternately.
 
-use crate::chase::Chase;
 use crate::config::CurveConfig;
 use crate::memory_chase::{self, ChasedMemory, SetRange};
-use crate::pool::WorkerPool;
 use crate::prediction::CurveTimes;
-use crate::region::MemoryRegion;
 use crate::run::{self, CurveRun, FigureOutline, Value};
-use crate::traffic::{self, Traffic};
 use crate::{CurveSetup, Mode, TIMES_LLC, beyond, lines, notice, refuse_below, too_large};
 use nodegauge_arena::ArenaError;
+use nodegauge_chase::traffic::{self, WorkingSetLoop};
+use nodegauge_chase::{Chase, MemoryRegion, WitnessedPool};
 use nodegauge_machine::{CpuId, NodeId, Topology};
 use nodegauge_measure::record::{Quoted, Status};
 use nodegauge_measure::schedule::{PredictedTime, policy};
@@ -181,7 +179,7 @@ impl Matrix {
             let places: Vec<Vec<CpuId>> = readers.cpus.iter().map(|cpu| vec![*cpu]).collect();
             pools.push(run.team(&places, setup.spare())?);
             let other = readers.cpus.get(1).copied().or_else(|| setup.spare());
-            chasers.push(WorkerPool::start(&places[..1], other)?);
+            chasers.push(WitnessedPool::start(&places[..1], other)?);
         }
         let mut memories: Vec<NodeRegions> = Vec::new();
         for node in &self.memories {
@@ -192,7 +190,7 @@ impl Matrix {
             // The CPUs of the node itself, if there are any, touch the memory first.
             let near = self.nearest(*node);
             let chaser = &mut chasers[near];
-            let mut map = |_: &mut WorkerPool, bytes| {
+            let mut map = |_: &mut WitnessedPool, bytes| {
                 MemoryRegion::map_together(&mut pools[near], bytes, setup.pages(), &policy)
             };
             let read = map(chaser, self.bytes)?;
@@ -209,7 +207,7 @@ impl Matrix {
         for (reader, memory) in &cells {
             let chase = chases[*memory].clone();
             let buffers = memories[*memory].read.shared_by(pools[*reader].workers(), self.bytes);
-            work.push((chase, [Traffic::new(traffic::reader(), buffers.bytes())], buffers));
+            work.push((chase, [WorkingSetLoop::new(traffic::reader(), buffers.bytes())], buffers));
         }
         let phase = "measuring all pairs of nodes interleaved";
         let judged = run.samples(policy::NODES, cells.len(), phase, |i| {
@@ -218,7 +216,7 @@ impl Matrix {
             let chaser = &mut chasers[cells[i].0];
             loops[0].prepare(pool, *buffers)?;
             let mut sample = traffic::sample(loops, pool, *buffers)?;
-            let chased = memory_chase::sample(chase, chaser)?;
+            let chased = chase.idle_sample(chaser)?;
             sample.seconds.extend(chased.seconds);
             sample.part_causes.extend(chased.part_causes);
             Ok(sample)
@@ -260,7 +258,7 @@ impl Matrix {
                     ..CurveConfig::default()
                 };
                 if part == 1 {
-                    setup.options.order.describe(&mut config);
+                    config.add_order(setup.options.order);
                     config.set_bytes = Some(memory.chased.bytes());
                     config.flushed_s = memory_chase::flushed(&judged, i, 2);
                 }

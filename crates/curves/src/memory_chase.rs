@@ -7,16 +7,12 @@
 //! immediately before, on pages that the TLB holds. The difference is the cost of TLB misses.
 
 use crate::CurveSetup;
-use crate::chase::{ChainPlace, Chase, Cycle};
-use crate::pool::WorkerPool;
-use crate::region::MemoryRegion;
 use crate::run::CurveRun;
 use nodegauge_arena::ArenaError;
-use nodegauge_measure::samples::{OneRegime, Sample};
+use nodegauge_chase::{ChainPlace, Chase, Cycle, MemoryRegion, WitnessedPool};
+use nodegauge_measure::samples::OneRegime;
 use nodegauge_measure::{Bytes, clock, stats};
 
-/// Duration of a timed stretch of a chase, seconds.
-const STRETCH_SECONDS: f64 = 2e-3;
 /// Number of pairs of a stretch and flushed loads that decide whether a cache serves a part of the loads.
 const PAIRS: usize = 3;
 /// Minimum ratio of the time of a load in a chase to that of a load of a flushed line if no cache serves the chase. One
@@ -24,15 +20,6 @@ const PAIRS: usize = 3;
 pub(crate) const SAME: f64 = 0.95;
 /// Maximum share of the budget for the search for a sufficient working set.
 const SEARCH: f64 = 0.25;
-
-/// Takes a sample of an idle chase: the time per load and, if the processor can flush lines, the time per load of
-/// flushed lines. The first worker of the pool performs the loads.
-pub(crate) fn sample(chase: &mut Chase<'_>, pool: &mut WorkerPool) -> Result<Sample, ArenaError> {
-    chase.warm(pool, STRETCH_SECONDS)?;
-    let mut sample = chase.sample(pool)?;
-    sample.seconds.extend(chase.flushed(pool)?);
-    Ok(sample)
-}
 
 /// Returns the median time per load of flushed lines, which is part number `part` of the samples of a cell.
 pub(crate) fn flushed(judged: &OneRegime, cell: usize, part: usize) -> Option<f64> {
@@ -57,7 +44,7 @@ impl SetRange {
 
 /// Function that maps a region of a given size. The pool is that of the worker that chases through it.
 pub(crate) type MapSet<'a> =
-    dyn FnMut(&mut WorkerPool, u64) -> Result<MemoryRegion, ArenaError> + 'a;
+    dyn FnMut(&mut WitnessedPool, u64) -> Result<MemoryRegion, ArenaError> + 'a;
 
 /// Memory that a chase visits in a random cycle.
 pub(crate) struct ChasedMemory {
@@ -74,7 +61,7 @@ impl ChasedMemory {
     /// Fails if the memory cannot be mapped, or the user ends the run.
     pub(crate) fn new(
         setup: CurveSetup<'_>,
-        pool: &mut WorkerPool,
+        pool: &mut WitnessedPool,
         bytes: u64,
         map: &mut MapSet<'_>,
     ) -> Result<Self, ArenaError> {
@@ -91,7 +78,7 @@ impl ChasedMemory {
     pub(crate) fn beyond_caches(
         run: &CurveRun<'_>,
         sets: SetRange,
-        chaser: &mut WorkerPool,
+        chaser: &mut WitnessedPool,
         map: &mut MapSet<'_>,
     ) -> Result<Self, ArenaError> {
         let end = run.limits.budget.mul_f64(SEARCH);
@@ -121,12 +108,12 @@ impl ChasedMemory {
     }
 
     /// True if loads of the chase take less time than those of flushed lines.
-    fn is_cached(&self, pool: &mut WorkerPool) -> Result<bool, ArenaError> {
+    fn is_cached(&self, pool: &mut WitnessedPool) -> Result<bool, ArenaError> {
         let mut chase = self.chase();
         let mut steps = Vec::new();
         let mut flushed = Vec::new();
         for _ in 0..PAIRS {
-            let [step, of_flushed] = sample(&mut chase, pool)?.seconds[..] else {
+            let [step, of_flushed] = chase.idle_sample(pool)?.seconds[..] else {
                 // The processor cannot flush lines.
                 return Ok(false);
             };

@@ -6,12 +6,12 @@
 //! lines that it does not read. The moved bytes therefore equal the counted bytes, whether or not the processor makes
 //! write-allocates.
 use crate::config::CurveConfig;
-use crate::pool::WorkerPool;
 use crate::prediction::CurveTimes;
 use crate::run::{CurveRun, FigureOutline, Value};
-use crate::traffic::{self, Traffic};
-use crate::{CurveSetup, Mode, TIMES_LLC, notice, refuse_below, too_large};
+use crate::{CurveSetup, Mode, notice, refuse_below, too_large};
 use nodegauge_arena::ArenaError;
+use nodegauge_chase::traffic::{self, WorkingSetLoop};
+use nodegauge_chase::{TIMES_LLC, WitnessedPool};
 use nodegauge_kernels::{self as kernels, Kernel, Stores};
 use nodegauge_measure::record::{Quoted, Status};
 use nodegauge_measure::schedule::{Affordable, PredictedTime, policy};
@@ -122,10 +122,10 @@ impl Mode for Mixes {
             let stores = &[mix.stores];
             let until = (done + 1) as f64 / self.mixes.len() as f64;
             let fastest = run.fastest(until, &mut pool, buffers, mix.kernel, stores, bytes)?;
-            cells.extend(fastest.map(|variant| (mix, [Traffic::new(variant, bytes)])));
+            cells.extend(fastest.map(|variant| (mix, [WorkingSetLoop::new(variant, bytes)])));
         }
         let mut turns = 0;
-        let mut turn = |[traffic]: &[Traffic; 1], workers: &mut WorkerPool| {
+        let mut turn = |[traffic]: &[WorkingSetLoop; 1], workers: &mut WitnessedPool| {
             // Mixes write into common arrays, and values grow with every pass. The arrays are therefore filled again
             // long before values overflow.
             if turns % TURNS_PER_REFILL == 0 {

@@ -4,9 +4,6 @@
 use crate::GAUGE;
 use crate::config::CurveConfig;
 use crate::levels::{self, Dot, Named, Reported};
-use crate::pool::WorkerPool;
-use crate::region::{Buffers, MemoryRegion};
-use crate::traffic::{self, Traffic};
 use crate::{Curve, CurveSetup, notice};
 use nodegauge_arena::ArenaError;
 use nodegauge_arena::PagedMapping;
@@ -14,6 +11,8 @@ use nodegauge_arena::evidence::{limited, several_regimes, small_pages, wrong_in_
 use nodegauge_arena::location;
 use nodegauge_arena::names;
 use nodegauge_arena::{NumaConfig, PagesConfig};
+use nodegauge_chase::traffic::{self, CALL_SECONDS, WorkingSetLoop, is_short_call};
+use nodegauge_chase::{MemoryRegion, RegionBuffers, WitnessedPool};
 use nodegauge_gauge::roofline;
 use nodegauge_gauge::series::Series;
 use nodegauge_kernels::{self as kernels, Kernel, Resident, Stores};
@@ -22,7 +21,9 @@ use nodegauge_measure::notice::add_new;
 use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
 use nodegauge_measure::samples::{OneRegime, Sample};
 use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Schedule, Turn, policy};
-use nodegauge_measure::{BytesPerSec, Failure, Fraction, NoticeId, Observer, Outcome, Unit};
+use nodegauge_measure::{
+    BytesPerSec, Failure, Fraction, NoticeId, Observer, Outcome, Seconds, Unit,
+};
 use std::collections::BTreeMap;
 use std::ops::{Deref, Range};
 
@@ -71,9 +72,9 @@ pub(crate) enum Value<'a> {
     Rate,
     /// The value is the byte rate of a pass of this loop on all threads. The flag is true if the rate is compared with
     /// the theoretical bandwidth of main memory.
-    Loop(&'a Traffic, bool),
+    Loop(&'a WorkingSetLoop, bool),
     /// The value is the rate of floating-point operations of a pass, for a kernel under a roof.
-    Work(&'a Traffic),
+    Work(&'a WorkingSetLoop),
 }
 
 /// Cells with their samples, sorted by regime, and the failures of lost cells.
@@ -142,7 +143,7 @@ impl CurveRun<'_> {
     }
 
     /// Starts a worker for each thread.
-    pub(crate) fn pool(&mut self) -> Result<WorkerPool, ArenaError> {
+    pub(crate) fn pool(&mut self) -> Result<WitnessedPool, ArenaError> {
         self.team(&self.setup.placement.thread_cpus(), self.setup.spare())
     }
 
@@ -151,8 +152,8 @@ impl CurveRun<'_> {
         &mut self,
         places: &[Vec<CpuId>],
         spare: Option<CpuId>,
-    ) -> Result<WorkerPool, ArenaError> {
-        let pool = WorkerPool::start(places, spare)?;
+    ) -> Result<WitnessedPool, ArenaError> {
+        let pool = WitnessedPool::start(places, spare)?;
         self.outcome.details.extend(pool.observed().iter().map(ToString::to_string));
         Ok(pool)
     }
@@ -160,7 +161,7 @@ impl CurveRun<'_> {
     /// Maps a buffer of `bytes` for each of `workers`, on the pages and with the policy of the options.
     pub(crate) fn map(
         &self,
-        pool: &mut WorkerPool,
+        pool: &mut WitnessedPool,
         workers: Range<usize>,
         bytes: u64,
     ) -> Result<MemoryRegion, ArenaError> {
@@ -174,8 +175,8 @@ impl CurveRun<'_> {
     pub(crate) fn fastest(
         &mut self,
         until: f64,
-        pool: &mut WorkerPool,
-        buffers: Buffers<'_>,
+        pool: &mut WitnessedPool,
+        buffers: RegionBuffers<'_>,
         kernel: Kernel,
         stores: &[Stores],
         bytes: usize,
@@ -196,8 +197,8 @@ impl CurveRun<'_> {
         if !beyond {
             traffic::refill(pool, buffers, bytes)?;
         }
-        let mut field: Vec<Traffic> =
-            variants.iter().map(|variant| Traffic::new(*variant, bytes)).collect();
+        let mut field: Vec<WorkingSetLoop> =
+            variants.iter().map(|variant| WorkingSetLoop::new(*variant, bytes)).collect();
         let trial = RepetitionPolicy {
             measure: Fraction(until * policy::CURVES.choose.0),
             ..policy::LOOPS
@@ -234,7 +235,7 @@ impl CurveRun<'_> {
     /// Returns the configuration and the validity that are common to all figures of a pool on a memory region.
     pub(crate) fn common(
         &self,
-        pool: &WorkerPool,
+        pool: &WitnessedPool,
         region: &MemoryRegion,
     ) -> (CurveConfig, Validity) {
         let (pages, doubts) = pages_got(region.mapping());
@@ -286,7 +287,7 @@ impl CurveRun<'_> {
         });
         let Some(reported_value) = m.value else { return false };
         if let Value::Loop(traffic, _) | Value::Work(traffic) = value {
-            traffic.describe(&mut config);
+            config.add_loop(traffic);
             if let Value::Loop(_, true) = value {
                 let allocates = self.setup.site.machine.processor.write_allocate == Some(true);
                 m = m.traffic(traffic.moved(reported_value, allocates));
@@ -296,7 +297,7 @@ impl CurveRun<'_> {
                 validity.add(Status::Invalid, wrong_in_words(wrong));
             }
             let seconds = amount.map(|amount| amount / reported_value);
-            if let Some(doubt) = seconds.and_then(|seconds| traffic.short_call(seconds)) {
+            if let Some(doubt) = seconds.and_then(|seconds| short_call(traffic, seconds)) {
                 validity.add(Status::Suspect, doubt);
             }
         }
@@ -381,6 +382,19 @@ pub(crate) fn pages_got(mapping: &PagedMapping) -> (PagesConfig, Validity) {
     }
     (PagesConfig { asked: asked.name().to_owned(), got }, validity)
 }
+
+/// Returns the reason for doubt about a figure that takes `seconds` per pass; `None` for calls that are long enough.
+fn short_call(traffic: &WorkingSetLoop, seconds: f64) -> Option<String> {
+    let call = seconds * traffic.repeats() as f64;
+    is_short_call(call).then(|| {
+        format!(
+            "a timed call took {} instead of {}, and the start and the end of the threads are a part of it",
+            Seconds(call),
+            Seconds(CALL_SECONDS)
+        )
+    })
+}
+
 /// Returns the length of the vectors of a loop, bits.
 fn vector_bits(variant: &Resident) -> u32 {
     variant.shape().isa.vector_bits()

@@ -6,14 +6,14 @@ mod matrix;
 pub(crate) use conclusion::conclusion;
 
 use crate::GAUGE;
-use crate::chase;
 use crate::config::CurveConfig;
 use crate::levels::EDGE_SLACK;
 use crate::memory_chase::SAME;
-use crate::traffic::is_short_call;
 use nodegauge_analysis::conclusion::Obstacle;
 use nodegauge_arena::names::{LADDER, LATENCY, LOADED, MATRIX, MIX};
 use nodegauge_arena::words::pages as pages_in_words;
+use nodegauge_chase::is_cached;
+use nodegauge_chase::traffic::is_short_call;
 use nodegauge_gauge::view::sentence::joined;
 use nodegauge_gauge::view::words::{self, several};
 use nodegauge_gauge::view::{
@@ -129,7 +129,7 @@ fn memory_latency((m, config): &CurvesFigure<'_>) -> Option<String> {
     let set = Bytes(config.set_bytes?);
     let pages = config.pages.as_ref().map_or("", |pages| pages.asked.as_str());
     let measured = format!("a chase through {set} on {pages} pages: {}", Seconds(step));
-    Some(if chase::is_cached(step, flushed) {
+    Some(if is_cached(step, flushed) {
         format!(
             "{measured}, because caches hold part of the set; memory: {} (flushed lines)",
             Seconds(flushed)
@@ -147,8 +147,7 @@ fn memory_latency((m, config): &CurvesFigure<'_>) -> Option<String> {
 /// Returns the remark of a sentence on a latency that is shorter than that of memory, because caches hold part of its set;
 /// empty for other latencies.
 fn of_caches((m, config): &CurvesFigure<'_>) -> String {
-    let times =
-        m.value.zip(config.flushed_s).filter(|(step, flushed)| chase::is_cached(*step, *flushed));
+    let times = m.value.zip(config.flushed_s).filter(|(step, flushed)| is_cached(*step, *flushed));
     times.map_or_else(String::new, |(_, flushed)| {
         format!(" (partly from caches: flushed lines take {})", Seconds(flushed))
     })

@@ -227,7 +227,7 @@ impl Arg<'_> {
 }
 
 /// Source and destination of a copy.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub enum Copy<'a> {
     /// Copy from the host to a device.
     In(&'a HostMemory, &'a DeviceBuffer),

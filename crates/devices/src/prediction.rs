@@ -20,12 +20,6 @@ use std::time::Duration;
 /// Number of rounds before those that count.
 const WARM_UP: u32 = 1;
 
-/// Returns the time of this many bytes at a rate.
-fn time(bytes: u64, rate: f64) -> Duration {
-    let seconds = bytes as f64 / rate.max(1.0);
-    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX / (1 << 20))
-}
-
 /// Returns the predicted time of a set-up and of the rounds of a policy after it.
 fn rounds(set_up: Duration, round: Duration, policy: &RepetitionPolicy) -> PredictedTime {
     let likely = WARM_UP + policy.sufficient() as u32;
@@ -94,11 +88,12 @@ pub(crate) struct PredictedArrays<'a> {
 impl PredictedArrays<'_> {
     fn cell_time(&self, cell: &PlannedArrays) -> PredictedTime {
         let Some(rates) = cell.rates else { return PredictedTime::default() };
-        let all = self.arrays as u64 * cell.elements * cell.element.bytes();
+        let all = Bytes(self.arrays as u64 * cell.elements * cell.element.bytes());
         let counted: u64 = self.kernels.iter().map(|kernel| kernel.counted(cell.element)).sum();
+        let round = (Bytes(counted * cell.elements) / rates.again).duration();
         // The arrays are filled before the passes and checked after them.
-        let set_up = time(all, rates.first_touch.0) + time(all, rates.again.0);
-        rounds(set_up, time(counted * cell.elements, rates.again.0), &policy::DEVICES)
+        let set_up = (all / rates.first_touch).duration() + (all / rates.again).duration();
+        rounds(set_up, round, &policy::DEVICES)
     }
 }
 

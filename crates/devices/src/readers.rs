@@ -12,6 +12,10 @@ impl Reader for BabelStreamReader {
         "BabelStream"
     }
 
+    fn doubts(&self) -> &'static str {
+        "fewer kernels than the run selected, five if the output does not say it"
+    }
+
     fn runs(&self, text: &str) -> Vec<usize> {
         babelstream::run_lines(text)
     }
@@ -29,6 +33,10 @@ pub(crate) struct NvbandwidthReader;
 impl Reader for NvbandwidthReader {
     fn program(&self) -> &'static str {
         "nvbandwidth"
+    }
+
+    fn doubts(&self) -> &'static str {
+        "a matrix without an end"
     }
 
     fn runs(&self, text: &str) -> Vec<usize> {

@@ -46,8 +46,7 @@ pub(crate) fn admit(
 /// Returns the predicted time of a task whose files take data at `rate`.
 fn predicted(plan: &FilesPlan, task: &Task, rate: BytesPerSec) -> PredictedTime {
     let workers = plan.options.workers.map_or(1, |workers| workers.count as u64);
-    let bytes = task.cell.file.as_f64() * workers as f64;
-    let over_all = Duration::try_from_secs_f64(bytes / rate.0).unwrap_or(Duration::MAX / 1024);
+    let over_all = (task.cell.file * workers / rate).duration();
     let operation = plan.options.limit.map_or(over_all, |limit| limit.min(over_all));
     // A file that an operation does not write to its end is completed afterwards.
     let min = over_all + operation * (task.operations.len() as u32).saturating_sub(1);

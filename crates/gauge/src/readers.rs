@@ -18,6 +18,10 @@ pub trait Reader: Sync {
     /// output of the program. Of a part of an output, the first line that the program certainly printed.
     fn runs(&self, text: &str) -> Vec<usize>;
 
+    /// Returns what makes an output of the program suspect, or not read, for the documentation: first of all, where it
+    /// may be cut. For every program, that is a last line without a line end.
+    fn doubts(&self) -> &'static str;
+
     /// True if a text that no reader recognises resembles the output of the program, so that the error of this reader
     /// helps.
     fn resembles(&self, text: &str) -> bool {
@@ -215,6 +219,12 @@ const MAX_LINES: usize = 10;
 /// Returns the readers of all gauges, in the order of the gauges.
 pub fn all<'g>(gauges: &[&'g dyn Gauge]) -> Vec<&'g dyn Reader> {
     gauges.iter().flat_map(|gauge| gauge.readers()).collect()
+}
+
+/// Returns the names of the programs whose outputs are read: `STREAM, HPL or fio`.
+pub fn programs(readers: &[&dyn Reader]) -> String {
+    let names: Vec<&str> = readers.iter().map(|reader| reader.program()).collect();
+    either(&names)
 }
 
 /// Returns the runs in a text, by program; empty if no reader recognises it.

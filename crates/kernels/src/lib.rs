@@ -10,6 +10,7 @@ mod builds;
 mod entry;
 mod four;
 pub mod isa;
+pub mod numbers;
 pub mod oracle;
 mod pass;
 mod prefetch;

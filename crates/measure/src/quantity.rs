@@ -178,6 +178,14 @@ impl Div<Seconds> for Bytes {
     }
 }
 
+/// Time of an amount of data at a rate; infinite at a rate of zero.
+impl Div<BytesPerSec> for Bytes {
+    type Output = Seconds;
+    fn div(self, rate: BytesPerSec) -> Seconds {
+        Seconds(self.as_f64() / rate.0)
+    }
+}
+
 impl Sum for Bytes {
     fn sum<I: Iterator<Item = Self>>(items: I) -> Self {
         items.fold(Self(0), Add::add)
@@ -196,6 +204,18 @@ impl Div<Seconds> for Joules {
     type Output = Watts;
     fn div(self, time: Seconds) -> Watts {
         Watts(self.0 / time.0)
+    }
+}
+
+impl Seconds {
+    /// Maximum of [`Seconds::duration`]: a century and more, of which sums and multiples are still durations.
+    pub const MAX_DURATION: Duration = Duration::from_secs(u32::MAX as u64);
+
+    /// Returns a predicted time as a duration. A time that is infinite, negative or not a number, which a prediction
+    /// from unknown rates gives, is [`Seconds::MAX_DURATION`].
+    pub fn duration(self) -> Duration {
+        let duration = Duration::try_from_secs_f64(self.0).unwrap_or(Self::MAX_DURATION);
+        duration.min(Self::MAX_DURATION)
     }
 }
 
@@ -458,6 +478,17 @@ impl std::str::FromStr for Bytes {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn predicted_time_is_always_a_duration() {
+        let rate = BytesPerSec(4e9);
+        assert_eq!((Bytes(2_000_000_000) / rate).duration(), Duration::from_millis(500));
+        let endless = [Bytes(1) / BytesPerSec(0.0), Bytes(0) / BytesPerSec(0.0), Seconds(-1.0)];
+        for time in endless {
+            assert_eq!(time.duration(), Seconds::MAX_DURATION);
+        }
+        assert!(Seconds::MAX_DURATION.checked_mul(u32::MAX).is_some());
+    }
 
     #[test]
     fn sizes_are_printed_in_binary_units_and_rates_in_si() {

@@ -96,6 +96,11 @@ impl Limits {
         clock::now().saturating_duration_since(self.started)
     }
 
+    /// Returns the time for the next of `left` equal parts of the run; zero if the budget is used up.
+    pub fn share_of(&self, left: usize) -> Duration {
+        self.budget.saturating_sub(self.elapsed()) / left.max(1) as u32
+    }
+
     /// Returns the time by which a run may exceed its budget: a tenth of the budget, at least a second.
     pub fn grace(&self) -> Duration {
         self.budget.div_f64(10.0).max(Duration::from_secs(1))

@@ -97,6 +97,8 @@ pub struct MessagesPlan {
     pub(crate) osu: Vec<OsuPrograms>,
     /// Number of rounds, each of which runs an OSU program and the probe.
     pub(crate) rounds: u32,
+    /// True if the user chose the number of rounds, which are then run regardless of the time.
+    pub(crate) exact_rounds: bool,
     /// Time limit per size of a run whose budget is long enough.
     usual_limit: Duration,
 }
@@ -138,6 +140,7 @@ impl MessagesPlan {
             plan.choice.mpis.iter().try_for_each(|mpi| mpi.launcher.check_root())?;
         }
         plan.rounds = asked.samples.unwrap_or(osu::ROUNDS);
+        plan.exact_rounds = asked.samples.is_some();
         Ok(plan)
     }
 
@@ -273,7 +276,18 @@ impl MessagesPlan {
         let own = Vec::new();
         let osu = Vec::new();
         let usual_limit = options.size_limit;
-        Ok(Self { options, between, launches, notices, choice, own, osu, rounds: 1, usual_limit })
+        Ok(Self {
+            options,
+            between,
+            launches,
+            notices,
+            choice,
+            own,
+            osu,
+            rounds: 1,
+            exact_rounds: false,
+            usual_limit,
+        })
     }
 
     /// Returns the bytes of the buffers of all ranks, for the pattern with the largest buffers.

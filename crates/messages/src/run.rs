@@ -124,8 +124,10 @@ fn run(
         .map(|(transport, own)| Starter { transport, plays: own, topology, options, limits })
         .collect();
     if !plan.osu.is_empty() {
-        for (mpi, programs) in mpis.iter().zip(&plan.osu) {
-            match reference::run(mpi, programs, &plan.launches, plan.rounds, observer) {
+        let in_time = limits.filter(|_| !plan.exact_rounds);
+        for (number, (mpi, programs)) in mpis.iter().zip(&plan.osu).enumerate() {
+            let time = in_time.map(|limits| limits.share_of(mpis.len() - number));
+            match reference::run(mpi, programs, &plan.launches, plan.rounds, time, observer) {
                 Ok(more) => outcome.extend(more),
                 Err(error) if !has_figure(&outcome) => return Err(error),
                 Err(error) => {

@@ -9,10 +9,11 @@ pub(crate) use sizing::{Ready, SettingUp, shown};
 
 use crate::GAUGE;
 use crate::kernels::{Kernel, KernelShape, Prefetch, Stores};
-use crate::point::{StreamPoint, TargetConfig};
+use crate::point::StreamPoint;
 use crate::ranks::{RanksPoint, SharedStreamCoordinator};
 use crate::size::{self, ArraySize, SizeConditions, SizeSpec};
 use crate::target::Target;
+use crate::target::TargetConfig;
 use crate::tuner::{self, Breadth, ChosenLoops};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_arena::ArenaError;

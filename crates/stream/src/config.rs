@@ -6,6 +6,7 @@ use nodegauge_measure::config;
 use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::Traffic;
 use nodegauge_measure::{Fraction, Seconds};
+use nodegauge_passes::traffic::Counted;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -286,6 +287,23 @@ pub struct CountedConfig {
     pub factor: Option<f64>,
 }
 
+impl CountedConfig {
+    /// Returns the counts of the kernel with index `i`: the bytes moved, divided by the bytes that STREAM counts
+    /// (`counted`).
+    pub(crate) fn of_kernel(seen: &Counted, i: usize, counted: f64) -> Self {
+        let moved = seen.kernels.get(i).copied().flatten();
+        Self {
+            family: seen.family.clone(),
+            events: seen.counters,
+            passes: seen.passes,
+            at_rest_bytes_per_s: seen.at_rest,
+            read_factor: moved.and_then(|moved| moved.read).map(|bytes| bytes / counted),
+            write_factor: moved.and_then(|moved| moved.write).map(|bytes| bytes / counted),
+            factor: moved.map(|moved| moved.total / counted),
+        }
+    }
+}
+
 /// A rate over that of the same kernel in another cell of a sweep.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RelativeConfig {
@@ -303,4 +321,31 @@ pub struct LeadConfig {
     /// Relative difference that two equal candidates may show in the trial: a ratio that differs less from 1 is not
     /// significant.
     pub noise: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_machine::counters::MemoryTraffic;
+
+    #[test]
+    fn the_record_has_factors_of_what_is_counted() {
+        let counted = Counted {
+            family: "AMD UMC".to_owned(),
+            counters: 48,
+            kernels: vec![
+                Some(MemoryTraffic { read: Some(2.1e9), write: Some(1.0e9), total: 3.1e9 }),
+                Some(MemoryTraffic { read: None, write: None, total: 3.2e9 }),
+                None,
+            ],
+            passes: 5,
+            at_rest: Some(1e8),
+        };
+        let reported = CountedConfig::of_kernel(&counted, 0, 3e9);
+        assert_eq!((reported.family.as_str(), reported.events), ("AMD UMC", 48));
+        assert!((reported.factor.unwrap() - 3.1 / 3.0).abs() < 1e-9);
+        assert!((reported.read_factor.unwrap() - 0.7).abs() < 1e-9);
+        assert_eq!(CountedConfig::of_kernel(&counted, 1, 3e9).read_factor, None);
+        assert_eq!(CountedConfig::of_kernel(&counted, 2, 3e9).factor, None);
+    }
 }

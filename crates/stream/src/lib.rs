@@ -9,10 +9,8 @@ pub mod axis;
 pub mod compiled;
 pub mod config;
 mod gauge;
-pub mod kernels;
 mod length_plan;
 pub mod mixes;
-pub mod point;
 mod prediction;
 pub mod ranks;
 mod request;
@@ -24,16 +22,15 @@ pub mod standard;
 pub mod stream;
 pub mod sweep;
 pub mod target;
-mod traffic;
 pub mod tune;
 mod tuner;
-pub use nodegauge_kernels::values;
 pub mod view;
 
 pub use arrangement::ArrayOptions;
 pub use gauge::Stream;
 pub use length_plan::{LengthPlan, LengthPlanDocument, LengthRequest};
 pub use nodegauge_arena::GAUGE;
+pub use nodegauge_passes::{kernels, point};
 pub use request::{StreamMode, StreamRequest};
 
 /// Way to a shorter run, for hints about a budget that is too short.

@@ -6,7 +6,7 @@
 use crate::GAUGE;
 use crate::SMALLER_ARRAYS;
 use crate::arrangement::{self, Arrangement};
-use crate::point::TargetConfig;
+use crate::target::TargetConfig;
 use nodegauge_arena::{ArenaError, MemoryRates};
 use nodegauge_gauge::Site;
 use nodegauge_measure::schedule::{Limits, Predictable, PredictedTime, RepetitionPolicy, WarmUp};

@@ -5,11 +5,10 @@ mod ranks;
 
 use crate::GAUGE;
 use crate::arrangement::Arrangement;
-use crate::config::{CodeConfig, CountersConfig, LeadConfig, StreamConfig};
+use crate::config::{CodeConfig, CountedConfig, CountersConfig, LeadConfig, StreamConfig};
 use crate::kernels::{Element, Kernel, KernelShape, Loop, STREAM_ARRAYS, Stores};
 use crate::size::check::SizeCheck;
 use crate::target::{Seen, Target};
-use crate::traffic::Counted;
 use crate::tuner::ChosenLoops;
 use nodegauge_arena::evidence::{limited, several_regimes, small_pages, wrong_in_words};
 use nodegauge_arena::location;
@@ -24,6 +23,7 @@ use nodegauge_measure::record::{Finding, Limit, Measurement, Quoted, Severity, T
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{self, CellSamples, Sample, Sorted};
 use nodegauge_measure::{BytesPerSec, Failure, Fraction, Outcome, Seconds, Unit, stream_rule};
+use nodegauge_passes::traffic::Counted;
 use nodegauge_placement::{Bind, MemoryPolicy};
 use nodegauge_toolchain::Compiler;
 
@@ -59,7 +59,8 @@ impl<'a> StreamEvidence<'a> {
         samples: &'a [Sample],
         stop: Stop,
     ) -> Self {
-        let places = seen.affinity.iter().map(|of| of.cpus.iter().map(|cpu| cpu.0).collect());
+        let places =
+            seen.together.affinity.iter().map(|of| of.cpus.iter().map(|cpu| cpu.0).collect());
         let known = site.round_trips.between(&places.collect::<Vec<Vec<u32>>>());
         let sorted = samples::sort_with_known(samples, &known);
         let clock = clock::quality();
@@ -86,7 +87,7 @@ pub(crate) fn outcome(evidence: &StreamEvidence<'_>) -> Outcome {
     Outcome {
         measurements: measurements(evidence),
         findings: findings(evidence),
-        details: evidence.seen.affinity.iter().map(ToString::to_string).collect(),
+        details: evidence.seen.together.affinity.iter().map(ToString::to_string).collect(),
         stop: Some(evidence.stop),
         ..Outcome::default()
     }
@@ -241,7 +242,7 @@ fn traffic(
         }
         Some(Ok(seen)) => seen,
     };
-    config.counters = Some(CountersConfig::Counted(seen.of_kernel(i, bytes)));
+    config.counters = Some(CountersConfig::Counted(CountedConfig::of_kernel(seen, i, bytes)));
     let Some(moved) = seen.kernels.get(i).copied().flatten() else { return computed };
     config.traffic_computed = computed;
     Some(Traffic { value: moved.total * best / bytes, basis: "counters".to_owned() })
@@ -320,16 +321,22 @@ fn numa(evidence: &StreamEvidence<'_>) -> NumaConfig {
         let home = if bound { thread.nodes(&evidence.site.topology) } else { Vec::new() };
         thread_nodes.push(home);
     }
-    let together = location::arrays_config(policy, &evidence.seen.nodes, nodes);
+    let together = location::arrays_config(policy, &evidence.seen.together.nodes, nodes);
     if !evidence.seen.ranks.is_empty() {
         return ranks::numa(&evidence.seen.ranks, together);
     }
-    if evidence.seen.shares.is_empty() {
+    if evidence.seen.together.shares.is_empty() {
         return together;
     }
     let config = evidence.target.config();
-    let numa = location::config(&evidence.seen.shares, config.arrays, policy, &thread_nodes, nodes);
-    match config.too_few_pages(evidence.seen.pages.as_ref()) {
+    let numa = location::config(
+        &evidence.seen.together.shares,
+        config.arrays,
+        policy,
+        &thread_nodes,
+        nodes,
+    );
+    match config.too_few_pages(evidence.seen.together.pages.as_ref()) {
         Some(why) => NumaConfig { held: None, unchecked: Some(why), ..numa },
         None => numa,
     }
@@ -347,7 +354,7 @@ fn misplaced(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> Vec<String> {
 /// Returns the validity that is common to all kernels of the run.
 fn common_validity(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> Validity {
     let mut validity = Validity::valid();
-    if let Some(wrong) = &evidence.seen.wrong {
+    if let Some(wrong) = &evidence.seen.together.wrong {
         validity.invalid(wrong_in_words(wrong));
     }
     if let Some(failure) = evidence.lost {
@@ -365,7 +372,7 @@ fn common_validity(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> Validity
         .into_iter()
         .for_each(|doubt| validity.suspect(doubt));
     let asked = evidence.target.config().pages;
-    let got = evidence.seen.pages.as_ref();
+    let got = evidence.seen.together.pages.as_ref();
     if let Some(doubt) = got.and_then(|got| small_pages(asked, got, "arrays")) {
         validity.suspect(doubt);
     }
@@ -435,14 +442,17 @@ fn common_config(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> StreamConf
     let placement = &arrangement.placement;
     let asked = evidence.target.config();
     let trip = evidence.sorted.headline().map(|group| group.round_trip);
-    let observed = seen.affinity.iter().map(|o| o.cpus.iter().map(|cpu| cpu.0).collect());
+    let observed = seen.together.affinity.iter().map(|o| o.cpus.iter().map(|cpu| cpu.0).collect());
     StreamConfig {
         engine: Some("native".to_owned()),
         threads: Some(placement.threads.len() as u64),
         places: Some(observed.collect()),
         places_asked: Some(placement.places.clone()),
         bind: Some(placement.bind.to_string()),
-        pages: Some(PagesConfig { asked: asked.pages.name().to_owned(), got: seen.pages.clone() }),
+        pages: Some(PagesConfig {
+            asked: asked.pages.name().to_owned(),
+            got: seen.together.pages.clone(),
+        }),
         element: Some(asked.element.name().to_owned()),
         arrays: (asked.arrays != STREAM_ARRAYS).then_some(asked.arrays as u64),
         array_bytes: Some(asked.elements * asked.element.bytes()),
@@ -457,7 +467,7 @@ fn common_config(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> StreamConf
         passes: Some(evidence.samples.len() as u64 - 1),
         stopped: Some(evidence.stop.to_string()),
         loops_tried: Some(evidence.chosen.map_or(0, |chosen| chosen.tried.len()) as u64),
-        checks: Some(seen.checks.into()),
+        checks: Some(seen.together.checks.into()),
         clock_granularity_s: Some(evidence.clock.granularity.0),
         round_trip_s: trip.filter(|trip| trip.is_finite()),
         ..StreamConfig::default()

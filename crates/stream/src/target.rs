@@ -1,78 +1,15 @@
-//! Targets of a measurement: a [`Point`](crate::point::StreamPoint) in this process, or a target that consists of
-//! points in several processes. The measurement protocols (tuner, stream, sweep) do not distinguish the two.
+//! Targets of a measurement: a [`StreamPoint`] in this process, or a target that consists of points in several
+//! processes. The measurement protocols (tuner, stream, sweep) do not distinguish the two.
 
 use crate::config::RankConfig;
-use crate::kernels::{Element, Kernel, KernelShape, Loop};
-use crate::traffic::Counted;
-use nodegauge_arena::location::{self, Share};
-use nodegauge_arena::{ArenaError, ArrayLayout, ArrayShare, ArraysConfig, RequestedPages};
-use nodegauge_machine::{CpuId, NodeId, Unavailable};
-use nodegauge_measure::Fraction;
+use crate::kernels::{Kernel, KernelShape, Loop};
+use nodegauge_arena::{ArenaError, ArrayShare};
+use nodegauge_machine::Unavailable;
 use nodegauge_measure::samples::Sample;
+pub use nodegauge_passes::TargetConfig;
+use nodegauge_passes::point::{PointSeen, StreamPoint};
+use nodegauge_passes::traffic::Counted;
 use nodegauge_placement::MemoryPolicy;
-use nodegauge_placement::display::ObservedAffinity;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-
-/// Configuration of a point.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct TargetConfig {
-    /// CPUs of each thread; a thread with an empty list is not bound.
-    pub places: Vec<Vec<CpuId>>,
-    /// Number of arrays, as required by the kernels of a pass.
-    pub arrays: usize,
-    /// Number of elements per array.
-    pub elements: u64,
-    /// Type of the array elements.
-    pub element: Element,
-    /// Kind of pages of the arrays.
-    pub pages: RequestedPages,
-    /// Layout of the arrays relative to each other.
-    pub layout: ArrayLayout,
-    /// Memory policy of the arrays.
-    pub policy: MemoryPolicy,
-    /// Kernels in the order of a pass, each with its native loop.
-    pub kernels: Vec<(Kernel, KernelShape)>,
-    /// Size of the caches that may hold data of the arrays after a pass, bytes; 0 if it is unknown.
-    pub cache_bytes: u64,
-}
-
-impl TargetConfig {
-    /// True if `other` has the same threads and arrays; the loops may differ.
-    pub(crate) fn is_arranged_like(&self, other: &Self) -> bool {
-        *self == Self { kernels: self.kernels.clone(), ..other.clone() }
-    }
-
-    /// Returns the configuration of the arrays.
-    pub(crate) fn arrays_config(&self) -> ArraysConfig {
-        let Self { elements, element, pages, layout, .. } = *self;
-        ArraysConfig { count: self.arrays, elements, element, pages, layout }
-    }
-
-    /// Returns the bytes of all arrays together.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.arrays as u64 * self.elements * self.element.bytes()
-    }
-
-    /// Returns the reason why the interleaving of the arrays over the nodes of the policy cannot be judged if the arrays
-    /// are on pages of these sizes; `None` if it can, or if the arrays are not interleaved.
-    pub(crate) fn too_few_pages(&self, pages: Option<&BTreeMap<u64, Fraction>>) -> Option<String> {
-        let MemoryPolicy::Interleave(nodes) = &self.policy else { return None };
-        location::too_few_pages(self.bytes(), pages?, nodes.len())
-    }
-
-    /// Checks that enough huge pages are reserved for the arrays of `processes` processes, if the arrays require huge
-    /// pages.
-    pub(crate) fn check_pages(&self, processes: u64) -> Result<(), ArenaError> {
-        Ok(self.arrays_config().check(processes)?)
-    }
-
-    /// Checks that the nodes to which the arrays are bound have enough huge pages for `processes` processes that are
-    /// bound to them.
-    pub(crate) fn check_bound_pages(&self, processes: usize) -> Result<(), ArenaError> {
-        Ok(self.arrays_config().check_bound(&self.policy, processes as u64)?)
-    }
-}
 
 /// Configuration that is set up and can be measured. Every method fails if a thread of a team or a process fails.
 pub trait Target {
@@ -149,28 +86,16 @@ pub trait Target {
 }
 
 /// Observed placement and pages of a target, and results of the checks of its arrays.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Seen {
-    /// CPUs on which each thread may run.
-    pub affinity: Vec<ObservedAffinity>,
-    /// Share of the arrays on pages of each size; keys are bytes, shares are 0 to 1.
-    pub pages: Option<BTreeMap<u64, Fraction>>,
-    /// NUMA nodes of sampled pages of each thread's share of each array; empty if the kernel does not report them,
-    /// and for several processes.
-    #[serde(default)]
-    pub shares: Vec<Share>,
-    /// Share of each array on each NUMA node.
-    pub nodes: Vec<Option<BTreeMap<NodeId, Fraction>>>,
-    /// Description of the first wrong value; `None` if all checks passed.
-    pub wrong: Option<String>,
-    /// Number of checks of all arrays.
-    pub checks: u32,
-    /// Observations of the processes; empty for a single process.
+    /// Observations of all processes together.
+    pub together: PointSeen,
+    /// Observations of each process; empty for a single process.
     pub ranks: Vec<RankSeen>,
 }
 
 /// Request and observation of one of several processes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RankSeen {
     /// Configuration of the rank for the record, without rates.
     pub config: RankConfig,
@@ -179,6 +104,47 @@ pub struct RankSeen {
     /// NUMA nodes on which the pages are expected; `None` if they may be on any node.
     pub expected: Option<Vec<u32>>,
     /// Reason why the interleaving of the pages cannot be judged.
-    #[serde(default)]
     pub unchecked: Option<String>,
+}
+
+impl Target for StreamPoint {
+    fn config(&self) -> &TargetConfig {
+        self.config()
+    }
+
+    fn loops(&self) -> &[Loop] {
+        self.loops()
+    }
+
+    fn set_loops(&mut self, loops: Vec<Loop>) -> Result<(), ArenaError> {
+        self.set_loops(loops)
+    }
+
+    fn round_trip(&mut self) -> Result<f64, ArenaError> {
+        self.round_trip()
+    }
+
+    fn pass(&mut self) -> Result<Sample, ArenaError> {
+        self.pass()
+    }
+
+    fn part(&mut self, part: ArrayShare) -> Result<Option<Sample>, ArenaError> {
+        self.part(part).map(Some)
+    }
+
+    fn check(&mut self) -> Result<(), ArenaError> {
+        self.check()
+    }
+
+    fn reshape(&mut self, kernels: Vec<(Kernel, KernelShape)>) -> Result<(), ArenaError> {
+        self.reshape(kernels)
+    }
+
+    fn seen(&mut self) -> Result<Seen, ArenaError> {
+        Ok(Seen { together: self.observed(), ranks: Vec::new() })
+    }
+
+    fn traffic(&mut self) -> Result<Option<Result<Counted, Unavailable>>, ArenaError> {
+        self.traffic().map(Some)
+    }
 }

@@ -120,7 +120,7 @@ fn start(harness: &Harness, mpirun: &str, elements: &str) -> (Child, [u32; 2]) {
     let mut command = harness.command(mpirun);
     command.args(["-np", "2", crate::program::path(), "apps", "iccg", "--elements", elements]);
     let errors = std::fs::File::create(harness.path("errors")).unwrap();
-    command.args(["--budget", "60"]).envs(OPEN_MPI_AS_ROOT).stdout(Stdio::null()).stderr(errors);
+    command.args(["--budget", "600"]).envs(OPEN_MPI_AS_ROOT).stdout(Stdio::null()).stderr(errors);
     let launcher = command.spawn().unwrap();
     let process = launcher.id();
     // The library catches signals while it is initialised; the history is opened later.

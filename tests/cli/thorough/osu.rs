@@ -1,6 +1,6 @@
 //! `mpi` and the OSU micro-benchmarks: interleaved runs of their programs and the probe, and their tables.
 
-use crate::harness::{Harness, measurements, names};
+use crate::harness::{Harness, measurements, names, texts};
 use crate::mpi::{FAST, OPEN_MPI, installed, mpi};
 use std::process::Command;
 
@@ -9,12 +9,17 @@ const STAND_IN: &str = r##"
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
+#ifndef SECONDS
+#define SECONDS 0
+#endif
 int main(int count, char **words) {
     int rank, ranks;
     long least = 8, most = 1024;
     MPI_Init(&count, &words);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    sleep(SECONDS);
     if (count > 2) sscanf(words[2], "%ld:%ld", &least, &most);
     if (ranks != 2) { if (!rank) fprintf(stderr, "This test requires exactly two processes\n"); }
     else if (!rank) {
@@ -72,6 +77,31 @@ fn osu_programs_run_by_turns_with_the_probe() {
         mpi(&harness, OPEN_MPI, &args).exits(2).complains("it was not built with Open MPI");
     }
     harness.run(&["mpi", "--osu", &harness.arg("nothing")]).exits(2).complains("hint:");
+}
+
+#[test]
+fn osu_programs_keep_a_budget() {
+    let harness = Harness::new();
+    if !harness.has_cpus(2) {
+        return;
+    }
+    let source = harness.write("latency.c", STAND_IN);
+    let Some(which) = installed(&harness).into_iter().next() else { return };
+    let program = harness.path("osu_latency");
+    let mut compiler = Command::new(which.mpicc);
+    compiler.arg("-DSECONDS=2").arg(&source).arg("-o").arg(&program);
+    assert!(compiler.status().unwrap().success());
+    // Five rounds take more than ten seconds; what was measured before the end of the budget stays.
+    let osu = harness.path("");
+    let args = ["--osu", osu.to_str().unwrap(), "-m", "8:32", "--patterns", "latency"];
+    let short = [&args[..], &["--budget", "6", "--json", "-"]].concat();
+    let record = mpi(&harness, which, &short).exits(0).json();
+    let rounds = measurements(&record)[0]["config"]["rounds"].as_u64().unwrap();
+    assert!((1..5).contains(&rounds), "{rounds}");
+    let notices = texts(&record["notices"]);
+    let is_named =
+        notices.iter().any(|notice| notice.contains("another one would exceed --budget"));
+    assert!(is_named, "{notices:?}");
 }
 
 #[test]

@@ -11,6 +11,10 @@ impl Reader for HpcgReader {
         "HPCG"
     }
 
+    fn doubts(&self) -> &'static str {
+        "no rating: no figures"
+    }
+
     fn runs(&self, text: &str) -> Vec<usize> {
         output::run_lines(text)
     }

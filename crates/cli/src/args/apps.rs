@@ -4,11 +4,12 @@
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 use super::values::{count, fraction};
-use super::{Common, PlacementArgs};
+use super::{Common, PlacementArgs, budgets};
 use clap::{Args as ClapArgs, Subcommand};
-use nodegauge_apps::hpcg::GridPoints;
-use nodegauge_apps::iccg::{Method, Storage};
+use nodegauge_apps::hpcg::{GridPoints, HpcgPlan};
+use nodegauge_apps::iccg::{IccgOptions, Method, Storage};
 use nodegauge_apps::sweep::WorkersAxis;
+use nodegauge_apps::trapezoid::TrapezoidPlan;
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
 use nodegauge_placement::{Policies, RankMap};
@@ -56,6 +57,7 @@ pub(crate) struct AppSweepArgs {
 
 /// Arguments of `apps trapezoid`.
 #[derive(Debug, Clone, ClapArgs)]
+#[command(mut_arg("budget", budgets::time(TrapezoidPlan::BUDGET)))]
 pub(crate) struct TrapezoidArgs {
     /// Intervals of the sums [default: 1e6,1e7,1e9]
     #[arg(long = "n", value_name = "COUNTS", value_delimiter = ',', value_parser = count, help_heading = "What")]
@@ -70,6 +72,7 @@ pub(crate) struct TrapezoidArgs {
 
 /// Arguments of `apps iccg`.
 #[derive(Debug, Clone, ClapArgs)]
+#[command(mut_arg("budget", budgets::time(IccgOptions::BUDGET)))]
 pub(crate) struct IccgArgs {
     /// Hexahedra along x, y, z [default: a cube whose matrix is four times the last-level caches]
     #[arg(long, value_name = "NX,NY,NZ", value_parser = elements, help_heading = "What")]
@@ -102,6 +105,7 @@ pub(crate) struct IccgArgs {
 
 /// Arguments of `apps hpcg`.
 #[derive(Debug, Clone, ClapArgs)]
+#[command(mut_arg("budget", budgets::time(HpcgPlan::BUDGET)))]
 pub(crate) struct HpcgArgs {
     /// Points of the domain of each thread or rank: N or NX,NY,NZ, multiples of 8 [default: 104]
     #[arg(long, value_name = "POINTS", value_parser = grid, help_heading = "What")]

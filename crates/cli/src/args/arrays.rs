@@ -4,17 +4,19 @@
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 use super::values::fraction;
-use super::{Common, PlacementArgs};
+use super::{Common, PlacementArgs, budgets};
 use clap::Args as ClapArgs;
 use nodegauge_arena::RequestedPages;
 use nodegauge_kernels::size::SizeSpec;
 use nodegauge_kernels::{Element, Kernel, Prefetch, SideBySide, Stores};
 use nodegauge_measure::Fraction;
 use nodegauge_stream::ArrayOptions;
+use nodegauge_stream::ablation::AblationPlan;
 use std::str::FromStr;
 
 /// Arguments of `explain`.
 #[derive(Debug, Clone, ClapArgs)]
+#[command(mut_arg("budget", budgets::time(AblationPlan::BUDGET)))]
 pub(crate) struct ExplainArgs {
     #[command(flatten)]
     pub(crate) placement: PlacementArgs,

@@ -1,151 +1,77 @@
-//! Default budgets in the help of `--budget`, from the constants that the commands use.
+//! Default budgets in the help of `--budget`. Each struct of arguments declares the default of its command, from the
+//! constants that the commands use: `#[command(mut_arg("budget", budgets::time(HpcgPlan::BUDGET)))]`.
 
-use clap::Command;
-use nodegauge_apps::hpcg::HpcgPlan;
-use nodegauge_apps::iccg::IccgOptions;
-use nodegauge_apps::trapezoid::TrapezoidPlan;
-use nodegauge_curves::CurvePlan;
-use nodegauge_devices::ALL_PARTS_BUDGET;
-use nodegauge_devices::links::LinkPlan;
-use nodegauge_devices::peaks::PeakPlan;
-use nodegauge_devices::stream::DeviceStreamOptions;
-use nodegauge_files::FilesOptions;
-use nodegauge_programs::ProgramSweep;
-use nodegauge_roofline::RooflinePlan;
-use nodegauge_stream::ablation::AblationPlan;
-use nodegauge_stream::compiled::CompiledPlan;
-use nodegauge_stream::standard::StandardPlan;
-use nodegauge_stream::stream::StreamPlan;
-use nodegauge_stream::sweep::SweepPlan;
-use nodegauge_stream::tune::TunePlan;
+use clap::Arg;
 use std::time::Duration;
 
-/// Identifier of the option `--budget`.
-const BUDGET: &str = "budget";
+/// Budget of a mode of a command, with the option that selects the mode.
+pub(super) type ModeBudget = (&'static str, Duration);
 
-/// Time that a command takes without `--budget`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum DefaultBudget {
-    /// A budget; other budgets of modes, with the option of each.
-    Time(Duration, Vec<(&'static str, Duration)>),
-    /// No single budget.
-    None(&'static str),
+/// States a default budget in the help of `--budget`.
+pub(super) fn time(usual: Duration) -> impl FnOnce(Arg) -> Arg {
+    words(in_words(usual, &[]))
 }
 
-impl DefaultBudget {
-    /// Returns the default of the command with this path, e.g. `device stream`; `None` for a command that this table lacks.
-    fn of(path: &str) -> Option<Self> {
-        let budget = match path {
-            "" | "run" => return Some(Self::None("that of each part")),
-            "mpi" => return Some(Self::None("no limit")),
-            "stream" => {
-                let modes = vec![
-                    ("--tune", TunePlan::BUDGET),
-                    ("--sweep", SweepPlan::BUDGET),
-                    ("--standard", StandardPlan::BUDGET),
-                    ("--compiler", CompiledPlan::BUDGET),
-                    ("--device", DeviceStreamOptions::BUDGET),
-                ];
-                return Some(Self::Time(StreamPlan::BUDGET, modes));
-            }
-            "io" => {
-                let quick = ("--quick", FilesOptions::QUICK_BUDGET);
-                return Some(Self::Time(FilesOptions::BUDGET, vec![quick]));
-            }
-            "explain" => AblationPlan::BUDGET,
-            "roofline" => RooflinePlan::BUDGET,
-            "hpl" => nodegauge_compute::options::BUDGET,
-            "device" => ALL_PARTS_BUDGET,
-            "device stream" => DeviceStreamOptions::BUDGET,
-            "device links" => LinkPlan::BUDGET,
-            "device peaks" => PeakPlan::BUDGET,
-            "apps trapezoid" => TrapezoidPlan::BUDGET,
-            "apps iccg" => IccgOptions::BUDGET,
-            "apps hpcg" => HpcgPlan::BUDGET,
-            "sweep" => ProgramSweep::BUDGET,
-            curve if curve.starts_with("memory ") => CurvePlan::BUDGET,
-            _ => return None,
-        };
-        Some(Self::Time(budget, Vec::new()))
-    }
+/// States a default budget and those of modes in the help of `--budget`.
+pub(super) fn times(usual: Duration, modes: &[ModeBudget]) -> impl FnOnce(Arg) -> Arg + use<> {
+    words(in_words(usual, modes))
+}
 
-    /// Returns the default as the help shows it.
-    fn in_words(&self) -> String {
-        match self {
-            Self::None(words) => (*words).to_owned(),
-            Self::Time(usual, modes) => {
-                let modes = modes
-                    .iter()
-                    .filter(|(_, time)| time != usual)
-                    .map(|(option, time)| format!("; {option} {}", time.as_secs_f64()));
-                format!("{}{}", usual.as_secs_f64(), modes.collect::<String>())
-            }
-        }
+/// States in the help of `--budget` what holds without it, where that is no single time.
+pub(super) fn words(default: impl Into<String>) -> impl FnOnce(Arg) -> Arg {
+    let default = default.into();
+    move |budget| {
+        let help = budget.get_help().map(ToString::to_string).unwrap_or_default();
+        budget.help(format!("{help} [default: {default}]"))
     }
 }
 
-/// Adds the default budgets to the help of a command and of those below it.
-pub(super) fn stated(command: Command) -> Command {
-    below(command, "")
-}
-
-/// Adds the default budgets to the help of the command with this path and of those below it.
-fn below(mut command: Command, path: &str) -> Command {
-    let has_option = command.get_arguments().any(|arg| arg.get_id() == BUDGET);
-    if let Some(default) = DefaultBudget::of(path).filter(|_| has_option) {
-        command = command.mut_arg(BUDGET, |arg| {
-            let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
-            arg.help(format!("{help} [default: {}]", default.in_words()))
-        });
-    }
-    let names: Vec<String> =
-        command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
-    for name in names {
-        let path = format!("{path} {name}").trim_start().to_owned();
-        command = command.mut_subcommand(name, |sub| below(sub, &path));
-    }
-    command
+/// Returns a default budget as the help shows it, with those of modes that have another one.
+fn in_words(usual: Duration, modes: &[ModeBudget]) -> String {
+    let others = modes.iter().filter(|(_, time)| *time != usual);
+    let others = others.map(|(option, time)| format!("; {option} {}", time.as_secs_f64()));
+    format!("{}{}", usual.as_secs_f64(), others.collect::<String>())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Command;
+    use nodegauge_curves::CurvePlan;
+    use std::collections::BTreeMap;
 
-    /// Checks the help of the command with this path and of those below it; adds the paths of the commands with a budget
-    /// to `checked`.
-    fn check(command: &Command, path: &str, checked: &mut Vec<String>) {
-        let budget = command.get_arguments().find(|arg| arg.get_id() == BUDGET);
+    /// Adds the help of `--budget` of the command with this path and of those below it, where it has no value of its own.
+    fn collect(command: &Command, path: &str, helps: &mut BTreeMap<String, String>) {
+        let budget = command.get_arguments().find(|arg| arg.get_id() == "budget");
         if let Some(budget) = budget.filter(|arg| arg.get_default_values().is_empty()) {
-            let default = DefaultBudget::of(path);
-            let default =
-                default.unwrap_or_else(|| panic!("the default of {path:?} is not stated"));
             let help = budget.get_help().map(ToString::to_string).unwrap_or_default();
-            let words = format!(" [default: {}]", default.in_words());
-            assert!(help.ends_with(&words), "{path}: {help}");
-            checked.push(path.to_owned());
+            helps.insert(path.to_owned(), help);
         }
         for sub in command.get_subcommands() {
-            check(sub, format!("{path} {}", sub.get_name()).trim_start(), checked);
+            collect(sub, format!("{path} {}", sub.get_name()).trim_start(), helps);
         }
     }
 
     #[test]
-    fn help_of_every_budget_states_its_default() {
-        let mut checked = Vec::new();
-        check(&crate::args::definition(), "", &mut checked);
-        assert!(checked.len() > 15, "{checked:?}");
-        for path in ["", "stream", "memory ladder", "device stream", "apps iccg"] {
-            assert!(checked.iter().any(|known| known == path), "{path:?}: {checked:?}");
+    fn help_of_every_budget_states_its_default_once() {
+        let mut helps = BTreeMap::new();
+        collect(&crate::args::definition(), "", &mut helps);
+        assert!(helps.len() > 15, "{helps:?}");
+        for path in ["", "run", "stream", "memory ladder", "device stream", "apps iccg"] {
+            assert!(helps.contains_key(path), "{path:?}: {helps:?}");
         }
+        for (path, help) in &helps {
+            assert_eq!(help.matches(" [default: ").count(), 1, "nodegauge {path}: {help}");
+        }
+        let of_mix = format!(" [default: {}]", CurvePlan::BUDGET.as_secs_f64());
+        assert!(helps["memory mix"].ends_with(&of_mix), "{helps:?}");
+        assert!(helps["mpi"].ends_with(" [default: no limit]"), "{helps:?}");
     }
 
     #[test]
-    fn default_is_that_of_the_plan() {
-        let mix = DefaultBudget::Time(CurvePlan::BUDGET, Vec::new());
-        assert_eq!(DefaultBudget::of("memory mix"), Some(mix));
-        assert_eq!(DefaultBudget::of("doctor"), None);
-        let modes = vec![("--tune", Duration::from_secs(30)), ("--sweep", Duration::from_secs(10))];
-        let default = DefaultBudget::Time(Duration::from_secs(10), modes);
-        assert_eq!(default.in_words(), "10; --tune 30");
+    fn modes_with_the_usual_budget_are_left_out() {
+        let ten = Duration::from_secs(10);
+        let modes = [("--tune", Duration::from_secs(30)), ("--sweep", ten)];
+        assert_eq!(in_words(ten, &modes), "10; --tune 30");
     }
 }

@@ -3,12 +3,15 @@
 // Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
-use super::Common;
 use super::ranks::RANKS;
 use super::values::fraction;
+use super::{Common, budgets};
 use clap::{Args as ClapArgs, Subcommand};
+use nodegauge_devices::ALL_PARTS_BUDGET;
 use nodegauge_devices::drivers::DeviceChoice;
-use nodegauge_devices::links;
+use nodegauge_devices::links::{self, LinkPlan};
+use nodegauge_devices::peaks::PeakPlan;
+use nodegauge_devices::stream::DeviceStreamOptions;
 use nodegauge_kernels::size::SizeSpec;
 use nodegauge_kernels::{Element, Kernel};
 use nodegauge_measure::grammar::Cursor;
@@ -19,6 +22,7 @@ use std::path::PathBuf;
 /// Arguments of `device`. Without a subcommand, short versions of all device measurements run.
 #[derive(Debug, Clone, ClapArgs)]
 #[command(args_conflicts_with_subcommands = true)]
+#[command(mut_arg("budget", budgets::time(ALL_PARTS_BUDGET)))]
 pub(crate) struct DeviceArgs {
     #[command(subcommand)]
     pub(crate) part: Option<DeviceCommand>,
@@ -62,6 +66,7 @@ pub(crate) struct OnDeviceArgs {
 
 /// Arguments of `device stream`.
 #[derive(Debug, Clone, ClapArgs)]
+#[command(mut_arg("budget", budgets::time(DeviceStreamOptions::BUDGET)))]
 pub(crate) struct DeviceStreamArgs {
     #[command(flatten)]
     pub(crate) which: WhichArgs,
@@ -96,6 +101,7 @@ pub(crate) struct DeviceStreamArgs {
 
 /// Arguments of `device links`.
 #[derive(Debug, Clone, ClapArgs)]
+#[command(mut_arg("budget", budgets::time(LinkPlan::BUDGET)))]
 pub(crate) struct DeviceLinkArgs {
     #[command(flatten)]
     pub(crate) which: WhichArgs,
@@ -111,6 +117,7 @@ pub(crate) struct DeviceLinkArgs {
 
 /// Arguments of `device peaks`.
 #[derive(Debug, Clone, ClapArgs)]
+#[command(mut_arg("budget", budgets::time(PeakPlan::BUDGET)))]
 pub(crate) struct DevicePeakArgs {
     #[command(flatten)]
     pub(crate) which: WhichArgs,

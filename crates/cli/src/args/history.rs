@@ -6,9 +6,9 @@
 use super::stream::ShowArgs;
 use super::values::label;
 use super::{Database, Documents};
-use crate::gauges;
+use crate::gauges::{self, GAUGES};
 use clap::{Args as ClapArgs, Subcommand};
-use nodegauge_gauge::readers::KnownRun;
+use nodegauge_gauge::readers::{self, KnownRun};
 use nodegauge_history::{Moment, RunFilter};
 use nodegauge_machine::DimmSpec;
 use nodegauge_measure::grammar::Cursor;
@@ -45,11 +45,8 @@ pub(crate) enum HistoryCommand {
         #[command(flatten)]
         db: Database,
     },
-    /// Save records of another history, or the output of stream.c (C, MPI, Fortran), xhpl, xhpcg, an OSU
-    /// micro-benchmark, iozone, fio, BabelStream or nvbandwidth
-    ///
-    /// Records from history export and --json keep their identifiers and their host; new runs on this host do not use
-    /// the imported figures. A record that is already saved is skipped.
+    /// Save records of another history, or the output of another program
+    #[command(about = about_import(), long_about = format!("{}\n\n{OF_RECORDS}", about_import()))]
     Import {
         /// Files written by history export or --json, or files that each contain the output of one run
         #[arg(required = true)]
@@ -85,6 +82,16 @@ pub(crate) enum HistoryCommand {
         #[command(flatten)]
         db: Database,
     },
+}
+
+/// Help on imported records.
+const OF_RECORDS: &str = "Records from history export and --json keep their identifiers and their host; new runs on \
+                          this host do not use the imported figures. A record that is already saved is skipped.";
+
+/// Returns the purpose of `import`, with the programs whose output the gauges read.
+fn about_import() -> String {
+    let programs = readers::programs(&readers::all(&GAUGES));
+    format!("Save records of another history, or the output of {programs}")
 }
 
 /// Node on which another program ran.

@@ -2,7 +2,7 @@
 
 use super::plan::PlanForArgs;
 use super::values::fraction_up_to;
-use super::{Common, HostsArgs, PlacementArgs};
+use super::{Common, HostsArgs, PlacementArgs, budgets};
 use clap::Args as ClapArgs;
 use nodegauge_measure::{FlopsPerSec, SyntaxError};
 use nodegauge_toolchain::CommandLine;
@@ -12,6 +12,7 @@ use std::path::PathBuf;
 
 /// Arguments of `hpl`.
 #[derive(Debug, Clone, ClapArgs)]
+#[command(mut_arg("budget", budgets::time(nodegauge_compute::options::BUDGET)))]
 pub(crate) struct HplArgs {
     /// Order of the system [default: the largest whose predicted time fits the budget]
     #[arg(long, short = 'N', visible_alias = "size", value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "What")]

@@ -1,14 +1,17 @@
 //! Options of `io`.
 
-use super::Common;
+use super::{Common, budgets};
 use clap::Args as ClapArgs;
-use nodegauge_files::{CacheMode, IoEngine, Msync, OperationList, SizeList, Stride, SyncWrites};
+use nodegauge_files::{
+    CacheMode, FilesOptions, IoEngine, Msync, OperationList, SizeList, Stride, SyncWrites,
+};
 use nodegauge_measure::Bytes;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Arguments of `io`.
 #[derive(Debug, Clone, ClapArgs)]
+#[command(mut_arg("budget", budgets::times(FilesOptions::BUDGET, &[("--quick", FilesOptions::QUICK_BUDGET)])))]
 pub(crate) struct IoArgs {
     /// Folder to measure in (repeatable: several file systems in turn) [default: .]
     ///

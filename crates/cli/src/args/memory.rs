@@ -4,10 +4,10 @@
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 use super::values::fraction;
-use super::{Choice, Common, HostsArgs, PlacementArgs, or_auto};
+use super::{Choice, Common, HostsArgs, PlacementArgs, budgets, or_auto};
 use clap::{Args as ClapArgs, Subcommand};
 use nodegauge_arena::RequestedPages;
-use nodegauge_curves::{ChaseOrder, Locality};
+use nodegauge_curves::{ChaseOrder, CurvePlan, Locality};
 use nodegauge_measure::grammar::Cursor;
 use nodegauge_measure::{Bytes, SyntaxError};
 
@@ -28,6 +28,7 @@ pub(crate) enum MemoryCommand {
 
 /// Options for memory and time.
 #[derive(Debug, Clone, ClapArgs)]
+#[command(mut_arg("budget", budgets::time(CurvePlan::BUDGET)))]
 pub(crate) struct MemoryArgs {
     /// Largest working set, all threads together, e.g. 256MiB [default: 4 x the last-level caches]
     #[arg(long, value_name = "SIZE", help_heading = "What")]

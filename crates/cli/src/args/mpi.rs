@@ -1,7 +1,7 @@
 //! The options of `mpi`.
 
-use super::Common;
 use super::values::seconds_from;
+use super::{Common, budgets};
 use clap::Args as ClapArgs;
 use nodegauge_machine::CpuId;
 use nodegauge_measure::grammar::Cursor;
@@ -18,6 +18,7 @@ use std::time::Duration;
 
 /// Arguments of `mpi`.
 #[derive(Debug, Clone, ClapArgs)]
+#[command(mut_arg("budget", budgets::words("no limit")))]
 pub(crate) struct MpiArgs {
     /// MPI compiler (repeatable: several MPIs are measured in turn) [default: mpicc]
     #[arg(long, value_name = "MPICC", help_heading = "What")]

@@ -3,14 +3,15 @@
 // Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
-use super::{Common, PlacementArgs};
+use super::{Common, PlacementArgs, budgets};
 use clap::Args as ClapArgs;
 use nodegauge_devices::drivers::DeviceChoice;
 use nodegauge_measure::Bytes;
-use nodegauge_roofline::GivenPoint;
+use nodegauge_roofline::{GivenPoint, RooflinePlan};
 
 /// Arguments of `roofline`.
 #[derive(Debug, ClapArgs)]
+#[command(mut_arg("budget", budgets::time(RooflinePlan::BUDGET)))]
 pub(crate) struct RooflineArgs {
     /// Place a program in the roofline (repeatable): NAME,FLOPS,BYTES,SECONDS[,LEVEL]
     ///

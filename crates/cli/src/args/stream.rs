@@ -3,22 +3,38 @@
 // Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
+use super::budgets::{self, ModeBudget};
 use super::device::OnDeviceArgs;
 use super::plan::PlanForArgs;
 use super::ranks::{RANKS, RankArgs};
 use super::{ArrayArgs, Common, HostsArgs, PlacementArgs};
 use crate::failure::Failure;
 use clap::Args as ClapArgs;
+use nodegauge_devices::stream::DeviceStreamOptions;
 use nodegauge_measure::BytesPerSec;
 use nodegauge_placement::JobPlacement;
 use nodegauge_stream::StreamRequest;
 use nodegauge_stream::axis::{StreamAxis, StreamCellOptions};
-use nodegauge_stream::compiled::CompilerChoice as Compiler;
+use nodegauge_stream::compiled::{CompiledPlan, CompilerChoice as Compiler};
+use nodegauge_stream::standard::StandardPlan;
+use nodegauge_stream::stream::StreamPlan;
+use nodegauge_stream::sweep::SweepPlan;
+use nodegauge_stream::tune::TunePlan;
 use nodegauge_stream::view::Statistic;
 use std::path::PathBuf;
 
+/// Default budgets of modes.
+const MODES: [ModeBudget; 5] = [
+    ("--tune", TunePlan::BUDGET),
+    ("--sweep", SweepPlan::BUDGET),
+    ("--standard", StandardPlan::BUDGET),
+    ("--compiler", CompiledPlan::BUDGET),
+    ("--device", DeviceStreamOptions::BUDGET),
+];
+
 /// Arguments of `stream`.
 #[derive(Debug, Clone, ClapArgs)]
+#[command(mut_arg("budget", budgets::times(StreamPlan::BUDGET, &MODES)))]
 pub(crate) struct StreamArgs {
     #[command(flatten)]
     pub(crate) placement: PlacementArgs,

@@ -5,16 +5,17 @@
 
 use super::ranks::RankArgs;
 use super::values::seconds;
-use super::{Common, PlacementArgs};
+use super::{Common, PlacementArgs, budgets};
 use clap::Args as ClapArgs;
 use nodegauge_measure::SyntaxError;
-use nodegauge_programs::FigureUnit;
 use nodegauge_programs::axis::ProgramAxis;
+use nodegauge_programs::{FigureUnit, ProgramSweep};
 use nodegauge_toolchain::CommandLine;
 use std::time::Duration;
 
 /// Arguments of `sweep`.
 #[derive(Debug, ClapArgs)]
+#[command(mut_arg("budget", budgets::time(ProgramSweep::BUDGET)))]
 pub(crate) struct SweepArgs {
     /// Settings to compare, at most three: policy=0-5, policy=4,4/even, ranks=1,2,4, threads=1,2-8:2, hybrid=8x16,16x8,
     /// rank-map=block,cyclic, bind=close,spread, per-cache=1,2, places='cores;{0:4}:2:4', numa='local;bind:0',

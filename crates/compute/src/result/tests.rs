@@ -142,7 +142,7 @@ fn lu_is_held_against_dgemm_of_the_same_minutes() {
     let loses = |notices: &[String]| notices.iter().any(|text| text.starts_with("LU is slow"));
     // The best DGEMM rate is 140 GFLOP/s, the median around the solution is 100 GFLOP/s, and LU reached 90 GFLOP/s.
     let (rating, notices) = judged("rating", &[], comparison(&[98e9, 100e9, 140e9]));
-    assert_eq!(rating.read_config::<RatingConfig>().of_dgemm, Some(Fraction(0.9)));
+    assert_eq!(rating.read_config::<RatingConfig>().dgemm_share, Some(Fraction(0.9)));
     assert!(!loses(&notices), "{notices:?}");
     let (_, quiet_notices) = judged("rating", &[], comparison(&[138e9, 140e9, 141e9]));
     assert!(loses(&quiet_notices), "{quiet_notices:?}");

@@ -2,6 +2,7 @@
 
 use super::{Node, SMALL};
 use crate::driver::{Copy, DeviceBuffer, DeviceError, HostMemory, OpenDevice, Queue};
+use nodegauge_kernels::numbers::{fill_words, first_wrong_word};
 use nodegauge_measure::Fraction;
 use nodegauge_measure::clock;
 use nodegauge_measure::samples::Sample;
@@ -153,27 +154,33 @@ impl Rig {
         for (number, leg) in legs.iter().enumerate() {
             self.queue(leg.device, number)?;
         }
-        let mut begins = Vec::new();
+        let each: Vec<Option<Copy<'_>>> =
+            legs.iter().map(|leg| copy_of(&self.hosts, &self.memories, *leg)).collect();
+        let mut queues = queues_of(&mut self.queues, &legs);
+        let mut begins = Vec::with_capacity(legs.len());
+        let mut ends = Vec::with_capacity(legs.len());
+        // Between the readings of the clock there are only calls of the driver.
         let begun = clock::now();
-        for (number, leg) in legs.iter().enumerate() {
-            begins.push(self.queue(leg.device, number)?.mark()?);
+        for queue in &mut queues {
+            begins.push(queue.mark()?);
         }
         for _ in 0..copies {
-            for (number, leg) in legs.iter().enumerate() {
-                self.copy(number, *leg, bytes)?;
+            for (queue, copy) in queues.iter_mut().zip(&each) {
+                if let Some(copy) = copy {
+                    // SAFETY: the promise of `Rig::copy`.
+                    unsafe { queue.copy(*copy, bytes) }?;
+                }
                 if latency {
-                    self.queue(leg.device, number)?.wait()?;
+                    queue.wait()?;
                 }
             }
         }
-        let mut ends = Vec::new();
-        for (number, leg) in legs.iter().enumerate() {
-            let queue = self.queue(leg.device, number)?;
+        for queue in &mut queues {
             ends.push(queue.mark()?);
             queue.submit()?;
         }
-        for (number, leg) in legs.iter().enumerate() {
-            self.queue(leg.device, number)?.wait()?;
+        for queue in &mut queues {
+            queue.wait()?;
         }
         let host = (clock::now() - begun).as_secs_f64();
         let seconds = match self.cells[cell].clock() {
@@ -195,21 +202,12 @@ impl Rig {
     /// Enqueues a copy in its queue.
     fn copy(&mut self, number: usize, leg: Leg, bytes: usize) -> Result<(), DeviceError> {
         self.queue(leg.device, number)?;
-        let hosts = &self.hosts;
-        let memories = &self.memories;
-        let copy = match (leg.from, leg.to) {
-            (End::Host(from), End::Device(to)) => Copy::In(&hosts[from].memory, &memories[to].1),
-            (End::Device(from), End::Host(to)) => Copy::Out(&memories[from].1, &hosts[to].memory),
-            (End::Device(from), End::Device(to)) => {
-                Copy::Across(&memories[from].1, &memories[to].1)
-            }
-            (End::Host(_), End::Host(_)) => return Ok(()),
-        };
-        match self.queues.get_mut(&(leg.device, number)) {
+        let copy = copy_of(&self.hosts, &self.memories, leg);
+        match (self.queues.get_mut(&(leg.device, number)), copy) {
             // SAFETY: both buffers belong to the rig and live until the queue is done. Each sample waits for its
             // queues, and nothing else uses the buffers.
-            Some(queue) => unsafe { queue.copy(copy, bytes) },
-            None => Ok(()),
+            (Some(queue), Some(copy)) => unsafe { queue.copy(copy, bytes) },
+            _ => Ok(()),
         }
     }
 
@@ -226,16 +224,11 @@ impl Rig {
         let bytes = CHECKED.min(self.memories[0].1.bytes) & !7;
         // Host buffer from which the device buffers are filled and into which they are read.
         let here = self.host(0, &node, true, bytes, false)?;
-        // Different copies use different numbers, so that data of an earlier copy are not mistaken for those of a later
-        // copy.
-        let value_at =
-            |copy: u64, at: usize| (copy << 40 | at as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let mut copies = 0;
         for legs in cells {
             for (leg, copy) in legs.iter().zip(copies..) {
                 let filled = if let End::Host(host) = leg.from { host } else { here };
-                let words = self.words(filled, bytes).iter_mut().enumerate();
-                words.for_each(|(at, word)| *word = value_at(copy, at));
+                fill_words(self.words(filled, bytes), copy);
                 self.fetch(End::Host(here), leg.from, bytes)?;
             }
             for (number, leg) in legs.iter().enumerate() {
@@ -247,8 +240,7 @@ impl Rig {
             for (leg, copy) in legs.iter().zip(copies..) {
                 let arrived = if let End::Host(host) = leg.to { host } else { here };
                 self.fetch(leg.to, End::Host(here), bytes)?;
-                let mut words = self.words(arrived, bytes).iter().enumerate();
-                if let Some((at, _)) = words.find(|(at, word)| **word != value_at(copy, *at)) {
+                if let Some(at) = first_wrong_word(self.words(arrived, bytes), copy) {
                     let from = self.name(leg.from);
                     let to = self.name(leg.to);
                     let together = if legs.len() > 1 { " (simultaneous copies)" } else { "" };
@@ -291,6 +283,37 @@ impl Rig {
             End::Device(memory) => self.devices[self.memories[memory].0].info().id(),
         }
     }
+}
+
+/// Returns the buffers of a copy; `None` between two buffers of the host.
+fn copy_of<'a>(
+    hosts: &'a [Host],
+    memories: &'a [(usize, DeviceBuffer)],
+    leg: Leg,
+) -> Option<Copy<'a>> {
+    match (leg.from, leg.to) {
+        (End::Host(from), End::Device(to)) => Some(Copy::In(&hosts[from].memory, &memories[to].1)),
+        (End::Device(from), End::Host(to)) => Some(Copy::Out(&memories[from].1, &hosts[to].memory)),
+        (End::Device(from), End::Device(to)) => {
+            Some(Copy::Across(&memories[from].1, &memories[to].1))
+        }
+        (End::Host(_), End::Host(_)) => None,
+    }
+}
+
+/// Returns the queues of these copies, which exist, in the order of the copies.
+fn queues_of<'a>(
+    queues: &'a mut HashMap<(usize, usize), Box<dyn Queue>>,
+    legs: &[Leg],
+) -> Vec<&'a mut Box<dyn Queue>> {
+    let mut found = Vec::new();
+    for ((device, number), queue) in queues {
+        if legs.get(*number).is_some_and(|leg| leg.device == *device) {
+            found.push((*number, queue));
+        }
+    }
+    found.sort_unstable_by_key(|(number, _)| *number);
+    found.into_iter().map(|(_, queue)| queue).collect()
 }
 
 /// Binds the calling thread to a node's CPUs and, if `bound` is set, its memory to the node. Dropping the value

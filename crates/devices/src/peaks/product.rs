@@ -3,6 +3,7 @@
 use crate::config::DevicePeakConfig;
 use crate::driver::{Blas, Copy, DeviceBuffer, DeviceError, HostMemory, OpenDevice, Queue};
 use nodegauge_kernels::Element;
+use nodegauge_kernels::numbers::{factor_element, fill_factor};
 use std::rc::Rc;
 
 /// Largest order of the matrices. It is sufficient for the full rate of the fastest devices; each of the three matrices
@@ -26,14 +27,6 @@ pub(super) struct Product {
     _device: Rc<dyn OpenDevice>,
 }
 
-/// Returns element `i` of the first (0) or second (1) factor, between -1/2 and 1/2. The bits are pseudorandom, because
-/// the power that multipliers need depends on the data.
-fn element(matrix: usize, i: usize) -> f64 {
-    let mixed = ((2 * i + matrix) as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    (mixed >> 11) as f64 / (1u64 << 53) as f64 - 0.5
-}
-
 impl Product {
     /// Allocates and fills matrices as large as the memory allows; `None` if no library is installed.
     pub(super) fn for_device(device: &Rc<dyn OpenDevice>) -> Result<Option<Self>, DeviceError> {
@@ -51,8 +44,7 @@ impl Product {
             n,
         };
         for number in [0, 1] {
-            let numbers = product.numbers();
-            numbers.iter_mut().enumerate().for_each(|(i, x)| *x = element(number, i));
+            fill_factor(product.numbers(), number);
             // SAFETY: both buffers have this length and live until the queue is done.
             unsafe {
                 product.queue.copy(Copy::In(&product.here, &product.matrices[number]), bytes)
@@ -99,7 +91,8 @@ impl Product {
         for sample in 0..CHECKED {
             let row = (sample * 977) % n;
             let column = (sample * 613 + 7) % n;
-            let terms = (0..n).map(|k| element(0, row + k * n) * element(1, k + column * n));
+            let terms =
+                (0..n).map(|k| factor_element(0, row + k * n) * factor_element(1, k + column * n));
             let off = (product[row + column * n] - terms.sum::<f64>()).abs() / (n as f64).sqrt();
             worst = worst.max(if off.is_nan() { f64::INFINITY } else { off });
         }

@@ -13,6 +13,10 @@ impl Reader for FioReader {
         "fio"
     }
 
+    fn doubts(&self) -> &'static str {
+        "JSON without its end: no figures"
+    }
+
     fn runs(&self, text: &str) -> Vec<usize> {
         fio::run_lines(text)
     }
@@ -28,6 +32,10 @@ pub(crate) struct IozoneReader;
 impl Reader for IozoneReader {
     fn program(&self) -> &'static str {
         "iozone"
+    }
+
+    fn doubts(&self) -> &'static str {
+        "no `iozone test complete.`; a figure that does not end at the edge of its column is an error"
     }
 
     fn runs(&self, text: &str) -> Vec<usize> {

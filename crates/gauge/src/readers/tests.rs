@@ -13,6 +13,10 @@ impl Reader for NamedReader {
         self.program
     }
 
+    fn doubts(&self) -> &'static str {
+        "a figure that is not positive"
+    }
+
     fn runs(&self, text: &str) -> Vec<usize> {
         printed::marked_lines(text, |line| line == self.program)
     }
@@ -54,6 +58,12 @@ fn error_is_that_of_the_recognised_program() {
     assert!(failure("beta\n").contains("it contains no figures"));
     let unknown = failure("gamma\n=5\n");
     assert!(unknown.starts_with("x.txt is not the output of alpha or beta"), "{unknown}");
+}
+
+#[test]
+fn programs_are_alternatives() {
+    assert_eq!(programs(&[&BETA]), "beta");
+    assert_eq!(programs(&[&ALPHA, &BETA]), "alpha or beta");
 }
 
 #[test]

@@ -312,7 +312,7 @@ mod tests {
 
     macro_rules! recorded {
         ($name:literal) => {
-            include_str!(concat!("../../tests/data/", $name, ".txt"))
+            include_str!(concat!("../../tests/outputs/", $name, ".txt"))
         };
     }
 

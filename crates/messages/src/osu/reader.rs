@@ -11,6 +11,11 @@ impl Reader for OsuReader {
         "OSU micro-benchmarks"
     }
 
+    fn doubts(&self) -> &'static str {
+        "a table that ends before the usual largest size (also with `-m`); a row that has not one word for each \
+         column is an error"
+    }
+
     fn runs(&self, text: &str) -> Vec<usize> {
         output::run_lines(text)
     }

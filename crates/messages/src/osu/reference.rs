@@ -14,7 +14,7 @@ use nodegauge_measure::interference::Work;
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::schedule::policy::OSU;
-use nodegauge_measure::schedule::{Limits, Schedule};
+use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Schedule};
 use nodegauge_measure::{Notice, NoticeId, Observer, Outcome};
 use nodegauge_os::describe;
 use nodegauge_toolchain::mpi::LauncherKind;
@@ -71,7 +71,9 @@ impl OsuPrograms {
     }
 }
 
-/// Runs the OSU programs and the probe alternately, until each pattern has `rounds` valid rounds. The failure of a
+/// Runs the OSU programs and the probe alternately, until each pattern has `rounds` valid rounds, or its part of
+/// `time` is used up. How long a round takes is known after the first one, which is always run; patterns
+/// for which no time is left then are left out with a notice. The failure of a
 /// program does not affect the figures of earlier patterns.
 ///
 /// # Errors
@@ -81,18 +83,28 @@ pub(crate) fn run(
     programs: &OsuPrograms,
     launches: &[Launch],
     rounds: u32,
+    time: Option<Duration>,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, MessagesError> {
     let mut outcome = Outcome::default();
+    let limits = time.map(|time| Limits::new(time, None));
+    let mut left: usize = launches.iter().map(|launch| launch.patterns.len()).sum();
+    let mut late = Vec::new();
     for launch in launches {
         for pattern in launch.patterns.iter().copied() {
+            let share = limits.map(|limits| limits.share_of(left));
+            left -= 1;
+            if share.is_some_and(|share| share.is_zero()) && !outcome.measurements.is_empty() {
+                late.push(pattern.to_string());
+                continue;
+            }
             let Some(program) = programs.program(pattern) else {
                 let text = format!("osu_{pattern} is not in the folder and is left out");
                 outcome.notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
                 continue;
             };
             let launch = Launch { patterns: vec![pattern], ..launch.clone() };
-            match by_turns(mpi, &launch, pattern, program, rounds, observer) {
+            match by_turns(mpi, &launch, pattern, program, rounds, share, observer) {
                 Ok(more) => outcome.extend(more),
                 Err(error) if outcome.measurements.is_empty() => return Err(error),
                 Err(error) => {
@@ -104,22 +116,28 @@ pub(crate) fn run(
             }
         }
     }
+    if !late.is_empty() {
+        outcome.notices.push(Notice::no_time_left(GAUGE, &late.join(", ")));
+    }
     Ok(outcome)
 }
 
-/// Runs rounds of one pattern until enough of them are valid.
+/// Runs rounds of one pattern until enough of them are valid, or the time is used up.
 fn by_turns(
     mpi: &Starter<'_>,
     launch: &Launch,
     pattern: Pattern,
     program: &Path,
     rounds: u32,
+    time: Option<Duration>,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, MessagesError> {
     let observer = SharedObserver::new(observer);
     let mut measured: Vec<Round> = Vec::new();
     // There is one cell; without rounds that succeed, the program is left out with a notice.
-    let mut schedule = Schedule::new(OSU, Limits::new(FOREVER, Some(rounds as usize)), 1);
+    let policy = RepetitionPolicy { samples_despite_time: time.is_none(), ..OSU };
+    let limits = Limits::new(time.unwrap_or(FOREVER), Some(rounds as usize));
+    let mut schedule = Schedule::new(policy, limits, 1);
     let ended = schedule.run(&mut &observer, None, |turn| {
         let counting = rounds as usize - turn.due.unwrap_or_default();
         let mut observer = &observer;
@@ -153,6 +171,12 @@ fn by_turns(
              changed or other programs used the cpus"
         );
         outcome.notices.push(Notice::new(NoticeId::Reference, GAUGE, text));
+    }
+    if stop == Stop::Budget {
+        let text = format!(
+            "{pattern}: {all} of {rounds} rounds were run, because another one would exceed --budget"
+        );
+        outcome.notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
     }
     outcome.stop = (stop == Stop::Interrupted).then_some(stop);
     outcome.measurements = rounds::together(&measured, &counting, pattern);

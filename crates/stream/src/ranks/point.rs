@@ -4,8 +4,8 @@ use super::SharedStreamCoordinator;
 use super::protocol::{Over, Passed, Request, Response};
 use crate::config::{RankConfig, RankMemory};
 use crate::kernels::{Kernel, KernelShape, Loop};
-use crate::point::{TargetConfig, native_loops};
-use crate::target::{RankSeen, Seen, Target};
+use crate::point::{PointSeen, native_loops};
+use crate::target::{RankSeen, Seen, Target, TargetConfig};
 use nodegauge_arena::{ArenaError, ArrayShare};
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::samples::Sample;
@@ -140,7 +140,7 @@ impl Target for RanksPoint {
             return Ok(self.seen.clone());
         }
         let responses = self.ask(|| Request::Inspect { point: self.number })?;
-        let parts: Vec<Seen> = responses
+        let parts: Vec<PointSeen> = responses
             .into_iter()
             .filter_map(|response| match response {
                 Response::Seen(seen) => Some(*seen),
@@ -164,7 +164,7 @@ impl RanksPoint {
         Ok(joined(&parts.collect::<Vec<_>>()))
     }
 
-    fn together(&self, parts: &[Seen]) -> Seen {
+    fn together(&self, parts: &[PointSeen]) -> Seen {
         let mut nodes = Vec::new();
         for i in 0..self.configs[0].arrays {
             nodes.push(mean(&parts.iter().map(|part| &part.nodes[i]).collect::<Vec<_>>()));
@@ -172,7 +172,7 @@ impl RanksPoint {
         let wrong = parts.iter().enumerate().find_map(|(number, part)| {
             part.wrong.as_ref().map(|wrong| format!("rank {number}: {wrong}"))
         });
-        Seen {
+        let together = PointSeen {
             affinity: parts.iter().flat_map(|part| part.affinity.clone()).collect(),
             pages: mean(&parts.iter().map(|part| &part.pages).collect::<Vec<_>>()),
             // The field `ranks` contains the nodes of each rank's pages.
@@ -180,16 +180,13 @@ impl RanksPoint {
             nodes,
             wrong,
             checks: parts.iter().map(|part| part.checks).min().unwrap_or(0),
-            ranks: parts
-                .iter()
-                .enumerate()
-                .map(|(rank, part)| self.rank_seen(rank, part))
-                .collect(),
-        }
+        };
+        let ranks = parts.iter().enumerate();
+        Seen { together, ranks: ranks.map(|(rank, part)| self.rank_seen(rank, part)).collect() }
     }
 
     /// Returns the observations of one rank, with its own policy and its expected nodes.
-    fn rank_seen(&self, rank: usize, part: &Seen) -> RankSeen {
+    fn rank_seen(&self, rank: usize, part: &PointSeen) -> RankSeen {
         let cpus: BTreeSet<u32> =
             part.affinity.iter().flat_map(|thread| &thread.cpus).map(|cpu| cpu.0).collect();
         let policy = self.configs[rank].policy.clone();

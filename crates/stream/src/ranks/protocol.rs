@@ -1,8 +1,8 @@
 //! Requests and responses of ranks that measure.
 
 use crate::kernels::{Kernel, KernelShape};
-use crate::point::{Spans, TargetConfig};
-use crate::target::Seen;
+use crate::point::{PointSeen, Spans};
+use crate::target::TargetConfig;
 use nodegauge_measure::interference::Cause;
 use nodegauge_team::launched::Protocol;
 use serde::{Deserialize, Serialize};
@@ -67,7 +67,7 @@ pub enum Response {
     /// Result of a pass.
     Passed(Passed),
     /// Placement and pages, as reported by the operating system.
-    Seen(Box<Seen>),
+    Seen(Box<PointSeen>),
 }
 
 /// Result of a pass in one rank.

@@ -2,7 +2,6 @@
 
 use super::protocol::{MeasuringRanks, Over, Passed, Request, Response};
 use crate::point::StreamPoint;
-use crate::target::Target;
 use nodegauge_arena::ArrayShare;
 use nodegauge_measure::Failure;
 use nodegauge_team::launched::{self, RankBarrier, Service};
@@ -43,7 +42,7 @@ impl Service for Rank {
             }
             Request::Check { point } => self.point(point)?.check()?,
             Request::Inspect { point } => {
-                return Ok(Response::Seen(Box::new(self.point(point)?.seen()?)));
+                return Ok(Response::Seen(Box::new(self.point(point)?.observed())));
             }
             Request::Release { point } => {
                 self.points.remove(&point);

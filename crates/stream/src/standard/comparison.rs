@@ -473,7 +473,7 @@ mod tests {
     use super::*;
 
     fn run(before: f64, after: f64) -> BuildRun {
-        let text = include_str!("../../tests/data/stream-gcc-2t.txt");
+        let text = include_str!("../../tests/outputs/stream-gcc-2t.txt");
         BuildRun { output: StreamOutput::read(text).unwrap(), round_trips: (before, after) }
     }
 

@@ -261,7 +261,7 @@ mod tests {
 
     macro_rules! recorded {
         ($name:literal) => {
-            StreamOutput::read(include_str!(concat!("../../tests/data/stream-", $name, ".txt")))
+            StreamOutput::read(include_str!(concat!("../../tests/outputs/stream-", $name, ".txt")))
                 .unwrap()
         };
     }

@@ -9,7 +9,7 @@ use crate::arrangement::Arrangement;
 use crate::kernels::{Kernel, KernelShape, STREAM, STREAM_ARRAYS, Stores};
 use crate::point::StreamPoint;
 use crate::prediction::COMPILING;
-use crate::target::{Target, TargetConfig};
+use crate::target::TargetConfig;
 use crate::tuner::{self, Breadth, Constraints};
 use nodegauge_arena::ArenaError;
 use nodegauge_measure::schedule::{Limits, PredictedTime};
@@ -125,7 +125,7 @@ impl Forecast {
             least = least + arrays + NATIVE;
             likely = likely + arrays + Seconds(NATIVE_PASSES * pass / rates.slowest.0);
         }
-        Self { least: duration(least), likely: duration(likely) }
+        Self { least: least.duration(), likely: likely.duration() }
     }
 
     /// Refuses a run that cannot keep its budget; otherwise returns a remark for the announcement of the run.
@@ -135,10 +135,6 @@ impl Forecast {
         let time = PredictedTime { min: self.least, likely: self.likely };
         limits.admit_as_planned(time, "fewer passes (-DNTIMES), or smaller arrays (--size)")
     }
-}
-
-fn duration(seconds: Seconds) -> Duration {
-    Duration::try_from_secs_f64(seconds.0).unwrap_or(Duration::MAX / 4)
 }
 
 #[cfg(test)]

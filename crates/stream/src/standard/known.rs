@@ -109,8 +109,8 @@ fn agreed(
 mod tests {
     use super::*;
 
-    const C: &str = include_str!("../../tests/data/stream-gcc-2t.txt");
-    const FORTRAN: &str = include_str!("../../tests/data/stream-f-67M-2t.txt");
+    const C: &str = include_str!("../../tests/outputs/stream-gcc-2t.txt");
+    const FORTRAN: &str = include_str!("../../tests/outputs/stream-f-67M-2t.txt");
 
     /// Returns the table of a text alone.
     fn bare(text: &str) -> StreamOutput {

@@ -342,7 +342,7 @@ mod tests {
 
     macro_rules! recorded {
         ($name:literal) => {
-            include_str!(concat!("../../tests/data/stream-", $name, ".txt"))
+            include_str!(concat!("../../tests/outputs/stream-", $name, ".txt"))
         };
     }
 

@@ -13,6 +13,10 @@ impl Reader for StreamReader {
         "STREAM"
     }
 
+    fn doubts(&self) -> &'static str {
+        "no result of the check of the arrays: suspect (*unchecked*); rates that contradict the times: no figures"
+    }
+
     fn runs(&self, text: &str) -> Vec<usize> {
         header_lines(text)
     }

@@ -137,7 +137,7 @@ fn swept_rows<'a>(medians: &[SweepMedian<'a>]) -> SweptRows<'a> {
 
 /// Returns the sentence with the verdict on the fastest configuration, the highest and the lowest median of the charted
 /// kernel, and the points at which a curve saturates or becomes the fastest. Suspect medians count only if no median is
-/// valid. Returns `None` if the record has no sweep.
+/// valid; a single median is not called the highest. Returns `None` if the record has no sweep.
 pub(super) fn conclusion(record: &Record) -> Option<String> {
     let all = variants(record);
     let usable = medians(&all);
@@ -153,8 +153,9 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
     let mut parts = Vec::new();
     let is_doubted = verdict.is_some() && rows.is_doubted();
     parts.extend(verdict);
+    let which = if chosen.len() > 1 { "highest" } else { "only" };
     parts.push(format!(
-        "the highest {valid}median of {} is {}{}",
+        "the {which} {valid}median of {} is {}{}",
         capital(&most.m.name),
         most.in_words(),
         lowest.unwrap_or_default()
@@ -741,6 +742,27 @@ mod tests {
         Measurement { config: config.to_map(), ..around(4e9 * ratio, 0.01) }
     }
 
+    /// Returns a record of a sweep with these figures.
+    fn record(measurements: Vec<Measurement>) -> Record {
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../tests/golden/stream-sweep-ranks-policy/record.json"
+        );
+        let saved: Record = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        Record { measurements, ..saved }
+    }
+
+    #[test]
+    fn single_median_is_not_the_highest() {
+        let measured = swept(1, "5", 1.0);
+        let text = conclusion(&record(vec![measured.clone()])).unwrap();
+        assert!(text.contains("The only median of Triad is"), "{text}");
+        let mut invalid = Measurement { value: None, summary: None, ..swept(2, "5", 1.0) };
+        invalid.validity.invalid("lost");
+        let text = conclusion(&record(vec![measured, invalid])).unwrap();
+        assert!(!text.contains("highest"), "{text}");
+    }
+
     #[test]
     fn sweep_over_policies_is_drawn_relative_to_one_rank_of_policy_5() {
         let series = ["5", "3", "4", "4/even"];
@@ -754,12 +776,7 @@ mod tests {
                 series.map(|policy| swept(ranks, policy, ratio(policy)))
             })
             .collect();
-        let path = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../../tests/golden/stream-sweep-ranks-policy/record.json"
-        );
-        let saved: Record = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
-        let record = Record { measurements, ..saved };
+        let record = record(measurements);
         let shown = section(&record, &[]).unwrap();
         let chart = shown.blocks.iter().find_map(|block| match block {
             Block::Chart(chart) => Some(chart),

@@ -1,30 +1,18 @@
 //! Properties of all parsers of outputs of other programs, on recorded outputs.
 
 use super::*;
+use crate::gauges::chapters;
 use nodegauge_measure::record::Measurement;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Folders of recorded outputs.
-const RECORDED: [&str; 7] = [
-    "stream/tests/data",
-    "../tests/cli/texts/stream",
-    "messages/tests/data",
-    "compute/tests/outputs",
-    "apps/tests/outputs",
-    "files/tests/outputs",
-    "devices/tests/outputs",
-];
+#[path = "../../../../../../tests/recorded.rs"]
+mod recorded;
+
 /// Returns the recorded outputs of all programs with their names.
 fn recorded() -> BTreeMap<String, String> {
-    let mut all = BTreeMap::new();
-    for folder in RECORDED {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder);
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            all.insert(name, thinned(&std::fs::read_to_string(path).unwrap()));
-        }
-    }
+    let all = recorded::outputs().into_iter();
+    let all: BTreeMap<String, String> =
+        all.map(|(name, text)| (name, String::from_utf8(text).unwrap())).collect();
     assert!(all.len() > 30, "{all:?}");
     all
 }
@@ -68,6 +56,40 @@ fn end(text: &str) -> String {
     text.chars().rev().take(60).collect::<Vec<_>>().into_iter().rev().collect()
 }
 
+/// Returns a line with each number as `0` and each gap as one space.
+fn shape(line: &str) -> String {
+    let mut shape = String::new();
+    for c in line.chars() {
+        let each = match c {
+            '0'..='9' => '0',
+            ' ' | '\t' => ' ',
+            other => other,
+        };
+        if !(matches!(each, '0' | ' ') && shape.ends_with(each)) {
+            shape.push(each);
+        }
+    }
+    shape
+}
+
+/// Returns the places at which a text is cut: all of them in the first line of each shape, and the last digits and the end
+/// of further lines, such as the rows of a table.
+fn cuts(text: &str) -> Vec<usize> {
+    /// Number of places in a line whose shape an earlier line has.
+    const LAST: usize = 3;
+    let mut shapes = BTreeSet::new();
+    let mut cuts = Vec::new();
+    let mut begin = 0;
+    for line in text.split_inclusive('\n') {
+        let places: Vec<usize> = line.char_indices().map(|(at, _)| begin + at).collect();
+        let skipped =
+            if shapes.insert(shape(line)) { 0 } else { places.len().saturating_sub(LAST) };
+        cuts.extend(&places[skipped..]);
+        begin += line.len();
+    }
+    cuts
+}
+
 /// Checks that every valid figure of a part of a text is a figure of the whole.
 fn assert_no_false_figure(name: &str, part: &str, whole: &Identified) {
     let valid = |m: &&Measurement| m.validity.status == Status::Valid;
@@ -80,9 +102,28 @@ fn assert_no_false_figure(name: &str, part: &str, whole: &Identified) {
 #[test]
 fn no_prefix_of_an_output_has_a_false_valid_figure() {
     for (name, text) in recorded() {
+        let text = thinned(&text);
         let whole = identified(&read(&text).unwrap_or_default());
-        for (at, _) in text.char_indices() {
+        for at in cuts(&text) {
             assert_no_false_figure(&name, &text[..at], &whole);
         }
     }
+}
+
+#[test]
+fn every_reader_has_a_recorded_output() {
+    let recorded = recorded();
+    for reader in readers::all(&GAUGES) {
+        let is_own = |text: &String| !reader.runs(text).is_empty();
+        assert!(recorded.values().any(is_own), "{} has no recorded output", reader.program());
+    }
+}
+
+#[test]
+fn history_chapter_lists_every_program() {
+    const HEADER: &str = "| program | suspect, or not read |\n| --- | --- |";
+    let readers = readers::all(&GAUGES);
+    let rows = readers.iter().map(|one| format!("\n| {} | {} |", one.program(), one.doubts()));
+    let table = format!("{HEADER}{}", rows.collect::<String>());
+    chapters::assert_has("history.md", HEADER, &table, Some("\n\n"));
 }

@@ -1,28 +1,49 @@
 //! A point: one configuration that is measured, i.e. a team, its arrays, and a loop for each kernel. The measurement
 //! protocols (stream, tuner, explain) interleave passes of several points and keep the samples.
 
+use crate::TargetConfig;
+use crate::kernels::values::{Values, WrongValue};
 use crate::kernels::{self, Element, Kernel, KernelShape, Loop, STREAM_ARRAYS};
-pub use crate::target::TargetConfig;
-use crate::target::{Seen, Target};
 use crate::traffic::{self, Counted};
-use crate::values::{Values, WrongValue};
-use nodegauge_arena::ArenaError;
-use nodegauge_arena::{ArrayShare, Arrays, location};
-use nodegauge_machine::Unavailable;
+use nodegauge_arena::location::{self, Share};
+use nodegauge_arena::{ArenaError, ArrayShare, Arrays};
+use nodegauge_machine::{NodeId, Unavailable};
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::{Bytes, Failure};
+use nodegauge_measure::{Bytes, Failure, Fraction};
+use nodegauge_placement::display::ObservedAffinity;
 use nodegauge_team::core_to_core::{self, SharedLines};
 use nodegauge_team::{Laps, Member, Span, Team};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Size of the part of an array that a thread fills between two checks if the user ends the run.
 const FILLED_PART: Bytes = Bytes::mib(16);
 
 /// Time span of each kernel of a pass, from the start on the first thread to the end on the last thread.
-pub(crate) type Spans = Vec<Span>;
+pub type Spans = Vec<Span>;
 
 /// Function that waits until all processes have called it; `None` for a single process.
-pub(crate) type Gate<'a> = Option<&'a (dyn Fn() + Sync)>;
+pub type RanksGate<'a> = Option<&'a (dyn Fn() + Sync)>;
+
+/// Observed placement and pages of a point, and results of the checks of its arrays.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct PointSeen {
+    /// CPUs on which each thread may run.
+    pub affinity: Vec<ObservedAffinity>,
+    /// Share of the arrays on pages of each size; keys are bytes, shares are 0 to 1.
+    pub pages: Option<BTreeMap<u64, Fraction>>,
+    /// NUMA nodes of sampled pages of each thread's share of each array; empty if the kernel does not report them,
+    /// and for several processes.
+    #[serde(default)]
+    pub shares: Vec<Share>,
+    /// Share of each array on each NUMA node.
+    pub nodes: Vec<Option<BTreeMap<NodeId, Fraction>>>,
+    /// Description of the first wrong value; `None` if all checks passed.
+    pub wrong: Option<String>,
+    /// Number of checks of all arrays.
+    pub checks: u32,
+}
 
 /// Configuration with its team and its arrays, ready to be measured.
 pub struct StreamPoint {
@@ -69,7 +90,10 @@ impl StreamPoint {
     /// Measures the core-to-core latency between the first thread and a thread of another process through the cache
     /// line `line`. The process whose flag is true initiates the exchange and returns the round trip in seconds. `meet`
     /// waits for the other process.
-    pub(crate) fn ping_pong(
+    ///
+    /// # Errors
+    /// Fails if a thread of the team fails.
+    pub fn ping_pong(
         &mut self,
         line: Option<(&AtomicU64, bool)>,
         meet: &(dyn Fn() + Sync),
@@ -168,8 +192,12 @@ impl StreamPoint {
         }
     }
 
-    /// Runs [`Target::pass`]. Before each kernel the team waits for the other processes at `gate`.
-    pub(crate) fn pass_with(&mut self, gate: Gate<'_>) -> Result<(Sample, Spans), ArenaError> {
+    /// Runs [`StreamPoint::pass`]. Before each kernel the team waits for the other processes at `gate`. Also returns the
+    /// time span of each kernel.
+    ///
+    /// # Errors
+    /// Fails if a thread of the team fails.
+    pub fn pass_with(&mut self, gate: RanksGate<'_>) -> Result<(Sample, Spans), ArenaError> {
         self.renew()?;
         let (sample, spans, sums) = self.timed(gate, None)?;
         for (i, sum) in sums.into_iter().enumerate() {
@@ -183,7 +211,7 @@ impl StreamPoint {
     /// cache. Also returns the sum that each kernel computed.
     fn timed(
         &mut self,
-        gate: Gate<'_>,
+        gate: RanksGate<'_>,
         part: Option<ArrayShare>,
     ) -> Result<(Sample, Spans, Vec<f64>), ArenaError> {
         let arrays = &self.arrays;
@@ -198,11 +226,14 @@ impl StreamPoint {
         Ok((sample, timed.spans, sums))
     }
 
-    /// Runs [`Target::part`]. Before each kernel the team waits for the other processes at `gate`. The values in the
+    /// Runs [`StreamPoint::part`]. Before each kernel the team waits for the other processes at `gate`. The values in the
     /// part are not checked.
-    pub(crate) fn over_part(
+    ///
+    /// # Errors
+    /// Fails if a thread of the team fails.
+    pub fn over_part(
         &mut self,
-        gate: Gate<'_>,
+        gate: RanksGate<'_>,
         part: ArrayShare,
     ) -> Result<(Sample, Spans), ArenaError> {
         /// Number of runs of all kernels over an element before the arrays are filled again. Each run multiplies the
@@ -218,6 +249,123 @@ impl StreamPoint {
         self.parts.add(part);
         let (sample, spans, _) = self.timed(gate, Some(part))?;
         Ok((sample, spans))
+    }
+}
+
+impl StreamPoint {
+    /// Returns the requested configuration.
+    pub fn config(&self) -> &TargetConfig {
+        &self.config
+    }
+
+    /// Returns the loops of a pass, in order.
+    pub fn loops(&self) -> &[Loop] {
+        &self.loops
+    }
+
+    /// Sets other loops (native or compiled) for the same arrays.
+    ///
+    /// # Errors
+    /// Fails for loops of another element type, and for loops that require more arrays.
+    pub fn set_loops(&mut self, loops: Vec<Loop>) -> Result<(), ArenaError> {
+        let element = self.config.element;
+        if let Some(other) = loops.iter().find(|other| other.element() != element) {
+            let kernel = other.kernel();
+            let made_for = other.element();
+            return Err(ArenaError::Loops(Failure::missing(format!(
+                "a {kernel} kernel for {made_for} cannot run on arrays of {element}"
+            ))));
+        }
+        check_arrays(&loops, self.config.arrays)?;
+        self.loops = loops;
+        Ok(())
+    }
+
+    /// Measures the core-to-core latency of the team, seconds; returns NaN if the team has a single thread.
+    ///
+    /// # Errors
+    /// Fails if a thread of the team fails.
+    pub fn round_trip(&mut self) -> Result<f64, ArenaError> {
+        Ok(core_to_core::round_trip(&mut self.team, &self.shared_lines)?.0)
+    }
+
+    /// Runs one pass over all kernels. If the values have grown too large, the arrays are checked and filled again first.
+    ///
+    /// # Errors
+    /// Fails if a thread of the team fails.
+    pub fn pass(&mut self) -> Result<Sample, ArenaError> {
+        Ok(self.pass_with(None)?.0)
+    }
+
+    /// Runs each kernel once over a part of the arrays. The next pass fills the arrays again.
+    ///
+    /// # Errors
+    /// Fails if a thread of the team fails.
+    pub fn part(&mut self, part: ArrayShare) -> Result<Sample, ArenaError> {
+        Ok(self.over_part(None, part)?.0)
+    }
+
+    /// Compares every element of the arrays with the expected values. The first wrong value is kept and returned by
+    /// [`observed`](Self::observed).
+    ///
+    /// # Errors
+    /// Fails if a thread of the team fails.
+    pub fn check(&mut self) -> Result<(), ArenaError> {
+        if self.parts.last.is_some() {
+            return Ok(());
+        }
+        let values = &self.values;
+        let arrays = &self.arrays;
+        let base = arrays.ranges()[0].0;
+        let outcomes = self.team.map(|member| {
+            let args = arrays.share(share_of(member));
+            let first = (args.at[0].addr().get() - base) as u64 / arrays.element().bytes();
+            // SAFETY: the arrays are initialised, and no thread writes to them during a check.
+            unsafe { values.check(&args, first) }
+        })?;
+        self.checks += 1;
+        for wrong in outcomes.into_iter().filter_map(Result::err) {
+            self.wrong.get_or_insert(wrong);
+        }
+        Ok(())
+    }
+
+    /// Sets other kernels or other native loops for the same arrays.
+    ///
+    /// # Errors
+    /// Fails if the loops do not exist.
+    pub fn reshape(&mut self, kernels: Vec<(Kernel, KernelShape)>) -> Result<(), ArenaError> {
+        let loops = native_loops(&kernels, self.config.element)?;
+        check_arrays(&loops, self.config.arrays)?;
+        self.loops = loops;
+        self.config.kernels = kernels;
+        Ok(())
+    }
+
+    /// Queries the actual placement and pages from the operating system. The query is expensive, because the kernel walks
+    /// page tables.
+    pub fn observed(&self) -> PointSeen {
+        let shares = location::observe(&self.arrays, self.team.len());
+        PointSeen {
+            affinity: self.team.observed().to_vec(),
+            pages: self.arrays.pages_got().ok(),
+            nodes: (0..self.arrays.count()).map(|i| location::array_shares(&shares, i)).collect(),
+            shares,
+            wrong: self.wrong.as_ref().map(ToString::to_string),
+            checks: self.checks,
+        }
+    }
+
+    /// Counts the traffic of each kernel with the counters of the memory controllers. Returns the reason if this is not
+    /// possible.
+    ///
+    /// # Errors
+    /// Fails if a thread of the team fails.
+    pub fn traffic(&mut self) -> Result<Result<Counted, Unavailable>, ArenaError> {
+        traffic::measure(self.config.kernels.len(), &mut |run| match run {
+            Some(kernel) => self.run_alone(kernel),
+            None => self.renew(),
+        })
     }
 }
 
@@ -240,91 +388,6 @@ impl RunsOverParts {
     }
 }
 
-impl Target for StreamPoint {
-    fn config(&self) -> &TargetConfig {
-        &self.config
-    }
-
-    fn loops(&self) -> &[Loop] {
-        &self.loops
-    }
-
-    fn set_loops(&mut self, loops: Vec<Loop>) -> Result<(), ArenaError> {
-        let element = self.config.element;
-        if let Some(other) = loops.iter().find(|other| other.element() != element) {
-            let kernel = other.kernel();
-            let made_for = other.element();
-            return Err(ArenaError::Loops(Failure::missing(format!(
-                "a {kernel} kernel for {made_for} cannot run on arrays of {element}"
-            ))));
-        }
-        check_arrays(&loops, self.config.arrays)?;
-        self.loops = loops;
-        Ok(())
-    }
-
-    fn round_trip(&mut self) -> Result<f64, ArenaError> {
-        Ok(core_to_core::round_trip(&mut self.team, &self.shared_lines)?.0)
-    }
-
-    fn pass(&mut self) -> Result<Sample, ArenaError> {
-        Ok(self.pass_with(None)?.0)
-    }
-
-    fn part(&mut self, part: ArrayShare) -> Result<Option<Sample>, ArenaError> {
-        Ok(Some(self.over_part(None, part)?.0))
-    }
-
-    fn check(&mut self) -> Result<(), ArenaError> {
-        if self.parts.last.is_some() {
-            return Ok(());
-        }
-        let values = &self.values;
-        let arrays = &self.arrays;
-        let base = arrays.ranges()[0].0;
-        let outcomes = self.team.map(|member| {
-            let args = arrays.share(share_of(member));
-            let first = (args.at[0].addr().get() - base) as u64 / arrays.element().bytes();
-            // SAFETY: the arrays are initialised, and no thread writes to them during a check.
-            unsafe { values.check(&args, first) }
-        })?;
-        self.checks += 1;
-        for wrong in outcomes.into_iter().filter_map(Result::err) {
-            self.wrong.get_or_insert(wrong);
-        }
-        Ok(())
-    }
-
-    fn reshape(&mut self, kernels: Vec<(Kernel, KernelShape)>) -> Result<(), ArenaError> {
-        let loops = native_loops(&kernels, self.config.element)?;
-        check_arrays(&loops, self.config.arrays)?;
-        self.loops = loops;
-        self.config.kernels = kernels;
-        Ok(())
-    }
-
-    fn seen(&mut self) -> Result<Seen, ArenaError> {
-        let shares = location::observe(&self.arrays, self.team.len());
-        Ok(Seen {
-            affinity: self.team.observed().to_vec(),
-            pages: self.arrays.pages_got().ok(),
-            nodes: (0..self.arrays.count()).map(|i| location::array_shares(&shares, i)).collect(),
-            shares,
-            wrong: self.wrong.as_ref().map(ToString::to_string),
-            checks: self.checks,
-            ranks: Vec::new(),
-        })
-    }
-
-    fn traffic(&mut self) -> Result<Option<Result<Counted, Unavailable>>, ArenaError> {
-        traffic::measure(self.config.kernels.len(), &mut |run| match run {
-            Some(kernel) => self.run_alone(kernel),
-            None => self.renew(),
-        })
-        .map(Some)
-    }
-}
-
 /// Runs a pass on the share of one thread; returns the result of each kernel.
 fn run(
     member: &Member<'_>,
@@ -332,7 +395,7 @@ fn run(
     arrays: &Arrays,
     part: Option<ArrayShare>,
     loops: &[Loop],
-    gate: Gate<'_>,
+    gate: RanksGate<'_>,
 ) -> Vec<f64> {
     let together = || {
         if let Some(gate) = gate {
@@ -379,7 +442,10 @@ fn check_arrays(loops: &[Loop], arrays: usize) -> Result<(), ArenaError> {
 }
 
 /// Returns the native loops of these shapes.
-pub(crate) fn native_loops(
+///
+/// # Errors
+/// Fails if this processor has no such loop.
+pub fn native_loops(
     kernels: &[(Kernel, KernelShape)],
     element: Element,
 ) -> Result<Vec<Loop>, ArenaError> {
@@ -438,8 +504,7 @@ mod tests {
             let kernels = [STREAM.as_slice(), &[Kernel::VectorTriad]].concat();
             let mut point = StreamPoint::prepare(config(element, &kernels)).unwrap();
             assert_eq!(point.arrays.count(), 4);
-            let words = crate::result::counted(&point, 4) / point.config.elements as f64;
-            assert_eq!(words, 4.0 * element.bytes() as f64);
+            assert_eq!(point.loops()[4].kernel().counted(element), 4 * element.bytes());
             // There are more passes and trials than the values allow unless the arrays are filled again.
             for _ in 0..60 {
                 assert_eq!(point.pass().unwrap().seconds.len(), 5);
@@ -450,7 +515,7 @@ mod tests {
             point.pass().unwrap();
             point.check().unwrap();
             assert_eq!(point.wrong, None);
-            assert_eq!(point.seen().unwrap().nodes.len(), 4);
+            assert_eq!(point.observed().nodes.len(), 4);
             let args = point.arrays.share(ArrayShare { index: 0, count: 1 });
             // SAFETY: this is the first element of array d, which no thread uses between passes.
             unsafe { args.at[3].cast::<u32>().as_ptr().write(u32::MAX) };
@@ -481,7 +546,7 @@ mod tests {
             point.pass().unwrap();
             for (index, count) in [(0, 1), (0, 2), (1, 2)].repeat(20) {
                 let part = ArrayShare { index, count };
-                assert_eq!(point.part(part).unwrap().unwrap().seconds.len(), STREAM.len());
+                assert_eq!(point.part(part).unwrap().seconds.len(), STREAM.len());
             }
             // The values after parts are not checked.
             point.check().unwrap();

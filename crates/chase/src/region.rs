@@ -1,6 +1,6 @@
 //! Memory regions for measurements: one mapping with a buffer per worker. Each worker touches its own buffer first.
 
-use crate::pool::WorkerPool;
+use crate::pool::WitnessedPool;
 use nodegauge_arena::{ArenaError, PagedMapping, RequestedPages, supply};
 use nodegauge_kernels::{ARRAYS, Args, Element, Kernel, LINE};
 use nodegauge_measure::Bytes;
@@ -25,7 +25,7 @@ fn value(i: usize) -> f64 {
 
 /// Memory region with a buffer for each worker.
 #[derive(Debug)]
-pub(crate) struct MemoryRegion {
+pub struct MemoryRegion {
     mapping: PagedMapping,
     /// Number of the first worker that has a buffer.
     first: usize,
@@ -35,7 +35,7 @@ pub(crate) struct MemoryRegion {
 
 /// Division of a memory region into one buffer per worker.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Buffers<'a> {
+pub struct RegionBuffers<'a> {
     mapping: &'a PagedMapping,
     first: usize,
     bytes: usize,
@@ -49,8 +49,8 @@ impl MemoryRegion {
     /// # Errors
     /// Fails if the page size or the memory is unavailable, the kernel refuses the policy, a worker fails, or the user
     /// ends the run.
-    pub(crate) fn map(
-        pool: &mut WorkerPool,
+    pub fn map(
+        pool: &mut WitnessedPool,
         workers: Range<usize>,
         buffer: u64,
         pages: RequestedPages,
@@ -80,8 +80,8 @@ impl MemoryRegion {
     ///
     /// # Errors
     /// Fails for the same reasons as [`Self::map`].
-    pub(crate) fn map_together(
-        pool: &mut WorkerPool,
+    pub fn map_together(
+        pool: &mut WitnessedPool,
         bytes: u64,
         pages: RequestedPages,
         policy: &MemoryPolicy,
@@ -93,25 +93,25 @@ impl MemoryRegion {
     }
 
     /// Returns the mapping, for queries to the kernel.
-    pub(crate) fn mapping(&self) -> &PagedMapping {
+    pub fn mapping(&self) -> &PagedMapping {
         &self.mapping
     }
 
     /// Returns the buffers for which the region was mapped.
-    pub(crate) fn buffers(&self) -> Buffers<'_> {
-        Buffers { mapping: &self.mapping, first: self.first, bytes: self.buffer, shift: 0 }
+    pub fn buffers(&self) -> RegionBuffers<'_> {
+        RegionBuffers { mapping: &self.mapping, first: self.first, bytes: self.buffer, shift: 0 }
     }
 
     /// Divides the first `bytes` of the region into equal buffers of whole pages for `workers` workers.
-    pub(crate) fn shared_by(&self, workers: usize, bytes: u64) -> Buffers<'_> {
+    pub fn shared_by(&self, workers: usize, bytes: u64) -> RegionBuffers<'_> {
         let bytes = (bytes as usize / workers) & !4095;
-        Buffers { mapping: &self.mapping, first: 0, bytes, shift: 0 }
+        RegionBuffers { mapping: &self.mapping, first: 0, bytes, shift: 0 }
     }
 }
 
-impl Buffers<'_> {
+impl RegionBuffers<'_> {
     /// Returns the size of a buffer in bytes.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.bytes
     }
 
@@ -266,21 +266,22 @@ mod tests {
     #[test]
     #[should_panic(expected = "a working set of 8192 bytes does not fit in a buffer of 4096 bytes")]
     fn a_set_beyond_its_piece_is_refused() {
-        let buffers = Buffers { mapping: &mapping(1 << 16), first: 0, bytes: 4096, shift: 0 };
+        let buffers = RegionBuffers { mapping: &mapping(1 << 16), first: 0, bytes: 4096, shift: 0 };
         buffers.streams(0, 8192, Kernel::Copy, 1);
     }
 
     #[test]
     #[should_panic(expected = "of a mapping of")]
     fn a_worker_without_a_piece_is_refused() {
-        let buffers = Buffers { mapping: &mapping(1 << 16), first: 0, bytes: 1 << 16, shift: 0 };
+        let buffers =
+            RegionBuffers { mapping: &mapping(1 << 16), first: 0, bytes: 1 << 16, shift: 0 };
         buffers.set(1 << 10, 4096);
     }
 
     #[test]
     fn memory_of_all_is_written_by_all_and_whole() {
         let allowed = nodegauge_placement::pin::current_affinity().unwrap();
-        let mut pool = WorkerPool::start(&[vec![allowed[0]], Vec::new()], None).unwrap();
+        let mut pool = WitnessedPool::start(&[vec![allowed[0]], Vec::new()], None).unwrap();
         let policy = MemoryPolicy::Default;
         let region =
             MemoryRegion::map_together(&mut pool, 20_000, RequestedPages::Base, &policy).unwrap();
@@ -296,7 +297,7 @@ mod tests {
     #[test]
     fn workers_write_their_pieces_first() {
         let allowed = nodegauge_placement::pin::current_affinity().unwrap();
-        let mut pool = WorkerPool::start(&[vec![allowed[0]], Vec::new()], None).unwrap();
+        let mut pool = WitnessedPool::start(&[vec![allowed[0]], Vec::new()], None).unwrap();
         let policy = MemoryPolicy::Default;
         let region =
             MemoryRegion::map(&mut pool, 1..2, 5000, RequestedPages::Base, &policy).unwrap();
@@ -309,7 +310,7 @@ mod tests {
     #[test]
     fn a_wrong_element_is_found() {
         let mapping = mapping(1 << 16);
-        let area = Buffers { mapping: &mapping, first: 0, bytes: 1 << 16, shift: 0 };
+        let area = RegionBuffers { mapping: &mapping, first: 0, bytes: 1 << 16, shift: 0 };
         let streams = area.streams(0, 4096, Kernel::Copy, 1);
         // SAFETY: no other thread uses this memory.
         unsafe {
@@ -332,7 +333,7 @@ mod tests {
         ) {
             let buffer = buffer as usize & !4095;
             let mapping = mapping((buffer * workers) as u64);
-            let area = Buffers { mapping: &mapping, first: 0, bytes: buffer, shift };
+            let area = RegionBuffers { mapping: &mapping, first: 0, bytes: buffer, shift };
             let start = mapping.range().0;
             let bytes = ((buffer as f64 * share) as usize).max(4096);
             for worker in 0..workers {

@@ -4,7 +4,6 @@
 //! after each kernel. Reading the counters takes time and would delay one thread inside a timed pass. A separate pass
 //! moves the same bytes. Without counters, only the reason is reported.
 
-use crate::config::CountedConfig;
 use nodegauge_machine::counters::{CounterReading, MemoryCounters, MemoryTraffic};
 use nodegauge_machine::{SysRoot, Unavailable};
 use std::time::{Duration, Instant};
@@ -93,37 +92,24 @@ fn count<E>(
     }))
 }
 
-impl Counted {
-    /// Returns the counts of the kernel with index `i` for the record: the bytes moved, divided by the bytes that
-    /// STREAM counts (`counted`).
-    pub(crate) fn of_kernel(&self, i: usize, counted: f64) -> CountedConfig {
-        let moved = self.kernels.get(i).copied().flatten();
-        CountedConfig {
-            family: self.family.clone(),
-            events: self.counters,
-            passes: self.passes,
-            at_rest_bytes_per_s: self.at_rest,
-            read_factor: moved.and_then(|moved| moved.read).map(|bytes| bytes / counted),
-            write_factor: moved.and_then(|moved| moved.write).map(|bytes| bytes / counted),
-            factor: moved.map(|moved| moved.total / counted),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::arrangement::{StreamOptions, candidates};
-    use crate::kernels::{Element, STREAM};
+    use crate::TargetConfig;
+    use crate::kernels::{
+        Element, KernelShape, Prefetch, STREAM, SideBySide, Stores, available_isas,
+    };
     use crate::point::StreamPoint;
-    use crate::target::{Target, TargetConfig};
-    use crate::tuner::Breadth;
     use nodegauge_arena::{ArrayLayout, RequestedPages};
     use nodegauge_placement::MemoryPolicy;
 
     fn point() -> StreamPoint {
-        let options = StreamOptions::default();
-        let shape = candidates(&options, Breadth::Likely).unwrap()[0];
+        let shape = KernelShape {
+            isa: available_isas()[0],
+            stores: Stores::Regular,
+            unroll: 1,
+            side_by_side: SideBySide::new(4).unwrap(),
+            prefetch: Prefetch::Off,
+        };
         StreamPoint::prepare(TargetConfig {
             places: vec![Vec::new(), Vec::new()],
             arrays: 3,
@@ -154,32 +140,11 @@ mod tests {
     #[test]
     fn without_counters_the_reason_is_said_and_with_them_every_kernel_is_counted() {
         let mut point = point();
-        match point.traffic().unwrap().unwrap() {
+        match point.traffic().unwrap() {
             Err(why) => assert!(!why.0.is_empty()),
             Ok(counted) => assert_eq!(counted.kernels.len(), 4),
         }
         point.check().unwrap();
         assert_eq!(point.wrong, None);
-    }
-
-    #[test]
-    fn the_record_has_factors_of_what_is_counted() {
-        let counted = Counted {
-            family: "AMD UMC".to_owned(),
-            counters: 48,
-            kernels: vec![
-                Some(MemoryTraffic { read: Some(2.1e9), write: Some(1.0e9), total: 3.1e9 }),
-                Some(MemoryTraffic { read: None, write: None, total: 3.2e9 }),
-                None,
-            ],
-            passes: 5,
-            at_rest: Some(1e8),
-        };
-        let reported = counted.of_kernel(0, 3e9);
-        assert_eq!((reported.family.as_str(), reported.events), ("AMD UMC", 48));
-        assert!((reported.factor.unwrap() - 3.1 / 3.0).abs() < 1e-9);
-        assert!((reported.read_factor.unwrap() - 0.7).abs() < 1e-9);
-        assert_eq!(counted.of_kernel(1, 3e9).read_factor, None);
-        assert_eq!(counted.of_kernel(2, 3e9).factor, None);
     }
 }

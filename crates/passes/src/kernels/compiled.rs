@@ -2,7 +2,6 @@
 
 use super::{Args, Element, Kernel, SideBySide, Stores};
 use libloading::Library;
-
 use nodegauge_toolchain::code::Code;
 use nodegauge_toolchain::{CommandLine, Compiler};
 use std::path::Path;
@@ -10,10 +9,10 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// Macro of `probes/kernels.c` that sets the number of pages side by side.
-pub(crate) const PAGES: &str = "PAGES";
+pub const PAGES: &str = "PAGES";
 
 /// Returns the number of pages that the kernels of a compiler command traverse side by side; `None` for plain loops.
-pub(crate) fn side_by_side(command: &CommandLine) -> Option<u8> {
+pub fn side_by_side(command: &CommandLine) -> Option<u8> {
     command.defined(PAGES)?.parse().ok().and_then(SideBySide::new)?.several()
 }
 
@@ -76,7 +75,7 @@ pub fn symbol(kernel: Kernel) -> String {
 ///
 /// # Safety
 /// The initialisers of the shared object must not harm this process.
-pub(crate) unsafe fn load(path: &Path) -> Result<Arc<Library>, String> {
+pub unsafe fn load(path: &Path) -> Result<Arc<Library>, String> {
     std::thread::scope(|scope| {
         std::thread::Builder::new()
             // SAFETY: the caller guarantees that the initialisers are harmless.
@@ -96,7 +95,7 @@ pub(crate) unsafe fn load(path: &Path) -> Result<Arc<Library>, String> {
 ///
 /// # Safety
 /// The function must have the signature of `probes/kernels.c` and must access only its arrays.
-pub(crate) unsafe fn find(
+pub unsafe fn find(
     library: &Arc<Library>,
     kernel: Kernel,
     element: Element,

@@ -1,23 +1,22 @@
 //! Kernels on a memory region: timed calls, checks, and trials that determine the fastest loop for a working-set size.
 
-use crate::config::CurveConfig;
-use crate::pool::{Timed, WorkerPool};
-use crate::region::{self, Buffers};
+use crate::pool::{Timed, WitnessedPool};
+use crate::region::{self, RegionBuffers};
 use nodegauge_arena::ArenaError;
 use nodegauge_kernels::{self as kernels, Element, Kernel, Resident, Stores};
+use nodegauge_measure::record;
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::{Seconds, record};
 
 /// Minimum duration of a timed call. The times of the clock reading, of the barrier and of the core-to-core transfer
 /// are negligible in comparison, and a round over all sizes still takes much less than a second.
-const CALL_SECONDS: f64 = 2e-3;
+pub const CALL_SECONDS: f64 = 2e-3;
 /// Duration of a timed call below which the start and the end of the threads are a considerable part of it.
 const SHORT_CALL_SECONDS: f64 = CALL_SECONDS / 10.0;
 /// Duration of a call in a trial of loops.
 const TRIAL_SECONDS: f64 = 0.4e-3;
 
 /// True if timed calls of this duration are too short for a figure.
-pub(crate) fn is_short_call(seconds: f64) -> bool {
+pub fn is_short_call(seconds: f64) -> bool {
     seconds < SHORT_CALL_SECONDS
 }
 
@@ -62,7 +61,7 @@ fn passes_of_call(
 
 /// Loop of a kernel that runs on working sets of one size.
 #[derive(Debug, Clone)]
-pub(crate) struct Traffic {
+pub struct WorkingSetLoop {
     variant: Resident,
     /// Size of each worker's working set, bytes.
     bytes: usize,
@@ -72,47 +71,45 @@ pub(crate) struct Traffic {
     pub wrong: Option<String>,
 }
 
-impl Traffic {
+impl WorkingSetLoop {
     /// Creates a loop for working sets of `bytes`.
-    pub(crate) fn new(variant: Resident, bytes: usize) -> Self {
+    pub fn new(variant: Resident, bytes: usize) -> Self {
         Self { variant, bytes, repeats: 0, wrong: None }
     }
 
+    /// Returns the loop.
+    pub fn variant(&self) -> Resident {
+        self.variant
+    }
+
+    /// Returns the number of passes of a timed call; 0 before the first call.
+    pub fn repeats(&self) -> u64 {
+        self.repeats
+    }
+
     /// Returns the kernel of the loop.
-    pub(crate) fn kernel(&self) -> Kernel {
+    pub fn kernel(&self) -> Kernel {
         self.variant.kernel()
     }
 
     /// Returns the floating-point operations per counted byte.
-    pub(crate) fn flops_per_byte(&self) -> f64 {
+    pub fn flops_per_byte(&self) -> f64 {
         f64::from(self.kernel().spec().flops) / self.kernel().counted(Element::F64) as f64
     }
 
     /// Returns the size of each array of one worker.
-    pub(crate) fn array_bytes(&self) -> u64 {
+    pub fn array_bytes(&self) -> u64 {
         region::array_bytes(self.bytes, self.variant.kernel()) as u64
     }
 
     /// Returns the number of bytes that count for a pass of one worker.
-    pub(crate) fn counted(&self) -> f64 {
+    pub fn counted(&self) -> f64 {
         (u64::from(self.variant.kernel().spec().words()) * self.array_bytes()) as f64
-    }
-
-    /// Returns the reason for doubt about a figure that takes `seconds` per pass; `None` for calls that are long enough.
-    pub(crate) fn short_call(&self, seconds: f64) -> Option<String> {
-        let call = seconds * self.repeats as f64;
-        is_short_call(call).then(|| {
-            format!(
-                "a timed call took {} instead of {}, and the start and the end of the threads are a part of it",
-                Seconds(call),
-                Seconds(CALL_SECONDS)
-            )
-        })
     }
 
     /// Returns the memory traffic at a rate of `rate` counted bytes per second. It includes write-allocates: regular
     /// stores to a line that the loop does not read load the line first.
-    pub(crate) fn moved(&self, rate: f64, allocates: bool) -> Option<record::Traffic> {
+    pub fn moved(&self, rate: f64, allocates: bool) -> Option<record::Traffic> {
         let kernel = self.variant.kernel();
         let element = Element::F64;
         let counted = kernel.counted(element);
@@ -124,25 +121,11 @@ impl Traffic {
         })
     }
 
-    /// Stores the properties of the loop in a configuration.
-    pub(crate) fn describe(&self, config: &mut CurveConfig) {
-        let spec = self.variant.kernel().spec();
-        let shape = self.variant.shape();
-        config.kernel = Some(spec.name.to_owned());
-        config.formula = Some(spec.formula.to_owned());
-        config.stores = spec.writes.map(|_| shape.stores.name().to_owned());
-        config.isa = Some(shape.isa.name().to_owned());
-        config.vector_bits = Some(shape.isa.vector_bits().into());
-        config.unroll = Some(shape.unroll.into());
-        config.side_by_side = shape.side_by_side.several().map(u64::from);
-        config.repeats = Some(self.repeats);
-    }
-
     /// Prepares the loop on the first call: checks every element, and determines the number of passes per timed call.
-    pub(crate) fn prepare(
+    pub fn prepare(
         &mut self,
-        pool: &mut WorkerPool,
-        buffers: Buffers<'_>,
+        pool: &mut WitnessedPool,
+        buffers: RegionBuffers<'_>,
     ) -> Result<(), ArenaError> {
         if self.repeats == 0 {
             self.wrong = self.check(pool, buffers)?;
@@ -153,10 +136,10 @@ impl Traffic {
 
     /// Returns the seconds per pass of a short call; the first call determines the number of passes. With `shift` it is
     /// a single pass over a part of the buffers that no other shift covers.
-    pub(crate) fn trial(
+    pub fn trial(
         &mut self,
-        pool: &mut WorkerPool,
-        buffers: Buffers<'_>,
+        pool: &mut WitnessedPool,
+        buffers: RegionBuffers<'_>,
         shift: Option<usize>,
     ) -> Result<f64, ArenaError> {
         match (shift, self.repeats) {
@@ -170,7 +153,11 @@ impl Traffic {
     }
 
     /// Runs a timed call on all workers; the result contains the time of all passes.
-    fn run(&self, pool: &mut WorkerPool, buffers: Buffers<'_>) -> Result<Timed<f64>, ArenaError> {
+    fn run(
+        &self,
+        pool: &mut WitnessedPool,
+        buffers: RegionBuffers<'_>,
+    ) -> Result<Timed<f64>, ArenaError> {
         pool.undisturbed(|worker| {
             let streams = buffers.streams(worker, self.bytes, self.variant.kernel(), self.repeats);
             // SAFETY: the arrays are in this worker's buffer, which no other thread uses; they are aligned to cache
@@ -183,8 +170,8 @@ impl Traffic {
     /// call.
     fn calibrate(
         &mut self,
-        pool: &mut WorkerPool,
-        buffers: Buffers<'_>,
+        pool: &mut WitnessedPool,
+        buffers: RegionBuffers<'_>,
         target: f64,
     ) -> Result<f64, ArenaError> {
         let found = passes_of_call(target, |passes| {
@@ -200,8 +187,8 @@ impl Traffic {
     /// description of the first wrong value.
     fn check(
         &self,
-        pool: &mut WorkerPool,
-        buffers: Buffers<'_>,
+        pool: &mut WitnessedPool,
+        buffers: RegionBuffers<'_>,
     ) -> Result<Option<String>, ArenaError> {
         let wrong = pool.work(|worker| {
             let streams = buffers.streams(worker, self.bytes, self.variant.kernel(), 1);
@@ -217,10 +204,10 @@ impl Traffic {
 }
 
 /// Returns a sample with the time per pass of each loop.
-pub(crate) fn sample(
-    loops: &[Traffic],
-    pool: &mut WorkerPool,
-    buffers: Buffers<'_>,
+pub fn sample(
+    loops: &[WorkingSetLoop],
+    pool: &mut WitnessedPool,
+    buffers: RegionBuffers<'_>,
 ) -> Result<Sample, ArenaError> {
     pool.sample(|pool| {
         let mut seconds = Vec::with_capacity(loops.len());
@@ -235,10 +222,10 @@ pub(crate) fn sample(
 }
 
 /// Fills every worker's working set of `bytes` again, and then returns a sample of the loops.
-pub(crate) fn refilled_sample(
-    loops: &[Traffic],
-    pool: &mut WorkerPool,
-    buffers: Buffers<'_>,
+pub fn refilled_sample(
+    loops: &[WorkingSetLoop],
+    pool: &mut WitnessedPool,
+    buffers: RegionBuffers<'_>,
     bytes: u64,
 ) -> Result<Sample, ArenaError> {
     refill(pool, buffers, bytes as usize)?;
@@ -246,9 +233,9 @@ pub(crate) fn refilled_sample(
 }
 
 /// Fills every worker's working set with the initial values, which also loads the set into the caches.
-pub(crate) fn refill(
-    pool: &mut WorkerPool,
-    buffers: Buffers<'_>,
+pub fn refill(
+    pool: &mut WitnessedPool,
+    buffers: RegionBuffers<'_>,
     bytes: usize,
 ) -> Result<(), ArenaError> {
     pool.work(|worker| {
@@ -260,7 +247,7 @@ pub(crate) fn refill(
 
 /// Returns a read loop without a trial: the loop with the widest vectors and an unroll factor of four. All read loops
 /// are equally fast in main memory, both local and remote.
-pub(crate) fn reader() -> Resident {
+pub fn reader() -> Resident {
     let variants = kernels::resident(Kernel::Read, Stores::Regular);
     let by_four = variants.iter().find(|variant| variant.shape().unroll == 4);
     *by_four.expect("the read kernel has portable loops of every unroll factor")

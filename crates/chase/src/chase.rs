@@ -7,9 +7,7 @@
 //! contains the pages of the block. Both are valid latencies. They can differ by a factor, so that only figures with
 //! the same order and page size are comparable.
 
-use crate::TIMES_LLC;
-use crate::config::CurveConfig;
-use crate::pool::WorkerPool;
+use crate::pool::WitnessedPool;
 use crate::region::MemoryRegion;
 use nodegauge_arena::ArenaError;
 use nodegauge_kernels::LINE;
@@ -40,16 +38,11 @@ impl Default for ChaseOrder {
     }
 }
 
-impl ChaseOrder {
-    /// Stores the order in a configuration.
-    pub(crate) fn describe(self, config: &mut CurveConfig) {
-        config.stride_bytes = Some(self.stride as u64);
-        config.locality = Some(self.locality.to_string());
-    }
-}
+/// Working set that no cache serves, as a multiple of the total size of the last-level caches in use.
+pub const TIMES_LLC: u64 = 4;
 
 /// Number of chains that can share the same cache lines: each uses one word of every line.
-pub(crate) const SLOTS: usize = LINE / size_of::<usize>();
+pub const SLOTS: usize = LINE / size_of::<usize>();
 
 /// Range of memory in which the order of a chase is random.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,7 +114,7 @@ fn order(elements: usize, block: usize, seed: u64) -> Result<Vec<u32>, ArenaErro
 }
 
 /// Random cycle through all elements of a working set.
-pub(crate) struct Cycle {
+pub struct Cycle {
     bytes: u64,
     stride: usize,
     /// Index of the successor of each element.
@@ -133,7 +126,7 @@ impl Cycle {
     ///
     /// # Errors
     /// Fails if the user ends the run.
-    pub(crate) fn new(bytes: u64, how: ChaseOrder) -> Result<Self, ArenaError> {
+    pub fn new(bytes: u64, how: ChaseOrder) -> Result<Self, ArenaError> {
         let elements = (bytes as usize / how.stride).max(1);
         let block = match how.locality {
             Locality::Whole => elements,
@@ -154,7 +147,7 @@ impl Cycle {
 
 /// Position of a chain in a memory region.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct ChainPlace {
+pub struct ChainPlace {
     /// Offset of the first line in bytes, a multiple of the line size.
     pub offset: u64,
     /// Index of the word that the chain uses in each line, below eight.
@@ -223,6 +216,8 @@ impl Chain {
 
 /// Number of loads per iteration of the loop, so that the overhead of the loop is negligible.
 const UNROLLED: usize = 32;
+/// Duration of a timed stretch of a chase, seconds.
+const STRETCH_SECONDS: f64 = 2e-3;
 /// Relative speed-up over the previous pass below which the caches count as warm.
 const WARMER: f64 = 0.02;
 /// Time of a load divided by the time of a load of a flushed line, below which the data is in a cache.
@@ -244,7 +239,7 @@ const TABLE_LOADS: usize = 4;
 const WARM_OVER_STRETCH: usize = 8;
 
 /// True if the data of loads that take `step` seconds is in a cache. Loads of flushed lines take `flushed` seconds.
-pub(crate) fn is_cached(step: f64, flushed: f64) -> bool {
+pub fn is_cached(step: f64, flushed: f64) -> bool {
     step < flushed * NEAR
 }
 
@@ -272,7 +267,7 @@ pub(crate) fn flush(addresses: &[usize]) -> bool {
 
 /// Pointer chase through a chain in a memory region, with the settings of the measurement.
 #[derive(Clone)]
-pub(crate) struct Chase<'a> {
+pub struct Chase<'a> {
     chain: Chain,
     region: PhantomData<&'a MemoryRegion>,
     /// Number of loads of a warm-up pass.
@@ -284,7 +279,7 @@ pub(crate) struct Chase<'a> {
     /// Number of loads that bring the page tables of a working set into the caches in which its own lines do not stay.
     translate: usize,
     /// Number of loads of a timed stretch; 0 before the first stretch.
-    pub steps: usize,
+    steps: usize,
 }
 
 impl<'a> Chase<'a> {
@@ -296,7 +291,7 @@ impl<'a> Chase<'a> {
     ///
     /// # Panics
     /// Panics if the chain does not fit in the region.
-    pub(crate) unsafe fn write(
+    pub unsafe fn write(
         region: &'a MemoryRegion,
         place: ChainPlace,
         cycle: &Cycle,
@@ -318,6 +313,11 @@ impl<'a> Chase<'a> {
             translate: (TABLE_LOADS * (chain.elements / PER_TABLE_LINE)).max(LEAST_STEPS),
             steps: 0,
         }
+    }
+
+    /// Returns the number of loads of a timed stretch; 0 before the first stretch.
+    pub fn steps(&self) -> usize {
+        self.steps
     }
 
     /// Returns a timed stretch of `steps` loads as a job for one worker. The job returns the new position of the chase
@@ -344,7 +344,10 @@ impl<'a> Chase<'a> {
     /// timed stretch of `seconds`. If loads take as long after a warm-up pass as after a flush, the lines of the working
     /// set do not stay in the caches; then the loads are just as many as bring the page tables into the caches. Otherwise
     /// a chase that other work interrupts before each sample would take longer than one that is not interrupted.
-    pub(crate) fn warm(&mut self, pool: &mut WorkerPool, seconds: f64) -> Result<(), ArenaError> {
+    ///
+    /// # Errors
+    /// Fails if a worker fails, or the user ends the run.
+    pub fn warm(&mut self, pool: &mut WitnessedPool, seconds: f64) -> Result<(), ArenaError> {
         let first = self.steps == 0;
         let flushed = if first { self.flushed(pool)? } else { None };
         let begun = Instant::now();
@@ -383,7 +386,7 @@ impl<'a> Chase<'a> {
 
     /// Measures the seconds per load of the first worker through lines of the working set that were flushed from all
     /// caches immediately before. Returns `None` if the processor has no instruction for flushing.
-    pub(crate) fn flushed(&mut self, pool: &mut WorkerPool) -> Result<Option<f64>, ArenaError> {
+    pub(crate) fn flushed(&mut self, pool: &mut WitnessedPool) -> Result<Option<f64>, ArenaError> {
         let chain = self.chain;
         let steps = self.chain.elements.min(FLUSHED);
         let stretch = self.stretch(steps);
@@ -398,8 +401,20 @@ impl<'a> Chase<'a> {
         Ok(step.is_finite().then_some(step))
     }
 
+    /// Takes a sample of an idle chase: the time per load and, if the processor can flush lines, the time per load of
+    /// flushed lines. The first worker of the pool performs the loads.
+    ///
+    /// # Errors
+    /// Fails if a worker fails, or the user ends the run.
+    pub fn idle_sample(&mut self, pool: &mut WitnessedPool) -> Result<Sample, ArenaError> {
+        self.warm(pool, STRETCH_SECONDS)?;
+        let mut sample = self.sample(pool)?;
+        sample.seconds.extend(self.flushed(pool)?);
+        Ok(sample)
+    }
+
     /// Returns a sample with the seconds per load of a stretch on the first worker.
-    pub(crate) fn sample(&mut self, pool: &mut WorkerPool) -> Result<Sample, ArenaError> {
+    fn sample(&mut self, pool: &mut WitnessedPool) -> Result<Sample, ArenaError> {
         pool.sample(|pool| {
             let stretch = self.stretch(self.steps);
             let timed = pool.undisturbed(|worker| (worker == 0).then(&stretch))?;

@@ -13,7 +13,7 @@ use nodegauge_team::core_to_core::{self, SharedLines};
 use nodegauge_team::{Team, timed};
 
 /// Pool of workers, with a witness thread if there is only one worker.
-pub(crate) struct WorkerPool {
+pub struct WitnessedPool {
     team: Team,
     workers: usize,
     shared_lines: SharedLines,
@@ -39,13 +39,13 @@ fn check_end_request() -> Result<(), Failure> {
     if nodegauge_os::is_end_requested() { Err(Failure::missing("interrupted")) } else { Ok(()) }
 }
 
-impl WorkerPool {
+impl WitnessedPool {
     /// Starts a worker for each place; a worker with an empty place is not bound. If there is only a single worker and
     /// it is bound, starts a witness thread on the CPU `spare`.
     ///
     /// # Errors
     /// Fails if threads cannot be started or bound.
-    pub(crate) fn start(places: &[Vec<CpuId>], spare: Option<CpuId>) -> Result<Self, ArenaError> {
+    pub fn start(places: &[Vec<CpuId>], spare: Option<CpuId>) -> Result<Self, ArenaError> {
         let mut all = places.to_vec();
         if let (1, false, Some(spare)) = (all.len(), all[0].is_empty(), spare) {
             all.push(vec![spare]);
@@ -58,12 +58,12 @@ impl WorkerPool {
     }
 
     /// Returns the number of workers.
-    pub(crate) fn workers(&self) -> usize {
+    pub fn workers(&self) -> usize {
         self.workers
     }
 
     /// Returns the CPUs on which each worker may run, as reported by the kernel.
-    pub(crate) fn observed(&self) -> &[ObservedAffinity] {
+    pub fn observed(&self) -> &[ObservedAffinity] {
         &self.team.observed()[..self.workers]
     }
 
@@ -146,7 +146,7 @@ mod tests {
     fn a_witness_plays_but_does_not_work() {
         let allowed = nodegauge_placement::pin::current_affinity().unwrap();
         let spare = allowed.get(1).copied();
-        let mut pool = WorkerPool::start(&[vec![allowed[0]]], spare).unwrap();
+        let mut pool = WitnessedPool::start(&[vec![allowed[0]]], spare).unwrap();
         assert_eq!(pool.workers(), 1);
         assert_eq!(pool.work(|worker| worker).unwrap(), [0]);
         let timed = pool.timed(|worker| worker + 7).unwrap();

@@ -1,0 +1,19 @@
+//! Pointer chases and streams of loads and stores on working sets in caches and memory, which are timed for the curves.
+//!
+//! A call encloses a whole timed loop and its clock: nothing is inlined into another crate, and no loop calls one
+//! (`docs/benchmarks.md`, "Release file and local build"). The crate plans nothing, judges nothing and does not print.
+
+mod chase;
+mod load;
+mod pool;
+mod region;
+mod residency;
+mod touch;
+pub mod traffic;
+
+pub use chase::{ChainPlace, Chase, ChaseOrder, Cycle, Locality, SLOTS, TIMES_LLC, is_cached};
+pub use load::{BLOCK, Load, wait_loop_time};
+pub use pool::WitnessedPool;
+pub use region::{MemoryRegion, RegionBuffers};
+pub use residency::ResidencyProbe;
+pub use touch::TouchRates;

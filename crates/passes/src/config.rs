@@ -1,0 +1,76 @@
+//! Configuration of a point: its threads, its arrays, and the kernels of a pass.
+
+use crate::kernels::{Element, Kernel, KernelShape};
+use nodegauge_arena::location;
+use nodegauge_arena::{ArenaError, ArrayLayout, ArraysConfig, RequestedPages};
+use nodegauge_machine::CpuId;
+use nodegauge_measure::Fraction;
+use nodegauge_placement::MemoryPolicy;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Configuration of a point.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TargetConfig {
+    /// CPUs of each thread; a thread with an empty list is not bound.
+    pub places: Vec<Vec<CpuId>>,
+    /// Number of arrays, as required by the kernels of a pass.
+    pub arrays: usize,
+    /// Number of elements per array.
+    pub elements: u64,
+    /// Type of the array elements.
+    pub element: Element,
+    /// Kind of pages of the arrays.
+    pub pages: RequestedPages,
+    /// Layout of the arrays relative to each other.
+    pub layout: ArrayLayout,
+    /// Memory policy of the arrays.
+    pub policy: MemoryPolicy,
+    /// Kernels in the order of a pass, each with its native loop.
+    pub kernels: Vec<(Kernel, KernelShape)>,
+    /// Size of the caches that may hold data of the arrays after a pass, bytes; 0 if it is unknown.
+    pub cache_bytes: u64,
+}
+
+impl TargetConfig {
+    /// True if `other` has the same threads and arrays; the loops may differ.
+    pub fn is_arranged_like(&self, other: &Self) -> bool {
+        *self == Self { kernels: self.kernels.clone(), ..other.clone() }
+    }
+
+    /// Returns the configuration of the arrays.
+    pub fn arrays_config(&self) -> ArraysConfig {
+        let Self { elements, element, pages, layout, .. } = *self;
+        ArraysConfig { count: self.arrays, elements, element, pages, layout }
+    }
+
+    /// Returns the bytes of all arrays together.
+    pub fn bytes(&self) -> u64 {
+        self.arrays as u64 * self.elements * self.element.bytes()
+    }
+
+    /// Returns the reason why the interleaving of the arrays over the nodes of the policy cannot be judged if the arrays
+    /// are on pages of these sizes; `None` if it can, or if the arrays are not interleaved.
+    pub fn too_few_pages(&self, pages: Option<&BTreeMap<u64, Fraction>>) -> Option<String> {
+        let MemoryPolicy::Interleave(nodes) = &self.policy else { return None };
+        location::too_few_pages(self.bytes(), pages?, nodes.len())
+    }
+
+    /// Checks that enough huge pages are reserved for the arrays of `processes` processes, if the arrays require huge
+    /// pages.
+    ///
+    /// # Errors
+    /// Fails if too few pages are reserved.
+    pub fn check_pages(&self, processes: u64) -> Result<(), ArenaError> {
+        Ok(self.arrays_config().check(processes)?)
+    }
+
+    /// Checks that the nodes to which the arrays are bound have enough huge pages for `processes` processes that are
+    /// bound to them.
+    ///
+    /// # Errors
+    /// Fails if a node has too few pages.
+    pub fn check_bound_pages(&self, processes: usize) -> Result<(), ArenaError> {
+        Ok(self.arrays_config().check_bound(&self.policy, processes as u64)?)
+    }
+}
