@@ -16,7 +16,7 @@ use nodegauge_files::{
 };
 use nodegauge_machine::SysRoot;
 use nodegauge_measure::Bytes;
-use nodegauge_measure::progress::Silent;
+use nodegauge_measure::progress::SilentObserver;
 use nodegauge_measure::record::{Category, Measurement, Status};
 use nodegauge_measure::stats::median;
 use std::path::PathBuf;
@@ -209,7 +209,7 @@ fn comparison(
 
 fn measured(options: FilesOptions, programs: Vec<ReferenceProgram>) -> Vec<Measurement> {
     let plan = plan(options, programs).expect("this can be measured here");
-    let outcome = run(plan, &SysRoot::live(), &mut Silent).expect("there is memory");
+    let outcome = run(plan, &SysRoot::live(), &mut SilentObserver).expect("there is memory");
     if let Some(failure) = outcome.failure {
         note(&failure.to_string());
         std::process::exit(1);

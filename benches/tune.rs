@@ -16,7 +16,7 @@ use common::{BestAndMedian, Comparison, nodegauge, range, variable, write_result
 use nodegauge_gauge::Site;
 use nodegauge_kernels::{Kernel, KernelShape, SideBySide, Stores};
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
-use nodegauge_measure::progress::Silent;
+use nodegauge_measure::progress::SilentObserver;
 use nodegauge_measure::record::Record;
 use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::schedule::Limits;
@@ -50,7 +50,7 @@ fn main() {
 
     let begun = Instant::now();
     let limits = Limits::new(Duration::from_secs(28), None);
-    let found = plan.search(limits, &mut Silent).expect("a search");
+    let found = plan.search(limits, &mut SilentObserver).expect("a search");
     let tuned = found.outcome;
     let tuning = begun.elapsed();
     let choice = found.choice.expect("the search is not interrupted");

@@ -15,10 +15,10 @@ mod table;
 pub mod threshold;
 
 pub use figures::{RegimeFigures, SideFigures, parts};
-pub use pairing::Unpaired;
+pub use pairing::UnpairedFigure;
 pub use settings::Difference;
 pub(crate) use settings::question;
-pub use several::{Several, Shared, several};
+pub use several::{RunComparison, SharedFigure, compare_runs};
 pub use threshold::Threshold;
 
 use crate::ratio::{Basis, SOUGHT};
@@ -218,9 +218,9 @@ pub struct Comparison {
     /// Measurements that both A and B have, in the order of A.
     pub pairs: Vec<Pair>,
     /// Measurements that only A has.
-    pub only_a: Vec<Unpaired>,
+    pub only_a: Vec<UnpairedFigure>,
     /// Measurements that only B has.
-    pub only_b: Vec<Unpaired>,
+    pub only_b: Vec<UnpairedFigure>,
     /// Remarks on the whole comparison.
     pub notices: Vec<String>,
 }
@@ -290,7 +290,7 @@ fn missed_changes(pairs: &[Pair]) -> Option<String> {
     ))
 }
 
-fn notices(a: &Side, b: &Side, [only_a, only_b]: [&[Unpaired]; 2]) -> Vec<String> {
+fn notices(a: &Side, b: &Side, [only_a, only_b]: [&[UnpairedFigure]; 2]) -> Vec<String> {
     let mut notices = Vec::new();
     let shared = judge::shared(a, b);
     match (shared, a.runs.len() == b.runs.len() && shared == a.runs.len()) {

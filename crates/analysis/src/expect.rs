@@ -200,7 +200,7 @@ fn unit_names() -> impl Iterator<Item = &'static str> {
 
 /// Result of the check of a condition.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Judged {
+pub struct CheckedExpectation {
     /// Verdict on the deciding figure.
     pub verdict: ExpectationVerdict,
     /// Title of the deciding figure, e.g. `bw 1 KiB, distance same core`; empty if the condition applies to only one
@@ -260,7 +260,7 @@ fn listed(known: &[String]) -> String {
     format!("available: {shown}{more}")
 }
 
-impl Judged {
+impl CheckedExpectation {
     /// True if the condition is met.
     pub fn is_met(&self) -> bool {
         matches!(self.verdict, ExpectationVerdict::Met(_))
@@ -333,7 +333,7 @@ impl Expectation {
         measurements: &[Measurement],
         accept_suspect: bool,
         registry: &Registry,
-    ) -> Judged {
+    ) -> CheckedExpectation {
         let named: Vec<&Measurement> =
             measurements.iter().filter(|m| self.names(m, registry)).collect();
         let verdicts: Vec<ExpectationVerdict> =
@@ -342,13 +342,13 @@ impl Expectation {
         let numbered = verdicts.iter().enumerate();
         let Some((at, _)) = numbered.min_by(|(_, a), (_, b)| self.by_distance(a, b)) else {
             let verdict = ExpectationVerdict::NoSuch(self.near(measurements, registry));
-            return Judged { verdict, of: String::new(), misses };
+            return CheckedExpectation { verdict, of: String::new(), misses };
         };
         let of = match named.len() {
             1 => String::new(),
             _ => format!("{}{}", named[at].name, identity::identities(&named, registry)[at].words),
         };
-        Judged { verdict: verdicts[at].clone(), of, misses }
+        CheckedExpectation { verdict: verdicts[at].clone(), of, misses }
     }
 
     /// Orders verdicts: the one that decides, which is furthest from the bound, comes first.

@@ -19,7 +19,7 @@ pub struct Fact {
     /// Fields of the record's machine from which the value is made, with all fields below them.
     pub fields: &'static [&'static str],
     /// Records whose values of the fact are compared.
-    pub compared: Compared,
+    pub compared: ComparedRecords,
     /// True if it affects which configuration is fastest: a saved choice applies to machines with this value only.
     pub is_identity: bool,
     value: fn(&Machine) -> Option<FactValue>,
@@ -27,7 +27,7 @@ pub struct Fact {
 
 /// Records whose values of a fact are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Compared {
+pub enum ComparedRecords {
     /// Runs, and alike nodes.
     Everywhere,
     /// Runs only. The fact is the name of a node, a circumstance of a run, or the sum of parts, which are compared one by
@@ -94,7 +94,7 @@ impl Fact {
         fields: &'static [&'static str],
         value: fn(&Machine) -> Option<FactValue>,
     ) -> Self {
-        let compared = Compared::Everywhere;
+        let compared = ComparedRecords::Everywhere;
         Self { name, short: None, fields, compared, is_identity: false, value }
     }
 
@@ -111,15 +111,15 @@ impl Fact {
     }
 
     const fn between_runs(self) -> Self {
-        Self { compared: Compared::BetweenRuns, ..self }
+        Self { compared: ComparedRecords::BetweenRuns, ..self }
     }
 
     const fn between_nodes(self) -> Self {
-        Self { compared: Compared::BetweenNodes, ..self }
+        Self { compared: ComparedRecords::BetweenNodes, ..self }
     }
 
     const fn nowhere(self) -> Self {
-        Self { compared: Compared::Nowhere, ..self }
+        Self { compared: ComparedRecords::Nowhere, ..self }
     }
 
     /// Returns the value with its unit; `None` if it is unknown.
@@ -146,12 +146,12 @@ impl Fact {
 
     /// True if the value is compared between runs.
     pub fn distinguishes_runs(&self) -> bool {
-        matches!(self.compared, Compared::Everywhere | Compared::BetweenRuns)
+        matches!(self.compared, ComparedRecords::Everywhere | ComparedRecords::BetweenRuns)
     }
 
     /// True if the value is compared between alike nodes.
     pub fn distinguishes_nodes(&self) -> bool {
-        matches!(self.compared, Compared::Everywhere | Compared::BetweenNodes)
+        matches!(self.compared, ComparedRecords::Everywhere | ComparedRecords::BetweenNodes)
     }
 
     /// Returns the short name of a part; empty for other facts.

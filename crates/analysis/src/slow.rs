@@ -32,14 +32,14 @@ pub const MIN_NODES: usize = 8;
 
 /// Median and spread of a group.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Robust {
+pub struct RobustSpread {
     /// Median.
     pub median: f64,
     /// Standard deviation, estimated by Qn.
     pub spread: f64,
 }
 
-impl Robust {
+impl RobustSpread {
     /// Returns median and spread; `None` without values.
     pub fn from_values(values: &[f64]) -> Option<Self> {
         if values.is_empty() {
@@ -150,7 +150,7 @@ fn alike(values: &[f64]) -> Vec<f64> {
     let min = values.len() / 2 + 1;
     let mut slow = 0;
     while values.len() <= SMALL && kept.len() - slow > min {
-        let Some(of) = Robust::from_values(&kept[slow + 1..]) else { break };
+        let Some(of) = RobustSpread::from_values(&kept[slow + 1..]) else { break };
         if of.z(kept[slow]) >= -3.0 {
             break;
         }

@@ -13,12 +13,12 @@ pub(crate) mod view;
 pub(crate) use reader::HpcgReader;
 
 use crate::config::{HpcgConfig, WorkersConfig};
-use crate::sweep::Swept;
+use crate::sweep::SweepWorkers;
 use crate::{GAUGE, TIMES_LLC, WorkerPool, WorkersOptions, in_digits, left_out_in_time, paired};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_analysis::ratio::paired::PairedRounds;
 use nodegauge_gauge::series::{ReferenceRun, Series};
-use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_kernels::Isa;
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
@@ -66,7 +66,7 @@ pub struct HpcgOptions {
 
 /// Planned run of `apps hpcg`.
 pub struct HpcgPlan {
-    swept: Vec<Swept>,
+    swept: Vec<SweepWorkers>,
     options: HpcgOptions,
     notices: Vec<Notice>,
     xhpcg: Option<PlacedXhpcg>,
@@ -156,7 +156,7 @@ fn invalid_grid([x, y, z]: GridPoints, problem: String) -> Failure {
         .hint("e.g. --grid 104")
 }
 
-impl Swept {
+impl SweepWorkers {
     /// Returns the domains of the workers.
     fn layout(&self, grid: GridPoints) -> DomainLayout {
         DomainLayout::new(grid, self.workers.count())
@@ -168,11 +168,14 @@ fn bytes(layout: &DomainLayout) -> u64 {
     domain_bytes(layout).saturating_mul(layout.count() as u64)
 }
 
-impl Planned for HpcgPlan {
-    fn foreseen(&self) -> Foreseen {
+impl PlannedRun for HpcgPlan {
+    fn foreseen(&self) -> ExpectedCost {
         let layouts = self.swept.iter().map(|swept| swept.layout(self.options.grid));
         let max = layouts.map(|layout| bytes(&layout)).max();
-        Foreseen { time: Some(self.options.budget.unwrap_or(Self::BUDGET)), memory: max.map(Bytes) }
+        ExpectedCost {
+            time: Some(self.options.budget.unwrap_or(Self::BUDGET)),
+            memory: max.map(Bytes),
+        }
     }
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
@@ -277,7 +280,7 @@ fn shortened(before: GridPoints, now: GridPoints) -> Option<Notice> {
 
 /// One kind of workers, with the results of the sets that they ran.
 struct HpcgCell<'a> {
-    swept: &'a Swept,
+    swept: &'a SweepWorkers,
     /// Index of the workers.
     workers: usize,
     layout: DomainLayout,
@@ -288,7 +291,7 @@ struct HpcgCell<'a> {
 }
 
 impl<'a> HpcgCell<'a> {
-    fn new(swept: &'a Swept, workers: usize, grid: GridPoints) -> Result<Self, Failure> {
+    fn new(swept: &'a SweepWorkers, workers: usize, grid: GridPoints) -> Result<Self, Failure> {
         let layout = swept.layout(grid);
         Ok(Self {
             swept,

@@ -4,7 +4,7 @@
 use crate::NumaConfig;
 use crate::arrays::{ArrayShare, Arrays};
 use nodegauge_kernels::Array;
-use nodegauge_machine::NodeId;
+use nodegauge_machine::NumaNodeId;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::{Bytes, Fraction};
 use nodegauge_placement::{MemoryPolicy, numa};
@@ -25,10 +25,10 @@ const HELD: f64 = 0.9;
 const THREAD_HELD: f64 = 0.5;
 
 /// Number of pages on each NUMA node.
-pub type Nodes = BTreeMap<NodeId, u64>;
+pub type Nodes = BTreeMap<NumaNodeId, u64>;
 
 /// Share of pages on each NUMA node, 0 to 1.
-pub type Shares = BTreeMap<NodeId, Fraction>;
+pub type Shares = BTreeMap<NumaNodeId, Fraction>;
 
 /// NUMA nodes of sampled pages of one thread's share of one array.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,7 +87,7 @@ pub fn config(
     shares: &[Share],
     arrays: usize,
     policy: &MemoryPolicy,
-    thread_nodes: &[Vec<NodeId>],
+    thread_nodes: &[Vec<NumaNodeId>],
     nodes_of_machine: usize,
 ) -> NumaConfig {
     let got = fractions(&sum(shares, |_| true));
@@ -151,7 +151,7 @@ pub fn arrays_config(
 }
 
 /// Returns the nodes on which the pages of a thread on the nodes `own` should be; empty if any node is right.
-fn wanted_nodes(policy: &MemoryPolicy, own: &[NodeId]) -> Vec<NodeId> {
+fn wanted_nodes(policy: &MemoryPolicy, own: &[NumaNodeId]) -> Vec<NumaNodeId> {
     let mut wanted = match policy {
         MemoryPolicy::Default | MemoryPolicy::Local => own.to_vec(),
         MemoryPolicy::Interleave(_) => Vec::new(),
@@ -202,7 +202,7 @@ pub fn too_few_pages(bytes: u64, pages: &BTreeMap<u64, Fraction>, nodes: usize) 
 }
 
 /// Returns the reason why the pages do not follow the policy; `None` if they do.
-pub fn broken(numa: &NumaConfig, policy: &MemoryPolicy) -> Option<String> {
+pub fn policy_violation(numa: &NumaConfig, policy: &MemoryPolicy) -> Option<String> {
     let held = numa.held.filter(|held| held.0 < HELD)?;
     let astray = format!("{} of the pages", Fraction(1.0 - held.0).in_whole_percent());
     let asked = &numa.asked;
@@ -229,7 +229,7 @@ mod tests {
     use serde_json::json;
 
     fn nodes(counts: &[(u32, u64)]) -> Nodes {
-        counts.iter().map(|(node, n)| (NodeId(*node), *n)).collect()
+        counts.iter().map(|(node, n)| (NumaNodeId(*node), *n)).collect()
     }
 
     /// Returns the pages of each thread's share on each node, with equal numbers for all arrays.
@@ -241,14 +241,18 @@ mod tests {
         .collect()
     }
 
-    fn truth(shares: &[Share], policy: &MemoryPolicy, thread_nodes: &[Vec<NodeId>]) -> NumaConfig {
+    fn truth(
+        shares: &[Share],
+        policy: &MemoryPolicy,
+        thread_nodes: &[Vec<NumaNodeId>],
+    ) -> NumaConfig {
         config(shares, 3, policy, thread_nodes, 2)
     }
 
     const THREAD_NODES: [&[u32]; 2] = [&[0], &[1]];
 
-    fn thread_nodes(of: &[&[u32]]) -> Vec<Vec<NodeId>> {
-        of.iter().map(|nodes| nodes.iter().map(|node| NodeId(*node)).collect()).collect()
+    fn thread_nodes(of: &[&[u32]]) -> Vec<Vec<NumaNodeId>> {
+        of.iter().map(|nodes| nodes.iter().map(|node| NumaNodeId(*node)).collect()).collect()
     }
 
     #[test]
@@ -258,7 +262,10 @@ mod tests {
             &MemoryPolicy::Local,
             &thread_nodes(&THREAD_NODES),
         );
-        assert_eq!((right.held, broken(&right, &MemoryPolicy::Local)), (Some(Fraction(1.0)), None));
+        assert_eq!(
+            (right.held, policy_violation(&right, &MemoryPolicy::Local)),
+            (Some(Fraction(1.0)), None)
+        );
         assert_eq!(right.got.as_ref().unwrap()[&0], Fraction(0.5));
         // The totals are as expected, but the pages of each thread are on the node of the other thread, because the
         // wrong thread touched them first.
@@ -273,7 +280,7 @@ mod tests {
         );
         assert_eq!(crossed.got, right.got);
         assert_eq!(
-            broken(&crossed, &MemoryPolicy::Local).unwrap(),
+            policy_violation(&crossed, &MemoryPolicy::Local).unwrap(),
             "100 % of the pages are not on the node of the thread that uses them (50 % on node 0, 50 % on node 1)"
         );
         // All pages are on the first node, so that the pages of the second thread are misplaced.
@@ -283,30 +290,30 @@ mod tests {
             &thread_nodes(&THREAD_NODES),
         );
         assert_eq!((piled.held, piled.threads_astray.clone()), (Some(Fraction(0.5)), vec![1]));
-        assert!(broken(&piled, &MemoryPolicy::Default).is_some());
+        assert!(policy_violation(&piled, &MemoryPolicy::Default).is_some());
     }
 
     #[test]
     fn nothing_is_wanted_of_threads_that_are_not_bound() {
         let shares = alike(&[&[(0, 10)], &[(0, 10)]]);
         let truth = truth(&shares, &MemoryPolicy::Default, &thread_nodes(&[&[], &[]]));
-        assert_eq!((truth.held, broken(&truth, &MemoryPolicy::Default)), (None, None));
+        assert_eq!((truth.held, policy_violation(&truth, &MemoryPolicy::Default)), (None, None));
     }
 
     #[test]
     fn policies_that_name_nodes_are_held_against_them() {
         let shares = alike(&[&[(0, 3), (1, 7)], &[(1, 10)]]);
         let of = |policy: MemoryPolicy| truth(&shares, &policy, &thread_nodes(&THREAD_NODES));
-        let breaks = |policy: MemoryPolicy| broken(&of(policy.clone()), &policy);
-        let bound = of(MemoryPolicy::Bind(vec![NodeId(1)]));
+        let breaks = |policy: MemoryPolicy| policy_violation(&of(policy.clone()), &policy);
+        let bound = of(MemoryPolicy::Bind(vec![NumaNodeId(1)]));
         assert_eq!(bound.held, Some(Fraction(0.85)));
         assert_eq!(
-            breaks(MemoryPolicy::Bind(vec![NodeId(1)])).unwrap(),
+            breaks(MemoryPolicy::Bind(vec![NumaNodeId(1)])).unwrap(),
             "memory bind:1 requested, but 15 % of the pages are on other nodes (15 % on node 0, 85 % on node 1)"
         );
-        assert_eq!(breaks(MemoryPolicy::Bind(vec![NodeId(0), NodeId(1)])), None);
-        assert!(breaks(MemoryPolicy::Preferred(NodeId(0))).is_some());
-        let both = MemoryPolicy::Interleave(vec![NodeId(0), NodeId(1)]);
+        assert_eq!(breaks(MemoryPolicy::Bind(vec![NumaNodeId(0), NumaNodeId(1)])), None);
+        assert!(breaks(MemoryPolicy::Preferred(NumaNodeId(0))).is_some());
+        let both = MemoryPolicy::Interleave(vec![NumaNodeId(0), NumaNodeId(1)]);
         assert!((of(both.clone()).held.unwrap() - Fraction(0.65)).0.abs() < 1e-9);
         let even = truth(
             &alike(&[&[(0, 5), (1, 5)], &[(0, 6), (1, 4)]]),
@@ -314,7 +321,7 @@ mod tests {
             &thread_nodes(&THREAD_NODES),
         );
         assert_eq!(
-            (even.held.map(|held| (held.0 * 100.0).round()), broken(&even, &both)),
+            (even.held.map(|held| (held.0 * 100.0).round()), policy_violation(&even, &both)),
             (Some(95.0), None)
         );
         let far = truth(&alike(&[&[(3, 10)]]), &both, &thread_nodes(&[&[0]]));
@@ -323,7 +330,7 @@ mod tests {
 
     #[test]
     fn unknown_arrays_do_not_count() {
-        let on = |node| Some(Shares::from([(NodeId(node), Fraction(1.0))]));
+        let on = |node| Some(Shares::from([(NumaNodeId(node), Fraction(1.0))]));
         let numa = arrays_config(&MemoryPolicy::Default, &[None, on(0), on(1)], 2);
         assert_eq!(numa.got, Some(BTreeMap::from([(0, Fraction(0.5)), (1, Fraction(0.5))])));
         assert_eq!(numa.arrays.unwrap().into_keys().collect::<Vec<_>>(), ["b", "c"]);
@@ -412,7 +419,7 @@ mod tests {
         let truth = truth(&shares, &MemoryPolicy::Default, &[Vec::new(), Vec::new()]);
         let got = truth.got.unwrap();
         assert!((got.values().copied().sum::<Fraction>().0 - 1.0).abs() < 1e-9);
-        let bound = MemoryPolicy::Bind(got.keys().map(|node| NodeId(*node)).collect());
+        let bound = MemoryPolicy::Bind(got.keys().map(|node| NumaNodeId(*node)).collect());
         if got.len() == 1 {
             assert_eq!(
                 super::config(&shares, 4, &bound, &[vec![], vec![]], 2).held,

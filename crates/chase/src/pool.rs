@@ -127,7 +127,7 @@ impl WitnessedPool {
             if member.index < workers {
                 return Some(laps.time(|| job(member.index)));
             }
-            laps.attend();
+            laps.wait_at_barrier();
             None
         })?;
         Ok(Timed {

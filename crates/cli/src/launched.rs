@@ -5,7 +5,7 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::session::{self, HostsRun};
 use nodegauge_os::{Wait, is_end_requested, wait_out};
-use nodegauge_placement::Started;
+use nodegauge_placement::LauncherJob;
 use nodegauge_team::hosts::{Hosts, SlurmNodes};
 use nodegauge_toolchain::mpi::HostList;
 use std::time::Duration;
@@ -19,13 +19,13 @@ pub(crate) fn on_several_hosts() -> Option<JobOnHosts> {
     if Hosts::is_started_by_rank_0() {
         return Some(JobOnHosts::Step);
     }
-    Started::own().filter(Started::is_spread).map(JobOnHosts::Launched)
+    LauncherJob::own().filter(LauncherJob::is_spread).map(JobOnHosts::Launched)
 }
 
 /// Job on several hosts, to which this process belongs.
 pub(crate) enum JobOnHosts {
     /// A launcher has started the ranks.
-    Launched(Started),
+    Launched(LauncherJob),
     /// Rank 0 has started this process with srun.
     Step,
 }
@@ -57,7 +57,7 @@ impl JobOnHosts {
 
 /// Returns the nodes of the step of Slurm that srun has started; `None` if another launcher has started the ranks, or if
 /// there is no srun.
-fn slurm_nodes(started: &Started) -> Option<SlurmNodes> {
+fn slurm_nodes(started: &LauncherJob) -> Option<SlurmNodes> {
     let tasks = started.slurm_tasks()?;
     let HostList(names) = std::env::var("SLURM_STEP_NODELIST").ok()?.parse().ok()?;
     let srun = nodegauge_toolchain::which("srun")?;
@@ -136,7 +136,7 @@ pub(crate) fn refuse_exclude_file(exclude_file: Option<&str>) -> Result<(), Fail
 }
 
 /// Returns the error on rank 0, and the exit code of the error on the other ranks, so that the error is printed once.
-pub(crate) fn once(started: &Started, refusal: Failure) -> Result<Exit, Failure> {
+pub(crate) fn once(started: &LauncherJob, refusal: Failure) -> Result<Exit, Failure> {
     if started.rank == 0 {
         return Err(refusal);
     }

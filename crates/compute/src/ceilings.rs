@@ -2,12 +2,12 @@
 //! with scalar arithmetic; and DGEMM with the fastest library. The measurements alternate.
 
 use crate::GAUGE;
-use crate::choose::{self, Trial, TrialPlaces, Tried};
+use crate::choose::{self, Trial, TrialPlaces, TrialResult};
 use crate::config::{DgemmConfig, LoopRate, PeakConfig, ThreadsConfig};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::roofline::{self, CeilingsAsk, CeilingsPart};
 use nodegauge_gauge::series::Series;
-use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_kernels::Isa;
 use nodegauge_lu::peak::{self, Burst, Peak, PeakLoop};
 use nodegauge_lu::{Multiplier, dgemm};
@@ -66,9 +66,9 @@ fn peak_name(kernel: &PeakLoop) -> &'static str {
     }
 }
 
-impl Planned for CeilingsPlan {
-    fn foreseen(&self) -> Foreseen {
-        Foreseen { time: Some(self.budget), memory: None }
+impl PlannedRun for CeilingsPlan {
+    fn foreseen(&self) -> ExpectedCost {
+        ExpectedCost { time: Some(self.budget), memory: None }
     }
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
@@ -141,7 +141,7 @@ fn is_behind(peaks: &[Peak], cell: usize) -> bool {
 struct PeakGroup<'a> {
     placement: &'a Placement,
     suffix: &'static str,
-    library: (&'a Tried, &'a Multiplier),
+    library: (&'a TrialResult, &'a Multiplier),
 }
 
 impl PeakGroup<'_> {

@@ -2,9 +2,9 @@
 //! solution, residual check. A rating is reported only after the residual check.
 
 use crate::GAUGE;
-use crate::choose::Tried;
+use crate::choose::TrialResult;
 use crate::config::{SearchStep, TimeConfig};
-use crate::observed::{ComparisonRates, LibraryRuns, LoopBurst, Observed, SolvedSystem};
+use crate::observed::{ComparisonRates, LibraryRuns, LoopBurst, Observations, SolvedSystem};
 use crate::options::HplOptions;
 use crate::result::RatingEvidence;
 use crate::size::{self, OrderSpec, SizeConstraints};
@@ -126,7 +126,7 @@ struct HplRun<'a> {
     observer: &'a mut dyn Observer,
     team: Team,
     meter: Result<EnergyMeter, Unavailable>,
-    seen: Observed,
+    seen: Observations,
     /// End of the budget.
     end: Instant,
     /// Time for each of the loops that measure peaks.
@@ -145,18 +145,18 @@ struct HplRun<'a> {
 pub(crate) fn run(
     site: &Site,
     placement: &Placement,
-    libraries: &[Tried],
+    libraries: &[TrialResult],
     options: &HplOptions,
     multiple: usize,
     end: Instant,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Failure> {
-    let multipliers = libraries.iter().map(Tried::load).collect::<Result<Vec<_>, _>>()?;
+    let multipliers = libraries.iter().map(TrialResult::load).collect::<Result<Vec<_>, _>>()?;
     let team = Team::start(&placement.thread_cpus())?;
     let details = team.observed().iter().map(ToString::to_string).collect();
     let throttled = power::throttle_events(&site.root);
     let meter = EnergyMeter::find(&site.root);
-    let seen = Observed::default();
+    let seen = Observations::default();
     let nodes = distribution::thread_nodes(&site.topology, placement);
     let each_peak = PEAKS.duration(options.budget.div_f64(peak::loops().len().max(1) as f64));
     let overhead = 0.0;
@@ -242,7 +242,7 @@ impl HplRun<'_> {
     /// Measures DGEMM with one of `count` libraries, before the solutions with that library.
     fn dgemm(
         &mut self,
-        tried: &Tried,
+        tried: &TrialResult,
         multiplier: &Multiplier,
         count: usize,
     ) -> Result<(), Failure> {

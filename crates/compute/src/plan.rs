@@ -1,7 +1,7 @@
 //! Plan of an `hpl` run: checks that can refuse the run, and the N, the time and the memory predicted from known
 //! properties of the node. Planning measures nothing.
 
-use crate::choose::{self, Trial, TrialPlaces, Tried};
+use crate::choose::{self, Trial, TrialPlaces, TrialResult};
 use crate::config::RatingConfig;
 use crate::dat;
 use crate::hpl::{self, NbSearch};
@@ -11,7 +11,7 @@ use crate::request::HplRequest;
 use crate::size::{self, ChosenOrder, OrderSpec};
 use crate::{DGEMM, FMA_PEAK, FMA_PEAK_F32, GAUGE, RATING, TEST};
 use nodegauge_analysis::expect::Figures;
-use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_measure::record::{Figure, Machine};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::schedule::{Budget, Limits, PredictedTime};
@@ -176,10 +176,10 @@ impl HplPlan {
     }
 }
 
-impl Planned for HplPlan {
-    fn foreseen(&self) -> Foreseen {
+impl PlannedRun for HplPlan {
+    fn foreseen(&self) -> ExpectedCost {
         let needed = size::needed(self.first().order.order, self.placement.threads.len());
-        Foreseen { time: Some(self.options.budget), memory: Some(needed) }
+        ExpectedCost { time: Some(self.options.budget), memory: Some(needed) }
     }
 
     fn figures(&self, site: &Site) -> Vec<Figures> {
@@ -262,7 +262,7 @@ impl HplPlan {
 impl HplPlan {
     /// Returns the predicted time of all solutions with the requested order; zero if the order depends on the time. The
     /// prediction is based on the rates in the comparison of the libraries.
-    fn requested_solutions(&self, libraries: &[Tried]) -> Duration {
+    fn requested_solutions(&self, libraries: &[TrialResult]) -> Duration {
         if self.options.order == OrderSpec::Quick {
             return Duration::ZERO;
         }

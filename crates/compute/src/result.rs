@@ -6,7 +6,7 @@ use crate::config::{
     DgemmConfig, LoopRate, PeakConfig, PowerConfig, RatingConfig, TheoreticalPeak, ThreadsConfig,
     TimeConfig,
 };
-use crate::observed::{LibraryRuns, Observed, SolvedSystem};
+use crate::observed::{LibraryRuns, Observations, SolvedSystem};
 use crate::options::HplOptions;
 use crate::{DGEMM, FMA_PEAK, FMA_PEAK_F32, GAUGE, RATING, TEST};
 use nodegauge_analysis::conclusion::Obstacle;
@@ -51,7 +51,7 @@ pub(crate) struct RatingEvidence<'a> {
     pub site: &'a Site,
     pub placement: &'a Placement,
     pub options: &'a HplOptions,
-    pub seen: &'a Observed,
+    pub seen: &'a Observations,
 }
 
 /// Returns a figure that quotes the best of several samples, or the only one.

@@ -343,7 +343,7 @@ fn ladder(all: &[&Measurement]) -> Option<Picture> {
                 DGEMM => format!("DGEMM, {}", by(m)),
                 _ => format!("HPL, {}", by(m)),
             };
-            let step = Step::bar(title, m.value, how(m, true)).judged(m);
+            let step = Step::bar(title, m.value, how(m, true)).with_validity(m);
             let label = peaks.last().and_then(|peak| {
                 let of = Fraction(step.to? / peak.to?);
                 Some(format!("{} of {}", of.in_whole_percent(), peak.name))

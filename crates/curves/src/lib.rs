@@ -32,7 +32,7 @@ use nodegauge_arena::RequestedPages;
 use nodegauge_arena::supply::{available, best_pages};
 use nodegauge_chase::TIMES_LLC;
 use nodegauge_gauge::roofline::ONE_THREAD;
-use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::schedule::{Budget, Limits, PredictedTime};
 use nodegauge_measure::stream_rule::CacheCapacity;
@@ -195,9 +195,9 @@ fn planned(
     })
 }
 
-impl Planned for CurvePlan {
-    fn foreseen(&self) -> Foreseen {
-        Foreseen { time: Some(self.options.budget.time), memory: Some(self.mode.memory()) }
+impl PlannedRun for CurvePlan {
+    fn foreseen(&self) -> ExpectedCost {
+        ExpectedCost { time: Some(self.options.budget.time), memory: Some(self.mode.memory()) }
     }
 
     fn figures(&self, site: &Site) -> Vec<Figures> {

@@ -15,7 +15,7 @@ use nodegauge_chase::traffic::{self, CALL_SECONDS, WorkingSetLoop, is_short_call
 use nodegauge_chase::{MemoryRegion, RegionBuffers, WitnessedPool};
 use nodegauge_gauge::roofline;
 use nodegauge_gauge::series::Series;
-use nodegauge_kernels::{self as kernels, Kernel, Resident, Stores};
+use nodegauge_kernels::{self as kernels, Kernel, ResidentLoop, Stores};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::notice::add_new;
 use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
@@ -180,9 +180,9 @@ impl CurveRun<'_> {
         kernel: Kernel,
         stores: &[Stores],
         bytes: usize,
-    ) -> Result<Option<Resident>, ArenaError> {
+    ) -> Result<Option<ResidentLoop>, ArenaError> {
         let variants = stores.iter().flat_map(|kind| kernels::resident(kernel, *kind));
-        let mut variants: Vec<Resident> = variants.collect();
+        let mut variants: Vec<ResidentLoop> = variants.collect();
         let mut widths: Vec<u32> = variants.iter().map(vector_bits).collect();
         widths.sort_unstable_by(|a, b| b.cmp(a));
         widths.dedup();
@@ -396,7 +396,7 @@ fn short_call(traffic: &WorkingSetLoop, seconds: f64) -> Option<String> {
 }
 
 /// Returns the length of the vectors of a loop, bits.
-fn vector_bits(variant: &Resident) -> u32 {
+fn vector_bits(variant: &ResidentLoop) -> u32 {
     variant.shape().isa.vector_bits()
 }
 

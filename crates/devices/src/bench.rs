@@ -131,7 +131,7 @@ impl LoopShape {
 
 /// Result of the verification of array elements.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Checked {
+pub struct VerifiedElements {
     /// Number of times that all elements were verified.
     pub checks: u64,
     /// Number of elements that deviate by more than the tolerance.
@@ -149,7 +149,7 @@ pub struct Bench {
     /// Number of elements per array; a multiple of [`TILE`].
     pub elements: u64,
     /// Result of the verification so far.
-    pub checked: Checked,
+    pub checked: VerifiedElements,
     values: Values,
     loops: HashMap<(KernelSource, String), Loop>,
     programs: HashMap<KernelSource, DeviceProgram>,
@@ -191,7 +191,7 @@ impl Bench {
             values: Values::new(element, count),
             loops: HashMap::new(),
             programs: HashMap::new(),
-            checked: Checked::default(),
+            checked: VerifiedElements::default(),
             element,
             elements,
             device,

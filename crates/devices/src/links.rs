@@ -10,12 +10,12 @@ use crate::evidence::DeviceEvidence;
 use crate::info::DeviceInfo;
 use crate::prediction::{PredictedCopies, host_rates};
 use crate::reference::{self, UsersProgram};
-use crate::state::Watched;
+use crate::state::DeviceStates;
 use crate::{GAUGE, drivers, host_memory, nvbandwidth};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::series::{ReferenceRun, Series};
-use nodegauge_gauge::{Foreseen, Planned, Site};
-use nodegauge_machine::{CpuId, NodeId, Topology};
+use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
+use nodegauge_machine::{CpuId, NumaNodeId, Topology};
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Budget, Limits, Turn, policy};
@@ -64,7 +64,7 @@ pub struct LinkPlan {
 }
 
 /// NUMA node of the host, with the node's CPUs.
-type Node = (NodeId, Vec<CpuId>);
+type Node = (NumaNodeId, Vec<CpuId>);
 
 impl LinkPlan {
     /// Default time limit.
@@ -156,7 +156,7 @@ fn nodes(site: &Site) -> Vec<Node> {
     let topology = &site.topology;
     let all = topology.nodes.iter().enumerate().map(|(at, node)| (node.id, allowed(topology, at)));
     let found: Vec<Node> = all.filter(|(_, node_cpus)| !node_cpus.is_empty()).collect();
-    if found.is_empty() { vec![(NodeId(0), allowed(topology, 0))] } else { found }
+    if found.is_empty() { vec![(NumaNodeId(0), allowed(topology, 0))] } else { found }
 }
 
 /// Returns the allowed CPUs of the NUMA node with this index.
@@ -178,9 +178,9 @@ fn near(site: &Site, info: &DeviceInfo, nodes: &[Node]) -> usize {
     nodes.iter().position(|(id, _)| Some(id.0) == node).unwrap_or(0)
 }
 
-impl Planned for LinkPlan {
-    fn foreseen(&self) -> Foreseen {
-        Foreseen { time: Some(self.options.budget.time), memory: None }
+impl PlannedRun for LinkPlan {
+    fn foreseen(&self) -> ExpectedCost {
+        ExpectedCost { time: Some(self.options.budget.time), memory: None }
     }
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
@@ -261,11 +261,11 @@ impl Stage<'_> {
     ) -> Result<(Outcome, Duration), Failure> {
         let ids: Vec<String> = self.devices.iter().map(|device| device.info().id()).collect();
         observer.phase(&format!("{}: preparing copies", ids.join(", ")));
-        let mut watched: Vec<Watched> =
-            self.devices.iter().map(|device| Watched::new(device.state())).collect();
+        let mut watched: Vec<DeviceStates> =
+            self.devices.iter().map(|device| DeviceStates::new(device.state())).collect();
         let mut rig = match self.devices {
             [device] => self.with_host(device)?,
-            _ => self.together()?,
+            _ => self.prepare_joint_copies()?,
         };
         observer.phase(&format!("{}: measuring copies alternately", ids.join(", ")));
         let mut series = Series::new(policy::LINKS, limits, rig.cells.len());
@@ -351,7 +351,7 @@ impl Stage<'_> {
 
     /// Prepares copies between devices of the same driver, and simultaneous copies of all devices with the host. Each
     /// device uses memory of its near NUMA node.
-    fn together(&self) -> Result<Rig, DeviceError> {
+    fn prepare_joint_copies(&self) -> Result<Rig, DeviceError> {
         let mut rig = Rig::new(self.devices);
         let largest = self.largest();
         let mut hosts = Vec::new();
@@ -406,7 +406,7 @@ impl Stage<'_> {
         cell: &CopyCell,
         rig: &Rig,
         evidence: &DeviceEvidence<'_>,
-        watched: &[Watched],
+        watched: &[DeviceStates],
     ) -> Option<Measurement> {
         let DeviceEvidence { series, judged, stopped, .. } = *evidence;
         let leg = cell.legs.first()?;

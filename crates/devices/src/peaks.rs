@@ -8,17 +8,17 @@ use crate::config::DevicePeakConfig;
 use crate::driver::{DeviceError, OpenDevice};
 use crate::evidence::DeviceEvidence;
 use crate::info::{Class, DeviceInfo};
-use crate::state::Watched;
+use crate::state::DeviceStates;
 use crate::{GAUGE, drivers, host_memory};
 use chains::{Chains, Loop};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::series::Series;
-use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_kernels::Element;
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::halving::{
-    self, Candidates, DeadlineCheck, Halving, Passes, Prepared, RoundRule, Rules, TurnRate,
+    self, Candidates, DeadlineCheck, Halving, Passes, PreparedCandidate, RoundRule, Rules, TurnRate,
 };
 use nodegauge_measure::schedule::{Budget, Limits, Turn, policy};
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome, Unit, clock};
@@ -74,12 +74,12 @@ enum Work {
 struct PeakCell {
     device: Rc<dyn OpenDevice>,
     work: Work,
-    watched: Watched,
+    watched: DeviceStates,
 }
 
 impl PeakCell {
     fn new(device: &Rc<dyn OpenDevice>, work: Work) -> Self {
-        let watched = Watched::new(device.state());
+        let watched = DeviceStates::new(device.state());
         Self { device: device.clone(), work, watched }
     }
 
@@ -99,9 +99,9 @@ impl PeakCell {
     }
 }
 
-impl Planned for PeakPlan {
-    fn foreseen(&self) -> Foreseen {
-        Foreseen { time: Some(self.budget.time), memory: None }
+impl PlannedRun for PeakPlan {
+    fn foreseen(&self) -> ExpectedCost {
+        ExpectedCost { time: Some(self.budget.time), memory: None }
     }
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
@@ -190,8 +190,8 @@ fn best(
     let shapes = Loop::all(device.info(), element);
     let late = || observer.interrupted() || clock::now() >= deadline;
     let mut build = |_: usize, shape: &Loop| match Chains::new(device, element, *shape) {
-        Ok(chains) => Ok(Prepared::Works(chains)),
-        Err(error) => Ok(Prepared::Refused(error)),
+        Ok(chains) => Ok(PreparedCandidate::Works(chains)),
+        Err(error) => Ok(PreparedCandidate::Refused(error)),
     };
     let working = halving::prepared(&[shapes], &late, &mut build)?;
     let mut groups: Vec<Halving<Chains>> = working.into_iter().map(Halving::new).collect();

@@ -8,12 +8,12 @@ use crate::evidence::DeviceEvidence;
 use crate::info::{Class, DeviceInfo};
 use crate::prediction::{ArrayRates, PlannedArrays, PredictedArrays};
 use crate::reference::{self, UsersProgram};
-use crate::state::Watched;
+use crate::state::DeviceStates;
 use crate::{GAUGE, tuner};
 use crate::{drivers, host_memory};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::series::{ReferenceRun, Series};
-use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_kernels::size::{self, CacheCapacity, SizeConditions, SizeSpec};
 use nodegauge_kernels::{Element, KERNELS, Kernel, STREAM_ARRAYS, arrays_of};
 use nodegauge_machine::devices::catalog;
@@ -264,12 +264,12 @@ struct StreamCell {
     loops: Vec<(Kernel, LoopShape)>,
     tried: usize,
     times_llc: Option<f64>,
-    watched: Watched,
+    watched: DeviceStates,
 }
 
-impl Planned for DeviceStreamPlan {
-    fn foreseen(&self) -> Foreseen {
-        Foreseen { time: Some(self.options.budget.time), memory: None }
+impl PlannedRun for DeviceStreamPlan {
+    fn foreseen(&self) -> ExpectedCost {
+        ExpectedCost { time: Some(self.options.budget.time), memory: None }
     }
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
@@ -291,7 +291,7 @@ impl Planned for DeviceStreamPlan {
             let array = Bytes(elements * element.bytes());
             let id = device.info().id();
             observer.phase(&format!("{id}: {} arrays of {array}, trying loops", self.arrays()));
-            let watched = Watched::new(device.state());
+            let watched = DeviceStates::new(device.state());
             let kernels = &self.options.kernels;
             observer.check_interrupt()?;
             let mut bench = Bench::new(device.clone(), kernels, element, elements)?;

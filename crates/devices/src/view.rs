@@ -83,7 +83,7 @@ fn peak_section(all: &[DeviceFigure<'_, DevicePeakConfig>]) -> Section {
         let element = config.element.as_deref().unwrap_or_default();
         let which = config.on.device.as_deref().unwrap_or_default();
         let name = format!("{} {element}, {which}", m.name);
-        Step::bar(name, m.value, peaks::loop_in_words(config)).judged(m)
+        Step::bar(name, m.value, peaks::loop_in_words(config)).with_validity(m)
     });
     let bars = Picture::bars("peaks", Unit::FlopsPerSecond, bars);
     section.push(table).push(bars).gap();

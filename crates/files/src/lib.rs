@@ -33,7 +33,7 @@ pub use run::{latency_cost, run};
 use crate::reference::{FioReader, IozoneReader};
 use nodegauge_gauge::readers::Reader;
 use nodegauge_gauge::view::{Reach, Section};
-use nodegauge_gauge::{Detail, Gauge, Headline, Planned, Site, SummaryRequest};
+use nodegauge_gauge::{Detail, Gauge, Headline, PlannedRun, Site, SummaryRequest};
 use nodegauge_measure::Failure;
 use nodegauge_measure::Unit;
 use nodegauge_measure::figure_names::io::READ;
@@ -88,7 +88,7 @@ impl Gauge for Files {
         &self,
         _: &Site,
         ask: &SummaryRequest<'_>,
-    ) -> Result<Option<Box<dyn Planned>>, Failure> {
+    ) -> Result<Option<Box<dyn PlannedRun>>, Failure> {
         let plan = summary_in(PathBuf::from("."), ask)
             .or_else(|_| summary_in(std::env::temp_dir(), ask))?;
         Ok(Some(Box::new(plan)))

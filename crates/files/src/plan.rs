@@ -413,7 +413,7 @@ impl FilesPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_gauge::Planned;
+    use nodegauge_gauge::PlannedRun;
     use nodegauge_measure::FailureKind;
 
     #[test]

@@ -25,7 +25,7 @@ const DIRECT: f64 = 0.5;
 
 /// Measured samples by task index and operation name.
 #[derive(Default)]
-pub(crate) struct Measured {
+pub(crate) struct MeasuredSamples {
     /// Samples of the gauge.
     pub(crate) own: BTreeMap<(usize, &'static str), Vec<OperationSample>>,
     /// Figures of the reference programs, by task index, program index and operation name.
@@ -34,7 +34,7 @@ pub(crate) struct Measured {
     pub(crate) failed: BTreeMap<(usize, &'static str), Failure>,
 }
 
-impl Measured {
+impl MeasuredSamples {
     /// Marks a cell as lost. If none of its operations has failed itself, the failure is that of all its operations.
     pub(crate) fn lose(&mut self, cell: usize, task: &Task, failure: &Failure) {
         if self.failed.keys().all(|(at, _)| *at != cell) {
@@ -56,7 +56,7 @@ impl Measured {
 /// reference programs.
 pub(crate) fn measurements(
     plan: &FilesPlan,
-    measured: &Measured,
+    measured: &MeasuredSamples,
     clock: Clock,
 ) -> Vec<Measurement> {
     let overhead = latency::overhead(clock);

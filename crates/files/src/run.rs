@@ -1,7 +1,7 @@
 //! Execution of a plan, cell by cell. If there are reference programs, they run alternately with the gauge.
 
 use crate::plan::FilesPlan;
-use crate::result::{self, Measured};
+use crate::result::{self, MeasuredSamples};
 use crate::{GAUGE, TEST, precision, prediction};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_blocks::cell::{CellContext, CellRunner, Ending};
@@ -11,7 +11,7 @@ use nodegauge_blocks::scratch::{self, Leftover, ScratchDirectory};
 use nodegauge_blocks::task::Task;
 use nodegauge_blocks::{cache, error, latency};
 use nodegauge_gauge::series::Series;
-use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_machine::SysRoot;
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::repeat::Stop;
@@ -26,13 +26,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-impl Planned for FilesPlan {
-    fn foreseen(&self) -> Foreseen {
+impl PlannedRun for FilesPlan {
+    fn foreseen(&self) -> ExpectedCost {
         let workers = self.options.workers.map_or(1, |workers| workers.count as u64);
         // Memory for the contents and for the blocks that each worker has in flight.
         let blocks = 1 + workers * u64::from(self.options.setup.depth);
         let memory = Some(Bytes(blocks * self.longest_block().0));
-        Foreseen { time: self.options.budget.map(|budget| budget.time), memory }
+        ExpectedCost { time: self.options.budget.map(|budget| budget.time), memory }
     }
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
@@ -97,7 +97,7 @@ pub fn run(
         reading: precision::reading(clock),
         spent: vec![Duration::ZERO; tasks.len()],
         share: limits.budget / tasks.len() as u32,
-        measured: Measured::default(),
+        measured: MeasuredSamples::default(),
         refused: BTreeMap::new(),
     };
     let of_rounds = Limits { budget: limits.elapsed() + unused, ..limits };
@@ -186,7 +186,7 @@ struct Turns<'a> {
     spent: Vec<Duration>,
     /// Share of the time budget for each cell.
     share: Duration,
-    measured: Measured,
+    measured: MeasuredSamples,
     /// Failures of reference programs, by program index. A program that failed is not run again.
     refused: BTreeMap<usize, Failure>,
 }

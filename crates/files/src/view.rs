@@ -202,7 +202,7 @@ fn one_by_one(rows: &[&Row<'_>]) -> Option<Picture> {
     let bars = rows.iter().filter_map(|row| {
         let (file, block) = row.sizes()?;
         let name = format!("{}, {}", row.m.name, size(block));
-        Some(Step::bar(name, row.m.value, format!("file of {}", size(file))).judged(row.m))
+        Some(Step::bar(name, row.m.value, format!("file of {}", size(file))).with_validity(row.m))
     });
     let title = "rates by operation and block";
     (rows.len() > 1).then(|| Picture::bars(title, Unit::BytesPerSecond, bars))

@@ -10,7 +10,7 @@ use crate::figures::{FigureKey, NodeFigure};
 use crate::inventory::Inventory;
 use crate::reference::ReferenceGroup;
 use nodegauge_analysis::slow::power::{Peers, Power, Standing};
-use nodegauge_analysis::slow::{Components, Robust};
+use nodegauge_analysis::slow::{Components, RobustSpread};
 use nodegauge_measure::record::{EventCount, Finding, HardwareEvent, Machine, Severity};
 use nodegauge_measure::{Bytes, Fraction};
 use serde::{Deserialize, Serialize};
@@ -185,7 +185,7 @@ impl FigureBound {
             return None;
         }
         let runs: Vec<f64> = values.iter().map(|value| key.share(*value, 1.0).ln()).collect();
-        let Robust { median, spread } = Robust::from_values(&runs)?;
+        let RobustSpread { median, spread } = RobustSpread::from_values(&runs)?;
         let median = key.at_share(median.exp(), 1.0);
         let practical = key.practical_limit();
         let min = practical.0.max(1.0 - (-SIGMAS * spread).exp()).min(0.5);

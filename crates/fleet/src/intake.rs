@@ -2,7 +2,7 @@
 //! front (ClusterShell, pdsh, `srun --label`), the gathered output of ClusterShell, trees of Ansible and of
 //! parallel-ssh, and ReFrame's run report.
 //!
-//! Nothing is skipped silently: a text without a complete record is [`Rejected`] with its name and reason, and counts as
+//! Nothing is skipped silently: a text without a complete record is [`RejectedText`] with its name and reason, and counts as
 //! a missing run of its node if the node is known. Text around a record, such as the greeting of a login shell, and the
 //! log next to a record are ignored.
 
@@ -35,7 +35,7 @@ const EMPTY: &str = "the file is empty";
 
 /// A text that gave no record.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Rejected {
+pub struct RejectedText {
     /// File, with the name of the node if several nodes wrote into it.
     pub source: String,
     /// Node, if its name is known.
@@ -65,7 +65,7 @@ pub struct Intake {
     /// Runs of nodes, in the order of the inputs.
     pub runs: Vec<NodeRun>,
     /// Texts without a record.
-    pub rejected: Vec<Rejected>,
+    pub rejected: Vec<RejectedText>,
     /// Number of records that were given more than once and count once.
     pub duplicates: usize,
     /// Files with records, which no output may replace.
@@ -329,7 +329,7 @@ impl Intake {
         let node = node.map(|node| legible::escaped(&node).into_owned());
         let source = legible::escaped(&source).into_owned();
         let reason = legible::escaped(&reason).into_owned();
-        self.rejected.push(Rejected { source, node, reason, evidence });
+        self.rejected.push(RejectedText { source, node, reason, evidence });
     }
 
     /// Rejects a text that is no record.

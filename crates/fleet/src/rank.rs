@@ -10,13 +10,13 @@ mod group;
 mod reason;
 
 use crate::figures::FigureKey;
-use crate::intake::{Evidence, Intake, Rejected};
+use crate::intake::{Evidence, Intake, RejectedText};
 use crate::inventory::{Inventory, InventoryDifference, NodeKind};
 use crate::names::Names;
 use crate::node::NodeRun;
 use crate::reference::{Reference, ReferenceFigure, ReferenceGroup};
 use nodegauge_analysis::slow::power::{Power, Standing};
-use nodegauge_analysis::slow::{self, Components, MIN_NODES, NodeGroup, Robust};
+use nodegauge_analysis::slow::{self, Components, MIN_NODES, NodeGroup, RobustSpread};
 use nodegauge_measure::Fraction;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -67,7 +67,7 @@ pub struct Ranking {
     /// Nodes without a run, with the reason.
     pub missing: Vec<(String, String)>,
     /// Texts that gave no record.
-    pub rejected: Vec<Rejected>,
+    pub rejected: Vec<RejectedText>,
     /// Number of records that were given twice.
     pub duplicates: usize,
     /// Remarks on the whole.
@@ -372,7 +372,10 @@ impl FigureStatistics {
     /// Returns the statistics in logarithms of performance, which judge nodes.
     fn group(&self) -> NodeGroup {
         NodeGroup {
-            robust: Robust { median: performance(&self.key, self.median), spread: self.spread },
+            robust: RobustSpread {
+                median: performance(&self.key, self.median),
+                spread: self.spread,
+            },
             components: self.components,
             nodes: self.nodes,
             runs: self.runs,

@@ -7,7 +7,7 @@
 use crate::figures::{FigureKey, NodeFigure};
 use crate::inventory::{Inventory, NodeKind};
 use nodegauge_analysis::slow::Components;
-use nodegauge_analysis::slow::power::{Measured, Peers, Power};
+use nodegauge_analysis::slow::power::{MeasuredNodes, Peers, Power};
 use nodegauge_measure::record::{Machine, Tool};
 use nodegauge_measure::{Failure, Fraction, legible};
 use nodegauge_os::TrustError;
@@ -72,7 +72,7 @@ pub struct ReferenceFigure {
     pub loss_found: Option<Fraction>,
     /// Measurements with which a loss worth acting on would be found; absent if it is found.
     #[serde(default)]
-    pub needed: Option<Measured>,
+    pub needed: Option<MeasuredNodes>,
     /// Size of an array or of the working set that all runs had, bytes; absent for figures without one, if runs had
     /// different sizes, and in references of earlier versions. `check` measures with this size.
     #[serde(default)]
@@ -207,7 +207,7 @@ impl Reference {
         let shown = legible::path(path);
         let bytes = nodegauge_os::read_input(path, nodegauge_os::LONGEST_TEXT)
             .map_err(|cause| Failure::usage(format!("cannot read {shown}")).cause(cause))?;
-        Self::parse(&String::from_utf8_lossy(&bytes)).map_err(|failure| failure.with_subject(shown))
+        Self::parse(&String::from_utf8_lossy(&bytes)).map_err(|failure| failure.with_context(shown))
     }
 
     /// Reads a reference that may drain a node: it must be a file of the caller or of root.
@@ -226,7 +226,7 @@ impl Reference {
                     .hint("give a copy that belongs to root or to you"));
             }
         };
-        Self::parse(&String::from_utf8_lossy(&bytes)).map_err(|failure| failure.with_subject(shown))
+        Self::parse(&String::from_utf8_lossy(&bytes)).map_err(|failure| failure.with_context(shown))
     }
 }
 

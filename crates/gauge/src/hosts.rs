@@ -60,7 +60,7 @@ pub fn merged(hosts: Vec<(String, Result<HostReport, Failure>)>) -> Outcome {
         match result {
             Ok(report) => add(&mut outcome, at, &name, report),
             Err(why) => {
-                let reason = format!("{name}: {}", why.in_a_line());
+                let reason = format!("{name}: {}", why.single_line());
                 outcome.notices.push(Notice::new(NoticeId::Failed, "", reason));
                 let lost = pattern.iter().map(|m| {
                     let mut validity = Validity::valid();
@@ -102,7 +102,7 @@ fn add(outcome: &mut Outcome, at: usize, name: &str, report: HostReport) {
         outcome.stop = Some(Stop::Interrupted);
     }
     if let Some(failure) = report.failure {
-        outcome.failure.get_or_insert(failure.with_subject(name));
+        outcome.failure.get_or_insert(failure.with_context(name));
     }
 }
 
@@ -432,7 +432,7 @@ pub fn section(record: &Record, gauge: &str, registry: &Registry) -> Option<Sect
     section.push(ranking.table(record, &what));
     let bars = ranking.hosts.iter().map(|host| {
         let m = host.figure;
-        Step::bar(host.name, m.value, "").judged(m)
+        Step::bar(host.name, m.value, "").with_validity(m)
     });
     section.push(Picture::bars(format!("{what} of each host"), lead.unit, bars));
     let measured = ranking.group.nodes;

@@ -154,7 +154,7 @@ impl Series {
 
     /// Measures each of the given cells `rounds` more times, in the given order. Lost cells are not measured; nothing is
     /// measured after the loss of the target or an interruption.
-    pub fn again(
+    pub fn remeasure(
         &mut self,
         which: &[usize],
         rounds: usize,

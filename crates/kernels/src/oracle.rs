@@ -69,12 +69,12 @@ impl Number for f32 {
 }
 
 /// Array with guard elements. The array starts `offset` elements after a cache line.
-struct Guarded<T> {
+struct GuardedArray<T> {
     buffer: Vec<T>,
     start: usize,
 }
 
-impl<T: Number> Guarded<T> {
+impl<T: Number> GuardedArray<T> {
     /// Creates the array with this index.
     fn new(array: usize, n: usize, offset: usize) -> Self {
         let (first, step, period) = START[array];
@@ -180,7 +180,7 @@ struct Replay<T> {
     kernel: Kernel,
     extent: Extent,
     /// Arrays that a loop reads and writes.
-    arrays: [Guarded<T>; ARRAYS],
+    arrays: [GuardedArray<T>; ARRAYS],
     /// Values of the arrays before the kernel.
     initial: [Vec<T>; ARRAYS],
     /// Expected values of the array that the kernel writes.
@@ -191,10 +191,10 @@ struct Replay<T> {
 
 impl<T: Number> Replay<T> {
     fn new(kernel: Kernel, extent: Extent) -> Self {
-        let arrays: [Guarded<T>; ARRAYS] =
-            std::array::from_fn(|array| Guarded::new(array, extent.n, extent.offset));
+        let arrays: [GuardedArray<T>; ARRAYS] =
+            std::array::from_fn(|array| GuardedArray::new(array, extent.n, extent.offset));
         let initial = arrays.each_ref().map(|array| array.buffer.clone());
-        let mut values = arrays.each_ref().map(Guarded::values);
+        let mut values = arrays.each_ref().map(GuardedArray::values);
         let written = kernel.spec().writes;
         let mut sum = 0.0;
         for _ in 0..extent.repeats {
@@ -251,7 +251,7 @@ impl<T: Number> Compare for Replay<T> {
         for (array, initial) in self.arrays.iter_mut().zip(&self.initial) {
             array.buffer.copy_from_slice(initial);
         }
-        let at = self.arrays.each_mut().map(Guarded::pointer);
+        let at = self.arrays.each_mut().map(GuardedArray::pointer);
         let extent = self.extent;
         let sum = run(&Args { at, n: extent.n, scalar: SCALAR, repeats: extent.repeats });
         if let Some(wrong) = Array::ALL.into_iter().find_map(|which| self.wrong_element(which)) {

@@ -16,7 +16,7 @@
 //! several successive pages before the next group begins. Page boundaries of staggered arrays are in the middle of a
 //! walk, so that walks of a single page would start every page twice (docs/kernels.md).
 
-use super::entry::{Args, InlinedLoop, LINE, Way};
+use super::entry::{AccessOrder, Args, InlinedLoop, LINE};
 use super::table::{ARRAYS, KernelSpec};
 use super::vector::{Lanes, Scalar, Vector};
 use std::marker::PhantomData;
@@ -66,7 +66,7 @@ impl<
 > InlinedLoop for Pass<V, B, RESIDENT, NT, U, SIDE, P>
 {
     #[inline(always)]
-    unsafe fn run(args: &Args, way: Way) -> f64 {
+    unsafe fn run(args: &Args, way: AccessOrder) -> f64 {
         // SAFETY: the caller guarantees the conditions of this function.
         unsafe {
             match (RESIDENT, B::WRITES) {
@@ -200,7 +200,7 @@ impl<
     /// # Safety
     /// The conditions of [`Vector`] must hold.
     #[inline(always)]
-    unsafe fn prefetch(at: &[*mut V::Scalar; ARRAYS], i: usize, way: Way) {
+    unsafe fn prefetch(at: &[*mut V::Scalar; ARRAYS], i: usize, way: AccessOrder) {
         if P == 0 {
             return;
         }
@@ -227,7 +227,7 @@ impl<
     /// # Safety
     /// The conditions of [`InlinedLoop`] and of [`super::Variant::run`] must hold.
     #[inline(always)]
-    unsafe fn write_once(args: &Args, array: usize, way: Way) -> f64 {
+    unsafe fn write_once(args: &Args, array: usize, way: AccessOrder) -> f64 {
         let at: [*mut V::Scalar; ARRAYS] = args.at.map(|at| at.as_ptr().cast());
         let n = args.n;
         let scalar = V::Scalar::from_f64(args.scalar);
@@ -267,13 +267,13 @@ impl<
     /// # Safety
     /// The conditions of [`Pass::write_once`] must hold.
     #[inline(always)]
-    unsafe fn sum_once(args: &Args, way: Way) -> f64 {
+    unsafe fn sum_once(args: &Args, way: AccessOrder) -> f64 {
         let at: [*mut V::Scalar; ARRAYS] = args.at.map(|at| at.as_ptr().cast());
         let n = args.n;
         let zero = V::Scalar::from_f64(0.0);
         // The sums of blocks are added with compensated summation (Kahan). If all blocks are equal, plain additions
         // would round in the same direction, and the error would grow with the number of blocks.
-        let mut total = Compensated::default();
+        let mut total = CompensatedSum::default();
         // SAFETY: every index in this block is less than n; the caller guarantees the other conditions.
         unsafe {
             let none = V::splat(zero);
@@ -309,9 +309,9 @@ impl<
     /// Runs the requested number of passes over whole lines; sums stay in registers between passes.
     ///
     /// # Safety
-    /// The conditions of [`InlinedLoop`] and of [`super::Resident::run`] must hold.
+    /// The conditions of [`InlinedLoop`] and of [`super::ResidentLoop::run`] must hold.
     #[inline(always)]
-    unsafe fn repeated(args: &Args, way: Way) -> f64 {
+    unsafe fn repeated(args: &Args, way: AccessOrder) -> f64 {
         let at: [*mut V::Scalar; ARRAYS] = args.at.map(|at| at.as_ptr().cast());
         let n = args.n;
         let stepped = n - n % Self::STEP;
@@ -349,12 +349,12 @@ impl<
 
 /// Compensated sum (Kahan): the sum, and the rounding error so far.
 #[derive(Default)]
-pub(super) struct Compensated {
+pub(super) struct CompensatedSum {
     pub sum: f64,
     carry: f64,
 }
 
-impl Compensated {
+impl CompensatedSum {
     #[inline(always)]
     pub fn add(&mut self, block: f64) {
         let term = block - self.carry;

@@ -153,7 +153,7 @@ impl SideBySide {
     }
 
     /// Returns the number as an integer; `None` if it is one.
-    pub fn several(self) -> Option<u8> {
+    pub fn above_one(self) -> Option<u8> {
         (self != Self::ONE).then_some(self.0)
     }
 }

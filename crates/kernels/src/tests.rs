@@ -231,7 +231,7 @@ fn the_chapter_has_the_table() {
             let moved = spec.words() + u32::from(spec.write_allocates());
             let used = match spec.loops {
                 Loops::Passes => "stream",
-                Loops::Resident => "memory",
+                Loops::ResidentLoop => "memory",
                 Loops::Both => "stream, memory",
             };
             format!(

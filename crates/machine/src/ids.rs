@@ -9,7 +9,7 @@ pub struct CpuId(pub u32);
 
 /// Operating-system number of a NUMA node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct NodeId(pub u32);
+pub struct NumaNodeId(pub u32);
 
 impl fmt::Display for CpuId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -17,7 +17,7 @@ impl fmt::Display for CpuId {
     }
 }
 
-impl fmt::Display for NodeId {
+impl fmt::Display for NumaNodeId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }

@@ -125,7 +125,7 @@ impl Outcome {
 mod tests {
     use super::*;
     use crate::clock;
-    use crate::progress::Silent;
+    use crate::progress::SilentObserver;
 
     /// Observer of a run that the user has interrupted.
     struct Interrupted;
@@ -142,7 +142,10 @@ mod tests {
     fn the_error_of_an_interrupted_run_is_an_interruption() {
         let failed = || Err(Failure::missing("no memory"));
         assert!(Outcome::finish_run(failed(), &Interrupted).unwrap().is_interrupted());
-        assert_eq!(Outcome::finish_run(failed(), &Silent).unwrap_err().message, "no memory");
+        assert_eq!(
+            Outcome::finish_run(failed(), &SilentObserver).unwrap_err().message,
+            "no memory"
+        );
         let complete = Outcome::finish_run(Ok(Outcome::default()), &Interrupted).unwrap();
         assert!(complete.is_complete());
     }
@@ -156,14 +159,14 @@ mod tests {
         part.within(&Limits::new(Duration::ZERO, None), Duration::ZERO);
         outcome.extend(part);
         clock::run_ahead(Duration::from_secs(9));
-        let once = Outcome::finish_run(Ok(outcome), &Silent).unwrap();
-        let twice = Outcome::finish_run(Ok(once), &Silent).unwrap();
+        let once = Outcome::finish_run(Ok(outcome), &SilentObserver).unwrap();
+        let twice = Outcome::finish_run(Ok(once), &SilentObserver).unwrap();
         assert_eq!(twice.notices.len(), 1);
         let text = &twice.notices[0].message;
         assert!(text.contains("instead of 2.0 s (1.0 s for setup, and"), "{text}");
         let mut ended = Outcome::interrupted();
         ended.within(&limits, Duration::ZERO);
-        assert!(Outcome::finish_run(Ok(ended), &Silent).unwrap().notices.is_empty());
+        assert!(Outcome::finish_run(Ok(ended), &SilentObserver).unwrap().notices.is_empty());
     }
 
     #[test]

@@ -85,19 +85,19 @@ impl Sample {
 
 /// Result of the assignment of samples to regimes.
 #[derive(Debug, Clone)]
-pub struct Sorted {
+pub struct RegimeAssignment {
     /// Samples of each regime, fastest regime first.
     pub groups: Vec<RegimeGroup>,
     /// Indices of the samples that belong to no regime, with the causes. These are the warm-up, and samples during
     /// which the hypervisor moved the CPUs.
     pub set_aside: Vec<(usize, Vec<Cause>)>,
     /// Reason why no regime could be determined; `None` if regimes were determined.
-    pub unsettled: Option<Unsettled>,
+    pub unsettled: Option<UnknownRegime>,
 }
 
 /// Reason why the regime of samples could not be determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unsettled {
+pub enum UnknownRegime {
     /// The round trips before and after each sample belong to different regimes.
     Changed,
     /// No two round trips are similar.
@@ -187,7 +187,7 @@ impl RegimeGroup {
 
 /// Parameters of [`sort_with`].
 #[derive(Debug, Clone, Copy)]
-pub struct Sorting<'a> {
+pub struct AssignmentParameters<'a> {
     /// Number of samples at the beginning that belong to the warm-up.
     pub warm_up: usize,
     /// Minimum number of undisturbed samples of a part in a regime. With fewer, disturbed samples count as well.
@@ -197,17 +197,20 @@ pub struct Sorting<'a> {
 }
 
 /// Assigns `samples` to regimes. The first sample is the warm-up.
-pub fn sort(samples: &[Sample]) -> Sorted {
-    sort_with(samples, Sorting { warm_up: 1, min: MIN_SAMPLES_IN_REGIME, regimes: None })
+pub fn sort(samples: &[Sample]) -> RegimeAssignment {
+    sort_with(
+        samples,
+        AssignmentParameters { warm_up: 1, min: MIN_SAMPLES_IN_REGIME, regimes: None },
+    )
 }
 
 /// Assigns `samples` to regimes. The first sample is the warm-up. `known` contains round trips of other runs between
 /// the same CPUs.
-pub fn sort_with_known(samples: &[Sample], known: &[f64]) -> Sorted {
+pub fn sort_with_known(samples: &[Sample], known: &[f64]) -> RegimeAssignment {
     let trips = sample_trips(samples.iter().skip(1));
     let regimes = (!known.is_empty()).then(|| regime::among(&trips, known));
     let regimes = regimes.as_deref();
-    sort_with(samples, Sorting { warm_up: 1, min: MIN_SAMPLES_IN_REGIME, regimes })
+    sort_with(samples, AssignmentParameters { warm_up: 1, min: MIN_SAMPLES_IN_REGIME, regimes })
 }
 
 /// Returns the round trips before and after each sample, in order.
@@ -221,8 +224,8 @@ fn sample_trips<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Vec<f64> {
 }
 
 /// Assigns `samples` to regimes with these parameters.
-pub fn sort_with(samples: &[Sample], known: Sorting<'_>) -> Sorted {
-    let Sorting { warm_up, min, regimes } = known;
+pub fn sort_with(samples: &[Sample], known: AssignmentParameters<'_>) -> RegimeAssignment {
+    let AssignmentParameters { warm_up, min, regimes } = known;
     let warm_up = warm_up.min(samples.len());
     let mut set_aside: Vec<(usize, Vec<Cause>)> =
         (0..warm_up).map(|i| (i, vec![Cause::WarmUp])).collect();
@@ -260,11 +263,15 @@ pub fn sort_with(samples: &[Sample], known: Sorting<'_>) -> Sorted {
         groups.push(RegimeGroup::new(samples, after.collect(), min, None));
     }
     groups.sort_by(|x, y| y.speed(samples).total_cmp(&x.speed(samples)));
-    let changed = moved.then_some(Unsettled::Changed);
-    Sorted { groups, set_aside, unsettled: changed.or(scattered.then_some(Unsettled::Scattered)) }
+    let changed = moved.then_some(UnknownRegime::Changed);
+    RegimeAssignment {
+        groups,
+        set_aside,
+        unsettled: changed.or(scattered.then_some(UnknownRegime::Scattered)),
+    }
 }
 
-impl Sorted {
+impl RegimeAssignment {
     /// Returns the total number of samples in all regimes.
     pub fn in_regimes(&self) -> usize {
         self.groups.iter().map(|group| group.all.len()).sum()
@@ -295,13 +302,13 @@ impl Sorted {
         let (disturbed, for_lack) = group.disturbed(samples, part);
         if let Some(unsettled) = self.unsettled {
             let why = match (unsettled, guest) {
-                (Unsettled::Changed, true) => {
+                (UnknownRegime::Changed, true) => {
                     format!("the hypervisor moved the CPUs in every {one}")
                 }
-                (Unsettled::Changed, false) => {
+                (UnknownRegime::Changed, false) => {
                     format!("the clock frequency of the cores or caches changed in every {one}")
                 }
-                (Unsettled::Scattered, _) => {
+                (UnknownRegime::Scattered, _) => {
                     "no two core-to-core round trips are similar".to_owned()
                 }
             };

@@ -287,7 +287,7 @@ impl Schedule {
     ///
     /// # Errors
     /// Fails if `turn` fails.
-    pub fn again<E>(
+    pub fn remeasure<E>(
         &mut self,
         cells: &[usize],
         rounds: usize,

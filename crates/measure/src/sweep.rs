@@ -49,7 +49,7 @@ pub trait Setting: Clone + PartialEq + fmt::Display + 'static {
 }
 
 /// Parser of the text of one value or of a list.
-type ValueParser<T> = Box<dyn Fn(&str) -> Result<Vec<T>, Wrong>>;
+type ValueParser<T> = Box<dyn Fn(&str) -> Result<Vec<T>, InvalidAxisValue>>;
 
 /// Parser of the values of an axis.
 pub struct AxisReader<T> {
@@ -63,7 +63,7 @@ pub struct AxisReader<T> {
 
 impl<T: 'static> AxisReader<T> {
     /// Returns the parser of values between commas, each of which `read` parses.
-    pub fn parted(read: impl Fn(&str) -> Result<T, Wrong> + 'static) -> Self {
+    pub fn parted(read: impl Fn(&str) -> Result<T, InvalidAxisValue> + 'static) -> Self {
         let read = Box::new(move |text: &str| Ok(vec![read(text)?]));
         Self { separator: Some(','), read, alone: Vec::new() }
     }
@@ -90,7 +90,7 @@ impl<T: fmt::Display + 'static> AxisSyntax<T> {
     /// Returns the syntax of values separated by commas.
     pub fn parted() -> Self
     where
-        T: FromStr<Err: Into<Wrong>>,
+        T: FromStr<Err: Into<InvalidAxisValue>>,
     {
         Self { reader: AxisReader::parted(parsed::<T>), list: joined::<T, ','> }
     }
@@ -98,7 +98,7 @@ impl<T: fmt::Display + 'static> AxisSyntax<T> {
     /// Returns the syntax of values separated by semicolons.
     pub fn by_semicolon() -> Self
     where
-        T: FromStr<Err: Into<Wrong>>,
+        T: FromStr<Err: Into<InvalidAxisValue>>,
     {
         let reader = AxisReader { separator: Some(';'), ..AxisReader::parted(parsed::<T>) };
         Self { reader, list: joined::<T, ';'> }
@@ -107,7 +107,7 @@ impl<T: fmt::Display + 'static> AxisSyntax<T> {
     /// Returns the syntax of lists `L`, which have their own grammar.
     pub fn listed<L>() -> Self
     where
-        L: FromStr<Err: Into<Wrong>> + IntoIterator<Item = T> + 'static,
+        L: FromStr<Err: Into<InvalidAxisValue>> + IntoIterator<Item = T> + 'static,
     {
         let reader = AxisReader { separator: None, read: Box::new(listed::<L>), alone: Vec::new() };
         Self { reader, list: joined::<T, ','> }
@@ -115,7 +115,7 @@ impl<T: fmt::Display + 'static> AxisSyntax<T> {
 
     /// Sets the parser of one value, for values that are written differently in a list.
     #[must_use]
-    pub fn read_by(mut self, read: fn(&str) -> Result<T, Wrong>) -> Self {
+    pub fn read_by(mut self, read: fn(&str) -> Result<T, InvalidAxisValue>) -> Self {
         self.reader.read = Box::new(move |text| Ok(vec![read(text)?]));
         self
     }
@@ -149,35 +149,35 @@ pub fn joined<T: fmt::Display, const SEPARATOR: char>(all: &[T]) -> String {
 }
 
 /// Parses one value.
-fn parsed<T: FromStr<Err: Into<Wrong>>>(text: &str) -> Result<T, Wrong> {
+fn parsed<T: FromStr<Err: Into<InvalidAxisValue>>>(text: &str) -> Result<T, InvalidAxisValue> {
     text.parse().map_err(Into::into)
 }
 
 /// Parses a list of values that has its own grammar.
-fn listed<L>(text: &str) -> Result<Vec<L::Item>, Wrong>
+fn listed<L>(text: &str) -> Result<Vec<L::Item>, InvalidAxisValue>
 where
-    L: FromStr<Err: Into<Wrong>> + IntoIterator,
+    L: FromStr<Err: Into<InvalidAxisValue>> + IntoIterator,
 {
     text.parse::<L>().map(|all| all.into_iter().collect()).map_err(Into::into)
 }
 
 /// Error in a value: byte offset of the wrong character, and description.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wrong(pub usize, pub String);
+pub struct InvalidAxisValue(pub usize, pub String);
 
-impl From<SyntaxError> for Wrong {
+impl From<SyntaxError> for InvalidAxisValue {
     fn from(error: SyntaxError) -> Self {
         Self(error.at, error.problem)
     }
 }
 
-impl From<UnknownName> for Wrong {
+impl From<UnknownName> for InvalidAxisValue {
     fn from(error: UnknownName) -> Self {
         Self(0, error.to_string())
     }
 }
 
-impl From<String> for Wrong {
+impl From<String> for InvalidAxisValue {
     fn from(problem: String) -> Self {
         Self(0, problem)
     }
@@ -247,7 +247,9 @@ impl<S: Setting> FromStr for Axis<S> {
         for (at, part) in parts {
             let part = if values.separator.is_some() { part.trim() } else { part };
             let read = (values.read)(part);
-            settings.extend(read.map_err(|Wrong(i, why)| cursor.error_at(start + at + i, why))?);
+            settings.extend(
+                read.map_err(|InvalidAxisValue(i, why)| cursor.error_at(start + at + i, why))?,
+            );
         }
         Ok(Self(settings))
     }
@@ -368,12 +370,12 @@ pub fn in_words<'s, S: Setting>(settings: impl IntoIterator<Item = &'s S>) -> St
 }
 
 /// Combinations that this node cannot measure for one reason.
-struct LeftOut<'s, S> {
+struct OmittedCombinations<'s, S> {
     combinations: Vec<Vec<&'s S>>,
     reason: String,
 }
 
-impl<S: Setting> LeftOut<'_, S> {
+impl<S: Setting> OmittedCombinations<'_, S> {
     /// Returns the combinations as text: `policy 0, 1, 2; ranks 4`. Consecutive values of one axis have its name once.
     fn in_words(&self) -> String {
         let mut text = String::new();
@@ -398,7 +400,7 @@ impl<S: Setting> LeftOut<'_, S> {
 /// Returns a notice for each reason why this node cannot measure combinations. If `kept` contains no combination with a
 /// certain value, the notice names that value without the other axes.
 pub fn left_out<S: Setting>(all: &[(Vec<S>, Failure)], kept: &[&[S]], gauge: &str) -> Vec<Notice> {
-    let mut groups: Vec<LeftOut<'_, S>> = Vec::new();
+    let mut groups: Vec<OmittedCombinations<'_, S>> = Vec::new();
     for (settings, why) in all {
         let mut values = settings.iter();
         let gone = values.find(|value| !kept.iter().any(|other| other.contains(value)));
@@ -409,10 +411,10 @@ pub fn left_out<S: Setting>(all: &[(Vec<S>, Failure)], kept: &[&[S]], gauge: &st
         if groups.iter().any(|group| group.combinations.contains(&what)) {
             continue;
         }
-        let reason = why.in_a_line();
+        let reason = why.single_line();
         match groups.iter_mut().find(|group| group.reason == reason) {
             Some(group) => group.combinations.push(what),
-            None => groups.push(LeftOut { combinations: vec![what], reason }),
+            None => groups.push(OmittedCombinations { combinations: vec![what], reason }),
         }
     }
     let mut notices = Vec::new();

@@ -13,11 +13,11 @@ use crate::pattern::Pattern;
 use crate::plan::transport_choice::{self, TransportChoice};
 use crate::plan::{MessagesPlan, RankPairs};
 use crate::probe::build::{self, Probe};
-use crate::probe::start::{Broken, MessageTransport, StartReport, Starter};
+use crate::probe::start::{IncompleteStart, MessageTransport, StartReport, Starter};
 use crate::transport;
 use crate::{GAUGE, MessagesError, TEST, TRANSPORT};
 use nodegauge_analysis::expect::Figures;
-use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_measure::clock;
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::repeat::Stop;
@@ -31,9 +31,9 @@ use nodegauge_toolchain::mpi::MpiParts;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-impl Planned for MessagesPlan {
-    fn foreseen(&self) -> Foreseen {
-        Foreseen {
+impl PlannedRun for MessagesPlan {
+    fn foreseen(&self) -> ExpectedCost {
+        ExpectedCost {
             time: Some(self.options.size_limit * self.turns() as u32),
             memory: Some(Bytes(self.buffer_bytes())),
         }
@@ -371,10 +371,10 @@ fn by_turns<'a, 'b>(
                 (Ok(more), Some(report)) => report.add(more),
                 (Ok(first), None) => reports.push((starter, first)),
                 (Err(MessagesError::Interrupted), Some(report)) => {
-                    report.broken = Some(Broken::Interrupted);
+                    report.broken = Some(IncompleteStart::Interrupted);
                 }
                 (Err(error), Some(report)) => {
-                    report.broken = Some(Broken::Died(Failure::from(error).reason()));
+                    report.broken = Some(IncompleteStart::Died(Failure::from(error).reason()));
                 }
                 (Err(error), None) => errors.push((starter, launch, error)),
             }
@@ -433,7 +433,7 @@ fn finish(
         measurements: figures.into_iter().map(Measurement::from).collect(),
         notices,
         details: details(&report),
-        stop: (report.broken == Some(Broken::Interrupted)).then_some(Stop::Interrupted),
+        stop: (report.broken == Some(IncompleteStart::Interrupted)).then_some(Stop::Interrupted),
         ..Outcome::default()
     };
     for missing in result::refused(starter, &report) {
@@ -552,17 +552,17 @@ fn notices(starter: &Starter<'_>, report: &StartReport) -> Vec<Notice> {
     };
     let kept = "earlier measurements are kept";
     let failed = match &report.broken {
-        Some(Broken::Hung(limit)) => Some(format!(
+        Some(IncompleteStart::Hung(limit)) => Some(format!(
             "no output for {} s {place}: {} and its ranks were killed; {kept}",
             limit.as_secs_f64(),
             starter.transport.launcher(),
         )),
-        Some(Broken::Died(how)) => {
+        Some(IncompleteStart::Died(how)) => {
             Some(format!("a rank or the launcher ended {place}: {how}; {kept}"))
         }
         _ => None,
     };
-    if report.broken == Some(Broken::Late) {
+    if report.broken == Some(IncompleteStart::Late) {
         let text = format!("stopped {place}, because no time is left; {kept}");
         notices.push(notice_on(starter, NoticeId::Budget, &text));
     }

@@ -112,7 +112,7 @@ impl CheckedNode {
     /// Saves the state. A failure is a note of the report, which is also returned: the verdict does not depend on it.
     pub fn save(&mut self, caller: &Caller) -> Option<String> {
         let failure = self.next.take()?.save(caller).err()?;
-        let note = format!("state not saved: {}", failure.in_a_line());
+        let note = format!("state not saved: {}", failure.single_line());
         self.report.notes.push(note.clone());
         Some(note)
     }
@@ -291,7 +291,7 @@ impl Check<'_> {
         let Some(path) = &self.request.reference else { return };
         // An unreadable reference, e.g. on a file system that is not mounted, must not drain all nodes.
         match Reference::read_trusted(path) {
-            Err(failure) => self.remarks.push(unknown("no reference", failure.in_a_line())),
+            Err(failure) => self.remarks.push(unknown("no reference", failure.single_line())),
             Ok(reference) => match reference.machine_group(&examination.machine) {
                 Some(group) => self.group = Some(group.clone()),
                 None => {
@@ -389,7 +389,7 @@ impl Check<'_> {
             SavedState::Absent => None,
             SavedState::Known(last) => Some(last),
             SavedState::Refused(why) => {
-                self.notes.push(format!("{words}: {}", why.in_a_line()));
+                self.notes.push(format!("{words}: {}", why.single_line()));
                 return None;
             }
         };
@@ -397,7 +397,7 @@ impl Check<'_> {
             Ok(file) if is_saved => file.clone(),
             Ok(_) => return None,
             Err(why) => {
-                self.notes.push(format!("{words}: {}", why.in_a_line()));
+                self.notes.push(format!("{words}: {}", why.single_line()));
                 return None;
             }
         };

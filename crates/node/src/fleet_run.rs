@@ -6,7 +6,7 @@ use nodegauge_fleet::folder::{FleetFolder, failure_file, job_file};
 use nodegauge_fleet::intake::{Intake, error_or_last_line};
 use nodegauge_fleet::rank::{RankVerdict, Ranking, RankingOptions};
 use nodegauge_fleet::reference::Reference;
-use nodegauge_fleet::slurm::{self, JobOptions, NodeState, QueuedJob, Refusal, Until};
+use nodegauge_fleet::slurm::{self, JobOptions, NodeState, QueuedJob, Refusal, SlurmDeadline};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::{Failure, record};
 use nodegauge_os::{Wait, wait_out};
@@ -70,7 +70,7 @@ impl FleetRequest {
         let signals = Signals::listen()?;
         check_configuration()?;
         let folder = FleetFolder::create(&self.folder)?;
-        let until = Until::after(self.deadline);
+        let until = SlurmDeadline::after(self.deadline);
         let mut run = FleetRun::new(self, &folder, until, caller)?;
         let outputs = caller.outputs;
         let mut failures = 0;
@@ -92,10 +92,10 @@ impl FleetRequest {
                     failures += 1;
                     if failures == MAX_FAILURES {
                         return Err(
-                            failure.with_subject("the state is kept, start the command again")
+                            failure.with_context("the state is kept, start the command again")
                         );
                     }
-                    outputs.note(&failure.in_a_line());
+                    outputs.note(&failure.single_line());
                 }
             }
             let interrupted = || signals.is_received();
@@ -114,7 +114,7 @@ struct FleetRun<'a> {
     caller: &'a Caller,
     folder: &'a FleetFolder,
     /// Time until which Slurm is asked.
-    until: Until,
+    until: SlurmDeadline,
     /// Nodes to measure.
     hosts: Vec<String>,
     /// Name of the jobs of this folder.
@@ -164,7 +164,7 @@ impl<'a> FleetRun<'a> {
     fn new(
         request: &FleetRequest,
         folder: &'a FleetFolder,
-        until: Until,
+        until: SlurmDeadline,
         caller: &'a Caller,
     ) -> Result<Self, Failure> {
         let known = folder.nodes();
@@ -370,7 +370,7 @@ impl<'a> FleetRun<'a> {
                         .note(&format!("Slurm accepts {} now", counted(active.len(), "job")));
                     break;
                 }
-                Err(Refusal::Rejected(why)) => self.fail(&host, &format!("sbatch: {why}"))?,
+                Err(Refusal::RejectedText(why)) => self.fail(&host, &format!("sbatch: {why}"))?,
                 Err(Refusal::Failed(failure)) => return Err(failure),
             }
             waiting.retain(|other| *other != host);

@@ -20,7 +20,7 @@ const MAX_WAIT: Duration = Duration::from_secs(300);
 const WAIT_AFTER_SIGNAL: Duration = Duration::from_secs(5);
 
 /// Context for saving a record.
-pub struct Saving<'a> {
+pub struct SavingContext<'a> {
     /// The history, as given by the user.
     pub history: &'a HistoryFile,
     /// Signals that end the wait for the history.
@@ -31,7 +31,7 @@ pub struct Saving<'a> {
     pub outputs: &'a dyn Outputs,
 }
 
-impl Saving<'_> {
+impl SavingContext<'_> {
     /// Saves a record. `copy` is a file that already contains it, if any. If the history cannot be written immediately,
     /// the record is first written to a file, so that the record is not lost if this process ends during the wait.
     ///

@@ -3,7 +3,7 @@
 mod names;
 
 use crate::caller::Caller;
-use crate::saving::Saving;
+use crate::saving::SavingContext;
 use crate::signals::Signals;
 use crate::started::{command_job, command_record};
 use nodegauge_analysis::compare::{COMPARED, Side, TURNS};
@@ -79,7 +79,7 @@ impl TurnsRequest {
                     latest_run.labels.insert(COMPARED.to_owned(), names[side].clone());
                 }
                 if let Some(store) = &mut store {
-                    let saving = Saving {
+                    let saving = SavingContext {
                         history: &self.history,
                         signals: &signals,
                         elapsed: started.elapsed(),

@@ -242,7 +242,7 @@ impl<'a> Watch<'a> {
                         lines.push(format!(
                             "{} failed: {}",
                             command.program(),
-                            failure.in_a_line()
+                            failure.single_line()
                         ));
                     }
                 }
@@ -275,7 +275,7 @@ impl<'a> Watch<'a> {
             let kept = counted(self.unsaved.len(), "run");
             self.caller
                 .outputs
-                .error(&format!("{}; {kept} will be saved later", failure.in_a_line()));
+                .error(&format!("{}; {kept} will be saved later", failure.single_line()));
         }
     }
 
@@ -308,7 +308,7 @@ impl<'a> Watch<'a> {
             let file = saving::keep(&self.unsaved, &folders, self.caller.outputs)?;
             return Err(Failure::missing(format!(
                 "{}; {} are in {}",
-                failure.in_a_line(),
+                failure.single_line(),
                 counted(self.unsaved.len(), "run"),
                 legible::path(&file),
             ))

@@ -39,7 +39,7 @@ mod wait;
 
 pub use affinity::{affinity, set_affinity, set_affinity_to_all};
 pub use allocator::{ExitingAllocator, share_arena_if_limited};
-pub use barrier::{Barrier, CacheLine, Gate, Poisoned, ProcessBarrier};
+pub use barrier::{Barrier, CacheLine, Gate, PoisonedBarrier, ProcessBarrier};
 pub use blocked_write::{write_all, write_within};
 pub use bus_error::BusErrorGuard;
 pub use call::{SysError, check};

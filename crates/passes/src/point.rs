@@ -7,7 +7,7 @@ use crate::kernels::{self, Element, Kernel, KernelShape, Loop, STREAM_ARRAYS};
 use crate::traffic::{self, Counted};
 use nodegauge_arena::location::{self, Share};
 use nodegauge_arena::{ArenaError, ArrayShare, Arrays};
-use nodegauge_machine::{NodeId, Unavailable};
+use nodegauge_machine::{NumaNodeId, Unavailable};
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::{Bytes, Failure, Fraction};
 use nodegauge_placement::display::ObservedAffinity;
@@ -38,7 +38,7 @@ pub struct PointSeen {
     #[serde(default)]
     pub shares: Vec<Share>,
     /// Share of each array on each NUMA node.
-    pub nodes: Vec<Option<BTreeMap<NodeId, Fraction>>>,
+    pub nodes: Vec<Option<BTreeMap<NumaNodeId, Fraction>>>,
     /// Description of the first wrong value; `None` if all checks passed.
     pub wrong: Option<String>,
     /// Number of checks of all arrays.

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 /// Launcher that has started this process, with the ranks of its job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Started {
+pub struct LauncherJob {
     /// Human-readable name of the launcher.
     pub launcher: &'static str,
     /// Implementation of MPI to which the launcher belongs; `None` for srun.
@@ -103,7 +103,7 @@ fn launcher(lookup: impl Fn(&str) -> Option<String>) -> Option<KnownLauncher> {
     })
 }
 
-impl Started {
+impl LauncherJob {
     /// Returns the launcher that started this process as one of several ranks; `None` if there is no such launcher.
     pub fn own() -> Option<Self> {
         Self::read(|name| std::env::var(name).ok())
@@ -325,8 +325,8 @@ fn digest(text: &str) -> u64 {
 mod tests {
     use super::*;
 
-    fn started(variables: &[(&str, &str)]) -> Option<Started> {
-        Started::read(|name| {
+    fn started(variables: &[(&str, &str)]) -> Option<LauncherJob> {
+        LauncherJob::read(|name| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, text)| (*text).to_owned())
         })
@@ -436,7 +436,7 @@ mod tests {
                 let found = variables.iter().find(|(known, _)| *known == name);
                 found.map(|(_, text)| (*text).to_owned())
             };
-            Started::read_slurm_node(node, lookup).unwrap()
+            LauncherJob::read_slurm_node(node, lookup).unwrap()
         };
         let [first, second] = [of("n1", "0"), of("n2", "1")];
         assert_eq!((first.ranks, second.ranks), (2, 1));

@@ -7,7 +7,7 @@
 use crate::cpus::{joined, number_ranges};
 use crate::error::PlacementError;
 use crate::grammar;
-use nodegauge_machine::{NodeId, Topology};
+use nodegauge_machine::{NumaNodeId, Topology};
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
 use nodegauge_os::{PolicyMode, SysError};
@@ -50,11 +50,11 @@ pub enum MemoryPolicy {
     /// A page is on the node of the CPU that first touches it.
     Local,
     /// Pages are distributed round-robin over these nodes.
-    Interleave(Vec<NodeId>),
+    Interleave(Vec<NumaNodeId>),
     /// Pages are only on these nodes.
-    Bind(Vec<NodeId>),
+    Bind(Vec<NumaNodeId>),
     /// Pages are on this node until it is full, and then on other nodes.
-    Preferred(NodeId),
+    Preferred(NumaNodeId),
 }
 
 impl FromStr for NumaSpec {
@@ -148,8 +148,8 @@ impl NumaSpec {
 }
 
 impl NodeList {
-    fn resolve(&self, topology: &Topology) -> Result<Vec<NodeId>, PlacementError> {
-        let mut nodes: Vec<NodeId> = match self {
+    fn resolve(&self, topology: &Topology) -> Result<Vec<NumaNodeId>, PlacementError> {
+        let mut nodes: Vec<NumaNodeId> = match self {
             Self::All => {
                 let first = topology.nodes.first().map_or(0, |node| node.id.0);
                 existing(topology, first)?;
@@ -169,7 +169,7 @@ impl NodeList {
     }
 }
 
-fn existing(topology: &Topology, node: u32) -> Result<NodeId, PlacementError> {
+fn existing(topology: &Topology, node: u32) -> Result<NumaNodeId, PlacementError> {
     let found = topology.nodes.iter().find(|known| known.id.0 == node);
     found.map(|known| known.id).ok_or_else(|| {
         let all = number_ranges(topology.nodes.iter().map(|known| known.id.0));
@@ -195,7 +195,7 @@ impl MemoryPolicy {
     }
 
     /// Returns the nodes of the policy; `None` for a policy without nodes.
-    pub fn nodes(&self) -> Option<Vec<NodeId>> {
+    pub fn nodes(&self) -> Option<Vec<NumaNodeId>> {
         match self {
             Self::Default | Self::Local => None,
             Self::Interleave(nodes) | Self::Bind(nodes) => Some(nodes.clone()),
@@ -268,7 +268,7 @@ impl MemoryPolicy {
     }
 
     fn from_kernel(mode: Option<PolicyMode>, nodes: Vec<u32>) -> Option<Self> {
-        let nodes: Vec<NodeId> = nodes.into_iter().map(NodeId).collect();
+        let nodes: Vec<NumaNodeId> = nodes.into_iter().map(NumaNodeId).collect();
         match mode {
             Some(PolicyMode::Default) => Some(Self::Default),
             Some(PolicyMode::Local) => Some(Self::Local),
@@ -294,7 +294,7 @@ impl fmt::Display for MemoryPolicy {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PageNodes {
     /// Number of pages per node.
-    pub nodes: BTreeMap<NodeId, u64>,
+    pub nodes: BTreeMap<NumaNodeId, u64>,
     /// Number of pages without a known node: never touched, swapped out, or not reported by the kernel.
     pub unknown: u64,
 }
@@ -315,7 +315,7 @@ pub fn pages_by_node(address: usize, bytes: usize, sample: usize) -> Result<Page
     let mut result = PageNodes::default();
     for status in nodegauge_os::page_nodes(&pages)? {
         match u32::try_from(status) {
-            Ok(node) => *result.nodes.entry(NodeId(node)).or_default() += 1,
+            Ok(node) => *result.nodes.entry(NumaNodeId(node)).or_default() += 1,
             Err(_) => result.unknown += 1,
         }
     }

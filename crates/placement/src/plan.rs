@@ -12,7 +12,7 @@ use crate::kmp::{KmpAffinity, KmpKind, KmpOrder};
 use crate::per_cache::cpus_per_cache;
 use crate::places::{Place, PlaceName, PlacesSpec};
 use nodegauge_machine::topology::HardwareThread;
-use nodegauge_machine::{CpuId, NodeId, Topology};
+use nodegauge_machine::{CpuId, NumaNodeId, Topology};
 use nodegauge_measure::quantity::counted;
 
 /// Request of the user, from options or from environment variables ([`Environment`](crate::Environment)).
@@ -75,9 +75,9 @@ impl ThreadPlace {
     }
 
     /// Returns the NUMA nodes that are nearest to the thread's CPUs.
-    pub fn nodes(&self, topology: &Topology) -> Vec<NodeId> {
+    pub fn nodes(&self, topology: &Topology) -> Vec<NumaNodeId> {
         let nodes = self.numbers(topology, |thread| Some(topology.nodes.get(thread.node?)?.id.0));
-        nodes.into_iter().map(NodeId).collect()
+        nodes.into_iter().map(NumaNodeId).collect()
     }
 
     fn numbers(

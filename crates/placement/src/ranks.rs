@@ -20,7 +20,7 @@ use crate::devices::{self, RankDevice};
 use crate::error::PlacementError;
 use crate::numa::{MemoryPolicy, NumaSpec};
 use crate::plan::{Placement, PlacementRequest, ThreadPlace, plan};
-use nodegauge_machine::{CpuId, NodeId, Topology};
+use nodegauge_machine::{CpuId, NumaNodeId, Topology};
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
 use nodegauge_measure::quantity::counted;
@@ -93,7 +93,11 @@ impl LecturePolicy {
 
     /// Returns the memory policy of a rank. `own` are the NUMA nodes nearest to the CPUs of the rank; `all` are the
     /// nodes of the machine.
-    fn memory(self, own: Vec<NodeId>, all: Vec<NodeId>) -> Result<MemoryPolicy, PlacementError> {
+    fn memory(
+        self,
+        own: Vec<NumaNodeId>,
+        all: Vec<NumaNodeId>,
+    ) -> Result<MemoryPolicy, PlacementError> {
         Ok(match self.0 {
             0 => MemoryPolicy::Default,
             1 => MemoryPolicy::Interleave(self.some(all)?),
@@ -104,7 +108,7 @@ impl LecturePolicy {
     }
 
     /// Returns `nodes`, or an error if there are none.
-    fn some(self, nodes: Vec<NodeId>) -> Result<Vec<NodeId>, PlacementError> {
+    fn some(self, nodes: Vec<NumaNodeId>) -> Result<Vec<NumaNodeId>, PlacementError> {
         if nodes.is_empty() {
             return Err(PlacementError::new(format!(
                 "policy {self} requires NUMA nodes; this machine reports none"
@@ -120,7 +124,7 @@ impl LecturePolicy {
         topology: &Topology,
         placements: Vec<Placement>,
     ) -> Result<Vec<RankPlace>, PlacementError> {
-        let all: Vec<NodeId> = topology.host_nodes().map(|node| node.id).collect();
+        let all: Vec<NumaNodeId> = topology.host_nodes().map(|node| node.id).collect();
         let mut places = Vec::new();
         for (rank, placement) in (0..).zip(placements) {
             let together = ThreadPlace { thread: 0, cpus: placement.cpus() };
@@ -252,7 +256,7 @@ impl RankPlan {
     }
 
     /// Returns all threads of all ranks as one placement, e.g. to determine the caches in use.
-    pub fn together(&self) -> Placement {
+    pub fn all_threads(&self) -> Placement {
         let cpus = self.ranks.iter().flat_map(|rank| &rank.placement.threads);
         let bind = self.ranks.first().map_or(Bind::None, |rank| rank.placement.bind);
         Placement::new(bind, self.words.clone(), cpus.map(|thread| thread.cpus.clone()).collect())

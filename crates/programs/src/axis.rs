@@ -4,7 +4,7 @@
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
 use nodegauge_measure::names;
-use nodegauge_measure::sweep::{self, AxisReader, AxisSyntax, Wrong};
+use nodegauge_measure::sweep::{self, AxisReader, AxisSyntax, InvalidAxisValue};
 use nodegauge_placement::{JobPlacement, PlacementSetting, ThreadList};
 use nodegauge_toolchain::CommandLine;
 use std::fmt;
@@ -81,7 +81,7 @@ impl Variable {
     }
 
     /// Returns the values that the user typed for the axis of a variable, without the quotes of a shell.
-    fn read(axis: &str, text: &str) -> Result<Self, Wrong> {
+    fn read(axis: &str, text: &str) -> Result<Self, InvalidAxisValue> {
         Ok(Self { axis: axis.to_owned(), value: unquoted(text)? })
     }
 
@@ -140,14 +140,14 @@ impl sweep::Setting for Variable {
 }
 
 /// Returns a value without the quotes of a shell.
-fn unquoted(text: &str) -> Result<String, Wrong> {
+fn unquoted(text: &str) -> Result<String, InvalidAxisValue> {
     if !text.contains(['\'', '"', '\\']) {
         return Ok(text.to_owned());
     }
     let words = CommandLine::read("value", "env:NAME='a,b',c", text)?;
     match words.words() {
         [value] => Ok(value.clone()),
-        _ => Err(Wrong(0, "expected one word".to_owned())),
+        _ => Err(InvalidAxisValue(0, "expected one word".to_owned())),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::result::{self, CellRuns, SweptProgram};
 use crate::{GAUGE, RELATIVE, TEST};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::series::{Series, lost_in_words};
-use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_machine::Topology;
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::quantity::counted;
@@ -122,7 +122,7 @@ impl ProgramSweep {
         match (&self.launcher, &cell.places) {
             (Some(launcher), crate::arrangement::Places::Ranks(plan)) => {
                 let plan = Cow::Owned(unbound(plan));
-                job.launched(launcher.launch(RankPlaces::Planned { plan, topology }))
+                job.with_launcher(launcher.launch(RankPlaces::Planned { plan, topology }))
             }
             _ => job,
         }
@@ -180,9 +180,9 @@ fn unbound(plan: &RankPlan) -> RankPlan {
     plan
 }
 
-impl Planned for ProgramSweep {
-    fn foreseen(&self) -> Foreseen {
-        Foreseen { time: self.limits.budget, memory: None }
+impl PlannedRun for ProgramSweep {
+    fn foreseen(&self) -> ExpectedCost {
+        ExpectedCost { time: self.limits.budget, memory: None }
     }
 
     fn figures(&self, _: &Site) -> Vec<Figures> {

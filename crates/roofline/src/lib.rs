@@ -19,7 +19,7 @@ use nodegauge_gauge::roofline::{
     RooflinePointConfig, intensity,
 };
 use nodegauge_gauge::view::Section;
-use nodegauge_gauge::{Detail, Gauge, Headline, Planned, Site, SummaryRequest};
+use nodegauge_gauge::{Detail, Gauge, Headline, PlannedRun, Site, SummaryRequest};
 use nodegauge_measure::keys::{ConfigKind, shared};
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{Failure, Fraction, Unit};
@@ -109,7 +109,7 @@ impl Gauge for RooflineGauge {
         &self,
         _: &Site,
         _: &SummaryRequest<'_>,
-    ) -> Result<Option<Box<dyn Planned>>, Failure> {
+    ) -> Result<Option<Box<dyn PlannedRun>>, Failure> {
         Ok(None)
     }
 

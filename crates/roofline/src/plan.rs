@@ -6,7 +6,7 @@ use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::roofline::{
     CeilingsAsk, CeilingsPart, GAUGE, MEMORY, NoPoint, ONE_THREAD, RooflinePoint,
 };
-use nodegauge_gauge::{Foreseen, Gauge, Planned, Site, kept, measured};
+use nodegauge_gauge::{ExpectedCost, Gauge, PlannedRun, Site, kept, measured};
 use nodegauge_measure::record::Record;
 use nodegauge_measure::schedule::{Budget, Limits};
 use nodegauge_measure::{
@@ -42,7 +42,7 @@ pub struct RooflineOptions<'a> {
 /// Planned ceilings of one gauge.
 struct GaugeCeilings {
     gauge: &'static dyn Gauge,
-    planned: Box<dyn Planned>,
+    planned: Box<dyn PlannedRun>,
 }
 
 /// Planned run of `roofline`.
@@ -120,9 +120,9 @@ impl RooflinePlan {
     }
 }
 
-impl Planned for RooflinePlan {
-    fn foreseen(&self) -> Foreseen {
-        Foreseen {
+impl PlannedRun for RooflinePlan {
+    fn foreseen(&self) -> ExpectedCost {
+        ExpectedCost {
             time: self.parts.iter().map(|part| part.planned.foreseen().time).sum(),
             memory: self.parts.iter().filter_map(|part| part.planned.foreseen().memory).max(),
         }

@@ -25,10 +25,12 @@ pub(super) fn sections(record: &Record) -> Vec<Section> {
         return Vec::new();
     }
     let [all, one] = [false, true].map(|one| Roofline::from_figures(&record.measurements, one));
-    let points: Vec<Placed<'_>> = placed(&own);
+    let points: Vec<MarkedPoint<'_>> = placed(&own);
     let mut section = Section::new(GAUGE);
     let mut shown: Vec<&Measurement> = points.iter().map(|point| point.m).collect();
-    if let Some(chart) = chart(&all, &points.iter().filter_map(Placed::dot).collect::<Vec<_>>()) {
+    if let Some(chart) =
+        chart(&all, &points.iter().filter_map(MarkedPoint::dot).collect::<Vec<_>>())
+    {
         section.push(chart).gap();
     }
     for (test, table) in
@@ -55,7 +57,7 @@ pub(super) fn sections(record: &Record) -> Vec<Section> {
 }
 
 /// Kernel or point in the chart, with the letter that marks it.
-struct Placed<'a> {
+struct MarkedPoint<'a> {
     m: &'a Measurement,
     letter: char,
     /// Name of the kernel or point, without the memory level.
@@ -64,7 +66,7 @@ struct Placed<'a> {
     flops_per_byte: f64,
 }
 
-impl Placed<'_> {
+impl MarkedPoint<'_> {
     /// Returns the ceiling that limits the point.
     fn roof<'r>(&self, roofline: &'r Roofline) -> Option<&'r Ceiling> {
         roofline.roof(&self.level, self.flops_per_byte)
@@ -92,7 +94,7 @@ impl Placed<'_> {
 }
 
 /// Returns the kernels and points. Figures with the same name at different memory levels have the same letter.
-fn placed<'a>(own: &[&'a Measurement]) -> Vec<Placed<'a>> {
+fn placed<'a>(own: &[&'a Measurement]) -> Vec<MarkedPoint<'a>> {
     let mut names: Vec<String> = Vec::new();
     let mut points = Vec::new();
     for m in own {
@@ -106,7 +108,7 @@ fn placed<'a>(own: &[&'a Measurement]) -> Vec<Placed<'a>> {
             names.len() - 1
         });
         let letter = LETTERS.chars().cycle().nth(at).unwrap_or('*');
-        points.push(Placed { m, letter, name, level, flops_per_byte });
+        points.push(MarkedPoint { m, letter, name, level, flops_per_byte });
     }
     points
 }
@@ -174,8 +176,8 @@ fn peaks(of: &[&Measurement], _: [&Roofline; 2]) -> Table {
 
 /// Returns the table of points. Columns are the reached share of the roof, the ceiling that limits the point, and the
 /// next higher ceiling.
-fn points_table(roofline: &Roofline, points: &[Placed<'_>]) -> Table {
-    let columns = ColumnList::<Placed<'_>>::new()
+fn points_table(roofline: &Roofline, points: &[MarkedPoint<'_>]) -> Table {
+    let columns = ColumnList::<MarkedPoint<'_>>::new()
         .left("", |point| point.letter.to_string())
         .left("point", |point| point.name.clone())
         .left("of", |point| point.level.clone())

@@ -8,7 +8,7 @@ use crate::elasticity::{Assembler, NodeKinds, Problem, RowMaker, Subdomain};
 use crate::order::Numbering;
 use crate::setup_clock::SetupClock;
 use crate::sparse::{
-    BlockRow, Blocks, EmptySlices, LANES, SharedBlocks, Sliced, Storage, stream_blocks,
+    BlockRow, Blocks, EmptySlices, LANES, SharedBlocks, SlicedRows, Storage, stream_blocks,
 };
 use nodegauge_kernels::fence_streams;
 use nodegauge_measure::Failure;
@@ -19,7 +19,7 @@ use nodegauge_os::is_end_requested;
 pub(crate) enum Matrix {
     Bcsr(Blocks),
     /// Sliced ELL, with separate slices for every thread.
-    Sell(Vec<Sliced>),
+    Sell(Vec<SlicedRows>),
 }
 
 impl Matrix {
@@ -143,7 +143,7 @@ fn empty_slices(
 }
 
 /// Assembled system, and the matrix.
-pub(crate) struct Assembled {
+pub(crate) struct AssembledSystem {
     pub system: System,
     pub blocks: Blocks,
     /// Matrix in sliced ELL, if requested.
@@ -162,7 +162,7 @@ impl System {
         problem: &dyn Problem,
         is_sliced: bool,
         clock: &mut SetupClock,
-    ) -> Result<Assembled, Failure> {
+    ) -> Result<AssembledSystem, Failure> {
         let assembler = Assembler::new(&subdomain, problem).map_err(Failure::usage)?;
         let kinds = SharedArray::<u8>::map(subdomain.known_nodes())?;
         let lengths = SharedArray::<u32>::map(rows.owned())?;
@@ -244,7 +244,7 @@ impl System {
         let rhs = rhs.into_array();
         let sliced = parts.map(Matrix::from_slices);
         let system = Self { subdomain, rows, rhs, blocks: blocks.count() };
-        Ok(Assembled { system, blocks, sliced })
+        Ok(AssembledSystem { system, blocks, sliced })
     }
 
     /// Returns the largest difference between `x` and the exact displacements, divided by the largest displacement.

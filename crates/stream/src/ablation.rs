@@ -23,7 +23,7 @@ use nodegauge_analysis::ratio::bests::{self, Ratio};
 use nodegauge_analysis::ratio::paired::{CountingRounds, SelectedRounds};
 use nodegauge_arena::{ArrayLayout, RequestedPages};
 use nodegauge_gauge::series::{Series, lost_in_words};
-use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_machine::Topology;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
@@ -71,8 +71,8 @@ impl AblationPlan {
     }
 }
 
-impl Planned for AblationPlan {
-    fn foreseen(&self) -> Foreseen {
+impl PlannedRun for AblationPlan {
+    fn foreseen(&self) -> ExpectedCost {
         self.0.foreseen(MOST_POINTS)
     }
 
@@ -133,7 +133,7 @@ impl Planned for AblationPlan {
         let mut turn = |turn: Turn| pass(&cells[turn.cell]);
         series.run(&mut turn, observer, None)?;
         // However late the run is, the factors require a complete round.
-        series.again(&series.unmeasured(), 1, &mut turn, observer);
+        series.remeasure(&series.unmeasured(), 1, &mut turn, observer);
         let measuring = limits.elapsed() - setting_up;
         let mut alone = Series::new(policy::EXPLAIN_END, limits, 1);
         // The factors conclude up to the first step that failed.

@@ -15,12 +15,12 @@ use crate::standard::{MpiStandardPlan, StandardPlan};
 use crate::stream::StreamPlan;
 use crate::tune::{self, TunePlan};
 use crate::{GAUGE, mixes};
-use nodegauge_gauge::{Planned, Site};
+use nodegauge_gauge::{PlannedRun, Site};
 use nodegauge_machine::Topology;
 use nodegauge_measure::record::Record;
 use nodegauge_measure::schedule::Budget;
 use nodegauge_measure::{Failure, FailureKind};
-use nodegauge_placement::{MemoryPolicy, RankPlacementOptions, RankPlan, Started};
+use nodegauge_placement::{LauncherJob, MemoryPolicy, RankPlacementOptions, RankPlan};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -117,7 +117,7 @@ impl StreamRequest {
         site: &Site,
         joined: Option<&LaunchedRanks>,
         newest: &dyn Fn(&str, &str) -> Option<Record>,
-    ) -> Result<Box<dyn Planned>, Failure> {
+    ) -> Result<Box<dyn PlannedRun>, Failure> {
         Ok(match mode {
             StreamMode::Tune => {
                 let team = self.cell.job.process.team(&site.topology, "--tune")?;
@@ -162,7 +162,7 @@ impl StreamRequest {
     }
 
     /// Plans runs of STREAM's MPI source.
-    fn mpi_standard(&self, source: Source, site: &Site) -> Result<Box<dyn Planned>, Failure> {
+    fn mpi_standard(&self, source: Source, site: &Site) -> Result<Box<dyn PlannedRun>, Failure> {
         let ranks = self.cell.job.rank_plan(&site.topology)?.ok_or_else(|| {
             Failure::usage(format!("{} requires --ranks", source.engine()))
                 .hint("give the number of ranks, e.g. --ranks 2")
@@ -267,7 +267,7 @@ impl StreamRequest {
     /// Places the ranks that a launcher has started: as requested or, without a request, on the CPUs that the launcher
     /// assigned.
     fn joined(&self, joined: &LaunchedRanks, topology: &Topology) -> Result<RankPlan, Failure> {
-        let Started { ranks: count, launcher, .. } = joined.started;
+        let LauncherJob { ranks: count, launcher, .. } = joined.started;
         if let Some(asked) = self.cell.job.ranks.ranks.filter(|asked| *asked != count) {
             return Err(Failure::usage(format!(
                 "--ranks {asked}, but {launcher} has started {count}"
@@ -288,7 +288,7 @@ impl StreamRequest {
         }
         let each = self.cell.job.process.in_each_rank(topology)?;
         joined.places(topology, each.threads, &each.memory).map_err(|(rank, error)| {
-            Failure::from(error).with_subject(format_args!("rank {rank}")).kind(FailureKind::Usage)
+            Failure::from(error).with_context(format_args!("rank {rank}")).kind(FailureKind::Usage)
         })
     }
 }

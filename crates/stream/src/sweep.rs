@@ -23,7 +23,7 @@ use grid::Combination;
 use nodegauge_analysis::expect::Figures;
 use nodegauge_arena::{ArenaError, MemoryRates};
 use nodegauge_gauge::series::Series;
-use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_measure::keys::Config;
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::repeat::Stop;
@@ -344,11 +344,12 @@ fn most_ranks(cells: &[SweepCell]) -> Option<usize> {
     cells.iter().filter_map(|cell| Some(cell.arrangement.ranks.as_ref()?.ranks.len())).max()
 }
 
-impl Planned for SweepPlan {
-    fn foreseen(&self) -> Foreseen {
-        let each: Vec<Foreseen> = self.cells.iter().map(|c| c.arrangement.foreseen(1)).collect();
+impl PlannedRun for SweepPlan {
+    fn foreseen(&self) -> ExpectedCost {
+        let each: Vec<ExpectedCost> =
+            self.cells.iter().map(|c| c.arrangement.foreseen(1)).collect();
         let memory = each.iter().filter_map(|foreseen| Some(foreseen.memory?.0)).sum();
-        Foreseen { time: each.first().and_then(|cell| cell.time), memory: Some(Bytes(memory)) }
+        ExpectedCost { time: each.first().and_then(|cell| cell.time), memory: Some(Bytes(memory)) }
     }
 
     fn figures(&self, site: &Site) -> Vec<Figures> {

@@ -34,7 +34,7 @@ use crate::tuner;
 use nodegauge_analysis::expect::Figures;
 use nodegauge_arena::PagesConfig;
 use nodegauge_arena::names::{CHOICE, TUNE};
-use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::PASSES;
@@ -248,10 +248,10 @@ pub struct Found {
     setting_up: Duration,
 }
 
-impl Planned for TunePlan {
-    fn foreseen(&self) -> Foreseen {
+impl PlannedRun for TunePlan {
+    fn foreseen(&self) -> ExpectedCost {
         let bytes = self.configs.iter().map(TargetConfig::bytes).sum();
-        Foreseen { time: Some(self.options.budget.time), memory: Some(Bytes(bytes)) }
+        ExpectedCost { time: Some(self.options.budget.time), memory: Some(Bytes(bytes)) }
     }
 
     fn figures(&self, site: &Site) -> Vec<Figures> {

@@ -28,7 +28,7 @@ use lines::{SrunLeader, SrunStep};
 use link::Link;
 use nodegauge_measure::{Failure, Notice, NoticeId};
 use nodegauge_os::{Wait, is_end_requested, wait_until};
-use nodegauge_placement::launchers::Started;
+use nodegauge_placement::launchers::LauncherJob;
 use nodegauge_placement::pin;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -215,7 +215,7 @@ pub struct Hosts {
     names: Vec<String>,
     /// Index of the host of this rank.
     own: usize,
-    started: Started,
+    started: LauncherJob,
     /// CPUs of all ranks on this host; without MPI, those of this rank.
     cpus: BTreeSet<u32>,
     link: Link,
@@ -241,7 +241,7 @@ impl Hosts {
     /// Fails outside of a step of Slurm.
     pub fn from_rank_0() -> Result<Self, Failure> {
         let name = RankHost::own("").name;
-        let started = Started::node_slurm_tasks(&name).ok_or_else(|| {
+        let started = LauncherJob::node_slurm_tasks(&name).ok_or_else(|| {
             Failure::usage(format!("{OF_RANK_0} is set, but srun has not started this process"))
         })?;
         let link = match started.rank {
@@ -252,7 +252,7 @@ impl Hosts {
         Ok(Self::at(vec![String::new(), name], 1, started, link))
     }
 
-    fn at(names: Vec<String>, own: usize, started: Started, link: Link) -> Self {
+    fn at(names: Vec<String>, own: usize, started: LauncherJob, link: Link) -> Self {
         let cpus = pin::current_affinity().unwrap_or_default();
         Self {
             own,
@@ -277,7 +277,7 @@ impl Hosts {
         if nodes.names.first() != Some(&own) {
             return Ok(None);
         }
-        let started = Started::node_slurm_tasks(&own)
+        let started = LauncherJob::node_slurm_tasks(&own)
             .ok_or_else(|| Failure::missing("Slurm does not report the tasks of this node"))?;
         if started.rank > 0 {
             return Ok(Some(Self::at(nodes.names.clone(), 0, started, Link::Nothing)));
@@ -298,7 +298,7 @@ impl Hosts {
     /// # Errors
     /// Fails if MPI is missing or does not belong to the launcher, and if ranks run different versions.
     pub fn join(
-        started: &Started,
+        started: &LauncherJob,
         version: &str,
         nodes: Option<&SlurmNodes>,
         give_up: impl FnOnce(Failure) + Send + 'static,
@@ -317,7 +317,7 @@ impl Hosts {
     }
 
     fn from_world(
-        started: &Started,
+        started: &LauncherJob,
         version: &str,
         world: &'static World,
         timeout: Duration,
@@ -344,7 +344,7 @@ impl Hosts {
     }
 
     fn new(
-        started: &Started,
+        started: &LauncherJob,
         world: &'static World,
         layout: Vec<HostRanks>,
         notices: Vec<Notice>,
@@ -381,7 +381,7 @@ impl Hosts {
     }
 
     /// Returns the ranks on this host as a job of their own, in which the leader has rank 0.
-    pub fn started(&self) -> &Started {
+    pub fn started(&self) -> &LauncherJob {
         &self.started
     }
 

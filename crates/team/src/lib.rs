@@ -16,7 +16,7 @@ pub mod timed;
 pub mod workers;
 
 pub use interrupt::{Interrupt, stopping};
-pub use timed::{Laps, Span, Timed};
+pub use timed::{Laps, Span, TimedResults};
 pub use workers::{WorkerPool, Workers};
 
 use nodegauge_machine::CpuId;

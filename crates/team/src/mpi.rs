@@ -3,7 +3,7 @@
 //! The MPI library is loaded when it is needed, so that nodegauge can be built and started without MPI. Handles and
 //! constants are those of the binary interface of the library ([`MpiAbi`]).
 
-use crate::timed::{Laps, Timed};
+use crate::timed::{Laps, TimedResults};
 use crate::{Member, MemberBarrier};
 use nodegauge_measure::Failure;
 use nodegauge_measure::interference::stolen_ticks;
@@ -11,7 +11,7 @@ use nodegauge_os::mpi_abi::{
     self as abi, MpiAbi, MpiHandle, MpiHandleValue, implementations, launcher_abis,
 };
 use nodegauge_os::{LoadError, SharedLibrary, monotonic_nanos, wait_always};
-use nodegauge_placement::launchers::Started;
+use nodegauge_placement::launchers::LauncherJob;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::cell::Cell;
@@ -163,7 +163,7 @@ impl World {
     /// # Errors
     /// Fails if the MPI library cannot be loaded, or if the number of ranks that MPI reports differs from that of the
     /// launcher.
-    pub fn join(started: &Started) -> Result<&'static Self, Failure> {
+    pub fn join(started: &LauncherJob) -> Result<&'static Self, Failure> {
         static WORLD: OnceLock<Result<World, Failure>> = OnceLock::new();
         let world = WORLD.get_or_init(|| Self::initialise(started));
         let world = world.as_ref().map_err(Clone::clone)?;
@@ -182,7 +182,7 @@ impl World {
         Ok(world)
     }
 
-    fn initialise(started: &Started) -> Result<Self, Failure> {
+    fn initialise(started: &LauncherJob) -> Result<Self, Failure> {
         // SAFETY: the launcher belongs to this library, so that every program that it starts may run the initialisation
         // of the library. The symbols have the types that the MPI standard defines for C.
         unsafe {
@@ -498,7 +498,7 @@ fn library_name(reported: &str) -> String {
 pub fn timed<T: Serialize + DeserializeOwned>(
     world: &World,
     job: impl FnOnce(&Member<'_>, &mut Laps<'_>) -> T,
-) -> Result<Option<Timed<T>>, Failure> {
+) -> Result<Option<TimedResults<T>>, Failure> {
     let World { rank, count, .. } = *world;
     let ahead = world.clock_offset();
     let member = Member { index: rank, count, barrier: MemberBarrier::World(world) };
@@ -507,7 +507,7 @@ pub fn timed<T: Serialize + DeserializeOwned>(
     let made = job(&member, &mut laps);
     let laps = laps.into_inner().into_iter().map(|lap| Some(lap?.shifted(ahead)));
     let all = world.gather((made, laps.collect()))?;
-    Ok(all.map(|all| Timed::from_members(all, stolen)))
+    Ok(all.map(|all| TimedResults::from_members(all, stolen)))
 }
 
 #[cfg(test)]

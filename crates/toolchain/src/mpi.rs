@@ -127,7 +127,7 @@ pub struct Mpi {
     /// Launcher that starts ranks of this library.
     pub launcher: MpiLauncher,
     /// Reason why this MPI was chosen, set by the caller.
-    pub chosen: String,
+    pub selection_reason: String,
 }
 
 /// Time limit for the version query of a wrapper or a launcher.
@@ -175,7 +175,7 @@ impl Mpi {
         let compiler = Compiler::find(wrapper.clone(), limit, interrupted)?;
         let launcher = find_launcher(&path, program, &library, launcher, interrupted)?;
         let parts = MpiParts::Wrapper { compiler, path };
-        Ok(Self { parts, library, launcher, chosen: String::new() })
+        Ok(Self { parts, library, launcher, selection_reason: String::new() })
     }
 
     /// Finds an MPI without a compiler. The launcher is the one that the user specifies, otherwise the first launcher
@@ -206,7 +206,12 @@ impl Mpi {
                     ..MpiLibrary::from_implementation(own)
                 });
                 let parts = MpiParts::Runtime { path, abi };
-                return Ok(Self { parts, library, launcher: found, chosen: String::new() });
+                return Ok(Self {
+                    parts,
+                    library,
+                    launcher: found,
+                    selection_reason: String::new(),
+                });
             }
             without.push(format!("no library for {}", found.command.program()));
         }

@@ -31,21 +31,24 @@ impl SideFigures {
     pub(super) fn from_side(side: &[Numbered<'_>]) -> Self {
         let all = side.iter().map(|(run, m)| (*run, parts(m).swap_remove(0)));
         let status = side.iter().map(|(_, m)| m.validity.status).max().unwrap_or(Status::Valid);
-        Self { status, ..Chosen(all.filter(|(_, part)| part.value > 0.0).collect()).figure() }
+        Self {
+            status,
+            ..RegimeSelection(all.filter(|(_, part)| part.value > 0.0).collect()).figure()
+        }
     }
 }
 
 /// Compared samples of A or B: the samples of one regime of each run, with the number of the run.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Chosen(pub Vec<(usize, RegimeFigures)>);
+pub(super) struct RegimeSelection(pub Vec<(usize, RegimeFigures)>);
 
 /// Compared samples of A and B.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Matched {
-    pub a: Chosen,
-    pub b: Chosen,
+pub(super) struct MatchedSamples {
+    pub a: RegimeSelection,
+    pub b: RegimeSelection,
     /// Samples of other runs with the same settings as A and as B.
-    pub like: [Chosen; 2],
+    pub like: [RegimeSelection; 2],
     /// Remark about samples that were excluded.
     pub remark: Option<String>,
 }
@@ -60,7 +63,7 @@ pub struct RegimeFigures {
     samples: Vec<f64>,
 }
 
-impl Chosen {
+impl RegimeSelection {
     /// Returns the value of each run.
     pub fn values(&self) -> Vec<f64> {
         self.0.iter().map(|(_, part)| part.value).collect()
@@ -174,7 +177,7 @@ pub(super) fn matched(
     [a, b]: [&[Numbered<'_>]; 2],
     like: [&[Numbered<'_>]; 2],
     regimes_matter: bool,
-) -> Result<Matched, String> {
+) -> Result<MatchedSamples, String> {
     // If the threads ran on different CPUs, the round trips do not identify a common regime.
     let first = a.first().and_then(|(_, m)| m.read_key::<shared::places>());
     let on_the_same_cpus = a.iter().chain(b).all(|(_, m)| m.read_key::<shared::places>() == first);
@@ -189,7 +192,7 @@ pub(super) fn matched(
             "it is unknown if A and B ran in the same regime of the virtual machine".to_owned()
         });
         let like = like.map(|side| chosen(&side, None));
-        return Ok(Matched { a: chosen(&a, None), b: chosen(&b, None), like, remark });
+        return Ok(MatchedSamples { a: chosen(&a, None), b: chosen(&b, None), like, remark });
     }
     let regimes = regime::regimes(&[of_a.as_slice(), of_b.as_slice()].concat());
     // The regime with most samples of A and B is selected; in case of a tie, the regime with the shortest round trips.
@@ -219,7 +222,7 @@ pub(super) fn matched(
         )
     });
     let like = like.map(|side| chosen(&side, Some(regime)));
-    Ok(Matched { a: chosen_a, b: chosen_b, like, remark })
+    Ok(MatchedSamples { a: chosen_a, b: chosen_b, like, remark })
 }
 
 /// Parts of the figure of each run, with the number of the run.
@@ -259,13 +262,13 @@ pub fn parts(m: &Measurement) -> Vec<RegimeFigures> {
 
 /// Returns the samples of each run in `regime`; without a regime, the samples of the figure's value. Runs without such
 /// samples are omitted.
-fn chosen(side: &[(usize, Vec<RegimeFigures>)], regime: Option<&Regime>) -> Chosen {
+fn chosen(side: &[(usize, Vec<RegimeFigures>)], regime: Option<&Regime>) -> RegimeSelection {
     let mut found = Vec::new();
     for (run, parts) in side {
         let part = parts.iter().find(|part| part.is_of(regime));
         found.extend(part.map(|part| (*run, part.clone())));
     }
-    Chosen(found)
+    RegimeSelection(found)
 }
 
 impl RegimeFigures {

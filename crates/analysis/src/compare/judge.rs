@@ -1,7 +1,7 @@
 //! Verdict on a pair of figures. The module checks that the figures are comparable, selects the runs of A and B that
 //! count, estimates the spread between runs, and judges the ratio.
 
-use super::figures::{self, Matched, SideFigures};
+use super::figures::{self, MatchedSamples, SideFigures};
 use super::pairing::{self, PairedMeasurement};
 use super::settings;
 use super::{Design, Pair, Reason, Side, Verdict, distinct};
@@ -85,7 +85,7 @@ impl<'a> Question<'a> {
         &self,
         point: &PairedMeasurement<'_>,
         pair: &mut Pair,
-    ) -> Result<Matched, String> {
+    ) -> Result<MatchedSamples, String> {
         let mut sides = Vec::new();
         let mut like = Vec::new();
         for ((name, runs), others) in ["A", "B"].into_iter().zip(&point.sides).zip(&self.others) {
@@ -129,8 +129,8 @@ impl<'a> Question<'a> {
     }
 
     /// Sets ratio, interval and verdict of `pair`.
-    fn settle(&self, pair: &mut Pair, first: &Measurement, matched: Matched) {
-        let Matched { a, b, like: [like_a, like_b], .. } = matched;
+    fn settle(&self, pair: &mut Pair, first: &Measurement, matched: MatchedSamples) {
+        let MatchedSamples { a, b, like: [like_a, like_b], .. } = matched;
         for (figure, chosen) in [(&mut pair.a, &a), (&mut pair.b, &b)] {
             *figure = SideFigures { status: figure.status, ..chosen.figure() };
         }

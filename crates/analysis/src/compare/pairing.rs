@@ -34,9 +34,9 @@ impl<'a> PairedMeasurement<'a> {
         self.sides.iter().flatten().next().expect("every point has a measurement").1
     }
 
-    fn unpaired(&self, registry: &Registry) -> Unpaired {
+    fn unpaired(&self, registry: &Registry) -> UnpairedFigure {
         let m = self.first();
-        Unpaired {
+        UnpairedFigure {
             gauge: m.gauge.clone(),
             test: m.test.clone(),
             name: m.name.clone(),
@@ -49,7 +49,7 @@ impl<'a> PairedMeasurement<'a> {
 
 /// A measurement that only A or only B has; serialised as its title.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Unpaired {
+pub struct UnpairedFigure {
     pub(super) gauge: String,
     pub(super) test: String,
     pub(super) name: String,
@@ -60,7 +60,7 @@ pub struct Unpaired {
     pub title: String,
 }
 
-impl Unpaired {
+impl UnpairedFigure {
     /// True for messages over nodegauge's own transport if the other side has messages of an MPI library.
     pub(super) fn is_beside_mpi(&self, others: &[Self]) -> bool {
         self.without_mpi
@@ -68,7 +68,7 @@ impl Unpaired {
     }
 }
 
-impl Serialize for Unpaired {
+impl Serialize for UnpairedFigure {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.title)
     }
@@ -79,7 +79,7 @@ pub(crate) fn pair<'a>(
     a: &'a [Record],
     b: &'a [Record],
     registry: &Registry,
-) -> (Vec<PairedMeasurement<'a>>, [Vec<Unpaired>; 2]) {
+) -> (Vec<PairedMeasurement<'a>>, [Vec<UnpairedFigure>; 2]) {
     let mut both = Vec::new();
     let mut only = [Vec::new(), Vec::new()];
     for point in points(&[a, b], registry) {

@@ -12,16 +12,16 @@ use nodegauge_measure::stats::Better;
 
 /// Result of the comparison of several runs.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Several<'a> {
+pub struct RunComparison<'a> {
     /// Differences between the runs, labels and the machine first.
     pub differences: Vec<Difference>,
     /// All figures, in the order of the runs.
-    pub figures: Vec<Shared<'a>>,
+    pub figures: Vec<SharedFigure<'a>>,
 }
 
 /// A figure with the runs that have it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Shared<'a> {
+pub struct SharedFigure<'a> {
     /// Title of the figure: `triad`, `latency 8 B`, `triad, threads 4`.
     pub title: String,
     /// Title without the size, i.e. the title of a curve that shows the figure over the size.
@@ -34,7 +34,7 @@ pub struct Shared<'a> {
     pub obstacles: Vec<String>,
 }
 
-impl<'a> Shared<'a> {
+impl<'a> SharedFigure<'a> {
     fn from_point(point: &PairedMeasurement<'a>, same_question: bool, registry: &Registry) -> Self {
         let first = point.first();
         let name = first.name_in_words();
@@ -87,13 +87,16 @@ impl<'a> Shared<'a> {
 }
 
 /// Compares several runs with each other.
-pub fn several<'a>(runs: &'a [Record], registry: &Registry) -> Several<'a> {
+pub fn compare_runs<'a>(runs: &'a [Record], registry: &Registry) -> RunComparison<'a> {
     let sides: Vec<&[Record]> = runs.chunks(1).collect();
     let points = pairing::points(&sides, registry);
     let same = settings::same_question(&sides);
-    Several {
+    RunComparison {
         differences: settings::differences(&sides, &points, same, registry),
-        figures: points.iter().map(|point| Shared::from_point(point, same, registry)).collect(),
+        figures: points
+            .iter()
+            .map(|point| SharedFigure::from_point(point, same, registry))
+            .collect(),
     }
 }
 
@@ -135,14 +138,14 @@ mod tests {
         for m in &mut runs[3].measurements {
             m.validity = Validity { status: Status::Suspect, reasons: vec!["busy".to_owned()] };
         }
-        let known = several(&runs, &registry());
-        let marked: Vec<_> = known.figures.iter().map(Shared::best_and_worst).collect();
+        let known = compare_runs(&runs, &registry());
+        let marked: Vec<_> = known.figures.iter().map(SharedFigure::best_and_worst).collect();
         assert_eq!(marked, [Some([1, 2]), Some([2, 1])]);
-        assert!(known.figures.iter().all(Shared::is_in_all_runs));
+        assert!(known.figures.iter().all(SharedFigure::is_in_all_runs));
         // With a single valid value or with equal values there is no best run.
         runs[2] = run("n2", &[]);
         runs[1].measurements[0].value = Some(3.0);
-        let known_again = several(&runs, &registry());
+        let known_again = compare_runs(&runs, &registry());
         assert_eq!(known_again.figures[0].best_and_worst(), None);
         assert!(!known_again.figures[0].is_in_all_runs());
     }
@@ -152,10 +155,10 @@ mod tests {
         let mut runs = ["a", "b", "c"].map(|id| run(id, &[("triad", Unit::BytesPerSecond, 1.0)]));
         runs[1].measurements[0].value = Some(2.0);
         runs[2].measurements[0].category = nodegauge_measure::record::Category::Standard;
-        let known = several(&runs, &registry());
+        let known = compare_runs(&runs, &registry());
         assert_eq!(known.figures[0].best_and_worst(), None);
         assert_eq!(known.figures[0].obstacles, ["category: variant against standard"]);
-        assert_eq!(several(&runs[..2], &registry()).figures[0].best_and_worst(), Some([1, 0]));
+        assert_eq!(compare_runs(&runs[..2], &registry()).figures[0].best_and_worst(), Some([1, 0]));
     }
 
     #[test]
@@ -167,7 +170,7 @@ mod tests {
             run
         };
         let runs = [sized(1e-6), sized(2e-6)];
-        let known = several(&runs, &registry());
+        let known = compare_runs(&runs, &registry());
         assert_eq!(known.figures[0].size, Some(Bytes(8)));
         assert_eq!(known.figures[0].curve, "latency");
     }
@@ -179,7 +182,7 @@ mod tests {
             run.machine.kernel = Some(format!("6.{}", run.id));
         }
         runs[0].labels.insert("nps".to_owned(), "4".to_owned());
-        let differences = several(&runs, &registry()).differences;
+        let differences = compare_runs(&runs, &registry()).differences;
         let reported: Vec<String> =
             differences.iter().map(|d| format!("{}: {}", d.what, d.sides.join(" "))).collect();
         assert!(reported.contains(&"host: a b c".to_owned()), "{reported:?}");

@@ -47,7 +47,7 @@ fn bw(bytes: u64, value: f64) -> Measurement {
     Measurement { config, ..measurement("mpi", "bw", "B/s", Some(value)) }
 }
 
-fn judged(text: &str, measurements: &[Measurement], accept_suspect: bool) -> Judged {
+fn judged(text: &str, measurements: &[Measurement], accept_suspect: bool) -> CheckedExpectation {
     let expectation: Expectation = text.parse().unwrap();
     expectation.check(measurements, accept_suspect, &registry())
 }

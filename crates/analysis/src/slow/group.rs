@@ -1,7 +1,7 @@
 //! One figure of alike nodes, which judges each of them.
 
 use super::power::{Peers, Power, Standing};
-use super::{Components, MIN_NODES, Robust, limit};
+use super::{Components, MIN_NODES, RobustSpread, limit};
 use nodegauge_measure::stats::Better;
 use nodegauge_measure::{Fraction, stats};
 
@@ -9,7 +9,7 @@ use nodegauge_measure::{Fraction, stats};
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NodeGroup {
     /// Median and spread of the nodes' medians.
-    pub robust: Robust,
+    pub robust: RobustSpread,
     /// The spread between nodes, and that between runs.
     pub components: Components,
     /// Number of nodes.
@@ -59,7 +59,8 @@ impl NodeGroup {
         let with: Vec<Vec<f64>> = nodes.iter().filter(|runs| !runs.is_empty()).cloned().collect();
         let medians: Vec<f64> = with.iter().map(|runs| stats::median(runs)).collect();
         Self {
-            robust: Robust::from_values(&medians).unwrap_or(Robust { median: 0.0, spread: 0.0 }),
+            robust: RobustSpread::from_values(&medians)
+                .unwrap_or(RobustSpread { median: 0.0, spread: 0.0 }),
             components: Components::from_nodes(&with),
             nodes: with.len(),
             runs: with.iter().map(Vec::len).sum(),

@@ -49,12 +49,12 @@ pub struct Power {
     /// Largest deficit of a node that is called good; `None` without power.
     pub good_within: Option<Fraction>,
     /// Measurements that would give power; `None` if there is power, or if none would give it, because the nodes differ.
-    pub needed: Option<Measured>,
+    pub needed: Option<MeasuredNodes>,
 }
 
 /// Measurements of alike nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Measured {
+pub struct MeasuredNodes {
     /// Number of nodes.
     pub nodes: usize,
     /// Number of runs of each node.
@@ -176,7 +176,7 @@ impl Peers {
     /// of the values that are known, as in the second stage of Stein's procedure ("A Two-Sample Test for a Linear
     /// Hypothesis Whose Power is Independent of the Variance", Annals of Mathematical Statistics 16, 1945), and the
     /// spread of the later runs may be estimated too large.
-    fn needed(&self, margin: f64) -> Option<Measured> {
+    fn needed(&self, margin: f64) -> Option<MeasuredNodes> {
         let spread = self.min_components();
         let nodes = if self.nodes > 1 { self.nodes.max(MIN_NODES) } else { 1 };
         let known = self.certainty(1);
@@ -195,7 +195,7 @@ impl Peers {
                 few = middle;
             }
         }
-        Some(Measured { nodes, runs: enough, more_nodes: nodes > self.nodes })
+        Some(MeasuredNodes { nodes, runs: enough, more_nodes: nodes > self.nodes })
     }
 
     /// True if judgements of these nodes have this margin with so many runs of each node. `known` is the number of values
@@ -260,7 +260,7 @@ impl Power {
     }
 }
 
-impl Measured {
+impl MeasuredNodes {
     /// Describes the measurements: `95 runs of each node`.
     fn in_words(&self) -> String {
         let runs = counted(self.runs, "run");

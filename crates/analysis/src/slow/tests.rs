@@ -14,7 +14,7 @@ fn the_limit_leaves_fewer_than_one_good_node_of_a_thousand() {
         let groups = 60_000 / nodes;
         for _ in 0..groups {
             let values: Vec<f64> = (0..nodes).map(|_| normal(&mut random)).collect();
-            let of = Robust::from_values(&values).unwrap();
+            let of = RobustSpread::from_values(&values).unwrap();
             beyond += values.iter().filter(|x| of.z(**x) < -limit(nodes)).count();
         }
         let share = beyond as f64 / (groups * nodes) as f64;
@@ -53,7 +53,7 @@ fn repeated_runs_of_one_slow_node_are_not_the_spread_of_runs() {
 
 #[test]
 fn equal_values_have_no_spread_and_a_finite_z() {
-    let of = Robust::from_values(&[2.0; 9]).unwrap();
+    let of = RobustSpread::from_values(&[2.0; 9]).unwrap();
     assert_eq!(of.spread, 0.0);
     assert!(of.z(2.0) == 0.0 && of.z(1.0) < -limit(9) && of.z(1.0).is_finite());
 }

@@ -31,9 +31,9 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
     let relative = all.iter().find(|m| m.name == "relative");
     let bars = PARTS.iter().filter_map(|part| {
         let m = part_figure(&all, first, part)?;
-        Some(Step::bar(*part, m.value, "").judged(m))
+        Some(Step::bar(*part, m.value, "").with_validity(m))
     });
-    let rating = Step::bar("rating", first.value, "").judged(first);
+    let rating = Step::bar("rating", first.value, "").with_validity(first);
     let bars = Picture::bars("rate of each part", first.unit, std::iter::once(rating).chain(bars));
     section.push(table(&all, &ratings)).push(bars).picture(efficiency(&ratings)).gap();
     let iterations = config.iterations.unwrap_or(0);
@@ -163,7 +163,7 @@ fn concluded(measurements: &[Measurement]) -> Option<String> {
     let mut rows = Vec::new();
     for (figure, of) in all.iter().filter(|(_, of)| of.sweep.is_some()) {
         let name = sweep::in_words(&of.on, of.sweep.as_ref());
-        rows.push(SweptRow { name, figure, rounds: Rounds::Unpaired });
+        rows.push(SweptRow { name, figure, rounds: Rounds::UnpairedFigure });
     }
     Some(match SweptRows::new(rows, m.quoted).headline() {
         Some(verdict) => capital(&format!("{verdict}; HPCG{program} {reaches}")),

@@ -4,13 +4,13 @@ use super::TEST;
 use super::follow::SolverRequest;
 use super::options::IccgOptions;
 use super::prediction::PredictedSolutions;
-use super::result::{Found, IccgCell, IccgEvidence};
+use super::result::{FurtherResults, IccgCell, IccgEvidence};
 use super::size::{self, MeshConstraints, MeshSize};
-use crate::sweep::{self, Swept};
+use crate::sweep::{self, SweepWorkers};
 use crate::{GAUGE, MpiRanks, WorkerPool, Workers, WorkersOptions, followers};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::series::Series;
-use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_kernels::Variant;
 use nodegauge_machine::CpuId;
 use nodegauge_measure::progress::SharedObserver;
@@ -34,7 +34,7 @@ const BANDWIDTH_SAMPLES: usize = 3;
 
 /// Planned run of `apps iccg`.
 pub struct IccgPlan {
-    swept: Vec<Swept>,
+    swept: Vec<SweepWorkers>,
     options: IccgOptions,
     size: MeshSize,
     constraints: MeshConstraints,
@@ -68,7 +68,7 @@ impl IccgPlan {
                 .hint("e.g. --iterations 1000"));
         }
         let mut cpus: Vec<CpuId> =
-            swept.iter().flat_map(|swept| swept.workers.together().cpus()).collect();
+            swept.iter().flat_map(|swept| swept.workers.all_threads().cpus()).collect();
         cpus.sort_unstable();
         cpus.dedup();
         let constraints = MeshConstraints::from_site(site, &cpus, options.memory_fraction);
@@ -82,17 +82,17 @@ impl IccgPlan {
 }
 
 /// Returns the combination if its ranks can divide the mesh.
-fn divided(combination: Swept, mesh: Mesh) -> Result<Swept, Failure> {
+fn divided(combination: SweepWorkers, mesh: Mesh) -> Result<SweepWorkers, Failure> {
     if let Workers::Ranks(plan) | Workers::Mpi(plan, _) = &combination.workers {
         iccg::rank_grid(mesh, plan.ranks.len())?;
     }
     Ok(combination)
 }
 
-impl Planned for IccgPlan {
-    fn foreseen(&self) -> Foreseen {
+impl PlannedRun for IccgPlan {
+    fn foreseen(&self) -> ExpectedCost {
         let memory = Some(size::needed(self.size.mesh));
-        Foreseen { time: Some(self.options.budget.unwrap_or(IccgOptions::BUDGET)), memory }
+        ExpectedCost { time: Some(self.options.budget.unwrap_or(IccgOptions::BUDGET)), memory }
     }
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
@@ -175,7 +175,7 @@ impl Planned for IccgPlan {
             judged: series.one_regime(&known).on_guest(guest),
             series: &series,
             guest,
-            found: Found { options: &options, size: &size, natural, stop: series.stop() },
+            found: FurtherResults { options: &options, size: &size, natural, stop: series.stop() },
             loops: &run.loops,
         };
         outcome.measurements = evidence.figures(&run.cells);
@@ -266,7 +266,7 @@ impl IccgRun<'_> {
         let workers = &self.cells[0].swept.workers;
         let threads = [match workers.hosts() {
             Some(hosts) => Workers::unbound_threads(hosts.first()),
-            None => Workers::Threads(workers.together()),
+            None => Workers::Threads(workers.all_threads()),
         }];
         let mut pool = WorkerPool::start(&threads)?;
         let loops = Some(SolutionLoops { storage: Storage::Bcsr, ..last.loops });
@@ -278,7 +278,7 @@ impl IccgRun<'_> {
 }
 
 impl<'a> IccgCell<'a> {
-    fn new(swept: &'a Swept, size: &MeshSize) -> Self {
+    fn new(swept: &'a SweepWorkers, size: &MeshSize) -> Self {
         // The three arrays of Triad together are as large as the matrix.
         let Bytes(bytes) = size.matrix;
         let elements = bytes as usize / (24 * swept.workers.count().max(1));

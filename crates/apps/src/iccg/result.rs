@@ -6,7 +6,7 @@ use super::options::IccgOptions;
 use super::size::MeshSize;
 use crate::config::WorkersConfig;
 use crate::paired;
-use crate::sweep::Swept;
+use crate::sweep::SweepWorkers;
 use crate::{GAUGE, in_digits};
 use nodegauge_analysis::ratio::paired::PairedRounds;
 use nodegauge_gauge::series::Series;
@@ -28,7 +28,7 @@ const UPDATES: [&str; 2] = ["axpy", "halo"];
 /// One kind of workers, with the solutions that they computed.
 #[derive(Debug)]
 pub(super) struct IccgCell<'a> {
-    pub swept: &'a Swept,
+    pub swept: &'a SweepWorkers,
     /// Number of elements of the arrays of a worker in the bandwidth measurement.
     pub array_elements: usize,
     /// Solutions, each with its iterations as one sample.
@@ -37,7 +37,7 @@ pub(super) struct IccgCell<'a> {
 
 /// Further results of a run.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Found<'a> {
+pub(super) struct FurtherResults<'a> {
     pub options: &'a IccgOptions,
     pub size: &'a MeshSize,
     /// Number of iterations in natural order; `None` if they were not counted.
@@ -51,7 +51,7 @@ pub(super) struct IccgEvidence<'a> {
     pub judged: OneRegime,
     pub series: &'a Series,
     pub guest: bool,
-    pub found: Found<'a>,
+    pub found: FurtherResults<'a>,
     pub loops: &'a [Variant],
 }
 
@@ -205,7 +205,7 @@ impl IccgEvidence<'_> {
     }
 
     fn config(&self, cell: &IccgCell<'_>, solution: &Solution) -> IccgConfig {
-        let Found { options, size, natural, stop } = self.found;
+        let FurtherResults { options, size, natural, stop } = self.found;
         let setups: Vec<f64> = cell.solutions.iter().map(|(each, _)| each.setup_s.0).collect();
         let memory: Vec<f64> = cell.solutions.iter().map(|(each, _)| each.memory_s.0).collect();
         let [bcsr_s, sell_s] = solution.product_s;
@@ -242,7 +242,7 @@ impl IccgEvidence<'_> {
 
     /// Returns the validity of the solutions.
     fn validity(&self, cell: &IccgCell<'_>) -> Validity {
-        let Found { options, size, .. } = self.found;
+        let FurtherResults { options, size, .. } = self.found;
         let mut validity = Validity::valid();
         for (solution, _) in &cell.solutions {
             let residual = in_digits(solution.residual);

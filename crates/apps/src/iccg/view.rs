@@ -100,7 +100,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     }
     let mut rows = Vec::new();
     for (figure, of) in all.iter().filter(|(_, of)| of.sweep.is_some()) {
-        rows.push(SweptRow { name: workers(of), figure, rounds: Rounds::Unpaired });
+        rows.push(SweptRow { name: workers(of), figure, rounds: Rounds::UnpairedFigure });
     }
     if let Some(verdict) = SweptRows::new(rows, m.quoted).headline() {
         return Some(capital(&format!("{verdict}; the shortest solution {takes}")));
@@ -191,7 +191,7 @@ fn picture(groups: &[&[IccgFigure<'_>]]) -> Option<Picture> {
         .find(|axis| groups.iter().all(|group| coordinate(&group[0].1, axis).is_some()));
     let Some(axis) = axis else {
         let bars = groups.iter().map(|group| match named(group, "relative") {
-            Some((m, config)) => Step::bar(label(config), m.value, "").judged(m),
+            Some((m, config)) => Step::bar(label(config), m.value, "").with_validity(m),
             None => Step::bar(label(&group[0].1), Some(1.0), ""),
         });
         return Some(Picture::bars("relative speed to solution", Unit::Factor, bars));

@@ -1,6 +1,6 @@
 use super::*;
 use nodegauge_machine::{SysRoot, Topology, TopologySource};
-use nodegauge_measure::progress::Silent;
+use nodegauge_measure::progress::SilentObserver;
 use nodegauge_measure::record::{Machine, Status};
 use nodegauge_placement::{LecturePolicy, PlacementRequest, RankRequest, plan, plan_ranks};
 
@@ -29,7 +29,7 @@ fn options() -> TrapezoidOptions {
 fn each_sum_by_each_workers_has_its_figures() {
     let site = site();
     let plan = TrapezoidPlan::from_workers(workers(&site), options(), Vec::new()).unwrap();
-    let outcome = Box::new(plan).run(&site, &mut Silent).unwrap();
+    let outcome = Box::new(plan).run(&site, &mut SilentObserver).unwrap();
     let names: Vec<&str> = outcome.measurements.iter().map(|m| m.name.as_str()).collect();
     let of_points = ["rate", "rate", "efficiency", "rate", "efficiency", "relative"];
     assert_eq!(names, [of_points, of_points].concat());

@@ -103,7 +103,7 @@ fn write_document(sink: &Sink, report: &CheckReport) {
 /// Notes an output that cannot be written.
 fn note_failure(written: Result<(), Failure>) {
     if let Err(failure) = written {
-        output::note(&failure.in_a_line());
+        output::note(&failure.single_line());
     }
 }
 

@@ -85,7 +85,7 @@ fn ranks(args: &PlacesArgs, topology: &mut Topology) -> Result<RankPlacementOpti
     }
     let Some(each) = args.devices else { return Ok(ranks) };
     if topology.source == TopologySource::Live {
-        topology.devices = devices::reachable(topology, &SysRoot::live());
+        topology.devices = devices::placement_devices(topology, &SysRoot::live());
     }
     Ok(ranks.near_devices(each, topology))
 }

@@ -90,7 +90,7 @@ impl PlacedReference {
         let input = InputFile { name, text: dat::write(n, nbs, grids, &n.to_string()) };
         let command = CommandLine::new(self.program.path.display().to_string(), []);
         let run = ProgramJob::new(command, LIMIT)
-            .launched(self.program.launch(self.places(topology)))
+            .with_launcher(self.program.launch(self.places(topology)))
             .within(Folder::Private(vec![input]))
             .with_environment(threads_environment(self.threads_per_rank()));
         let ended = program::run(&run, interrupted)?;

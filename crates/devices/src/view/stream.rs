@@ -29,8 +29,9 @@ pub(super) fn section(all: &[DeviceFigure<'_, DeviceStreamConfig>], detail: Deta
     let measurements: Vec<&Measurement> = all.iter().map(|(m, _)| *m).collect();
     let first_device = all.first().and_then(|(_, config)| config.on.device.as_ref());
     let is_one = all.iter().all(|(_, config)| config.on.device.as_ref() == first_device);
-    let bars =
-        measurements.iter().map(|m| Step::bar(figure_name(m, is_one), m.value, "").judged(m));
+    let bars = measurements
+        .iter()
+        .map(|m| Step::bar(figure_name(m, is_one), m.value, "").with_validity(m));
     let rates = Picture::bars("best rate of each kernel", Unit::BytesPerSecond, bars);
     let samples = Picture::samples(&measurements, |m| figure_name(m, is_one));
     section.push(table).push(rates).picture(samples).gap();

@@ -151,7 +151,7 @@ fn simulated_checks_find_the_loss_and_call_good_nodes_good() {
                 (0..12).map(|_| (0..4).map(|_| normal(spread)).collect()).collect();
             let medians: Vec<f64> =
                 nodes.iter().map(|runs| nodegauge_measure::stats::median(runs)).collect();
-            let value = 335e9 * Robust::from_values(&medians).unwrap().median.exp();
+            let value = 335e9 * RobustSpread::from_values(&medians).unwrap().median.exp();
             let components = Components::from_nodes(&nodes);
             let deviation = limit(48) * components.run_deviation().unwrap();
             let deficit = Fraction((1.0 - (-deviation).exp()).max(0.04));

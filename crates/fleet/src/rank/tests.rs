@@ -194,13 +194,13 @@ fn under_eight_alike_nodes_the_reference_judges() {
 
 #[test]
 fn nodes_without_a_record_are_missing_with_their_reason() {
-    let rejected = |node: &str, reason: &str| Rejected {
+    let rejected = |node: &str, reason: &str| RejectedText {
         source: format!("{node}.json"),
         node: Some(node.to_owned()),
         reason: reason.to_owned(),
         evidence: Evidence::Record,
     };
-    let with = |evidence: Evidence, node: &str| Rejected { evidence, ..rejected(node, "text") };
+    let with = |evidence: Evidence, node: &str| RejectedText { evidence, ..rejected(node, "text") };
     let intake = Intake {
         runs: vec![run("n1.site", 1e9)],
         rejected: vec![

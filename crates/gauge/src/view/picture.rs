@@ -102,7 +102,7 @@ impl Step {
     }
 
     /// Marks the bar if its figure is suspect or invalid.
-    pub fn judged(self, m: &Measurement) -> Self {
+    pub fn with_validity(self, m: &Measurement) -> Self {
         Self { doubt: m.validity.reasons.first().cloned(), ..self }
     }
 }
@@ -376,7 +376,7 @@ impl Bar {
             value,
             unit: m.unit,
             samples: m.undisturbed().map(|(_, sample)| sample).collect(),
-            disturbed: m.interfered().map(|sample| sample.value).collect(),
+            disturbed: m.disturbed_samples().map(|sample| sample.value).collect(),
             names: Vec::new(),
             other_regimes: m.in_other_regimes(),
             limit: limits.first,

@@ -18,7 +18,7 @@ const NARROWER: &str = "use a larger --budget or --samples";
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Rounds<'r> {
     /// The samples of combinations do not belong together.
-    Unpaired,
+    UnpairedFigure,
     /// The combination is the baseline of the others.
     Baseline,
     /// Speed relative to the baseline in each round.
@@ -268,7 +268,7 @@ mod tests {
         let row = |(name, figure): &'r (&str, Measurement)| SweptRow {
             name: (*name).to_owned(),
             figure,
-            rounds: Rounds::Unpaired,
+            rounds: Rounds::UnpairedFigure,
         };
         SweptRows::new(figures.iter().map(row).collect(), Quoted::Median)
     }

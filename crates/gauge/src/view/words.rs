@@ -39,7 +39,7 @@ pub fn limit(m: &Measurement) -> String {
 }
 
 /// Formats a count and a noun: `1 thread`, `2 threads`.
-pub fn several(count: u64, noun: &str) -> String {
+pub fn count_with_noun(count: u64, noun: &str) -> String {
     counted(count as usize, noun)
 }
 

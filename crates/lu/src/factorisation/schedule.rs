@@ -78,7 +78,7 @@ struct Work {
 
 /// Breakdown of a thread's time, seconds.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Spent {
+pub(super) struct TimeBreakdown {
     pub panels: f64,
     pub waiting: f64,
     /// Part of the waiting time in which the thread slept.
@@ -257,9 +257,9 @@ impl Update {
 }
 
 /// Runs the work of one thread in a factorisation.
-pub(super) fn work(shared: &LuShared<'_>, index: usize) -> Spent {
+pub(super) fn work(shared: &LuShared<'_>, index: usize) -> TimeBreakdown {
     let schedule = &shared.schedule;
-    let mut spent = Spent::default();
+    let mut spent = TimeBreakdown::default();
     let mut joined = 0;
     loop {
         let called = schedule.called.load(Ordering::Acquire);

@@ -3,8 +3,8 @@
 //! process that calls it.
 
 use super::core_kinds::{self, CoreKind};
-use super::{HardwareThread, Topology, TopologyNode, TopologySource};
-use crate::ids::{CpuId, NodeId};
+use super::{HardwareThread, Topology, TopologyNumaNode, TopologySource};
+use crate::ids::{CpuId, NumaNodeId};
 use crate::root::SysRoot;
 use crate::{memory, pci};
 use hwlocality::Topology as Hwloc;
@@ -138,7 +138,8 @@ fn with_kernels_view(mut topology: Topology, root: &SysRoot) -> Topology {
     let of_devices = pci::memory_nodes(root);
     for (id, bytes) in memory::nodes(root) {
         if topology.nodes.iter().all(|node| node.id != id) && bytes > 0 {
-            let hidden = TopologyNode { id, bytes: Some(bytes), cpus: Vec::new(), device: None };
+            let hidden =
+                TopologyNumaNode { id, bytes: Some(bytes), cpus: Vec::new(), device: None };
             topology.nodes.push(hidden);
         }
     }
@@ -283,20 +284,20 @@ fn last_level_cache(hwloc: &Hwloc) -> Option<ObjectType> {
         .find(|kind| hwloc.objects_with_type(*kind).next().is_some())
 }
 
-fn nodes(hwloc: &Hwloc, source: &TopologySource) -> Vec<TopologyNode> {
+fn nodes(hwloc: &Hwloc, source: &TopologySource) -> Vec<TopologyNumaNode> {
     // For a synthetic machine without memory sizes, hwloc assumes 1 GiB per node, so that the size is unknown.
     let known = match source {
         TopologySource::Synthetic(text) => text.contains("memory="),
         TopologySource::Live | TopologySource::Xml(_) => true,
     };
-    let mut nodes: Vec<TopologyNode> = hwloc
+    let mut nodes: Vec<TopologyNumaNode> = hwloc
         .objects_with_type(ObjectType::NUMANode)
         .filter_map(|object| {
             let mut cpus: Vec<CpuId> =
                 object.cpuset()?.iter_set().map(|index| CpuId(usize::from(index) as u32)).collect();
             cpus.sort_unstable();
-            Some(TopologyNode {
-                id: NodeId(object.os_index()? as u32),
+            Some(TopologyNumaNode {
+                id: NumaNodeId(object.os_index()? as u32),
                 bytes: known.then(|| object.total_memory()),
                 cpus,
                 device: object

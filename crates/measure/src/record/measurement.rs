@@ -5,7 +5,7 @@ use crate::interference::Cause;
 use crate::keys::{self, shared};
 use crate::legible;
 use crate::quantity::Bytes;
-use crate::samples::{CellSamples, RegimeGroup, Sample, Sorted};
+use crate::samples::{CellSamples, RegimeAssignment, RegimeGroup, Sample};
 use crate::stats::{self, Better, Summary};
 use crate::unit::Unit;
 use schemars::JsonSchema;
@@ -347,14 +347,14 @@ impl Measurement {
     }
 
     /// Returns the samples that interference affected, without the warm-up and without those of other regimes.
-    pub fn interfered(&self) -> impl Iterator<Item = &Disturbed> {
+    pub fn disturbed_samples(&self) -> impl Iterator<Item = &Disturbed> {
         let own = self.own_regime();
         let is_other =
             move |one: &Disturbed| own.is_some_and(|own| self.is_in_other_regime(one, own));
-        self.all_interfered().filter(move |one| !is_other(one))
+        self.all_disturbed_samples().filter(move |one| !is_other(one))
     }
 
-    fn all_interfered(&self) -> impl Iterator<Item = &Disturbed> {
+    fn all_disturbed_samples(&self) -> impl Iterator<Item = &Disturbed> {
         let warm_up = Cause::WarmUp.to_string();
         self.disturbed.iter().filter(move |one| one.reason != warm_up)
     }
@@ -364,7 +364,7 @@ impl Measurement {
         let Some(own) = self.own_regime() else { return 0 };
         let others = self.regimes.iter().enumerate().filter(|(i, _)| *i != own);
         let clean: usize = others.map(|(_, regime)| regime.samples.len()).sum();
-        clean + self.all_interfered().filter(|one| self.is_in_other_regime(one, own)).count()
+        clean + self.all_disturbed_samples().filter(|one| self.is_in_other_regime(one, own)).count()
     }
 
     /// Returns the index of the regime that the figure describes; `None` if there is only one.
@@ -508,7 +508,7 @@ impl Measurement {
     }
 }
 
-impl Sorted {
+impl RegimeAssignment {
     /// Returns the statistics and samples of one part of the passes for each regime; empty if there is only one regime.
     /// `value` converts seconds to a value.
     pub fn regimes(

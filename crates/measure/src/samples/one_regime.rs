@@ -1,14 +1,16 @@
 //! Evaluation of all cells of a run in the same regime, so that a change of regime does not appear as a step in a
 //! curve.
 
-use super::{MIN_SAMPLES_IN_REGIME, RegimeGroup, SAMPLES, Sample, Sorted, sort_with_known};
+use super::{
+    MIN_SAMPLES_IN_REGIME, RegimeAssignment, RegimeGroup, SAMPLES, Sample, sort_with_known,
+};
 use crate::quantity::Seconds;
 use crate::regime::{self, Regime};
 
 /// Samples of all cells of a run, sorted by regime, and the regime of the run's figures.
 #[derive(Debug)]
 pub struct OneRegime {
-    cells: Vec<(Vec<Sample>, Sorted)>,
+    cells: Vec<(Vec<Sample>, RegimeAssignment)>,
     /// Regime of the run's figures; `None` if no round trips were measured.
     regime: Option<Regime>,
     guest: bool,
@@ -22,13 +24,13 @@ pub struct CellSamples<'a> {
     /// All samples of the cell.
     pub samples: &'a [Sample],
     /// Samples of the cell, sorted by regime.
-    pub sorted: &'a Sorted,
+    pub sorted: &'a RegimeAssignment,
     /// Samples of the regime from which the figures are computed.
     pub group: &'a RegimeGroup,
 }
 
 /// Returns the number of cells with enough samples of a regime, and the number of their samples.
-fn in_regime(cells: &[(Vec<Sample>, Sorted)], regime: &Regime) -> (usize, usize) {
+fn in_regime(cells: &[(Vec<Sample>, RegimeAssignment)], regime: &Regime) -> (usize, usize) {
     let mut enough = 0;
     let mut all = 0;
     for (_, sorted) in cells {
@@ -45,7 +47,7 @@ impl OneRegime {
     /// regimes have the same number of cells, the regime with most samples is chosen. `known` contains round trips of
     /// other runs.
     pub fn new(samples: Vec<Vec<Sample>>, known: &[f64]) -> Self {
-        let mut cells: Vec<(Vec<Sample>, Sorted)> = Vec::new();
+        let mut cells: Vec<(Vec<Sample>, RegimeAssignment)> = Vec::new();
         for of_cell in samples {
             let sorted = sort_with_known(&of_cell, known);
             cells.push((of_cell, sorted));

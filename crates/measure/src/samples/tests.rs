@@ -147,7 +147,7 @@ fn when_all_is_disturbed_all_counts_and_it_is_said_with_the_count_of_the_record(
         reported,
         format!("{all} of 19 passes were disturbed, so disturbed passes are included")
     );
-    assert_eq!(m.interfered().count(), all);
+    assert_eq!(m.disturbed_samples().count(), all);
     assert_eq!(m.undisturbed().collect::<Vec<_>>(), [(6, 0.5)]);
 }
 
@@ -162,7 +162,7 @@ fn the_reason_for_doubt_has_the_counts_of_the_record_without_the_warm_up() {
     let of_cell = CellSamples { samples: &samples, sorted: &sorted, group };
     let m = Measurement::new("memory", "stream", "x", Unit::Seconds);
     let m = m.timed(Quoted::Median, of_cell, 0, &|seconds| seconds);
-    let disturbed = m.interfered().count();
+    let disturbed = m.disturbed_samples().count();
     let all = m.undisturbed().count() + disturbed;
     let reported = sorted.doubt(&samples, group, 0, PASSES, false).unwrap();
     assert_eq!(reported, format!("{disturbed} of {all} passes were disturbed"));

@@ -1,6 +1,6 @@
 use super::*;
 use crate::interference::Cause;
-use crate::progress::Silent;
+use crate::progress::SilentObserver;
 use std::convert::Infallible;
 
 const FOREVER: Duration = Duration::from_secs(3600);
@@ -9,7 +9,7 @@ fn turns(policy: RepetitionPolicy, limits: Limits, cells: usize) -> (Vec<Turn>, 
     let mut schedule = Schedule::new(policy, limits, cells);
     let mut seen = Vec::new();
     let stop = schedule
-        .run(&mut Silent, None, |turn| {
+        .run(&mut SilentObserver, None, |turn| {
             seen.push(turn);
             Ok::<_, Infallible>(vec![Sample::from_times(vec![1.0])])
         })
@@ -84,7 +84,7 @@ fn without_time_the_fewest_rounds_are_measured_all_the_same() {
 #[test]
 fn a_cell_that_gives_nothing_leaves() {
     let mut schedule = Schedule::new(policy::SWEEP, Limits::new(Duration::ZERO, Some(3)), 2);
-    let stop = schedule.run(&mut Silent, None, |turn| {
+    let stop = schedule.run(&mut SilentObserver, None, |turn| {
         let gives = turn.cell == 0 || turn.round == 0;
         Ok::<_, Infallible>(if gives { vec![Sample::from_times(vec![1.0])] } else { vec![] })
     });
@@ -98,7 +98,7 @@ fn a_stable_cell_leaves_where_it_may_and_a_scattered_one_goes_on() {
     let limits = Limits::new(Duration::from_millis(100), None);
     let mut schedule = Schedule::new(policy::CURVES, limits, 2);
     let mut n = 0u32;
-    let stop = schedule.run(&mut Silent, None, |turn| {
+    let stop = schedule.run(&mut SilentObserver, None, |turn| {
         n += 1;
         clock::run_ahead(Duration::from_micros(200));
         // Multiples of the golden ratio, modulo 1, spread the values evenly between 1 and 2.
@@ -126,7 +126,7 @@ fn an_interrupt_and_an_error_keep_what_there_is() {
     let one = |_| Ok::<_, &str>(vec![Sample::from_times(vec![1.0])]);
     assert_eq!(schedule.run(&mut After(Default::default()), None, one), Ok(Stop::Interrupted));
     assert_eq!(schedule.samples.iter().map(Vec::len).sum::<usize>(), 5);
-    let failing = schedule.run(&mut Silent, None, |_| Err("gone"));
+    let failing = schedule.run(&mut SilentObserver, None, |_| Err("gone"));
     assert_eq!(failing, Err("gone"));
     assert_eq!(schedule.samples.iter().map(Vec::len).sum::<usize>(), 5);
 }
@@ -177,7 +177,7 @@ fn the_time_ends_files_though_samples_are_due() {
 fn disturbed_rounds_are_repeated_until_enough_count_or_the_tries_are_spent() {
     for (moved, rounds, clean) in [(2, 5, 3), (usize::MAX, 9, 0)] {
         let mut schedule = Schedule::new(policy::OSU, Limits::new(FOREVER, Some(3)), 1);
-        let stop = schedule.run(&mut Silent, None, |turn| {
+        let stop = schedule.run(&mut SilentObserver, None, |turn| {
             assert_eq!(turn.due, Some(3usize.saturating_sub(turn.round.saturating_sub(moved))));
             let mut sample = Sample::from_times(vec![1.0]);
             sample.causes.extend((turn.round < moved).then_some(Cause::Moved));
@@ -202,7 +202,7 @@ fn simulated(
     limits.reserve = seconds(check);
     let mut schedule = Schedule::new(policy, limits, cells);
     let mut n = 0.0;
-    let stop = schedule.run(&mut Silent, None, |_| {
+    let stop = schedule.run(&mut SilentObserver, None, |_| {
         clock::run_ahead(seconds(turn));
         n += 0.618_034;
         Ok::<_, Infallible>(vec![Sample::from_times(vec![1.0 + f64::fract(n)])])
@@ -259,7 +259,7 @@ fn exceeded_budget_is_reported() {
 /// Runs a schedule of four cells, each turn of which takes `turn`. Returns the number of samples of each cell.
 fn late(limits: Limits, turn: Duration) -> (Vec<usize>, Stop) {
     let mut schedule = Schedule::new(policy::NODES, limits, 4);
-    let stop = schedule.run(&mut Silent, None, |_| {
+    let stop = schedule.run(&mut SilentObserver, None, |_| {
         clock::run_ahead(turn);
         Ok::<_, Infallible>(vec![Sample::from_times(vec![1.0])])
     });

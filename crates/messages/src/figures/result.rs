@@ -8,14 +8,16 @@ use crate::config::{DipConfig, MessageConfig, MpiConfig, PairRank};
 use crate::job::launch::Where;
 use crate::job::protocol::{MAX_LOST_SHARE, SizeRun};
 use crate::pattern::{Participants, Pattern};
-use crate::probe::start::{Broken, MessageTransport, StartReport, Starter};
+use crate::probe::start::{IncompleteStart, MessageTransport, StartReport, Starter};
 use crate::{GAUGE, TEST, TRANSPORT};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::interference::Cause;
 use nodegauge_measure::quantity;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
 use nodegauge_measure::regime::{self, Regime};
-use nodegauge_measure::samples::{self, CellSamples, RegimeGroup, Sample, Sorted, Sorting};
+use nodegauge_measure::samples::{
+    self, AssignmentParameters, CellSamples, RegimeAssignment, RegimeGroup, Sample,
+};
 use nodegauge_measure::stats::{self, Better};
 use nodegauge_measure::{Fraction, Seconds, Unit};
 use nodegauge_placement::cpus::ranges;
@@ -183,7 +185,7 @@ pub(crate) fn mpi_config(
         standard: report.and_then(|report| report.output.standard.clone()),
         device,
         transport: report.and_then(|report| report.transport.clone()),
-        chosen: Some(mpi.chosen.clone()).filter(|why| !why.is_empty()),
+        chosen: Some(mpi.selection_reason.clone()).filter(|why| !why.is_empty()),
         probe: Some(probe),
         mpicc: compiler.map(|compiler| compiler.command.to_string()),
         compiler: compiler.and_then(|compiler| compiler.version.clone()),
@@ -199,7 +201,7 @@ struct Batches {
     samples: Vec<Sample>,
     /// Number of operations of each batch.
     operations: Vec<u64>,
-    sorted: Sorted,
+    sorted: RegimeAssignment,
     counted: RegimeGroup,
     /// True if no batch was measured with the core-to-core latency (regime) of the other sizes.
     moved: bool,
@@ -226,7 +228,7 @@ impl Batches {
         }
         // Ranks of collectives share no cache line, even if pairs of the same launch share one.
         let regimes = if run.trips().next().is_some() { regimes } else { &[] };
-        let known = Sorting { warm_up: 0, min: 1, regimes: Some(regimes) };
+        let known = AssignmentParameters { warm_up: 0, min: 1, regimes: Some(regimes) };
         let sorted = samples::sort_with(&samples, known);
         let none = RegimeGroup { parts: vec![Vec::new()], ..RegimeGroup::default() };
         let mut groups = sorted.groups.iter();
@@ -353,17 +355,21 @@ impl SizeEvidence<'_> {
         }
         if run.done.is_none() {
             let reason = match &report.broken {
-                Some(Broken::Hung(limit)) => {
+                Some(IncompleteStart::Hung(limit)) => {
                     format!("killed after {} without output", Seconds(limit.as_secs_f64()))
                 }
-                Some(Broken::Died(how)) => format!("a rank or the launcher ended: {how}"),
-                Some(Broken::Late) => "stopped, because the run exceeded --budget".to_owned(),
-                Some(Broken::Interrupted) => "interrupted".to_owned(),
+                Some(IncompleteStart::Died(how)) => format!("a rank or the launcher ended: {how}"),
+                Some(IncompleteStart::Late) => {
+                    "stopped, because the run exceeded --budget".to_owned()
+                }
+                Some(IncompleteStart::Interrupted) => "interrupted".to_owned(),
                 None => "the probe did not finish this size".to_owned(),
             };
             // After an interrupt or at the end of the budget, complete batches still give a result.
             let status = match report.broken {
-                Some(Broken::Interrupted | Broken::Late) if !run.groups.is_empty() => {
+                Some(IncompleteStart::Interrupted | IncompleteStart::Late)
+                    if !run.groups.is_empty() =>
+                {
                     Status::Suspect
                 }
                 _ => Status::Invalid,

@@ -24,7 +24,7 @@ pub struct BatchGroup {
 
 /// Reason why the measurement of a size ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Done {
+pub enum SizeEnd {
     /// The uncertainty of the median is at most half a percent.
     Stable,
     /// The requested or the maximum number of samples is reached.
@@ -33,7 +33,7 @@ pub enum Done {
     Limit,
 }
 
-names!(Done, "end", Stable = "stable", Samples = "samples", Limit = "limit");
+names!(SizeEnd, "end", Stable = "stable", Samples = "samples", Limit = "limit");
 
 /// Output for one size of a pattern, between two ranks or among all ranks.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,7 +54,7 @@ pub struct SizeRun {
     /// Number of bytes that arrived with wrong data; `None` if the data was not verified.
     pub wrong: Option<u64>,
     /// Reason why the measurement of the size ended; `None` if it is unfinished.
-    pub done: Option<Done>,
+    pub done: Option<SizeEnd>,
     /// Median of the first measurement if it deviated from the curve and was repeated, seconds.
     pub dip: Option<f64>,
 }
@@ -273,7 +273,7 @@ spread 1.5e-6 2.5e-6
             (latency.groups[0].lost.as_slice(), &latency.groups[1].lost),
             (&[0.0, 0.31][..], &vec![])
         );
-        assert_eq!((latency.wrong, latency.done), (Some(0), Some(Done::Stable)));
+        assert_eq!((latency.wrong, latency.done), (Some(0), Some(SizeEnd::Stable)));
         assert_eq!(output.unfinished().map(|size| size.pattern), Some(Pattern::Allreduce));
         assert_eq!(output.sizes[1].spread, Some((1.5e-6, 2.5e-6)));
     }

@@ -8,7 +8,7 @@ use crate::options::MessageOptions;
 use crate::osu::output::OsuOutput;
 use crate::osu::rounds::{self, Round};
 use crate::pattern::{Participants, Pattern};
-use crate::probe::start::{Broken, FOREVER, Silence, Starter, error_tail};
+use crate::probe::start::{FOREVER, IncompleteStart, Silence, Starter, error_tail};
 use crate::{GAUGE, MessagesError};
 use nodegauge_measure::interference::Work;
 use nodegauge_measure::progress::SharedObserver;
@@ -179,7 +179,7 @@ fn by_turns(
         outcome.notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
     }
     outcome.stop = (stop == Stop::Interrupted).then_some(stop);
-    outcome.measurements = rounds::together(&measured, &counting, pattern);
+    outcome.measurements = rounds::combined_figures(&measured, &counting, pattern);
     Ok(outcome)
 }
 
@@ -226,7 +226,7 @@ fn round(
     let mpi = Starter { options: &options, limits: None, ..*mpi };
     let report = mpi.run(launch, observer)?;
     let end = WorkReading::from_cpus(&cpus, own_ranks);
-    if report.broken == Some(Broken::Interrupted) {
+    if report.broken == Some(IncompleteStart::Interrupted) {
         return Err(MessagesError::Interrupted);
     }
     let sizes = &report.output.sizes;

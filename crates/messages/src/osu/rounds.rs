@@ -72,7 +72,11 @@ impl Round {
 
 /// Returns the figures of both programs: the medians over the valid rounds, or over all rounds if no round is valid.
 /// Also returns the ratio of the probe's figure to OSU's.
-pub(crate) fn together(rounds: &[Round], counting: &[usize], pattern: Pattern) -> Vec<Measurement> {
+pub(crate) fn combined_figures(
+    rounds: &[Round],
+    counting: &[usize],
+    pattern: Pattern,
+) -> Vec<Measurement> {
     let counted: Vec<&Round> = match counting {
         [] => rounds.iter().collect(),
         some => some.iter().map(|at| &rounds[*at]).collect(),

@@ -64,7 +64,7 @@ fn choose_transport(kind: TransportKind, mpi: Mpi) -> TransportChoice {
 pub(crate) fn without_compiler(launcher: Option<&CommandLine>, why: &str) -> Option<Mpi> {
     let mpi = Mpi::find_runtime(launcher, &|| false).ok()?;
     let chosen = format!("by {}, with nodegauge's precompiled probe: {why}", mpi.parts);
-    Some(Mpi { chosen, ..mpi })
+    Some(Mpi { selection_reason: chosen, ..mpi })
 }
 
 /// Returns one line with the reason why a wrapper cannot compile the probe: the first line of the compiler's errors.

@@ -2,7 +2,7 @@
 //! routes are possible, they run alternately in a trial, and the faster route is measured.
 
 use super::{RankJob, SizeOrder};
-use crate::job::protocol::{Done, MAX_LOST_SHARE};
+use crate::job::protocol::{MAX_LOST_SHARE, SizeEnd};
 use nodegauge_exchange::{Participant, Route};
 use nodegauge_measure::interference::ThreadCounts;
 use nodegauge_measure::stats::{self, Better, Summary};
@@ -135,7 +135,7 @@ impl Timing<'_, '_, '_> {
     }
 
     /// Measures batches until the median is stable, the number of batches is reached, or the time limit ends.
-    fn batches(&mut self, plan: Plan, output: &mut String) -> io::Result<Done> {
+    fn batches(&mut self, plan: Plan, output: &mut String) -> io::Result<SizeEnd> {
         let pairs = self.participant.pairs();
         let mut left = self.fixed;
         let mut have = 0;
@@ -174,17 +174,17 @@ impl Timing<'_, '_, '_> {
                 }
                 output.push_str(&(lines + &losses + "\n"));
                 let enough = match (fixed, order.samples) {
-                    (1.., _) => (left == 0).then_some(Done::Samples),
-                    (0, Some(asked)) => (have >= asked as usize).then_some(Done::Samples),
-                    (0, None) if is_stable(&clean) => Some(Done::Stable),
-                    _ => (clean.len() >= MAX_SAMPLES).then_some(Done::Samples),
+                    (1.., _) => (left == 0).then_some(SizeEnd::Samples),
+                    (0, Some(asked)) => (have >= asked as usize).then_some(SizeEnd::Samples),
+                    (0, None) if is_stable(&clean) => Some(SizeEnd::Stable),
+                    _ => (clean.len() >= MAX_SAMPLES).then_some(SizeEnd::Samples),
                 };
                 let late = started.elapsed().as_secs_f64() >= order.limit_s;
-                let why = enough.or(late.then_some(Done::Limit));
+                let why = enough.or(late.then_some(SizeEnd::Limit));
                 vec![why.map_or(0.0, |why| 1.0 + why as usize as f64)]
             });
             if let Some(why) = (answer[0] as usize).checked_sub(1) {
-                return Ok(Done::ALL[why]);
+                return Ok(SizeEnd::ALL[why]);
             }
         }
     }

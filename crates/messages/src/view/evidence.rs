@@ -73,7 +73,7 @@ pub(super) fn how(section: &mut Section, all: &[&ShownFigure<'_>], brief: bool) 
 }
 
 /// Returns the sizes for which the floor is not shown, because the MPI is faster; `None` if there are none.
-pub(super) fn beaten_floors(own: &[&ShownFigure<'_>]) -> Option<String> {
+pub(super) fn beaten_lower_bounds(own: &[&ShownFigure<'_>]) -> Option<String> {
     let mut sizes: Vec<String> = Vec::new();
     let mut max: f64 = 0.0;
     for figure in own {

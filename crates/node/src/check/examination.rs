@@ -86,7 +86,7 @@ impl Examination {
         let command = CommandLine::new(this, words);
         let limit = deadline.left();
         let ended = nodegauge_toolchain::run(&Job::new(command, limit), &|| signals.is_received())
-            .map_err(|cause| not_examined(Failure::from(cause).in_a_line()))?;
+            .map_err(|cause| not_examined(Failure::from(cause).single_line()))?;
         match ended.end {
             ChildEnd::Killed(KillReason::TimedOut) => {
                 let text =

@@ -1,7 +1,7 @@
 //! Measurements of a check: commands of nodegauge as child processes, each repeated when one of its figures is below its
 //! bound or excludes no loss.
 
-use super::sizing::{PartSize, Sized, SizingProbe, probe};
+use super::sizing::{PartSize, SizedPart, SizingProbe, probe};
 use super::{Check, Examination, unknown};
 use crate::started::{command_job, command_record};
 use nodegauge_arena::names::LATENCY;
@@ -32,10 +32,10 @@ impl Part {
     }
 
     /// Returns the working set whose size the check chooses.
-    fn sized(&self) -> Option<Sized> {
+    fn sized(&self) -> Option<SizedPart> {
         match self.test {
-            Some(STREAM) => Some(Sized::Arrays),
-            Some(LATENCY) => Some(Sized::Set),
+            Some(STREAM) => Some(SizedPart::Arrays),
+            Some(LATENCY) => Some(SizedPart::Set),
             _ => None,
         }
     }
@@ -180,7 +180,7 @@ impl Check<'_> {
             let history = self.request.history.open();
             let saved = history.and_then(|mut store| store.save(&record).map_err(Failure::from));
             if let Err(failure) = saved {
-                self.notes.push(format!("run not saved: {}", failure.in_a_line()));
+                self.notes.push(format!("run not saved: {}", failure.single_line()));
             }
         }
         Ok(record)
@@ -298,5 +298,5 @@ fn record_clock(record: &Record) -> Option<NodeFigure> {
 
 /// Returns the observation that a command failed.
 fn not_measured(failure: Failure) -> Remark {
-    unknown("not measured", failure.in_a_line())
+    unknown("not measured", failure.single_line())
 }

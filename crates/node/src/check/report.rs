@@ -1,7 +1,7 @@
 //! Report of a check: the verdict with all observations, as the JSON document contains it.
 
 use super::Check;
-use nodegauge_analysis::slow::power::Measured;
+use nodegauge_analysis::slow::power::MeasuredNodes;
 use nodegauge_fleet::check::{self, CheckedFigure, NodeVerdict, Remark};
 use nodegauge_measure::record::{self, EventCount};
 use nodegauge_measure::{Fraction, Unit};
@@ -59,7 +59,7 @@ pub struct ReportedFigure {
     /// Loss that a good node has not.
     pub loss_sought: Option<Fraction>,
     /// Measurements with which the sought loss would be found; `null` if it is found, or if none would suffice.
-    pub needed: Option<Measured>,
+    pub needed: Option<MeasuredNodes>,
 }
 
 /// Schema of the JSON document.

@@ -56,14 +56,14 @@ pub(super) fn probe(machine: &Machine, deadline: Deadline) -> Option<SizingProbe
 
 /// Working set of a part of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sized {
+pub(super) enum SizedPart {
     /// Arrays of `stream`.
     Arrays,
     /// Largest working set of `memory latency`.
     Set,
 }
 
-impl Sized {
+impl SizedPart {
     /// Returns the size that the command chooses by itself; `None` if it is unknown.
     fn usual(self, machine: &Machine) -> Option<Bytes> {
         if self == Self::Arrays {
@@ -116,7 +116,7 @@ impl PartSize {
     /// another size that the check chooses four times, because a later check with the same size may be slower. It is a
     /// power of two, so that alike nodes choose the same.
     pub(super) fn new(
-        what: Sized,
+        what: SizedPart,
         reference: Option<u64>,
         machine: &Machine,
         rates: &TouchRates,
@@ -186,7 +186,7 @@ mod tests {
     fn reported_cache_of_the_host_gives_a_smaller_size() {
         let small = guest(Bytes::mib(32));
         let large = guest(Bytes::mib(300));
-        for what in [Sized::Arrays, Sized::Set] {
+        for what in [SizedPart::Arrays, SizedPart::Set] {
             assert_eq!(PartSize::new(what, None, &small, &RATES, MOST), PartSize::USUAL);
             let reduced = PartSize::new(what, None, &large, &RATES, MOST);
             let given = reduced.given.unwrap();
@@ -201,8 +201,9 @@ mod tests {
     #[test]
     fn size_of_the_reference_comes_first_if_it_ends_in_time() {
         let large = guest(Bytes::mib(300));
-        let of =
-            |size: Bytes, rates| PartSize::new(Sized::Arrays, Some(size.0), &large, rates, MOST);
+        let of = |size: Bytes, rates| {
+            PartSize::new(SizedPart::Arrays, Some(size.0), &large, rates, MOST)
+        };
         let same = of(Bytes::mib(100), &RATES);
         assert_eq!((same.given, same.is_reduced), (Some(Bytes::mib(100)), false));
         // More than a new size may take, and less than the time that is left.
@@ -222,7 +223,7 @@ mod tests {
     fn slowest_memory_gives_the_smallest_size() {
         let stopped = TouchRates { first: 1e6, later: 1e6, of_one: 1e6, load: 1e-4 };
         for machine in [guest(Bytes::mib(32)), Machine::default()] {
-            let size = PartSize::new(Sized::Set, None, &machine, &stopped, MOST);
+            let size = PartSize::new(SizedPart::Set, None, &machine, &stopped, MOST);
             assert_eq!(size.given, Some(MIN_SIZE));
             assert!(size.is_reduced);
         }

@@ -10,7 +10,7 @@ use nodegauge_fleet::check::NodeVerdict;
 use nodegauge_measure::Failure;
 use nodegauge_measure::quantity::counted;
 use nodegauge_os::{TrustError, Wait, wait_until};
-use nodegauge_placement::Started;
+use nodegauge_placement::LauncherJob;
 use nodegauge_team::collect::Collection;
 use nodegauge_toolchain::mpi::HostList;
 use serde::{Deserialize, Serialize};
@@ -58,7 +58,7 @@ struct RankVerdict {
 /// Vetting with the place of this rank.
 pub(super) struct Vetting {
     keep: usize,
-    job: Started,
+    job: LauncherJob,
     host: String,
     exclude: PathBuf,
     nodes: Option<PathBuf>,
@@ -69,7 +69,7 @@ pub(super) struct Vetting {
 impl Vetting {
     /// Returns the vetting for this rank.
     pub(super) fn new(request: &VettingRequest, outputs: &dyn Outputs) -> Result<Self, Failure> {
-        let job = Started::own().ok_or_else(|| {
+        let job = LauncherJob::own().ok_or_else(|| {
             Failure::usage("--vet needs several ranks of a launcher, one per node").hint(EXAMPLE)
         })?;
         let keep = request.keep;
@@ -89,7 +89,7 @@ impl Vetting {
         let host = named.unwrap_or_else(super::host);
         let names: HostList = host
             .parse()
-            .map_err(|error| Failure::from(&error).with_subject("name of this node"))?;
+            .map_err(|error| Failure::from(&error).with_context("name of this node"))?;
         if names.0.len() != 1 {
             return Err(Failure::usage(format!("'{host}' is not the name of one node")));
         }

@@ -21,7 +21,7 @@ fn policies_resolve_to_nodes() {
         assert_eq!(parse(text).resolve(&t2k).unwrap().to_string(), policy, "{text}");
     }
     assert_eq!(MemoryPolicy::default().to_string(), "default");
-    assert_eq!(parse("bind:7").resolve(&machine(ROME)).unwrap().nodes(), Some(vec![NodeId(7)]));
+    assert_eq!(parse("bind:7").resolve(&machine(ROME)).unwrap().nodes(), Some(vec![NumaNodeId(7)]));
 }
 
 #[test]

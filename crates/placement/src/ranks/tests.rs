@@ -313,7 +313,7 @@ proptest! {
             Ok(plan) => {
                 prop_assert_eq!(plan.ranks.len(), ranks as usize);
                 prop_assert_eq!(plan.threads(), (ranks * threads) as usize);
-                prop_assert_eq!(plan.together().cpus().len(), plan.threads());
+                prop_assert_eq!(plan.all_threads().cpus().len(), plan.threads());
             }
             Err(_) => prop_assert!(ranks * threads > 32),
         }

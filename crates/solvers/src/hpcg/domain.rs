@@ -69,7 +69,7 @@ pub(crate) struct Domain {
 
 /// Result of a solution in one domain.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) struct Solved {
+pub(crate) struct DomainSolution {
     /// Number of completed iterations.
     pub iterations: usize,
     /// Relative residual `|r| / |r0|`, with r from the recursion.
@@ -80,7 +80,7 @@ pub(crate) struct Solved {
 
 /// Criteria for the end of a solution.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Until<'a> {
+pub(crate) struct StopCriteria<'a> {
     /// Maximum number of iterations.
     pub iterations: usize,
     /// Relative residual at which the solution ends.
@@ -138,7 +138,7 @@ impl Domain {
     }
 
     /// True if the loops prefetch coefficients.
-    pub fn asks_ahead(&self) -> bool {
+    pub fn prefetches_coefficients(&self) -> bool {
         self.code.ahead
     }
 
@@ -204,7 +204,11 @@ impl Domain {
     }
 
     /// Solves the system from x = 0; returns `None` if the solution was stopped early.
-    pub fn solve(&mut self, place: &DomainExchangePoint<'_>, until: Until<'_>) -> Option<Solved> {
+    pub fn solve(
+        &mut self,
+        place: &DomainExchangePoint<'_>,
+        until: StopCriteria<'_>,
+    ) -> Option<DomainSolution> {
         let shape = self.levels[0].shape();
         let mut watch = Stopwatch { seconds: [0.0; PARTS.len()], since: monotonic_nanos() };
         let end = || until.stop.load(Ordering::Relaxed);
@@ -255,7 +259,7 @@ impl Domain {
             norm = squared.sqrt();
             iterations += 1;
         }
-        Some(Solved { iterations, residual: norm / first, seconds: watch.seconds })
+        Some(DomainSolution { iterations, residual: norm / first, seconds: watch.seconds })
     }
 
     /// Exchanges p with the neighbouring domains and computes A p.
@@ -323,7 +327,7 @@ impl Domain {
         self.levels[0].matrix.scale_diagonal(factor);
         self.set_right_hand_side(&factor, layout, number);
         let max = [false, true].map(|preconditioned| {
-            let until = Until { iterations: 50, tolerance: 1e-12, preconditioned, stop };
+            let until = StopCriteria { iterations: 50, tolerance: 1e-12, preconditioned, stop };
             self.solve(place, until).map_or(usize::MAX, |solved| solved.iterations)
         });
         self.levels[0].matrix.set_diagonal(&before);

@@ -49,7 +49,7 @@ impl DomainLayout {
     }
 
     /// Returns the adjacent domain in the given direction; `None` at the boundary of the grid.
-    pub fn beside(&self, domain: usize, steps: [isize; 3]) -> Option<usize> {
+    pub fn neighbour(&self, domain: usize, steps: [isize; 3]) -> Option<usize> {
         let place = self.place(domain);
         let mut number = 0;
         for axis in [2, 1, 0] {
@@ -148,11 +148,11 @@ mod tests {
         let layout = DomainLayout::new([16; 3], 12);
         for domain in 0..12 {
             for steps in [[1, 0, 0], [-1, 1, 0], [0, -1, 1]] {
-                let Some(other) = layout.beside(domain, steps) else { continue };
-                assert_eq!(layout.beside(other, steps.map(|step: isize| -step)), Some(domain));
+                let Some(other) = layout.neighbour(domain, steps) else { continue };
+                assert_eq!(layout.neighbour(other, steps.map(|step: isize| -step)), Some(domain));
             }
         }
-        assert_eq!(layout.beside(0, [-1, 0, 0]), None);
-        assert_eq!(layout.beside(0, [1, 1, 1]), Some(1 + 3 + 6));
+        assert_eq!(layout.neighbour(0, [-1, 0, 0]), None);
+        assert_eq!(layout.neighbour(0, [1, 1, 1]), Some(1 + 3 + 6));
     }
 }

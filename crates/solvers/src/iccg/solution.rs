@@ -6,17 +6,17 @@ use crate::cg::{Codes, End, IterationWork, PARTS, Solver, State, Times, Toleranc
 use crate::code::LoopCode;
 use crate::context::{ThreadContext, Threads};
 use crate::elasticity::{Mesh, Stretch, Subdomain};
-use crate::halo::{Alone, Halo, MpiRanks, Ranks, SharedHalo};
+use crate::halo::{Halo, MpiRanks, Ranks, SharedHalo, SingleRank};
 use crate::order::Numbering;
 use crate::precondition::Preconditioner;
 use crate::setup_clock::SetupClock;
 use crate::sparse::Storage;
-use crate::system::{Assembled, Matrix, System, check_end_request};
+use crate::system::{AssembledSystem, Matrix, System, check_end_request};
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::{Failure, Observer, Seconds};
 use nodegauge_os::{is_end_requested, monotonic_nanos};
 use nodegauge_team::mpi::{self, World};
-use nodegauge_team::{Interrupt, Laps, Member, TeamError, Timed, WorkerPool, Workers};
+use nodegauge_team::{Interrupt, Laps, Member, TeamError, TimedResults, WorkerPool, Workers};
 use serde::{Deserialize, Serialize};
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -124,7 +124,8 @@ fn by_threads(
     observer: &mut dyn Observer,
 ) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
     let Some(team) = pool.team(at) else { unreachable!("workers that are threads have a team") };
-    let (unstored, halo) = Unstored::assemble(team, Subdomain::whole(job.mesh), job, |_, _| Alone)?;
+    let (unstored, halo) =
+        UnstoredSystem::assemble(team, Subdomain::whole(job.mesh), job, |_, _| SingleRank)?;
     let prepared = unstored.choose(team, &halo)?;
     let mut solver = prepared.solver(team, &halo)?;
     let mut state = solver.start();
@@ -203,7 +204,7 @@ fn mpi_rank(
     world: &World,
     job: &SolutionJob,
     interrupted: &mut dyn FnMut() -> bool,
-) -> Result<Option<Timed<OfRank>>, Failure> {
+) -> Result<Option<TimedResults<OfRank>>, Failure> {
     let grid = rank_grid(job.mesh, world.count)?;
     let ranks = MpiRanks::new(world, job.mesh, grid)?;
     mpi::timed(world, |member, laps| run_rank(member, laps, job, &ranks, grid, interrupted))
@@ -221,16 +222,16 @@ pub fn follow(world: &World, job: &SolutionJob) -> Result<(), Failure> {
 /// Combines the results of all ranks into one solution.
 fn joined(
     sample: &Sample,
-    timed: Timed<OfRank>,
+    timed: TimedResults<OfRank>,
 ) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
     let made = timed.made.into_iter().collect::<Result<Vec<_>, Failure>>();
     let made = made?.into_iter().collect::<Option<Vec<_>>>();
     let Some(made) = made else { return Ok(None) };
     let times = made[0].1.clone();
     let solutions: Vec<Solution> = made.into_iter().map(|(solution, _)| solution).collect();
-    let together = together(&solutions);
-    let samples = iteration_samples(sample, &times, &together.work);
-    Ok(Some((together, samples)))
+    let combine = combine(&solutions);
+    let samples = iteration_samples(sample, &times, &combine.work);
+    Ok(Some((combine, samples)))
 }
 
 /// Runs the part of one rank in a solution.
@@ -257,7 +258,7 @@ fn as_rank(
     interrupted: &mut dyn FnMut() -> bool,
 ) -> Result<Option<(Solution, Vec<Times>)>, Failure> {
     let assembled =
-        Unstored::assemble(context, subdomain, job, |part, rows| ranks.halo(part, rows));
+        UnstoredSystem::assemble(context, subdomain, job, |part, rows| ranks.halo(part, rows));
     // A rank that cannot continue must not leave the other ranks waiting.
     let ended = ranks.any(context, assembled.is_err());
     let (unstored, halo) = assembled?;
@@ -303,7 +304,7 @@ fn lost<T>(failure: Failure) -> T {
 }
 
 /// Combines the solutions of all ranks.
-fn together(solutions: &[Solution]) -> Solution {
+fn combine(solutions: &[Solution]) -> Solution {
     let greatest = |of: &dyn Fn(&Solution) -> Option<f64>| {
         let all = solutions.iter().map(of);
         // If the value of any rank is not finite, the combined value is unknown.
@@ -364,7 +365,7 @@ impl SetupSeconds {
 }
 
 /// Assembled system for which storage format and loops are not yet chosen.
-struct Unstored {
+struct UnstoredSystem {
     system: System,
     preconditioner: Preconditioner,
     /// Matrix in every candidate storage format, with the time for creating the format in addition to `setup`.
@@ -377,7 +378,7 @@ struct Unstored {
 }
 
 /// System that is ready to be solved.
-struct Prepared {
+struct PreparedSystem {
     system: System,
     preconditioner: Preconditioner,
     matrix: Matrix,
@@ -386,7 +387,7 @@ struct Prepared {
     product_s: [Option<f64>; 2],
 }
 
-impl Prepared {
+impl PreparedSystem {
     fn solver<'a>(
         &'a self,
         threads: &mut impl Threads,
@@ -414,7 +415,7 @@ impl Prepared {
     }
 }
 
-impl Unstored {
+impl UnstoredSystem {
     /// Numbers, assembles and factorises the rows of a rank.
     fn assemble<H>(
         threads: &mut impl Threads,
@@ -427,7 +428,7 @@ impl Unstored {
         let halo = halo(&subdomain, &rows);
         let wanted = job.loops.map(|chosen| chosen.storage).or(job.storage);
         let is_sliced = wanted == Some(Storage::Sell);
-        let Assembled { system, blocks, sliced } =
+        let AssembledSystem { system, blocks, sliced } =
             System::assemble(threads, subdomain, rows, &Stretch, is_sliced, &mut clock)?;
         check_end_request()?;
         let preconditioner = match job.method {
@@ -462,7 +463,11 @@ impl Unstored {
 
     /// Uses storage format and loops of an earlier solution, or else chooses the fastest by measurement. All ranks
     /// choose the same.
-    fn choose(mut self, threads: &mut impl Threads, halo: &dyn Halo) -> Result<Prepared, Failure> {
+    fn choose(
+        mut self,
+        threads: &mut impl Threads,
+        halo: &dyn Halo,
+    ) -> Result<PreparedSystem, Failure> {
         let mut product_s = [None; 2];
         let loops = match (self.chosen, &self.vectors) {
             (Some(chosen), _) => chosen,
@@ -475,7 +480,7 @@ impl Unstored {
         let Self { system, preconditioner, mut setup, .. } = self;
         setup.computed += more.computed;
         setup.provided += more.provided;
-        Ok(Prepared { system, preconditioner, matrix, loops, setup, product_s })
+        Ok(PreparedSystem { system, preconditioner, matrix, loops, setup, product_s })
     }
 
     /// Measures storage formats and loops, and returns the fastest. `product_s` gets the best time of a product in each
@@ -643,7 +648,7 @@ pub fn rank_grid(mesh: Mesh, ranks: usize) -> Result<[usize; 3], Failure> {
         .reduce(|best, next| if surface(next, nodes) <= surface(best, nodes) { next } else { best })
         .ok_or_else(|| {
             let shown = nodes.map(|n| n.to_string()).join(" x ");
-            Failure::beyond(format!("{ranks} ranks cannot divide a mesh of {shown} nodes"))
+            Failure::insufficient(format!("{ranks} ranks cannot divide a mesh of {shown} nodes"))
                 .hint("use fewer ranks or more --elements")
         })
 }

@@ -484,7 +484,7 @@ mod tests {
     use crate::elasticity::element::{Block3x3, invert};
     use crate::elasticity::{Mesh, Stretch, Subdomain};
     use crate::order::EliminationOrder;
-    use crate::system::{Assembled, System};
+    use crate::system::{AssembledSystem, System};
     use nodegauge_team::Team;
     use std::collections::HashMap;
 
@@ -506,7 +506,7 @@ mod tests {
         let mut clock = SetupClock::start();
         let whole = Subdomain::whole(MESH);
         let made = System::assemble(&mut team, whole, numbering, &Stretch, false, &mut clock);
-        let Assembled { system: System { rows, .. }, blocks: matrix, .. } = made.unwrap();
+        let AssembledSystem { system: System { rows, .. }, blocks: matrix, .. } = made.unwrap();
         let mut factor = Factorisation::map(&mut team, &matrix, &rows, &mut clock).unwrap();
         let repetitions =
             (0..rows.owned()).filter(|row| factor.pattern.is_repetition(*row)).count();

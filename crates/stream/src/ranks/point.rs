@@ -136,7 +136,7 @@ impl Target for RanksPoint {
 
     /// Inspects placement and pages of all ranks. If a rank is lost, returns the last observation.
     fn seen(&mut self) -> Result<Seen, ArenaError> {
-        if self.coordinator.borrow().broken().is_some() {
+        if self.coordinator.borrow().failure().is_some() {
             return Ok(self.seen.clone());
         }
         let responses = self.ask(|| Request::Inspect { point: self.number })?;

@@ -196,7 +196,7 @@ impl Turns<'_> {
         self.part = self.parts;
         if !series.has_ended() && (self.samples.is_some() || !self.behind) {
             let mut native = |_: Turn| self.native_part(&&observer);
-            series.again(&[0], 1, &mut native, &&observer);
+            series.remeasure(&[0], 1, &mut native, &&observer);
         }
         series.ended_by(if self.samples.is_some() { Stop::Samples } else { Stop::Budget });
         Ok(series)

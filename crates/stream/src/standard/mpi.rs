@@ -17,7 +17,7 @@ use crate::config::StreamConfig;
 use crate::kernels::STREAM;
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::series::{Series, lost_in_words};
-use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_measure::keys::shared::CompilerConfig;
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::quantity::counted;
@@ -148,7 +148,7 @@ impl MpiStandardPlan {
         let places = RankPlaces::Planned { plan, topology: &site.topology };
         let job =
             ProgramJob::new(CommandLine::new(wrapper.display().to_string(), words), self.limit())
-                .launched(build.program.launch(places))
+                .with_launcher(build.program.launch(places))
                 .within(Folder::Private(Vec::new()))
                 .with_stack(self.source.raised_stack());
         let read = program::run(&job, interrupted)
@@ -245,8 +245,8 @@ fn unbound(plan: &RankPlan) -> RankPlan {
     plan
 }
 
-impl Planned for MpiStandardPlan {
-    fn foreseen(&self) -> Foreseen {
+impl PlannedRun for MpiStandardPlan {
+    fn foreseen(&self) -> ExpectedCost {
         self.arrangement.foreseen(1)
     }
 

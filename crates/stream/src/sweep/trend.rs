@@ -90,7 +90,7 @@ impl Trends<'_> {
                     .map(|i| std::mem::take(&mut series.schedule.samples[*i]))
                     .collect();
                 let mut turn = |turn: Turn| candidates[turn.cell].pass();
-                series.again(three, AGAIN, &mut turn, observer);
+                series.remeasure(three, AGAIN, &mut turn, observer);
                 let is_cut = series.has_ended() || three.iter().any(|i| series.lost(*i).is_some());
                 let real = is_cut || has_dip(three, &series.schedule, candidates);
                 for (n, (i, mut samples)) in three.iter().zip(old).enumerate() {

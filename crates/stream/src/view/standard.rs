@@ -80,7 +80,7 @@ fn picture(builds: &[&[&StreamFigure<'_>]], record: &Record) -> Picture {
     let bars = figures.iter().map(|(m, config)| {
         let name =
             if is_alone { m.name.clone() } else { format!("{}, {}", m.name, program(config)) };
-        Step::bar(name, m.value, "").judged(m)
+        Step::bar(name, m.value, "").with_validity(m)
     });
     Picture::bars(TITLE, Unit::BytesPerSecond, bars)
 }
@@ -118,7 +118,7 @@ fn evidence((m, config): &StreamFigure<'_>) -> String {
         Some(bytes) => format!("3 arrays of {}", Bytes(bytes)),
         None => "arrays of unknown size".to_owned(),
     });
-    parts.extend(config.threads.map(|threads| words::several(threads, "thread")));
+    parts.extend(config.threads.map(|threads| words::count_with_noun(threads, "thread")));
     parts.extend(config.processes.map(|ranks| format!("{ranks} ranks")));
     if config.threads.is_none() && config.processes.is_none() {
         parts.push("an unknown number of threads".to_owned());

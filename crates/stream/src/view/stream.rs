@@ -51,7 +51,7 @@ fn counts(measurements: &[&Measurement]) -> Option<String> {
     let sampled: Vec<&Measurement> =
         measurements.iter().copied().filter(|m| m.summary.is_some()).collect();
     let counted = words::count_range(sampled.iter().map(|m| m.samples.len()))?;
-    let disturbed = words::count_range(sampled.iter().map(|m| m.interfered().count()))?;
+    let disturbed = words::count_range(sampled.iter().map(|m| m.disturbed_samples().count()))?;
     let reported = [
         (Counts::All, "count because the others are too few"),
         (Counts::Best, "count only for the best"),

@@ -129,7 +129,7 @@ fn is_over_sizes(medians: &[SweepMedian<'_>]) -> bool {
 fn swept_rows<'a>(medians: &[SweepMedian<'a>]) -> SweptRows<'a> {
     let mut rows = Vec::new();
     for one in medians {
-        rows.push(SweptRow { name: one.place(), figure: one.m, rounds: Rounds::Unpaired });
+        rows.push(SweptRow { name: one.place(), figure: one.m, rounds: Rounds::UnpairedFigure });
     }
     let kernel = medians.first().map_or("", |one| one.m.name.as_str());
     SweptRows::new(rows, Quoted::Median).of_kernel(kernel)
@@ -451,7 +451,7 @@ impl Drawn<'_> {
     fn bar(&self, cell: &[StreamFigure<'_>]) -> Step {
         let bar = Step::bar(self.words(cell, None), self.median(cell), "");
         match cell.get(self.charted) {
-            Some((of_cell, _)) => bar.judged(of_cell),
+            Some((of_cell, _)) => bar.with_validity(of_cell),
             None => bar,
         }
     }

@@ -1,6 +1,6 @@
 use super::super::tests::normal;
 use super::*;
-use crate::slow::Robust;
+use crate::slow::RobustSpread;
 use nodegauge_measure::stats;
 
 const PRACTICAL: Fraction = Fraction(0.04);
@@ -40,7 +40,7 @@ fn counts(nodes: usize, runs: usize, own: usize, spread: Components, loss: f64) 
         let group = runs_of(&mut random, nodes, runs, spread);
         let peers = Peers { spread: Components::from_nodes(&group), nodes, runs: nodes * runs };
         let medians: Vec<f64> = group.iter().map(|of| stats::median(of)).collect();
-        let median = Robust::from_values(&medians).unwrap().median;
+        let median = RobustSpread::from_values(&medians).unwrap().median;
         let new =
             better_median(&runs_of(&mut random, 1, own, spread)[0]) - distance(Fraction(loss));
         let power = peers.power(PRACTICAL, Fraction(0.5), own);

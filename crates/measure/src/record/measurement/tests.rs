@@ -120,10 +120,10 @@ fn samples_of_another_regime_are_no_disturbances_of_the_figure() {
         disturbed("moved", 3.9e-7, Counts::Nothing),
         disturbed(&Cause::WarmUp.to_string(), 3.9e-7, Counts::Nothing),
     ];
-    let reasons: Vec<&str> = m.interfered().map(|one| one.reason.as_str()).collect();
+    let reasons: Vec<&str> = m.disturbed_samples().map(|one| one.reason.as_str()).collect();
     assert_eq!(reasons, ["stolen"]);
     // Two samples and one disturbed sample are in the other regime; the warm-up does not count.
     assert_eq!(m.in_other_regimes(), 3);
     m.regimes.clear();
-    assert_eq!((m.interfered().count(), m.in_other_regimes()), (2, 0));
+    assert_eq!((m.disturbed_samples().count(), m.in_other_regimes()), (2, 0));
 }

@@ -232,7 +232,7 @@ impl RoundRule {
 
 /// Result of the preparation of a candidate.
 #[derive(Debug)]
-pub enum Prepared<C, E> {
+pub enum PreparedCandidate<C, E> {
     /// The candidate can be measured.
     Works(C),
     /// The candidate cannot be measured on this machine; other candidates may be.
@@ -240,7 +240,7 @@ pub enum Prepared<C, E> {
 }
 
 /// Function that prepares a candidate; the first argument is the number of its group.
-pub type Prepare<'a, P, C, E> = dyn FnMut(usize, &P) -> Result<Prepared<C, E>, E> + 'a;
+pub type Prepare<'a, P, C, E> = dyn FnMut(usize, &P) -> Result<PreparedCandidate<C, E>, E> + 'a;
 
 /// Prepares candidates, and returns those that can be measured. First the first candidate of every group is prepared,
 /// then the second of every group, and so on. When `must_end` returns true and each group has a usable candidate, the
@@ -262,8 +262,8 @@ pub fn prepared<P, C, E>(
         for (at, group) in groups.iter().enumerate() {
             let Some(candidate) = group.get(number) else { continue };
             match prepare(at, candidate)? {
-                Prepared::Works(candidate) => working[at].push(candidate),
-                Prepared::Refused(error) => refusal = refusal.or(Some(error)),
+                PreparedCandidate::Works(candidate) => working[at].push(candidate),
+                PreparedCandidate::Refused(error) => refusal = refusal.or(Some(error)),
             }
         }
     }
@@ -381,9 +381,9 @@ mod tests {
     #[test]
     fn candidates_that_do_not_work_are_left_out() {
         let mut prepare = |_: usize, number: &u32| match number {
-            0 => Ok(Prepared::Refused("refused".to_owned())),
+            0 => Ok(PreparedCandidate::Refused("refused".to_owned())),
             1 => Err("broken".to_owned()),
-            _ => Ok(Prepared::Works(*number)),
+            _ => Ok(PreparedCandidate::Works(*number)),
         };
         let mut working =
             |groups: &[Vec<u32>], must_end: bool| prepared(groups, &|| must_end, &mut prepare);
