@@ -200,7 +200,7 @@ impl DgemmConfig {
 }
 
 /// Returns the text that the child process of a trial prints; see [`blas::probe::answer`]. With `list_kernels`, see
-/// [`blas::probe::kernels_of`].
+/// [`blas::probe::list_kernels`].
 pub fn answer(library: &Path, list_kernels: bool, places: &TrialPlaces) -> String {
     if list_kernels {
         return blas::probe::list_kernels(library);

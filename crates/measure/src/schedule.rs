@@ -351,16 +351,16 @@ impl Schedule {
     }
 
     /// Returns the number of samples of a cell after its warm-up that count.
-    fn cell_count(&self, cell: usize) -> usize {
+    fn sample_count(&self, cell: usize) -> usize {
         match self.policy.tries {
             1 => self.samples[cell].len().saturating_sub(self.warm_up()),
             _ => self.clean_rounds().len(),
         }
     }
 
-    /// Returns the minimum of [`Self::taken_of`] over the active cells.
+    /// Returns the minimum of [`Self::sample_count`] over the active cells.
     fn taken(&self) -> usize {
-        self.active.iter().map(|cell| self.cell_count(*cell)).min().unwrap_or(0)
+        self.active.iter().map(|cell| self.sample_count(*cell)).min().unwrap_or(0)
     }
 
     /// True if a cell has a sample after its warm-up.
@@ -374,7 +374,7 @@ impl Schedule {
     }
 
     fn due(&self, cell: usize) -> Option<usize> {
-        self.limits.samples.map(|n| n.saturating_sub(self.cell_count(cell)))
+        self.limits.samples.map(|n| n.saturating_sub(self.sample_count(cell)))
     }
 
     /// Returns the cells in the order of the next round.
