@@ -9,14 +9,16 @@ fn published(record: &Value) -> Vec<&Value> {
 }
 
 #[test]
-fn published_figures_stand_beside_the_measurement_and_are_kept() {
+fn published_figures_are_shown_beside_the_measurement_and_saved() {
     let harness = Harness::new();
     harness
         .stream(&["--against", "EPYC 7H12"])
         .exits(0)
-        .tells("published, GB/s copy scale add triad of theory this/it this run")
-        .tells("340.5 340.6 342.3 342.5 83.6 %")
-        .tells("32 threads, one core of each L3, icc -O3 -ffast-math -qopenmp; ORFEO tutorial");
+        .prints_words("published, GB/s copy scale add triad of theory this/it this run")
+        .prints_words("340.5 340.6 342.3 342.5 83.6 %")
+        .prints_words(
+            "32 threads, one core of each L3, icc -O3 -ffast-math -qopenmp; ORFEO tutorial",
+        );
     let record = harness.latest();
     let published = published(&record);
     assert_eq!(published.len(), 32);
@@ -25,7 +27,7 @@ fn published_figures_stand_beside_the_measurement_and_are_kept() {
         assert_eq!(m["config"]["source"], "ORFEO tutorial: the STREAM benchmark");
     }
     // `history show` repeats the printed output.
-    harness.run(&["history", "show", "latest"]).exits(0).tells("342.5 83.6 %");
+    harness.run(&["history", "show", "latest"]).exits(0).prints_words("342.5 83.6 %");
     let list = harness.run(&["history", "list"]).exits(0).stdout;
     assert_eq!(list.matches("triad ").count(), 1, "{list}");
     let csv = harness.run(&["history", "show", "latest", "--csv"]).exits(0).stdout;
@@ -33,13 +35,13 @@ fn published_figures_stand_beside_the_measurement_and_are_kept() {
 }
 
 #[test]
-fn published_figures_are_no_results() {
+fn published_figures_are_not_results() {
     let harness = Harness::new();
     // 342.5 GB/s were published; this node has less than 20 TB/s.
     harness
         .stream(&["--against", "EPYC 7H12", "--expect", "triad>=20TB/s"])
         .exits(1)
-        .complains("expected triad >= 20 TB/s, measured");
+        .warns("expected triad >= 20 TB/s, measured");
     let met = ["--against", "EPYC 7H12", "--expect", "triad<=20TB/s", "--accept-suspect"];
     harness.stream(&met).exits(0);
     let copy =
@@ -47,19 +49,19 @@ fn published_figures_are_no_results() {
     harness
         .run(&[&copy[..], &FAST].concat())
         .exits(2)
-        .complains("there is no such measurement; available: copy\n");
+        .warns("there is no such measurement; available: copy\n");
     harness.run(&[&copy[..5], &FAST].concat()).exits(0);
     harness
         .run(&["compare", "latest", "latest~1", "--json"])
         .exits(0)
-        .tells("\"only_b\": [ \"scale\", \"add\", \"triad\" ]");
+        .prints_words("\"only_b\": [ \"scale\", \"add\", \"triad\" ]");
     // The classic table has only figures of this node.
     let table = harness.stream(&["--against", "EPYC 7H12", "--stream-text"]).exits(0).stdout;
     assert_eq!(table.matches("Triad:").count(), 1);
 }
 
 #[test]
-fn published_and_imported_figures_are_never_taken_for_those_of_the_node() {
+fn published_and_imported_figures_are_not_figures_of_the_node() {
     let harness = Harness::new();
     // 342.5 GB/s were published; a higher value is imported as if it had been measured here.
     let record = harness.stream_record(&["--kernels", "copy", "--against", "EPYC 7H12"]);
@@ -70,43 +72,46 @@ fn published_and_imported_figures_are_never_taken_for_those_of_the_node() {
     let small = [&["hpl"], &crate::hpl::SMALL[..]].concat();
     harness
         .run(&[&small[..], &["--json", "hpl.json"]].concat())
-        .never_says("342.5")
-        .never_says("1000.0 GB/s")
-        .never_says("of Triad's");
-    harness.stream(&["--kernels", "copy"]).exits(0).never_says("as tuned");
+        .never_prints("342.5")
+        .never_prints("1000.0 GB/s")
+        .never_prints("of Triad's");
+    harness.stream(&["--kernels", "copy"]).exits(0).never_prints("as tuned");
     // A Triad that this node measured is used.
     harness.stream(&["--against", "EPYC 7H12"]).exits(0);
-    harness.run(&small).never_says("342.5");
+    harness.run(&small).never_prints("342.5");
 }
 
 #[test]
-fn the_nearest_is_shown_when_the_processor_matches() {
+fn nearest_published_node_is_shown_if_the_processor_matches() {
     let harness = Harness::new();
-    let quick = ["stream", "--samples", "3", "--size", "1000000", "--budget", "0.5", "--no-save"];
+    let quick =
+        ["stream", "--samples", "3", "--size", "1000000elements", "--budget", "0.5", "--no-save"];
     let of = |processor: &str| {
         let dimms = ["--dimms", "1024x20000", "--processor", processor];
         harness.run(&[&quick[..], &dimms].concat()).exits(0)
     };
     of("EPYC 9654")
-        .tells("published 2 x EPYC 9654, NPS1, SMT off: triad 715.7 GB/s, 77.7 % of theoretical,")
-        .tells("more with --against 'EPYC 9654'")
-        .never_says("this/it");
-    of("EPYC 9554").never_says("published");
+        .prints_words(
+            "published 2 x EPYC 9654, NPS1, SMT off: triad 715.7 GB/s, 77.7 % of theoretical,",
+        )
+        .prints_words("more with --against 'EPYC 9654'")
+        .never_prints("this/it");
+    of("EPYC 9554").never_prints("published");
 }
 
 #[test]
-fn the_catalog_is_listed_and_unknown_names_are_refused() {
+fn catalog_is_listed_and_unknown_names_are_refused() {
     let harness = Harness::new();
     for command in ["stream", "run"] {
         harness
             .run(&[command, "--against", "list"])
             .exits(0)
-            .quietly()
-            .tells(
+            .warns_nothing()
+            .prints_words(
                 "OCI HPC performance tips: STREAM on BM.Standard.E5.192 stream 2 x EPYC 9654, NPS1",
             )
-            .tells("triad 159.0 GB/s")
-            .tells("hpl 2 x EPYC 7F52, NB 180, 4 x 8 time 3761 s");
+            .prints_words("triad 159.0 GB/s")
+            .prints_words("hpl 2 x EPYC 7F52, NB 180, 4 x 8 time 3761 s");
     }
     assert!(!harness.path(".local").exists(), "showing the catalog measures nothing");
     let list = harness.run(&["stream", "--against", "list"]).stdout;
@@ -118,20 +123,23 @@ fn the_catalog_is_listed_and_unknown_names_are_refused() {
 }
 
 #[test]
-fn published_sweep_is_shown_whole_next_to_the_figures_of_the_run() {
+fn published_sweep_is_shown_beside_the_run() {
     let harness = Harness::new();
     let sweep = ["--sweep", "threads=1", "--against", "7F52 by threads", "--accept-suspect"];
     let run = harness.stream(&sweep).exits(0);
-    run.tells("published, GB/s: 2 x EPYC 7F52, HT off, by threads")
-        .tells("1 34.06 19.29 23.16 23.74 7 %")
-        .tells("20 199.3 118.7 136.8 140.6 41.2 % - -")
-        .tells("32 295.5 182.6 204.6 194.2 56.9 % - -");
+    run.prints_words("published, GB/s: 2 x EPYC 7F52, HT off, by threads")
+        .prints_words("1 34.06 19.29 23.16 23.74 7 %")
+        .prints_words("20 199.3 118.7 136.8 140.6 41.2 % - -")
+        .prints_words("32 295.5 182.6 204.6 194.2 56.9 % - -");
     let record = harness.latest();
     let published = published(&record);
     assert_eq!(published.len(), 17 * 4);
     assert!(published.iter().all(|m| m["config"]["axis"] == "threads"));
     // The counts of the run have the ratio to the published ones.
-    harness.run(&["history", "show", "latest", "--json"]).exits(0).tells("\"axis\": \"threads\"");
+    harness
+        .run(&["history", "show", "latest", "--json"])
+        .exits(0)
+        .prints_words("\"axis\": \"threads\"");
     let row = harness.run(&["history", "show", "latest"]).stdout;
     let row = row.lines().find(|line| line.trim_start().starts_with("1  34.06")).unwrap();
     assert!(row.ends_with(" x"), "{row}");

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::harness::{Harness, Running, lives, measurements, signal, wait_for};
 
 #[test]
-fn sums_by_threads_and_ranks_are_pi_and_say_what_placement_costs() {
+fn sums_by_threads_and_ranks_are_pi_with_the_effect_of_placement() {
     let harness = Harness::new();
     let run = ["apps", "trapezoid", "--n", "1e3,20000", "--threads", "1", "--policy", "0,5"];
     let sums = [&run[..], &["--samples", "3", "--json", "-"]].concat();
@@ -25,16 +25,16 @@ fn sums_by_threads_and_ranks_are_pi_and_say_what_placement_costs() {
         }
     }
     let page = harness.run(&["history", "show", "latest"]).exits(0);
-    page.says("10^3 intervals").says("20000 intervals").says("policy 5").says("\nsummary ");
+    page.prints("10^3 intervals").prints("20000 intervals").prints("policy 5").prints("\nsummary ");
 }
 
 #[test]
-fn a_long_sum_is_refused_for_a_short_budget_and_can_be_interrupted() {
+fn long_sum_is_refused_for_a_short_budget_and_can_be_interrupted() {
     let harness = Harness::new();
     // This sum takes minutes on one core of any processor.
     let long = ["apps", "trapezoid", "--n", "1e12", "--threads", "1"];
     let short = [&long[..], &["--budget", "1"]].concat();
-    harness.run(&short).exits(2).complains("--budget 1 is too short: the run takes at least ");
+    harness.run(&short).exits(2).warns("--budget 1 is too short: the run takes at least ");
     let running = harness.start(&long).shows("measuring sums");
     running.signal("INT");
     running.end().exits(130);
@@ -42,7 +42,7 @@ fn a_long_sum_is_refused_for_a_short_budget_and_can_be_interrupted() {
 }
 
 #[test]
-fn hpcg_has_its_rating_its_parts_and_its_tests() {
+fn hpcg_has_rating_parts_and_tests() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -56,7 +56,7 @@ fn hpcg_has_its_rating_its_parts_and_its_tests() {
     assert_eq!((&config["iterations"], &config["n"]), (&50.into(), &(2 * 16 * 16 * 24).into()));
     assert_eq!(all[0]["category"], "variant");
     let page = harness.run(&["history", "show", "latest"]).exits(0);
-    page.says("\ntests ").says("16x16x24").says("variant of HPCG");
+    page.prints("\ntests ").prints("16x16x24").prints("variant of HPCG");
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn hpcg_stores_a_column_index_for_each_coefficient() {
 }
 
 #[test]
-fn domains_of_ranks_find_what_those_of_threads_find() {
+fn domains_of_ranks_and_threads_have_equal_results() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -102,20 +102,20 @@ fn domains_of_ranks_find_what_those_of_threads_find() {
         [&Value::Null, &2.into()]
     );
     let page = harness.run(&["history", "show", "latest"]).exits(0);
-    page.says("2 threads").says("2 ranks").says("relative");
+    page.prints("2 threads").prints("2 ranks").prints("relative");
 }
 
 #[test]
-fn what_xhpcg_wrote_is_imported() {
+fn xhpcg_output_is_imported() {
     let harness = Harness::new();
     let written = include_bytes!("../../crates/apps/tests/outputs/hpcg-3.1-two-ranks.txt");
     harness.write("hpcg.txt", written);
     harness.run(&["history", "import", "hpcg.txt"]).exits(0);
-    harness.run(&["history", "show", "latest"]).exits(0).says("xhpcg").says("1.27e-16");
+    harness.run(&["history", "show", "latest"]).exits(0).prints("xhpcg").prints("1.27e-16");
 }
 
 #[test]
-fn threads_and_ranks_solve_elasticity_and_say_what_bandwidth_predicts() {
+fn threads_and_ranks_solve_elasticity_with_a_bandwidth_limit() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -139,7 +139,7 @@ fn threads_and_ranks_solve_elasticity_and_say_what_bandwidth_predicts() {
             assert_eq!(m["validity"]["status"], "suspect");
         }
         let page = harness.run(&["history", "show", "latest"]).exits(0);
-        page.says("preconditioner").says("6 x 5 x 7 hexahedra").says("\nsummary ");
+        page.prints("preconditioner").prints("6 x 5 x 7 hexahedra").prints("\nsummary ");
     }
     let few = [
         "apps",
@@ -153,11 +153,11 @@ fn threads_and_ranks_solve_elasticity_and_say_what_bandwidth_predicts() {
         "--samples",
         "1",
     ];
-    harness.run(&few).exits(1).says("no convergence within 3 iterations");
+    harness.run(&few).exits(1).prints("no convergence within 3 iterations");
 }
 
 #[test]
-fn workers_are_swept_and_held_against_one_of_them() {
+fn workers_are_swept_and_compared_with_a_baseline() {
     let harness = Harness::new();
     let small = ["apps", "iccg", "--elements", "5,5,5", "--samples", "2", "--json", "-"];
     for (sweep, held, gone) in [
@@ -180,8 +180,8 @@ fn workers_are_swept_and_held_against_one_of_them() {
         assert_eq!(of("rate").len(), held.len() + 1);
         assert!(of("rate").iter().all(|m| m["config"]["sweep"].is_object()));
         let page = harness.run(&["history", "show", "latest"]).exits(0);
-        let page = page.says("relative").says("time of").says("\nsummary ");
-        gone.map(|gone| page.says(gone));
+        let page = page.prints("relative").prints("time of").prints("\nsummary ");
+        gone.map(|gone| page.prints(gone));
     }
 }
 
@@ -207,7 +207,7 @@ fn working(harness: &Harness, args: &[&str]) -> (Running, Vec<u32>) {
 }
 
 #[test]
-fn ranks_that_solve_are_interrupted_and_one_that_dies_is_named() {
+fn solver_ranks_are_interrupted_and_a_dead_one_is_named() {
     const SOLVER: &[&str] = &["iccg", "--elements", "32,32,32", "--storage", "bcsr"];
     const LONG: &[&str] = &["--tolerance", "1e-300", "--preconditioner", "diagonal"];
     const SETS: &[&str] = &["hpcg", "--grid", "80", "--memory-fraction", "0.9"];
@@ -227,7 +227,7 @@ fn ranks_that_solve_are_interrupted_and_one_that_dies_is_named() {
             "KILL" => signal(ranks[1], name),
             _ => running.signal(name),
         }
-        running.end().exits(code).complains(said);
+        running.end().exits(code).warns(said);
         wait_for("the end of all ranks", || ranks.iter().all(|rank| !lives(*rank)).then_some(()));
     }
 }

@@ -101,7 +101,7 @@ fn command_in(line: &str) -> Option<String> {
 }
 
 #[test]
-fn every_command_of_the_documentation_is_one() {
+fn documented_commands_are_valid() {
     let harness = Harness::new();
     let mut wrong = String::new();
     let mut number = 0;
@@ -198,7 +198,7 @@ fn planned_items(text: &str) -> Vec<PlannedItem> {
 }
 
 #[test]
-fn the_literature_is_planned_as_it_is_printed() {
+fn literature_plans_print_the_documented_output() {
     let chapters = chapters();
     let (_, text) = chapters.iter().find(|(name, _)| name == "docs/literature.md").unwrap();
     let harness = Harness::new();
@@ -214,7 +214,7 @@ fn the_literature_is_planned_as_it_is_printed() {
         let outcomes: Vec<Outcome> = commands.iter().map(|command| command.run(&harness)).collect();
         let mut outcome = outcomes.into_iter().next_back().unwrap();
         for expected in prints {
-            outcome = outcome.tells(&expected);
+            outcome = outcome.prints_words(&expected);
         }
     }
 }
@@ -226,7 +226,7 @@ fn links(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn every_link_of_the_documentation_leads_to_a_file() {
+fn documentation_links_lead_to_files() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     let chapters = chapters();
     let mut wrong = String::new();
@@ -255,7 +255,7 @@ fn every_chapter_is_in_the_book() {
 }
 
 #[test]
-fn every_picture_of_the_gallery_is_in_the_chapter_of_its_command() {
+fn gallery_pictures_are_in_the_chapters_of_their_commands() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     let chapters = chapters();
     for entry in std::fs::read_dir(root.join("docs/gallery")).unwrap() {

@@ -40,7 +40,7 @@ pub fn triad(value: f64) -> Value {
 const PATIENT: [&str; 2] = ["--deadline", "60"];
 
 #[test]
-fn a_lost_part_is_bad_and_the_codes_are_those_of_the_table() {
+fn lost_part_is_bad_and_exit_codes_match_the_table() {
     let harness = Harness::new();
     let good = reference(&harness, "good.json", |_| {});
     let with = |file: &str, more: &[&str]| {
@@ -51,7 +51,7 @@ fn a_lost_part_is_bad_and_the_codes_are_those_of_the_table() {
     let is_good = document["verdict"] == "good";
     if is_good {
         for codes in [&[][..], &["--nagios"], &["--npd"]] {
-            with(&good, codes).exits(0).says("good");
+            with(&good, codes).exits(0).prints("good");
         }
     }
     let lost = reference(&harness, "lost.json", |group| {
@@ -71,32 +71,32 @@ fn a_lost_part_is_bad_and_the_codes_are_those_of_the_table() {
 }
 
 #[test]
-fn an_output_that_cannot_be_written_leaves_the_verdict() {
+fn unwritable_output_keeps_the_verdict() {
     let harness = Harness::new();
     let state = harness.arg("state.json");
     let check = ["check", "--state", &state, "--deadline", "60"];
     let expected = harness.run(&check).code.unwrap();
     for file in ["/dev/full", "/nonexistent/check.json", ""] {
         let said = harness.run(&[&check[..], &["--json", file]].concat());
-        let said = said.exits(expected).complains("cannot write ");
+        let said = said.exits(expected).warns("cannot write ");
         assert!(said.stdout.contains("never measured"), "{file}: {}", said.stdout);
     }
     let script = format!("{} \"$@\" >/dev/full", crate::program::path());
     let words = [&["sh", "-c", &script, "sh"][..], &check].concat();
-    harness.run_other(&words, &[]).exits(expected).complains("cannot write to standard output");
+    harness.run_other(&words, &[]).exits(expected).warns("cannot write to standard output");
 }
 
 #[test]
-fn a_check_for_nagios_that_cannot_start_is_unknown_and_not_critical() {
+fn nagios_check_that_cannot_start_is_unknown_not_critical() {
     let harness = Harness::new();
-    harness.run(&["check", "--nagios", "--levle", "2"]).exits(3).complains("--levle");
+    harness.run(&["check", "--nagios", "--levle", "2"]).exits(3).warns("--levle");
     harness.run(&["check", "--nagios", "--npd"]).exits(3);
     harness.run(&["check", "--npd", "--levle", "2"]).exits(2);
     harness.run(&["check", "--levle", "2"]).exits(2);
 }
 
 #[test]
-fn a_reference_that_does_not_apply_makes_the_node_unknown() {
+fn inapplicable_reference_makes_the_node_unknown() {
     let harness = Harness::new();
     let other =
         reference(&harness, "other.json", |group| group["kind"]["processor"] = json!("Z80"));
@@ -117,11 +117,11 @@ fn a_reference_that_does_not_apply_makes_the_node_unknown() {
 }
 
 #[test]
-fn the_state_has_the_counters_and_the_last_measured_verdict() {
+fn state_has_counters_and_the_last_measured_verdict() {
     let harness = Harness::new();
     let state = harness.arg("state.json");
     let args = ["check", "--state", &state, "--deadline", "60"];
-    harness.run(&args).says("never measured");
+    harness.run(&args).prints("never measured");
     let mut saved: Value = serde_json::from_str(&std::fs::read_to_string(&state).unwrap()).unwrap();
     assert_eq!(saved["measured"], Value::Null);
     let boot = saved["ledger"]["boot"].clone();
@@ -131,32 +131,32 @@ fn the_state_has_the_counters_and_the_last_measured_verdict() {
     });
     harness.write("state.json", saved.to_string());
     // Other reasons, such as a quota of CPU time, may precede it.
-    harness.run(&args).exits(1).says("bad        measured bad (mem 69% of ref: DIMM)");
+    harness.run(&args).exits(1).prints("bad        measured bad (mem 69% of ref: DIMM)");
     // Another boot may follow a repair.
     saved["measured"]["boot"] = json!("another");
     harness.write("state.json", saved.to_string());
-    harness.run(&args).says("measured bad (mem 69% of ref: DIMM) at level 2");
+    harness.run(&args).prints("measured bad (mem 69% of ref: DIMM) at level 2");
     let kept = std::fs::read_to_string(&state).unwrap();
     assert!(kept.contains("mem 69%"), "{kept}");
     // The clock was set back since.
     saved["checked"] = json!("2199-01-01T00:00:00Z");
     saved["measured"]["at"] = json!("2199-01-01T00:00:00Z");
     harness.write("state.json", saved.to_string());
-    harness.run(&args).says("at level 2, at an unknown time");
+    harness.run(&args).prints("at level 2, at an unknown time");
     // An empty file may be all that a crash has left.
     harness.write("state.json", "");
-    harness.run(&args).says("never measured");
+    harness.run(&args).prints("never measured");
     assert!(std::fs::read_to_string(&state).unwrap().contains("nodegauge-check-state/1"));
 }
 
 #[test]
-fn a_file_that_is_no_state_is_left_alone() {
+fn file_that_is_not_a_state_is_unchanged() {
     let harness = Harness::new();
     for content in ["my thesis", "{", r#"{"schema": "nodegauge-check-state/2"}"#] {
         let state = harness.write("state.json", content);
         let code = harness.run(&["check", "--deadline", "60", "--no-save"]).code.unwrap();
         let said = harness.run(&["check", "--deadline", "60", "--state", &state]).exits(code);
-        said.says("state not saved: ").says(" is no state of check (nodegauge-check-state/1)");
+        said.prints("state not saved: ").prints(" is no state of check (nodegauge-check-state/1)");
         assert_eq!(std::fs::read_to_string(&state).unwrap(), content);
     }
 }
@@ -183,18 +183,18 @@ fn give_away(path: impl AsRef<Path>) -> bool {
 }
 
 #[test]
-fn a_state_that_another_user_may_have_written_decides_nothing() {
+fn state_writable_by_another_user_is_ignored() {
     let harness = Harness::new();
     std::fs::create_dir(harness.path("folder")).unwrap();
     let state = bad_state(&harness, "folder/state.json");
     let content = std::fs::read_to_string(&state).unwrap();
     let check = |path: &str| harness.run(&["check", "--deadline", "60", "--state", path]);
-    check(&state).says("measured bad (forged)");
+    check(&state).prints("measured bad (forged)");
     let is_ignored = |path: &str, why: &str| {
         harness.write("folder/state.json", &content);
-        let said = check(path).says("never measured");
+        let said = check(path).prints("never measured");
         assert!(!said.stdout.contains("measured bad"), "{}", said.stdout);
-        said.says("state not read, state not saved: ").says(why);
+        said.prints("state not read, state not saved: ").prints(why);
         assert_eq!(std::fs::read_to_string(&state).unwrap(), content);
     };
     std::fs::set_permissions(&state, Permissions::from_mode(0o666)).unwrap();
@@ -210,7 +210,7 @@ fn a_state_that_another_user_may_have_written_decides_nothing() {
 }
 
 #[test]
-fn a_reference_that_another_user_may_have_written_decides_nothing() {
+fn reference_writable_by_another_user_is_ignored() {
     let harness = Harness::new();
     let lost = reference(&harness, "lost.json", |group| {
         let cores = group["inventory"]["cores"].as_u64().unwrap();
@@ -234,7 +234,7 @@ fn a_reference_that_another_user_may_have_written_decides_nothing() {
 }
 
 #[test]
-fn no_output_of_a_check_replaces_another_of_its_files() {
+fn check_outputs_do_not_replace_its_other_files() {
     let harness = Harness::new();
     let reference = reference(&harness, "reference.json", |_| {});
     let state = bad_state(&harness, "state.json");
@@ -259,19 +259,19 @@ fn no_output_of_a_check_replaces_another_of_its_files() {
         ["--db", "data/h.db", "--json", &own],
         ["--db", "new.db", "--json", "new.db"],
     ] {
-        harness.run(&[&["check"], &options[..]].concat()).exits(2).complains("hint: give ");
+        harness.run(&[&["check"], &options[..]].concat()).exits(2).warns("hint: give ");
         harness.run(&[&["check", "--nagios"], &options[..]].concat()).exits(3);
     }
     let ranks = [("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "2")];
     let vet = ["check", "--vet", "1", "--exclude-file", "list", "--node-file", "list"];
-    harness.run_with(&ranks, &vet).exits(2).complains(" cannot both be written to list");
+    harness.run_with(&ranks, &vet).exits(2).warns(" cannot both be written to list");
     let now = files.map(|file| std::fs::read(file).unwrap());
     assert!(kept == now, "all files stay as they were");
     assert!(!Path::new(&default).exists() && !harness.path("new.db").exists());
 }
 
 #[test]
-fn an_output_that_nobody_reads_delays_neither_verdict_nor_end() {
+fn blocked_output_does_not_delay_the_verdict() {
     let harness = Harness::new();
     let pipe = harness.arg("pipe");
     assert_eq!(harness.run_other(&["mkfifo", &pipe], &[]).code, Some(0));
@@ -290,13 +290,13 @@ fn an_output_that_nobody_reads_delays_neither_verdict_nor_end() {
 }
 
 #[test]
-fn a_check_without_a_home_goes_on_with_a_note() {
+fn check_without_a_home_continues_with_a_note() {
     let harness = Harness::new();
     let was_there = Path::new("/.local").exists();
     for home in ["/", "/nonexistent"] {
         let said = harness.run_with(&[("HOME", home)], &["check", "--deadline", "60"]);
         assert!(matches!(said.code, Some(0 | 1)), "{:?}", said.code);
-        said.says("state not saved: no home folder").says("give --state FILE, --db FILE");
+        said.prints("state not saved: no home folder").prints("give --state FILE, --db FILE");
     }
     assert_eq!(Path::new("/.local").exists(), was_there);
     let state = harness.arg("state.json");
@@ -305,7 +305,7 @@ fn a_check_without_a_home_goes_on_with_a_note() {
 }
 
 #[test]
-fn a_program_whose_path_is_no_text_starts_itself() {
+fn program_with_a_non_utf8_path_starts_itself() {
     use std::os::unix::ffi::OsStrExt;
     let harness = Harness::new();
     let folder = harness.path("").join(std::ffi::OsStr::from_bytes(b"n\xff"));
@@ -326,7 +326,7 @@ fn a_program_whose_path_is_no_text_starts_itself() {
 }
 
 #[test]
-fn no_output_of_a_check_follows_a_link_of_another_user() {
+fn check_outputs_do_not_follow_links_of_another_user() {
     let harness = Harness::new();
     let victim = harness.write("victim", "OLD CONTENT");
     let shared = harness.path("shared");
@@ -344,7 +344,7 @@ fn no_output_of_a_check_follows_a_link_of_another_user() {
         ["--exclude-file", &other, "--node-file", &link],
     ] {
         let args = [&["check", "--vet", "1"][..], &files].concat();
-        harness.run_with(&ranks, &args).exits(3).complains("is a symbolic link in a folder");
+        harness.run_with(&ranks, &args).exits(3).warns("is a symbolic link in a folder");
     }
     assert_eq!(std::fs::read_to_string(&victim).unwrap(), "OLD CONTENT");
     assert!(!harness.path("other").exists());

@@ -44,17 +44,17 @@ fn pair<'a>(comparison: &'a Value, name: &str) -> &'a Value {
 }
 
 #[test]
-fn the_published_pair_differs_by_five_per_cent_without_a_verdict() {
+fn published_pair_differs_by_five_percent_without_a_verdict() {
     let harness = Harness::new();
     published(&harness);
     harness
         .run(&["compare", "nps=1", "nps=4"])
         .exits(0)
-        .quietly()
-        .tells("differs A B label nps 1 4")
-        .tells("triad 715.7 GB/s 753.7 GB/s +5.3 % cannot tell")
-        .tells("the run-to-run spread is unknown remedy make three runs of A")
-        .tells(
+        .warns_nothing()
+        .prints_words("differs A B label nps 1 4")
+        .prints_words("triad 715.7 GB/s 753.7 GB/s +5.3 % cannot tell")
+        .prints_words("the run-to-run spread is unknown remedy make three runs of A")
+        .prints_words(
             "the ranges within A and within B do not overlap: the difference exceeds the spread",
         );
     let json = harness.run(&["compare", "nps=1", "nps=4", "--json", "-"]).exits(0).json();
@@ -81,34 +81,34 @@ fn imported_figures_have_their_share_of_the_given_memory() {
     assert_eq!(record["machine"]["source"], "import");
     let triad = &record["measurements"][3];
     assert!((triad["limit"]["fraction"].as_f64().unwrap() - 0.7765).abs() < 1e-4, "{triad}");
-    harness.run(&["history", "show", "latest"]).exits(0).tells("EPYC 9654");
+    harness.run(&["history", "show", "latest"]).exits(0).prints_words("EPYC 9654");
     harness.run(&["history", "import", &file, "--dimms", "16x3200"]).exits(1);
     let above = &harness.latest()["measurements"][3];
     assert_eq!(above["validity"]["status"], "invalid", "715 GB/s exceed 409.6 GB/s");
     let unknown = harness.run(&["history", "import", &file, "--processor", "Z80"]).exits(2);
-    unknown.complains("no processor \"Z80\" in the catalog");
+    unknown.warns("no processor \"Z80\" in the catalog");
     harness.run(&["history", "export", "latest", "--output", &harness.arg("run.json")]).exits(0);
     harness
         .run(&["history", "import", &harness.arg("run.json"), "--dimms", "24x4800"])
         .exits(2)
-        .complains("already contain their dimms\nhint: leave out --dimms");
+        .warns("already contain their dimms\nhint: leave out --dimms");
 }
 
 #[test]
-fn conditions_decide_the_exit_code() {
+fn conditions_determine_the_exit_code() {
     let harness = Harness::new();
     published(&harness);
     let fails =
         |condition: &str| harness.run(&["compare", "nps=1", "nps=4", "--fail-on", condition]);
-    fails("triad<-5%").exits(0).quietly();
-    fails("triad>5%").exits(1).complains("error: triad>5%: triad +5.3 %\n");
-    fails("any>4%").exits(1).complains("copy +5.6 %; add +4.2 %; triad +5.3 %");
+    fails("triad<-5%").exits(0).warns_nothing();
+    fails("triad>5%").exits(1).warns("error: triad>5%: triad +5.3 %\n");
+    fails("any>4%").exits(1).warns("copy +5.6 %; add +4.2 %; triad +5.3 %");
     // With one run per side, no figure can be judged slower.
-    fails("slower").exits(0).complains("slower cannot be decided for copy; scale; add; triad");
+    fails("slower").exits(0).warns("slower cannot be decided for copy; scale; add; triad");
     fails("traid<-5%")
         .exits(1)
-        .complains("A and B have no such measurement in common; available: copy");
-    fails("triad<-5").exits(2).complains("expected % after the number, but the text ends here");
+        .warns("A and B have no such measurement in common; available: copy");
+    fails("triad<-5").exits(2).warns("expected % after the number, but the text ends here");
 }
 
 #[test]
@@ -124,13 +124,14 @@ fn runs_with_a_label_are_pooled() {
     harness
         .run(&["compare", "host=quiet", "host=busy"])
         .exits(0)
-        .tells("A host=quiet: 3 runs pooled: ");
+        .prints_words("A host=quiet: 3 runs pooled: ");
 }
 
 #[test]
-fn a_run_is_within_noise_of_itself() {
+fn run_is_within_noise_of_itself() {
     let harness = Harness::new();
-    let sampled = ["stream", "-q", "--size", "1000000", "--samples", "60", "--json", "run.json"];
+    let sampled =
+        ["stream", "-q", "--size", "1000000elements", "--samples", "60", "--json", "run.json"];
     harness.run(&[&sampled[..], &["--dimms", "1024x20000"]].concat()).exits(0);
     let sides = [["latest", "latest"], ["latest", "run.json"]];
     let compare = |pair: [&str; 2], more: &[&str]| {
@@ -145,13 +146,13 @@ fn a_run_is_within_noise_of_itself() {
     }
     compare(sides[1], &["--fail-on", "slower", "--fail-on", "triad<0%"])
         .exits(0)
-        .tells("differs nothing in the records")
-        .tells("verdict B compared with A, 4 figures: 4 within noise");
+        .prints_words("differs nothing in the records")
+        .prints_words("verdict B compared with A, 4 figures: 4 within noise");
 }
 
 /// Runs with the noise of a busy node, and one run far outside it.
 #[test]
-fn how_runs_differ_is_taken_from_saved_ones_of_the_same_command() {
+fn spread_of_runs_comes_from_saved_runs_of_the_command() {
     let harness = Harness::new();
     // With one thread, round trips do not identify regimes.
     let quick = ["stream", "-q", "--threads", "1", "--kernels", "copy,triad"];
@@ -172,11 +173,11 @@ fn how_runs_differ_is_taken_from_saved_ones_of_the_same_command() {
     harness
         .run(&["compare", "a.json", "b.json", "--accept-suspect", "--db", "none.db"])
         .exits(0)
-        .tells("2 cannot tell");
+        .prints_words("2 cannot tell");
 }
 
 #[test]
-fn a_sentence_says_which_side_is_faster_in_what() {
+fn conclusion_names_the_faster_side_per_figure() {
     let harness = Harness::new();
     for (label, triad, add) in [("nps=1", 700e3, 900e3), ("nps=4", 770e3, 720e3)] {
         for run in 0..3 {
@@ -186,7 +187,7 @@ fn a_sentence_says_which_side_is_faster_in_what() {
             harness.run(&["history", "import", &file, "--label", label]).exits(0);
         }
     }
-    let page = harness.run(&["compare", "nps=1", "nps=4"]).exits(0).quietly();
+    let page = harness.run(&["compare", "nps=1", "nps=4"]).exits(0).warns_nothing();
     let first = page.stdout.split("\n\n").next().unwrap().split_whitespace();
     let first = first.collect::<Vec<_>>().join(" ");
     let sides = first.strip_prefix("result B is 1.10").and_then(|rest| rest.split_once("; "));
@@ -197,16 +198,20 @@ fn a_sentence_says_which_side_is_faster_in_what() {
     );
     assert!(a.contains(" times as fast as B in add (1.24") && !first.contains("copy"), "{first}");
     let coloured = harness.run(&["compare", "nps=1", "nps=4", "--color", "always"]).exits(0);
-    coloured.says("\x1b[32mfaster\x1b[0m").says("\x1b[31mslower\x1b[0m");
+    coloured.prints("\x1b[32mfaster\x1b[0m").prints("\x1b[31mslower\x1b[0m");
     let plain = [("NO_COLOR", "1")];
-    harness.run_with(&plain, &["compare", "nps=1", "nps=4"]).exits(0).never_says("\x1b");
-    harness.run(&["compare", "nps=1", "nps=1"]).exits(0).tells("result No difference between A");
+    harness.run_with(&plain, &["compare", "nps=1", "nps=4"]).exits(0).never_prints("\x1b");
+    harness
+        .run(&["compare", "nps=1", "nps=1"])
+        .exits(0)
+        .prints_words("result No difference between A");
 }
 
 #[test]
-fn two_commands_are_started_by_turns() {
+fn two_commands_alternate() {
     let harness = Harness::new();
-    let fast = "--size 1000000 --samples 3 --budget 0.5 --dimms 1024x20000 --kernels copy,triad";
+    let fast =
+        "--size 1000000elements --samples 3 --budget 0.5 --dimms 1024x20000 --kernels copy,triad";
     let (a, b) =
         (format!("OMP_NUM_THREADS=1 stream {fast}"), format!("nodegauge stream {fast} -q"));
     let turns = ["compare", "--run", &a, &b, "--blocks", "3", "--accept-suspect"];
@@ -235,40 +240,41 @@ fn two_commands_are_started_by_turns() {
     assert_eq!(record["measurements"][0]["config"]["threads"], 1);
     assert_eq!(record["labels"]["compared"], "OMP_NUM_THREADS=1");
     let label = format!("turns={}", record["labels"]["turns"].as_str().unwrap());
-    harness.run(&["compare", &label, &label]).exits(0).tells(&format!("A {label}: 6 runs pooled"));
+    harness
+        .run(&["compare", &label, &label])
+        .exits(0)
+        .prints_words(&format!("A {label}: 6 runs pooled"));
 }
 
 #[test]
-fn a_command_that_measures_nothing_cannot_run_by_turns() {
+fn command_without_measurements_cannot_alternate() {
     let harness = Harness::new();
     let run = |a: &str| harness.run(&["compare", "--no-save", "--run", a, "stream"]);
-    run("stream --nonsense")
-        .exits(2)
-        .complains("ended with exit status 2: error: unexpected argument");
+    run("stream --nonsense").exits(2).warns("ended with exit status 2: error: unexpected argument");
     run("true")
         .exits(2)
-        .complains("'true' does not print a nodegauge record")
-        .complains("hint: use commands that measure");
-    run("./none").exits(3).complains("./none");
+        .warns("'true' does not print a nodegauge record")
+        .warns("hint: use commands that measure");
+    run("./none").exits(3).warns("./none");
     assert!(!harness.path(".local").exists(), "nothing was saved");
 }
 
 #[test]
-fn other_elements_and_sizes_are_not_compared() {
+fn different_elements_and_sizes_are_not_compared() {
     let harness = Harness::new();
     harness.stream(&["-q", "--label", "run=double"]).exits(0);
     harness.stream(&["-q", "--label", "run=single", "--element", "f32"]).exits(0);
     harness
         .run(&["compare", "run=double", "run=single"])
         .exits(0)
-        .tells("not comparable")
-        .tells("elements: f64 against f32")
-        .never_says("faster")
-        .never_says("slower")
-        .tells("command A nodegauge stream")
-        .tells("command B nodegauge stream")
-        .tells("--label run=single --element f32")
-        .never_says("node A");
+        .prints_words("not comparable")
+        .prints_words("elements: f64 against f32")
+        .never_prints("faster")
+        .never_prints("slower")
+        .prints_words("command A nodegauge stream")
+        .prints_words("command B nodegauge stream")
+        .prints_words("--label run=single --element f32")
+        .never_prints("node A");
     let comparison = harness.run(&["compare", "run=double", "run=single", "--json", "-"]).exits(0);
     let run = &comparison.json()["b"]["runs"][0];
     let machine = harness.run(&["history", "show", "run=single", "--json"]).exits(0).json();
@@ -277,11 +283,11 @@ fn other_elements_and_sizes_are_not_compared() {
     harness
         .run(&["compare", "run=double", "run=single", "--fail-on", "triad<-5%"])
         .exits(1)
-        .complains("triad is not comparable: elements: f64 against f32");
+        .warns("triad is not comparable: elements: f64 against f32");
 }
 
 #[test]
-fn what_cannot_be_compared_is_said() {
+fn failed_comparisons_are_explained() {
     let harness = Harness::new();
     harness
         .run(&["compare", "latest", "latest~1"])
@@ -299,10 +305,7 @@ fn what_cannot_be_compared_is_said() {
     harness
         .run(&["compare", "latest", "latest", "--json", "--csv"])
         .exits(2)
-        .complains("--json and --csv cannot both go to standard output");
+        .warns("--json and --csv cannot both go to standard output");
     harness.write("other.json", "{}");
-    harness
-        .run(&["compare", "latest", "other.json"])
-        .exits(2)
-        .complains("is not a nodegauge record");
+    harness.run(&["compare", "latest", "other.json"]).exits(2).warns("is not a nodegauge record");
 }

@@ -24,7 +24,7 @@ impl Place {
     fn stream(&self, variables: &[(&str, &str)], more: &[&str]) -> Outcome {
         let temporary = self.0.arg("tmp");
         let variables = [&[("TMPDIR", temporary.as_str())], variables].concat();
-        let fast = ["stream", "--samples", "3", "--size", "1000000", "--threads", "1"];
+        let fast = ["stream", "--samples", "3", "--size", "1000000elements", "--threads", "1"];
         let own = ["--dimms", "1024x20000", "--stores", "regular", "--prefetch", "off"];
         // Only plain loops, unless pages side by side are requested.
         let asked = more.contains(&"--side-by-side");
@@ -94,7 +94,7 @@ fn lists_threshold(mut linker: std::process::Command) -> bool {
 }
 
 #[test]
-fn native_and_compiled_loops_stand_in_one_record() {
+fn native_and_compiled_loops_are_in_one_record() {
     let place = Place::new();
     let compilers = ["--compiler", "gcc -O3", "--compiler", "gcc -O1 '-DWORD=\"a b\"'"];
     let record = place.record(0, &[], &compilers);
@@ -146,11 +146,11 @@ fn native_and_compiled_loops_stand_in_one_record() {
 }
 
 #[test]
-fn the_table_says_what_each_compiler_made_and_history_shows_it_again() {
+fn compiler_table_is_shown_again_by_history() {
     let place = Place::new();
     let outcome = place.stream(&[], &["--compiler", "gcc -O3", "--kernels", "copy,triad,read"]);
-    let outcome = outcome.exits(0).quietly().says("\ncompiled   gcc -O3\n");
-    let outcome = outcome.says("of native  vectors").says("based on a variant of the STREAM");
+    let outcome = outcome.exits(0).warns_nothing().prints("\ncompiled   gcc -O3\n");
+    let outcome = outcome.prints("of native  vectors").prints("based on a variant of the STREAM");
     if cfg!(target_arch = "x86_64") {
         let rows: Vec<&str> =
             outcome.stdout.split("\ncompiled ").nth(1).unwrap().lines().skip(3).take(3).collect();
@@ -160,8 +160,8 @@ fn the_table_says_what_each_compiler_made_and_history_shows_it_again() {
         );
         assert!(rows[1].contains("128 bit  regular"), "{rows:?}");
         assert!(rows[2].contains("scalar"), "{rows:?}");
-        let outcome = outcome.clone().tells("why a loop compiled to a call of memcpy");
-        let outcome = outcome.tells("a sum stays scalar unless");
+        let outcome = outcome.clone().prints_words("why a loop compiled to a call of memcpy");
+        let outcome = outcome.prints_words("a sum stays scalar unless");
         let text = outcome.stdout.split("\nsaved ").next().unwrap();
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }
@@ -174,7 +174,7 @@ fn the_table_says_what_each_compiler_made_and_history_shows_it_again() {
 }
 
 #[test]
-fn a_compiler_that_is_not_there_is_told_before_anything_is_measured() {
+fn missing_compiler_is_reported_before_measuring() {
     let place = Place::new();
     let outcome = place.stream(&[], &["--compiler", "gcc", "--compiler", "no-such-cc -O3"]);
     outcome.exits(3).only_error(
@@ -185,12 +185,12 @@ fn a_compiler_that_is_not_there_is_told_before_anything_is_measured() {
     let nowhere_outcome = place.stream(&[("PATH", &nowhere)], &["--compiler", "all"]).exits(3);
     // Folders of vendors are searched, too.
     if !std::path::Path::new("/opt/AMD").exists() && !std::path::Path::new("/opt/intel").exists() {
-        nowhere_outcome.complains("no supported compiler is installed: gcc, clang");
+        nowhere_outcome.warns("no supported compiler is installed: gcc, clang");
     }
 }
 
 #[test]
-fn a_compiler_that_makes_nothing_or_junk_is_told() {
+fn compiler_without_usable_output_is_reported() {
     let place = Place::new();
     let nothing = place.script("exit 0");
     let record = place.record(1, &[], &["--compiler", &nothing]);
@@ -220,7 +220,7 @@ fn of_triad(statement: &str) -> String {
 }
 
 #[test]
-fn ctrl_c_while_compiling_ends_all() {
+fn interrupt_while_compiling_ends_all() {
     let place = Place::new();
     let pids = place.0.arg("pids");
     let hangs = place
@@ -232,14 +232,14 @@ fn ctrl_c_while_compiling_ends_all() {
     });
     running.signal("INT");
     let outcome = running.end().exits(130);
-    outcome.complains("interrupted: nothing was measured");
+    outcome.warns("interrupted: nothing was measured");
     assert!(!lives(pid));
     let record = place.0.latest();
     assert_eq!((&record["complete"], measurements(&record).len()), (&false.into(), 0));
 }
 
 #[test]
-fn all_is_every_installed_compiler_and_refused_flags_are_said() {
+fn all_installed_compilers_are_used_and_refused_flags_reported() {
     let place = Place::new();
     let record = place.record(0, &[], &["--compiler", "all", "--kernels", "triad"]);
     let commands: Vec<&str> = compiled(&record)
@@ -275,12 +275,12 @@ fn compilers_are_an_axis() {
     assert!(reason(&measurements(&record)[5]).contains("-fno-such-flag"));
     // Commands that are too long for a column are listed below the table.
     let outcome = place.stream(&[], &["--sweep", "compiler=native;gcc -O1 -funroll-loops"]);
-    let outcome = outcome.exits(0).says("\n  native ").says("\n      c1 ");
-    outcome.says("\nc1         gcc -O1 -funroll-loops");
+    let outcome = outcome.exits(0).prints("\n  native ").prints("\n      c1 ");
+    outcome.prints("\nc1         gcc -O1 -funroll-loops");
 }
 
 #[test]
-fn compilers_go_with_another_axis() {
+fn compilers_combine_with_another_axis() {
     let place = Place::new();
     let args = ["--sweep", "pages=4k,thp", "--compiler", "gcc -O1", "--kernels", "triad"];
     let record = place.record(0, &[], &args);
@@ -305,10 +305,10 @@ fn wrong_usage_is_refused() {
         (&["--sweep", "compiler"], "expected '=' and values"),
     ];
     for (more, message) in cases {
-        place.stream(&[], more).exits(2).complains(message);
+        place.stream(&[], more).exits(2).warns(message);
     }
     let outcome = place.0.run(&["explain", "--compiler", "gcc"]).exits(2);
-    outcome.complains("unexpected argument '--compiler'");
+    outcome.warns("unexpected argument '--compiler'");
     assert!(!place.0.path(".local").exists(), "a refusal opens no history");
 }
 
@@ -317,7 +317,7 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn every_kernel_in_both_precisions_is_right() {
+    fn compiled_kernels_pass_their_check_in_both_precisions() {
         let place = Place::new();
         let passes = KERNELS.iter().filter(|spec| spec.in_passes());
         let all: Vec<&str> = passes.map(|spec| spec.name).collect();
@@ -336,7 +336,7 @@ mod thorough {
     }
 
     #[test]
-    fn pages_side_by_side_are_rows_of_their_own_beside_the_plain_loops() {
+    fn pages_side_by_side_are_separate_rows() {
         let place = Place::new();
         let more = ["--compiler", "gcc -O2", "--kernels", "triad,read", "--side-by-side", "4"];
         let record = place.record(0, &[], &more);
@@ -354,7 +354,7 @@ mod thorough {
     }
 
     #[test]
-    fn a_kernel_that_is_wrong_is_told_where() {
+    fn wrong_kernel_is_reported_with_its_element() {
         let why = of_triad("a[j] = b[j] - s * c[j]");
         assert!(why.starts_with("triad gives wrong results: "), "{why}");
         assert!(why.contains("a[1] is 1.5, expected 4.5 (2 elements, offset 0 from"), "{why}");
@@ -366,7 +366,7 @@ mod thorough {
     }
 
     #[test]
-    fn a_kernel_that_hangs_is_killed_and_the_rest_not_tried() {
+    fn hanging_kernel_is_killed_and_the_rest_not_tried() {
         let place = Place::new();
         let bad = place.with_triad("while (n) __asm__ volatile(\"\")");
         let limit = [("NODEGAUGE_COMPILE_LIMIT", "4")];
@@ -381,14 +381,14 @@ mod thorough {
     }
 
     #[test]
-    fn a_kernel_that_crashes_does_so_elsewhere() {
+    fn crashing_kernel_is_reported() {
         let why = of_triad("*(volatile int *)0 = 0");
         assert_eq!(why, "triad crashes: signal 11 (segmentation fault)");
         assert_eq!(of_triad("__builtin_trap()"), "triad crashes: signal 4 (illegal instruction)");
     }
 
     #[test]
-    fn a_library_that_hangs_when_it_is_loaded_is_tried_once_and_ends_with_the_budget() {
+    fn library_that_hangs_when_loaded_is_tried_once_within_the_budget() {
         let place = Place::new();
         let library = faults(&place.0);
         let source = place.0.write(
@@ -423,7 +423,7 @@ mod thorough {
     }
 
     #[test]
-    fn an_endless_output_file_is_not_read() {
+    fn endless_output_file_of_a_compiler_is_not_read() {
         let place = Place::new();
         let long = place.script(
             r#"[ "$1" = --version ] && exit 0
@@ -440,7 +440,7 @@ mod thorough {
     }
 
     #[test]
-    fn a_compiler_that_hangs_is_killed_with_all_that_it_started() {
+    fn hanging_compiler_is_killed_with_its_children() {
         let place = Place::new();
         let pids = place.0.arg("pids");
         let hangs = place.script(&format!(
@@ -462,12 +462,12 @@ mod thorough {
         for wrong in ["0", "soon", "-1"] {
             let outcome =
                 place.stream(&[("NODEGAUGE_COMPILE_LIMIT", wrong)], &["--compiler", "gcc"]);
-            outcome.exits(2).complains("NODEGAUGE_COMPILE_LIMIT is");
+            outcome.exits(2).warns("NODEGAUGE_COMPILE_LIMIT is");
         }
     }
 
     #[test]
-    fn a_compiler_that_fails_costs_the_others_nothing() {
+    fn failing_compiler_does_not_affect_the_others() {
         let place = Place::new();
         let args = ["--compiler", "gcc -O1 -fno-such-flag", "--compiler", "gcc -O1"];
         let record = place.record(1, &[], &args);
@@ -479,11 +479,14 @@ mod thorough {
         assert!(good.iter().chain(&native(&record)).all(|m| m["value"].is_number()), "{record:#}");
         // Messages do not mention the private folder, which is removed.
         assert!(!record.to_string().contains("nodegauge-"), "{record}");
-        place.stream(&[], &args).exits(1).says("\ninvalid    the compiler failed (exit status 1)");
+        place
+            .stream(&[], &args)
+            .exits(1)
+            .prints("\ninvalid    the compiler failed (exit status 1)");
     }
 
     #[test]
-    fn what_is_wrong_at_full_length_only_has_an_owner() {
+    fn error_at_full_length_is_attributed_to_its_compiler() {
         let place = Place::new();
         // Longer than the arrays of the first trial.
         let bad = place.with_triad("a[j] = b[j] + s * c[j] + (j == 900000)");
@@ -497,15 +500,16 @@ mod thorough {
     }
 
     #[test]
-    fn what_was_measured_until_ctrl_c_is_kept() {
+    fn results_until_an_interrupt_are_saved() {
         let place = Place::new();
-        let args = ["stream", "--threads", "1", "--size", "1000000", "--samples", "1000000"];
+        let args =
+            ["stream", "--threads", "1", "--size", "1000000elements", "--samples", "1000000"];
         let fixed = ["--stores", "regular", "--prefetch", "off", "--side-by-side", "1"];
         let more = [&fixed[..], &["--dimms=1024x20000"]].concat();
         let running = place.0.start(&[&args[..], &more[..], &["--compiler", "gcc -O1"]].concat());
         let running = running.shows_times(10, "native and compiled kernels interleaved: round");
         running.signal("INT");
-        running.end().exits(130).complains("the results so far are saved and marked incomplete");
+        running.end().exits(130).warns("the results so far are saved and marked incomplete");
         let record = place.0.latest();
         assert_eq!((native(&record).len(), compiled(&record).len()), (4, 4));
         assert_eq!(record["complete"], false);

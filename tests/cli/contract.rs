@@ -3,7 +3,7 @@
 use crate::harness::Harness;
 
 #[test]
-fn every_line_holds() {
+fn contract_lines_hold() {
     let mut cases = 0;
     for line in include_str!("contract.txt").lines() {
         if line.is_empty() || line.starts_with('#') {

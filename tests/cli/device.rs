@@ -15,7 +15,7 @@ pub fn has_opencl(harness: &Harness) -> bool {
 }
 
 /// Arrays of a few MiB: they are below the cache rule, and fit on every machine.
-const SMALL: [&str; 4] = ["--size", "300000", "--samples", "2"];
+const SMALL: [&str; 4] = ["--size", "300000elements", "--samples", "2"];
 
 fn device(harness: &Harness, args: &[&str]) -> Value {
     let args = [&["device"], args, &["--device", "opencl:0", "--json", "-"]].concat();
@@ -43,16 +43,16 @@ fn kernels_run_in_both_precisions_and_every_element_is_checked() {
         assert!(time("device_seconds") <= time("host_seconds"), "{m:#}");
     }
     let page = harness.run(&["history", "show", "latest"]).exits(0);
-    page.says("BabelStream's Mul").says("opencl:0").says("every element on the device");
+    page.prints("BabelStream's Mul").prints("opencl:0").prints("every element on the device");
     // The same with the other command and other kernels.
     let args = [&["stream", "--device", "opencl:0", "--kernels", "triad"], &SMALL[..]].concat();
     let f32_record = harness.run(&[&args[..], &["--json", "-"]].concat()).exits(0).json();
     assert_eq!(measurements(&f32_record).len(), 1);
-    harness.run(&["compare", "latest~1", "latest"]).exits(0).says("triad");
+    harness.run(&["compare", "latest~1", "latest"]).exits(0).prints("triad");
 }
 
 #[test]
-fn the_vector_triad_runs_over_four_arrays_of_the_device() {
+fn vector_triad_uses_four_arrays_of_the_device() {
     let harness = Harness::new();
     if !has_opencl(&harness) {
         return;
@@ -67,11 +67,11 @@ fn the_vector_triad_runs_over_four_arrays_of_the_device() {
         assert_eq!((&config["arrays"], &config["wrong_elements"]), (&4.into(), &0.into()));
         assert!(config["checks"].as_u64().unwrap() > 0, "{m:#}");
     }
-    harness.run(&["history", "show", "latest"]).exits(0).says("4 arrays of");
+    harness.run(&["history", "show", "latest"]).exits(0).prints("4 arrays of");
 }
 
 #[test]
-fn copies_go_both_ways_from_both_kinds_of_memory_and_arrive() {
+fn copies_in_both_directions_and_memory_kinds_arrive() {
     let harness = Harness::new();
     if !has_opencl(&harness) {
         return;
@@ -92,7 +92,7 @@ fn copies_go_both_ways_from_both_kinds_of_memory_and_arrive() {
         assert!(of.iter().all(|m| m["config"]["on_node"].as_f64().unwrap() > 0.98), "{of:#?}");
     }
     let page = harness.run(&["history", "show", "latest"]).exits(0);
-    page.says("1 MiB").says("both ways").says("copies between devices");
+    page.prints("1 MiB").prints("both ways").prints("copies between devices");
 }
 
 /// Runs `device stream` with a faulty library; `None` without OpenCL or a compiler.
@@ -116,21 +116,21 @@ fn with(fault: &str, args: &[&str]) -> Option<(Harness, Outcome)> {
 }
 
 #[test]
-fn what_is_not_there_is_told_with_what_there_is() {
+fn missing_device_is_reported_with_available_ones() {
     let harness = Harness::new();
     if !has_opencl(&harness) {
         return;
     }
     let unknown = harness.run(&["device", "peaks", "--device", "opencl:7"]);
-    unknown.exits(2).complains("there is no device opencl:7: expected opencl:0");
+    unknown.exits(2).warns("there is no device opencl:7: expected opencl:0");
     let large = harness.run(&["device", "stream", "--size", "900TiB", "--device", "opencl:0"]);
-    large.exits(3).complains("of memory is available").complains("hint: use --size");
+    large.exits(3).warns("of memory is available").warns("hint: use --size");
     let huge = harness.run(&["device", "links", "--sizes", "1TiB", "--device", "opencl:0"]);
-    huge.exits(3).complains("do not fit in memory");
+    huge.exits(3).warns("do not fit in memory");
     let empty = harness.arg("");
     let none = [("OCL_ICD_VENDORS", empty.as_str())];
     let unregistered = harness.run_with(&none, &["device", "peaks", "--device", "opencl:0"]);
-    unregistered.exits(3).complains("no OpenCL driver is registered").complains("OCL_ICD_VENDORS");
+    unregistered.exits(3).warns("no OpenCL driver is registered").warns("OCL_ICD_VENDORS");
 }
 
 /// Tests of the second tier.
@@ -138,7 +138,7 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn chains_of_multiply_adds_leave_what_they_must() {
+    fn multiply_add_chains_have_the_expected_result() {
         let harness = Harness::new();
         if !has_opencl(&harness) {
             return;
@@ -152,11 +152,11 @@ mod thorough {
             all.iter().all(|m| m["name"] == "fma" && m["config"]["worst_error"] == 0.0),
             "{all:#?}"
         );
-        harness.run(&["history", "show", "latest"]).exits(0).says("GFLOP/s").says("chains of");
+        harness.run(&["history", "show", "latest"]).exits(0).prints("GFLOP/s").prints("chains of");
     }
 
     #[test]
-    fn a_driver_that_is_not_installed_is_a_line_with_what_to_install() {
+    fn missing_driver_is_reported_with_a_hint() {
         let harness = Harness::new();
         // The first file that the dynamic linker finds is not a library.
         harness.write("lib/libOpenCL.so.1", "");
@@ -169,7 +169,7 @@ mod thorough {
         ));
         // A node without devices is measured nevertheless.
         let args = ["run", "--samples", "2", "--budget", "0.5", "--dimms", "1024x20000"];
-        harness.run_with(&hidden, &args).exits(0).quietly();
+        harness.run_with(&hidden, &args).exits(0).warns_nothing();
         let record = harness.latest();
         let notices = record["notices"].as_array().unwrap();
         let reported: Vec<&str> = notices
@@ -185,7 +185,7 @@ mod thorough {
     }
 
     #[test]
-    fn bad_luck_is_a_line_with_what_to_do() {
+    fn driver_faults_are_reported_with_at_most_one_hint() {
         let stream = [&["stream", "--device", "opencl:0"], &SMALL[..]].concat();
         for (fault, code, reported) in [
             ("crash", 3, "the child process ended with signal"),
@@ -197,7 +197,7 @@ mod thorough {
             ("wrong=12", 1, ""),
         ] {
             let Some((harness, outcome)) = with(fault, &stream) else { return };
-            let outcome = outcome.exits(code).complains(reported);
+            let outcome = outcome.exits(code).warns(reported);
             // A driver may print its own messages.
             let lines =
                 |start: &str| outcome.stderr.lines().filter(|line| line.starts_with(start)).count();
@@ -217,10 +217,11 @@ mod thorough {
     }
 
     #[test]
-    fn what_was_measured_before_a_device_is_lost_is_kept() {
-        let stream = ["stream", "--device", "opencl:0", "--size", "300000", "--samples", "2000"];
+    fn results_before_a_device_is_lost_are_saved() {
+        let stream =
+            ["stream", "--device", "opencl:0", "--size", "300000elements", "--samples", "2000"];
         let Some((harness, outcome)) = with("lost=2000", &stream) else { return };
-        outcome.exits(1).complains("the device was lost during the measurement");
+        outcome.exits(1).warns("the device was lost during the measurement");
         let record = harness.latest();
         assert_eq!(record["complete"], false);
         let doubted = |m: &Value| m["validity"]["reasons"].to_string().contains("were checked");
@@ -231,7 +232,7 @@ mod thorough {
     }
 
     #[test]
-    fn what_was_measured_until_ctrl_c_is_checked_and_saved() {
+    fn results_until_an_interrupt_are_checked_and_saved() {
         let harness = Harness::new();
         if !has_opencl(&harness) {
             return;
@@ -248,7 +249,7 @@ mod thorough {
         ];
         let running = harness.start(&endless).shows_times(10, "measuring alternately");
         running.signal("INT");
-        running.end().exits(130).says("\nsaved ");
+        running.end().exits(130).prints("\nsaved ");
         let record = harness.latest();
         assert_eq!(record["complete"], false);
         assert!(
@@ -258,7 +259,7 @@ mod thorough {
     }
 
     #[test]
-    fn kernels_of_pocl_are_in_a_private_folder_if_there_is_no_home() {
+    fn pocl_kernels_are_in_a_private_folder_without_a_home() {
         let harness = Harness::new();
         if !has_opencl(&harness) {
             return;
@@ -285,14 +286,14 @@ mod thorough {
     }
 
     #[test]
-    fn a_device_without_double_precision_measures_in_single() {
+    fn device_without_double_precision_measures_single() {
         let Some((harness, outcome)) = with("single", &[&["stream"], &SMALL[..]].concat()) else {
             return;
         };
-        outcome.exits(0).says("opencl:0 has no double precision; only f32 is measured");
+        outcome.exits(0).prints("opencl:0 has no double precision; only f32 is measured");
         assert!(measurements(&harness.latest()).iter().all(|m| m["config"]["element"] == "f32"));
         let asked = [&["stream", "--element", "f64"], &SMALL[..]].concat();
         let Some((_, single_outcome)) = with("single", &asked) else { return };
-        single_outcome.exits(3).complains("hint: use --element f32");
+        single_outcome.exits(3).warns("hint: use --element f32");
     }
 }

@@ -10,7 +10,7 @@ fn findings(record: &Value) -> &Vec<Value> {
 #[test]
 fn findings_are_sorted_and_have_remedies() {
     let harness = Harness::new();
-    let record = harness.run(&["doctor", "--json"]).exits(0).quietly().json();
+    let record = harness.run(&["doctor", "--json"]).exits(0).warns_nothing().json();
     assert_eq!(record["schema"], "nodegauge/1");
     assert_eq!(record["measurements"], json!([]));
     let mut worst = 0;
@@ -29,8 +29,8 @@ fn findings_are_sorted_and_have_remedies() {
 }
 
 #[test]
-fn findings_in_words_have_their_remedies() {
-    let reported = Harness::new().run(&["doctor"]).exits(0).quietly();
+fn printed_findings_have_remedies() {
+    let reported = Harness::new().run(&["doctor"]).exits(0).warns_nothing();
     let count =
         |label: &str| reported.stdout.lines().filter(|l| l.trim_start().starts_with(label)).count();
     let found = ["critical  ", "warning   ", "info      "].iter().map(|l| count(l)).sum::<usize>();
@@ -41,7 +41,7 @@ fn findings_in_words_have_their_remedies() {
 }
 
 #[test]
-fn transparent_huge_pages_switched_off_are_found() {
+fn disabled_transparent_huge_pages_are_found() {
     let harness = Harness::new();
     let off = harness.write("enabled", "always madvise [never]\n");
     let shown = [(off.as_str(), "/sys/kernel/mm/transparent_hugepage/enabled")];

@@ -3,7 +3,7 @@
 use crate::harness::Harness;
 
 /// Returns every command that the help names, with its subcommands; the first is the program itself.
-fn commands(harness: &Harness) -> Vec<Vec<String>> {
+pub fn commands(harness: &Harness) -> Vec<Vec<String>> {
     let mut all = vec![Vec::new()];
     let mut next = 0;
     while next < all.len() {
@@ -29,7 +29,7 @@ fn subcommands(help: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Returns a command with more words.
-fn with<'a>(command: &'a [String], more: &[&'a str]) -> Vec<&'a str> {
+pub fn with<'a>(command: &'a [String], more: &[&'a str]) -> Vec<&'a str> {
     command.iter().map(String::as_str).chain(more.iter().copied()).collect()
 }
 
@@ -37,8 +37,10 @@ fn with<'a>(command: &'a [String], more: &[&'a str]) -> Vec<&'a str> {
 fn every_command_has_help() {
     let harness = Harness::new();
     for command in commands(&harness) {
-        let short = harness.run(&with(&command, &["-h"])).exits(0).quietly().says("Usage: ");
-        let long = harness.run(&with(&command, &["--help"])).exits(0).quietly().says("Usage: ");
+        let short =
+            harness.run(&with(&command, &["-h"])).exits(0).warns_nothing().prints("Usage: ");
+        let long =
+            harness.run(&with(&command, &["--help"])).exits(0).warns_nothing().prints("Usage: ");
         let words = |text: &str| text.split_whitespace().count();
         if words(&long.stdout) < words(&short.stdout) {
             long.fail("expected more than with -h");
@@ -47,7 +49,7 @@ fn every_command_has_help() {
 }
 
 #[test]
-fn help_fits_eighty_columns_where_the_terminal_has_eighty() {
+fn help_fits_eighty_columns() {
     let harness = Harness::new();
     for command in commands(&harness) {
         for help in ["-h", "--help"] {
@@ -74,36 +76,36 @@ fn table_of_commands_has_every_command() {
 }
 
 #[test]
-fn completions_know_commands_and_options() {
+fn completions_contain_commands_and_options() {
     let harness = Harness::new();
     for shell in ["bash", "zsh", "fish"] {
-        let script = harness.run(&["completions", shell]).exits(0).quietly();
+        let script = harness.run(&["completions", shell]).exits(0).warns_nothing();
         script
-            .says("nodegauge")
-            .says("stream")
-            .says("history")
-            .says("stream-text")
-            .says("memory-fraction");
+            .prints("nodegauge")
+            .prints("stream")
+            .prints("history")
+            .prints("stream-text")
+            .prints("memory-fraction");
     }
 }
 
 #[test]
-fn the_man_page_has_every_command_and_option() {
+fn man_page_has_every_command_and_option() {
     let harness = Harness::new();
-    let page = harness.run(&["man"]).exits(0).quietly();
+    let page = harness.run(&["man"]).exits(0).warns_nothing();
     for command in &commands(&harness)[1..] {
         let heading = format!(".SH \"NODEGAUGE {}\"\n", command.join(" ").to_uppercase());
         if !page.stdout.contains(&heading) {
             page.fail(&format!("no section {heading}"));
         }
     }
-    page.says(r"\-\-per\-cache").says(r"\-\-stream\-text").says("Exit codes");
+    page.prints(r"\-\-per\-cache").prints(r"\-\-stream\-text").prints("Exit codes");
 }
 
 #[test]
-fn every_command_has_a_man_page_without_faults() {
+fn man_pages_of_commands_have_no_faults() {
     let harness = Harness::new();
-    harness.run(&["man", "--output", "share/man1"]).exits(0).quietly();
+    harness.run(&["man", "--output", "share/man1"]).exits(0).warns_nothing();
     let folder = harness.path("share/man1");
     let mut pages: Vec<String> = std::fs::read_dir(&folder)
         .unwrap()
@@ -130,7 +132,7 @@ fn every_command_has_a_man_page_without_faults() {
 }
 
 #[test]
-fn a_command_below_another_is_offered_where_it_was_typed_alone() {
+fn subcommand_typed_alone_is_suggested_with_its_command() {
     let harness = Harness::new();
     for (typed, meant) in [
         ("latency", "nodegauge memory latency"),
@@ -146,12 +148,12 @@ fn a_command_below_another_is_offered_where_it_was_typed_alone() {
 }
 
 #[test]
-fn the_version_is_short_or_long() {
+fn version_has_a_short_and_a_long_form() {
     let harness = Harness::new();
     let version = env!("CARGO_PKG_VERSION");
     assert_eq!(harness.run(&["-V"]).exits(0).stdout, format!("nodegauge {version}\n"));
-    let long = harness.run(&["--version"]).exits(0).says(&format!("nodegauge {version}"));
-    long.says("\nkernels for this processor: ")
-        .says("\nkernel variants compiled in: ")
-        .says("\nhwloc: ");
+    let long = harness.run(&["--version"]).exits(0).prints(&format!("nodegauge {version}"));
+    long.prints("\nkernels for this processor: ")
+        .prints("\nkernel variants compiled in: ")
+        .prints("\nhwloc: ");
 }

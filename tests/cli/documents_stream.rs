@@ -91,7 +91,7 @@ fn status(harness: &Harness) -> String {
 }
 
 #[test]
-fn every_table_of_the_documents_is_imported_with_its_figures_and_shares() {
+fn documented_tables_are_imported_with_figures_and_shares() {
     let harness = Harness::new();
     for run in &RUNS {
         let PrintedRun { name, rates, workers, share: [tenths, whole] } = run;
@@ -125,9 +125,11 @@ fn every_table_of_the_documents_is_imported_with_its_figures_and_shares() {
         assert!(!words.contains("fastest loop"), "{name}:\n{page}");
         let row = page.lines().find(|line| line.trim().starts_with("triad")).unwrap();
         assert!(row.ends_with(tenths), "{name}: {row}");
-        let markdown = harness.run(&["report", "latest", "-f", "md", "-o", "-"]).exits(0).stdout;
+        let markdown =
+            harness.run(&["report", "latest", "-f", "md", "--output", "-"]).exits(0).stdout;
         assert!(markdown.contains(&format!("| {tenths} |")), "{name}:\n{markdown}");
-        let html = harness.run(&["report", "latest", "-f", "html", "-o", "-"]).exits(0).stdout;
+        let html =
+            harness.run(&["report", "latest", "-f", "html", "--output", "-"]).exits(0).stdout;
         assert!(html.contains(&format!("<b>{whole}</b>")), "{name}");
         // The fastest loop is the second mark of the others.
         assert!(html.contains(", fastest loop of this run: "), "{name}");
@@ -150,7 +152,7 @@ fn share_in_csv(csv: &str) -> f64 {
 }
 
 #[test]
-fn what_a_text_does_not_say_stays_unknown() {
+fn properties_missing_in_a_text_stay_unknown() {
     let harness = Harness::new();
     harness.run(&["history", "import", &path("orfeo-icc-32.txt")]).exits(0);
     let record = harness.latest();
@@ -172,10 +174,10 @@ fn what_a_text_does_not_say_stays_unknown() {
 }
 
 #[test]
-fn unchecked_figures_meet_conditions_only_if_they_are_accepted() {
+fn unchecked_figures_meet_conditions_only_if_accepted() {
     let harness = Harness::new();
     harness.run(&["history", "import", &path("orfeo-icc-32.txt")]).exits(0);
-    let report = ["report", "latest", "-f", "md", "-o", "-", "--expect", "triad>=300GB/s"];
+    let report = ["report", "latest", "-f", "md", "--output", "-", "--expect", "triad>=300GB/s"];
     harness.run(&report).exits(1);
     harness.run(&[&report[..], &["--accept-suspect"]].concat()).exits(0);
     let checked = format!("{}Solution Validates: avg error\n", text("orfeo-icc-32.txt"));
@@ -185,7 +187,7 @@ fn unchecked_figures_meet_conditions_only_if_they_are_accepted() {
 }
 
 #[test]
-fn options_that_the_text_contradicts_are_refused_with_both_values() {
+fn options_that_contradict_the_text_are_refused_with_both_values() {
     let harness = Harness::new();
     let (oci, orfeo, t2k) = (path("oci-nps1.txt"), path("orfeo-icc-32.txt"), path("t2k-16.md"));
     let hpl = format!("{ROOT}/../compute/tests/outputs/three-nb.txt");
@@ -206,14 +208,14 @@ fn options_that_the_text_contradicts_are_refused_with_both_values() {
     ];
     for (file, options, message) in cases {
         let args = [&["history", "import", file][..], options].concat();
-        harness.run(&args).exits(2).prints_nothing().complains(message);
+        harness.run(&args).exits(2).prints_nothing().warns(message);
     }
     let agreeing = ["--threads", "96", "--element", "8", "--size", "430080000", "--times", "10"];
     harness.run(&[&["history", "import", oci.as_str()][..], &agreeing].concat()).exits(0);
 }
 
 #[test]
-fn texts_around_the_table_and_other_notations_change_no_figure() {
+fn surrounding_text_and_notation_do_not_change_figures() {
     let harness = Harness::new();
     let whole = text("oci-nps1.txt");
     let prompt = format!("$ cd ~/stream && ./a.out\n{whole}$\n");
@@ -237,7 +239,7 @@ fn texts_around_the_table_and_other_notations_change_no_figure() {
 }
 
 #[test]
-fn tables_that_cannot_be_read_without_doubt_are_refused_with_line_and_remedy() {
+fn ambiguous_tables_are_refused_with_line_and_hint() {
     let harness = Harness::new();
     let (orfeo, t2k) = (text("orfeo-icc-32.txt"), text("t2k-16.md"));
     let units = orfeo.replace("MB/s", "MFLOP/s");
@@ -273,13 +275,13 @@ fn tables_that_cannot_be_read_without_doubt_are_refused_with_line_and_remedy() {
             .run(&["history", "import", &file])
             .exits(2)
             .prints_nothing()
-            .complains("refused.txt ")
-            .complains(message);
+            .warns("refused.txt ")
+            .warns(message);
     }
     // Rates in another unit are converted, and rates that contradict their times are no figures.
     let in_gigabytes = text("oci-nps1.txt").replace("Rate MB/s", "Rate GB/s");
     let file = harness.write("unit.txt", &in_gigabytes);
-    harness.run(&["history", "import", &file]).exits(1).complains("the table contradicts itself");
+    harness.run(&["history", "import", &file]).exits(1).warns("the table contradicts itself");
     let rates = [("681724.7", "681.7247"), ("685595.0", "685.595")];
     let more = [("721807.1", "721.8071"), ("715650.4", "715.6504")];
     let replaced = |text: String, (from, to): &(&str, &str)| text.replace(from, to);
@@ -293,7 +295,7 @@ fn tables_that_cannot_be_read_without_doubt_are_refused_with_line_and_remedy() {
 }
 
 #[test]
-fn run_with_few_threads_is_not_divided_by_the_limit_of_the_node() {
+fn run_with_few_threads_is_not_compared_with_the_node_limit() {
     let harness = Harness::new();
     let import = ["history", "import", &path("orfeo-icc-32.txt"), "--dimms", "16x3200"];
     harness.run(&[&import[..], &["--threads", "8"]].concat()).exits(0);

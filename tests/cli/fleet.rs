@@ -50,11 +50,11 @@ fn ranks(harness: &Harness, input: &str) {
     let ranked = harness.run(&["fleet", "rank", input, "--format", "json"]).exits(1).json();
     assert_eq!(ranked["slow"], SLOW, "{input}: {ranked}");
     assert_eq!((&ranked["suspect"], &ranked["unknown"]), (&json!(""), &json!("")), "{input}");
-    harness.run(&["fleet", "rank", input, "--format", "exclude"]).exits(1).says("n07");
+    harness.run(&["fleet", "rank", input, "--format", "exclude"]).exits(1).prints("n07");
 }
 
 #[test]
-fn every_carrier_gives_the_same_verdict() {
+fn all_carriers_give_the_same_verdict() {
     let harness = Harness::new();
     let fleet = written(&harness);
     ranks(&harness, "fleet");
@@ -96,7 +96,7 @@ fn every_carrier_gives_the_same_verdict() {
 
 /// Clocks of nodes that are years apart, or unset, move no verdict; a repeat of a node counts whatever its time is.
 #[test]
-fn clocks_apart_change_no_verdict() {
+fn clock_differences_do_not_change_a_verdict() {
     let harness = Harness::new();
     let mut fleet = written(&harness);
     let times = ["1970-01-01T00:00:07Z", "2199-01-01T00:00:00Z", ""];
@@ -105,7 +105,7 @@ fn clocks_apart_change_no_verdict() {
         harness.write(&format!("fleet/{host}.json"), record.to_string());
     }
     ranks(&harness, "fleet");
-    harness.run(&["fleet", "rank", "fleet"]).exits(1).says("1970-01-01").says("2199-01-01");
+    harness.run(&["fleet", "rank", "fleet"]).exits(1).prints("1970-01-01").prints("2199-01-01");
     // Repeats of the slow node with the time of an earlier and of a later run.
     let (_, record) = &mut fleet[6];
     for (i, started) in times.iter().enumerate() {
@@ -121,7 +121,7 @@ fn clocks_apart_change_no_verdict() {
 }
 
 #[test]
-fn clush_and_pdsh_themselves_carry_the_records() {
+fn clush_and_pdsh_output_is_ranked() {
     let harness = Harness::new();
     written(&harness);
     let nodes = "n[01-12]";
@@ -141,7 +141,7 @@ fn clush_and_pdsh_themselves_carry_the_records() {
 }
 
 #[test]
-fn what_ansible_itself_prints_has_the_records() {
+fn ansible_output_is_ranked() {
     let harness = Harness::new();
     let fleet = written(&harness);
     if !harness.has(Part::Ansible, "ansible") {
@@ -192,17 +192,17 @@ fn missing_and_damaged_records_are_named() {
     harness
         .run(&["fleet", "rank", "fleet", "--nodes", "n[01-13]"])
         .exits(1)
-        .says("mem 69% of med")
-        .says("n01: the record is incomplete")
-        .says("n02: no record: error: no memory")
-        .says("n13: no record")
-        .says("no record: maintenance on Monday")
-        .says("output of STREAM instead of a record");
+        .prints("mem 69% of med")
+        .prints("n01: the record is incomplete")
+        .prints("n02: no record: error: no memory")
+        .prints("n13: no record")
+        .prints("no record: maintenance on Monday")
+        .prints("output of STREAM instead of a record");
     for format in ["html", "md", "csv", "reframe", "nhc"] {
         let shown = harness.run(&["fleet", "rank", "fleet", "--format", format]).exits(1);
         assert!(shown.stdout.len() > 20, "{format}");
     }
-    harness.run(&["fleet", "rank", "none"]).exits(2).complains("cannot read none");
+    harness.run(&["fleet", "rank", "none"]).exits(2).warns("cannot read none");
 }
 
 /// Returns the settings of a node with a version of the firmware.
@@ -211,7 +211,7 @@ fn with_firmware(version: &str) -> Value {
 }
 
 #[test]
-fn earlier_records_come_from_a_folder_from_standard_input_or_from_the_history() {
+fn earlier_records_come_from_folder_standard_input_or_history() {
     let harness = Harness::new();
     let mut lines = String::new();
     for (host, mut record) in fleet() {
@@ -226,7 +226,7 @@ fn earlier_records_come_from_a_folder_from_standard_input_or_from_the_history() 
     let lines = harness.write("before.jsonl", lines);
     let firmware = "firmware";
     let diff = ["fleet", "diff", "now"];
-    harness.run(&diff).exits(1).says("n07 ").says(firmware).says("2.18.1");
+    harness.run(&diff).exits(1).prints("n07 ").prints(firmware).prints("2.18.1");
     for before in ["before", &lines] {
         let shown = harness.run(&[&diff[..], &["--before", before]].concat()).exits(1);
         assert_eq!(shown.stdout.matches(firmware).count(), 2, "{before}: {}", shown.stdout);
@@ -238,36 +238,33 @@ fn earlier_records_come_from_a_folder_from_standard_input_or_from_the_history() 
     harness
         .run(&["fleet", "diff", "-", "--before", "-"])
         .exits(2)
-        .complains("standard input is given twice");
+        .warns("standard input is given twice");
     harness.run(&["history", "import", &lines]).exits(0);
     let saved = harness.run(&[&diff[..], &["--before", "2099-01-01"]].concat()).exits(1);
     assert_eq!(saved.stdout.matches(firmware).count(), 2, "{}", saved.stdout);
     harness
         .run(&[&diff[..], &["--before", "1999-01-01"]].concat())
         .exits(2)
-        .complains("no earlier record was read");
-    harness
-        .run(&[&diff[..], &["--before", "none"]].concat())
-        .exits(2)
-        .complains("cannot read none");
+        .warns("no earlier record was read");
+    harness.run(&[&diff[..], &["--before", "none"]].concat()).exits(2).warns("cannot read none");
 }
 
 #[test]
-fn nodes_with_one_host_name_are_told_apart() {
+fn nodes_with_one_host_name_are_distinguished() {
     let harness = Harness::new();
     for (host, mut record) in fleet() {
         record["machine"]["host"] = json!("localhost");
         harness.write(&format!("fleet/{host}.json"), format!("{record}\n"));
     }
     ranks(&harness, "fleet");
-    harness.run(&["fleet", "rank", "fleet"]).exits(1).tells("same host name, localhost");
+    harness.run(&["fleet", "rank", "fleet"]).exits(1).prints_words("same host name, localhost");
     let baseline = harness.run(&["fleet", "baseline", "fleet"]).exits(0);
-    baseline.says("n[01-06,08-12]").complains("same host name, localhost");
-    harness.run(&["fleet", "diff", "fleet"]).exits(0).says("differences of 12 nodes");
+    baseline.prints("n[01-06,08-12]").warns("same host name, localhost");
+    harness.run(&["fleet", "diff", "fleet"]).exits(0).prints("differences of 12 nodes");
 }
 
 #[test]
-fn slow_nodes_without_a_host_name_are_named_apart() {
+fn invalid_host_names_are_not_in_lists_for_other_programs() {
     let harness = Harness::new();
     for (host, mut record) in fleet() {
         record["machine"]["host"] = json!(if host == SLOW { "n 07" } else { &host });
@@ -275,54 +272,57 @@ fn slow_nodes_without_a_host_name_are_named_apart() {
     }
     for format in ["exclude", "nhc"] {
         let listed = harness.run(&["fleet", "rank", "fleet", "--format", format]).exits(1);
-        let listed = listed.complains("left out because it is no host name: n 07");
+        let listed = listed.warns("left out because it is no host name: n 07");
         assert!(listed.stdout.is_empty(), "{format}: {:?}", listed.stdout);
     }
-    harness.run(&["fleet", "rank", "fleet"]).exits(1).says("not in lists for other programs: n 07");
+    harness
+        .run(&["fleet", "rank", "fleet"])
+        .exits(1)
+        .prints("not in lists for other programs: n 07");
 }
 
 #[test]
-fn a_reference_judges_few_nodes_and_single_records() {
+fn reference_judges_few_nodes_and_single_records() {
     let harness = Harness::new();
     written(&harness);
     let baseline = ["fleet", "baseline", "fleet", "--output", "ref.json"];
-    harness.run(&baseline).exits(0).complains("triad: finds a loss of ");
+    harness.run(&baseline).exits(0).warns("triad: finds a loss of ");
     let reframe = ["fleet", "baseline", "fleet", "--format", "reframe", "--system", "a:b"];
-    harness.run(&reframe).exits(0).says("'triad': (");
+    harness.run(&reframe).exits(0).prints("'triad': (");
     let few = ["fleet/n06.json", "fleet/n07.json"];
     let rank = [&["fleet", "rank"], &few[..]].concat();
-    harness.run(&rank).exits(0).tells("not judged; give --reference");
+    harness.run(&rank).exits(0).prints_words("not judged; give --reference");
     let judged = [&rank[..], &["--reference", "ref.json"]].concat();
-    harness.run(&judged).exits(1).says("mem 69% of ref");
+    harness.run(&judged).exits(1).prints("mem 69% of ref");
     harness
         .run(&["report", "fleet/n07.json", "--format", "csv", "--reference", "ref.json"])
         .exits(1)
-        .complains("69 % of the reference");
+        .warns("69 % of the reference");
     harness
         .run(&["report", "fleet/n06.json", "--format", "csv", "--reference", "ref.json"])
         .exits(0);
     let compare = ["compare", "fleet/n06.json", "fleet/n07.json", "--reference", "ref.json"];
-    harness.run(&compare).exits(1).complains("B: triad");
+    harness.run(&compare).exits(1).warns("B: triad");
     harness
         .run(&["report", "fleet/n06.json", "--reference", "fleet/n06.json"])
         .exits(2)
-        .complains("not a reference");
+        .warns("not a reference");
 }
 
 #[test]
-fn nodes_get_a_command_that_makes_a_record_or_none() {
+fn fleet_script_requires_a_command_that_writes_records() {
     let harness = Harness::new();
     let script = ["fleet", "script", "--for", "pdsh", "--nodes", "n[1-2]", "--"];
     let describe = [&script[..], &["machine"]].concat();
-    harness.run(&describe).exits(0).says("nodegauge machine --json -");
+    harness.run(&describe).exits(0).prints("nodegauge machine --json -");
     for (wrong, reason) in
         [(&["history", "list"][..], "unexpected argument"), (&["strean"][..], "strean")]
     {
         let refused = [&script[..], wrong].concat();
-        harness.run(&refused).exits(2).complains(reason).complains("a measuring command");
+        harness.run(&refused).exits(2).warns(reason).warns("a measuring command");
     }
     let run = ["fleet", "run", "night", "--slurm", "--", "machine", "--quiet"];
-    harness.run(&run).exits(2).complains("nodes cannot run");
+    harness.run(&run).exits(2).warns("nodes cannot run");
     assert!(!harness.path("night").exists());
 }
 
@@ -353,7 +353,7 @@ fn is_plain(what: &str, text: &str) {
 }
 
 #[test]
-fn hostile_names_pass_every_writer_of_a_fleet() {
+fn hostile_names_are_safe_in_all_fleet_outputs() {
     let harness = Harness::new();
     let fleet = written(&harness);
     let slow = &fleet[6].1;
@@ -407,26 +407,26 @@ fn hostile_names_pass_every_writer_of_a_fleet() {
 }
 
 #[test]
-fn pipe_in_a_folder_is_not_read_and_a_named_one_needs_a_writer() {
+fn pipe_in_a_folder_is_skipped_but_a_named_one_is_read() {
     let harness = Harness::new();
     written(&harness);
     let make = harness.run_other(&["mkfifo", "fleet/pipe.json", "named"], &[]);
     make.exits(0);
     ranks(&harness, "fleet");
     let shown = harness.run(&["fleet", "rank", "fleet"]).exits(1);
-    shown.says("pipe.json: it is not a regular file");
-    harness.run(&["fleet", "baseline", "fleet"]).exits(0).complains("pipe.json");
+    shown.prints("pipe.json: it is not a regular file");
+    harness.run(&["fleet", "baseline", "fleet"]).exits(0).warns("pipe.json");
     harness.run(&["fleet", "diff", "fleet"]).exits(0);
     let reason = "no program has written to this pipe within 10 s";
-    harness.run(&["fleet", "rank", "named"]).exits(2).complains(reason);
-    harness.run(&["report", "./named"]).exits(2).complains(reason);
+    harness.run(&["fleet", "rank", "named"]).exits(2).warns(reason);
+    harness.run(&["report", "./named"]).exits(2).warns(reason);
     let piped = "cat fleet/n01.json > named & exec \"$1\" report ./named -f csv";
     let piped = harness.run_other(&["sh", "-c", piped, "sh", crate::program::path()], &[]);
-    piped.exits(0).says("triad");
+    piped.exits(0).prints("triad");
 }
 
 #[test]
-fn lists_for_other_programs_have_the_names_that_were_asked_for() {
+fn lists_for_other_programs_use_the_requested_names() {
     let harness = Harness::new();
     let mut lines = String::new();
     for (host, mut record) in fleet() {
@@ -440,7 +440,7 @@ fn lists_for_other_programs_have_the_names_that_were_asked_for() {
     let asked = ["--nodes", "n[01-13]"];
     let listed = harness.run(&[&rank[..], &["exclude"], &asked].concat()).exits(1);
     assert_eq!(listed.stdout, "n07\n");
-    harness.run(&[&rank[..], &["nhc"], &asked].concat()).exits(1).says("{n07} || die 1");
+    harness.run(&[&rank[..], &["nhc"], &asked].concat()).exits(1).prints("{n07} || die 1");
     let json = harness.run(&[&rank[..], &["json"], &asked].concat()).exits(1).json();
     assert_eq!(json["missing"].as_array().unwrap().len(), 1, "{json}");
 }
@@ -461,7 +461,7 @@ fn ranking_fits_eighty_columns() {
 }
 
 #[test]
-fn no_job_switches_a_node_on_unless_it_may() {
+fn jobs_do_not_power_up_nodes_without_permission() {
     let harness = Harness::new();
     let program = |name: &str, text: &str| {
         let path = harness.write(&format!("bin/{name}"), format!("#!/bin/sh\n{text}\n"));
@@ -479,11 +479,11 @@ fn no_job_switches_a_node_on_unless_it_may() {
     };
     let kept = run(&[]).exits(0);
     assert!(!harness.path("calls").exists(), "{}", kept.stderr);
-    kept.complains("n1: not measured: idle, powered off; --power-up switches such nodes on")
-        .complains("n3: not measured: idle, being powered on")
-        .complains("n5: the node is not available: down")
-        .tells("n2: not measured: idle, being powered off");
-    run(&["--power-up"]).complains("n4: sbatch: no");
+    kept.warns("n1: not measured: idle, powered off; --power-up switches such nodes on")
+        .warns("n3: not measured: idle, being powered on")
+        .warns("n5: the node is not available: down")
+        .prints_words("n2: not measured: idle, being powered off");
+    run(&["--power-up"]).warns("n4: sbatch: no");
     let submitted = std::fs::read_to_string(harness.path("calls")).unwrap();
     assert_eq!(submitted.lines().count(), 4, "{submitted}");
     assert!(!submitted.contains("--nodelist=n5"), "{submitted}");
@@ -506,7 +506,7 @@ fn nodes_that_vary_too_much_are_unknown_for_lack_of_power() {
     let ranked = harness.run(&["fleet", "rank", "fleet", "--format", "json"]).exits(0).json();
     assert_eq!((&ranked["slow"], &ranked["unknown"]), (&json!(""), &json!("n[01-12]")));
     let baseline = ["fleet", "baseline", "fleet", "--output", "ref.json"];
-    harness.run(&baseline).exits(0).complains(lacking).complains("runs of each node would suffice");
+    harness.run(&baseline).exits(0).warns(lacking).warns("runs of each node would suffice");
     let few = ["fleet", "rank", "fleet/n01.json", "--reference", "ref.json"];
-    harness.run(&few).exits(0).says("mem: lack of power").says("would suffice");
+    harness.run(&few).exits(0).prints("mem: lack of power").prints("would suffice");
 }

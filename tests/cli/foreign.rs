@@ -1,7 +1,7 @@
 //! Text of other users on a terminal: it sets no title, hides nothing, and begins no line of a page.
 
 use crate::harness::Harness;
-use crate::report::golden;
+use crate::pages::golden;
 use serde_json::{Value, json};
 
 /// Text that colours, conceals, sets the title, rings the bell, begins a line and turns the direction of writing.
@@ -41,7 +41,7 @@ fn shown(harness: &Harness, args: &[&str]) -> String {
 }
 
 #[test]
-fn text_of_records_and_names_of_files_command_no_terminal() {
+fn foreign_texts_and_file_names_are_escaped() {
     let harness = Harness::new();
     let name = "x\u{1b}[8mhid\u{7}.json";
     harness.write(name, hostile().to_string());
@@ -119,7 +119,7 @@ fn cells(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn no_table_of_any_command_has_a_formula() {
+fn tables_of_all_commands_contain_no_formula() {
     let harness = Harness::new();
     let formulas =
         ["=1+1", "+1+1", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\u{ff1d}1+1", "\u{ff0b}1+1"];

@@ -2,7 +2,7 @@
 //! a strict parser of its grammar if they are not installed.
 
 use crate::harness::{Harness, Part, skip};
-use crate::report::{golden, record};
+use crate::pages::{golden, record};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -138,7 +138,7 @@ fn parsed(harness: &Harness, words: &[&str]) -> Option<String> {
 }
 
 #[test]
-fn metrics_are_the_records_figures_and_every_parser_reads_them() {
+fn openmetrics_equal_the_record_and_parse() {
     let harness = Harness::new();
     for name in all() {
         let text = made(&harness, &name, "openmetrics");
@@ -188,7 +188,7 @@ print(len(glob.glob('*.prom')))
 }
 
 #[test]
-fn of_several_runs_metrics_are_of_the_newest_for_each_node_label_and_test() {
+fn metrics_are_of_the_newest_run_per_node_label_and_test() {
     let harness = Harness::new();
     let run = |file: &str, started: &str, nps: &str, value: f64| {
         let mut record = record("stream");
@@ -220,13 +220,13 @@ fn of_several_runs_metrics_are_of_the_newest_for_each_node_label_and_test() {
 }
 
 #[test]
-fn a_metrics_file_is_replaced_as_a_whole() {
+fn metrics_file_is_replaced_atomically() {
     let harness = Harness::new();
     let file = golden("stream");
     let file = file.to_str().unwrap();
     let old = harness.write("node.prom", "old\n");
     let before = std::fs::File::open(&old).unwrap();
-    harness.run(&["report", file, "-f", "openmetrics", "-o", "node.prom"]).exits(0);
+    harness.run(&["report", file, "-f", "openmetrics", "--output", "node.prom"]).exits(0);
     // A reader that opened the old file can still read all of it.
     assert_eq!(std::io::read_to_string(before).unwrap(), "old\n");
     assert!(!samples(&std::fs::read_to_string(old).unwrap()).is_empty());
@@ -235,7 +235,7 @@ fn a_metrics_file_is_replaced_as_a_whole() {
 }
 
 #[test]
-fn test_cases_are_figures_and_conditions() {
+fn junit_test_cases_are_figures_and_conditions() {
     let harness = Harness::new();
     let attribute = |text: &str, name: &str| -> usize {
         let (_, rest) = text.split_once(&format!(" {name}=\"")).unwrap();
@@ -267,7 +267,7 @@ fn test_cases_are_figures_and_conditions() {
 }
 
 #[test]
-fn conditions_decide_the_exit_code() {
+fn conditions_determine_the_exit_code() {
     let harness = Harness::new();
     let mut record = record("stream");
     for m in record["measurements"].as_array_mut().unwrap() {
@@ -315,16 +315,16 @@ fn conditions_decide_the_exit_code() {
     let both =
         harness.run(&["report", &valid, &invalid, "-f", "junit", unmet[0], unmet[1]]).exits(1);
     assert_eq!(both.stdout.matches("<testsuite ").count(), 2);
-    both.complains("expected triad >= 9 GB/s");
+    both.warns("expected triad >= 9 GB/s");
 }
 
 #[test]
-fn hostile_texts_stay_texts() {
+fn hostile_texts_are_escaped_in_all_formats() {
     let harness = Harness::new();
     let file = harness.write("hostile.json", hostile("run").to_string());
     let report = |format: &str| {
         let path = format!("hostile.{format}");
-        harness.run(&["report", &file, "-f", format, "-o", &path]).exits(0);
+        harness.run(&["report", &file, "-f", format, "--output", &path]).exits(0);
         std::fs::read_to_string(harness.path(&path)).unwrap()
     };
     let shown = samples(&report("openmetrics"));
@@ -354,7 +354,7 @@ fn hostile_texts_stay_texts() {
 }
 
 #[test]
-fn tickets_have_tables_that_hold() {
+fn markdown_tables_are_well_formed() {
     let harness = Harness::new();
     for name in all() {
         let text = made(&harness, &name, "md");
@@ -388,13 +388,13 @@ fn tickets_have_tables_that_hold() {
 }
 
 #[test]
-fn records_a_line_each_are_what_is_imported() {
+fn jsonl_records_can_be_imported() {
     let harness = Harness::new();
     let files = ["stream", "mpi", "io"].map(|name| golden(name).to_str().unwrap().to_owned());
     let words = [
         &["report"],
         &files.each_ref().map(String::as_str)[..],
-        &["-f", "jsonl", "-o", "all.jsonl"],
+        &["-f", "jsonl", "--output", "all.jsonl"],
     ];
     harness.run(&words.concat()).exits(0);
     let text = std::fs::read_to_string(harness.path("all.jsonl")).unwrap();
@@ -408,7 +408,7 @@ fn records_a_line_each_are_what_is_imported() {
 }
 
 #[test]
-fn csv_and_text_are_what_the_other_commands_print() {
+fn csv_and_text_equal_the_output_of_other_commands() {
     let harness = Harness::new();
     for name in all() {
         let recorded = std::fs::read_to_string(golden(&name).with_file_name("record.csv"));
@@ -420,26 +420,26 @@ fn csv_and_text_are_what_the_other_commands_print() {
     }
     let files = ["stream", "run"].map(|name| golden(name).to_str().unwrap().to_owned());
     let both = harness.run(&["report", &files[0], &files[1], "-f", "text"]).exits(0);
-    both.says("2 runs side by side").says("triad");
+    both.prints("2 runs side by side").prints("triad");
     harness
         .run(&["report", &files[0], &files[0], "-f", "text"])
         .exits(2)
-        .complains("name the same run");
+        .warns("name the same run");
 }
 
 #[test]
-fn benchmarks_are_a_list_for_each_direction() {
+fn benchmark_lists_are_separate_for_each_direction() {
     let harness = Harness::new();
     for name in all() {
         let file = golden(&name);
-        let words = ["report", file.to_str().unwrap(), "-f", "github-action-benchmark", "-o"];
+        let words = ["report", file.to_str().unwrap(), "-f", "github-action-benchmark", "--output"];
         let record = record(&name);
         let has_value = |m: &&&Value| m["value"].is_number() && m["unit"] != "x";
         let values = own(&record).iter().filter(has_value).count();
         let out = format!("{name}.json");
         let made = harness.run(&[&words[..], &[&out]].concat());
         if values == 0 {
-            made.exits(2).complains("no figure has a unit for which higher or lower is better");
+            made.exits(2).warns("no figure has a unit for which higher or lower is better");
             continue;
         }
         made.exits(0);
@@ -468,7 +468,7 @@ fn benchmarks_are_a_list_for_each_direction() {
     harness
         .run(&["report", file, "-f", "github-action-benchmark"])
         .exits(2)
-        .complains("--output NAME.json writes NAME-bigger.json and NAME-smaller.json");
+        .warns("--output NAME.json writes NAME-bigger.json and NAME-smaller.json");
     let record_file = golden("stream");
     let shown = harness
         .run(&["report", record_file.to_str().unwrap(), "-f", "github-action-benchmark"])
@@ -482,7 +482,7 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn every_format_exports_every_golden_record_and_a_hostile_one() {
+    fn all_formats_export_golden_and_hostile_records() {
         let harness = Harness::new();
         let hostile_file = harness.write("hostile.json", hostile("run").to_string());
         let mut files: Vec<String> =

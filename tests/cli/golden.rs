@@ -40,12 +40,12 @@ fn made(record: &[u8]) -> ([String; 3], Value) {
     let harness = Harness::new();
     harness.write(RECORD, record);
     let show = ["history", "show", RECORD, "--csv", "now.csv", "--json", "now.json"];
-    let page = harness.run(&show).exits(0).quietly().stdout;
+    let page = harness.run(&show).exits(0).warns_nothing().stdout;
     let csv = std::fs::read_to_string(harness.path("now.csv")).unwrap();
     let given = std::fs::read_to_string(harness.path("now.json")).unwrap();
     let compared = harness.run(&["compare", RECORD, RECORD]);
     let compared = match compared.code {
-        Some(0) => compared.quietly().stdout,
+        Some(0) => compared.warns_nothing().stdout,
         // A run without figures has nothing to compare.
         _ => compared.exits(2).stderr,
     };
@@ -106,7 +106,7 @@ fn differences(folder: &Path, update: bool) -> Vec<String> {
 }
 
 #[test]
-fn records_are_shown_compared_and_given_back_as_they_were() {
+fn golden_records_are_shown_compared_and_exported_unchanged() {
     let update = std::env::var_os("UPDATE_GOLDEN").is_some();
     let all = recorded();
     let found: Vec<String> = std::thread::scope(|scope| {
@@ -185,7 +185,7 @@ fn every_page_has_its_conclusion_before_the_figures() {
 }
 
 #[test]
-fn pages_fit_narrow_and_wide_terminals_without_a_broken_word() {
+fn pages_fit_narrow_and_wide_terminals_without_broken_words() {
     for folder in recorded() {
         let harness = Harness::new();
         harness.write(RECORD, std::fs::read(folder.join(RECORD)).unwrap());
@@ -217,7 +217,7 @@ fn pages_fit_narrow_and_wide_terminals_without_a_broken_word() {
 }
 
 #[test]
-fn every_record_has_its_files_and_tells_of_no_machine() {
+fn golden_records_are_complete_and_anonymous() {
     let all = recorded();
     assert!(all.len() >= AT_LEAST, "{} records", all.len());
     for folder in &all {
@@ -247,7 +247,7 @@ fn every_record_has_its_files_and_tells_of_no_machine() {
 }
 
 #[test]
-fn every_record_follows_the_schema_and_every_key_of_a_configuration_is_declared() {
+fn golden_records_follow_the_schema() {
     let mut wrong = String::new();
     for folder in recorded() {
         let text = std::fs::read(folder.join(RECORD)).unwrap();

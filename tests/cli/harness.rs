@@ -30,7 +30,7 @@ pub const OPEN_MPI_AS_ROOT: [(&str, &str); 2] =
 /// Options for a measurement that takes a few tenths of a second. The theoretical bandwidth is far above that
 /// of any cache, so that small arrays give valid results on every machine.
 pub const FAST: [&str; 8] =
-    ["--samples", "3", "--size", "1000000", "--budget", "0.5", "--dimms", "1024x20000"];
+    ["--samples", "3", "--size", "1000000elements", "--budget", "0.5", "--dimms", "1024x20000"];
 /// Number of array elements of [`FAST`].
 pub const ELEMENTS: u64 = 1_000_000;
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 /// Saves a run quickly and returns its identifier.
 fn save(harness: &Harness, args: &[&str]) -> String {
     let common = ["--kernels", "copy,triad", "--samples", "1", "--json", "-"];
-    let quick = ["stream", "--size", "100000", "--budget", "0.2", "--dimms", "1024x20000"];
+    let quick = ["stream", "--size", "100000elements", "--budget", "0.2", "--dimms", "1024x20000"];
     let record = harness.run(&[&quick[..], &common, args].concat()).exits(0).json();
     record["id"].as_str().unwrap().to_owned()
 }
@@ -16,9 +16,12 @@ fn show(harness: &Harness, selector: &str) -> Value {
 }
 
 #[test]
-fn no_runs_yet() {
+fn empty_history_has_no_runs() {
     let harness = Harness::new();
-    assert_eq!(harness.run(&["history", "list"]).exits(0).quietly().stdout, "no saved runs\n");
+    assert_eq!(
+        harness.run(&["history", "list"]).exits(0).warns_nothing().stdout,
+        "no saved runs\n"
+    );
     harness
         .run(&["history", "show", "latest"])
         .exits(2)
@@ -27,7 +30,7 @@ fn no_runs_yet() {
 }
 
 #[test]
-fn a_run_is_found_by_every_name() {
+fn run_is_found_by_every_selector() {
     let harness = Harness::new();
     let first = save(&harness, &["--label", "nps=4", "--label", "who=me"]);
     let second = save(&harness, &["--label", "nps=1"]);
@@ -43,57 +46,64 @@ fn a_run_is_found_by_every_name() {
     harness
         .run(&["history", "show", &first[..shortest - 1]])
         .exits(2)
-        .complains(&format!("is the prefix of several runs: {second}, {first}\n"));
+        .warns(&format!("is the prefix of several runs: {second}, {first}\n"));
     harness
         .run(&["history", "show", &first[..2]])
         .exits(2)
-        .complains("hint: give at least 4 characters of the identifier\n");
+        .warns("hint: give at least 4 characters of the identifier\n");
     harness.run(&["history", "show", "latest~2"]).exits(2).only_error(
         "no saved run 'latest~2'; available: latest, latest~1\nhint: nodegauge history list",
     );
     harness
         .run(&["history", "show", "nsp=4"])
         .exits(2)
-        .complains("error: no saved run 'nsp=4'; available: nps=4");
+        .warns("error: no saved run 'nsp=4'; available: nps=4");
 }
 
 #[test]
-fn what_is_shown_is_what_was_printed() {
+fn shown_record_equals_the_printed_one() {
     let harness = Harness::new();
     let printed = harness.stream_record(&[]);
     assert_eq!(show(&harness, "latest"), printed);
     let csv = harness.run(&["history", "show", "latest", "--csv"]).exits(0).stdout;
     assert_eq!(csv.lines().count(), 5);
-    let page = harness.run(&["history", "show", "latest"]).exits(0).quietly();
-    page.says("\nmachine ").says("\ntriad ").says("based on a variant of the STREAM benchmark");
+    let page = harness.run(&["history", "show", "latest"]).exits(0).warns_nothing();
+    page.prints("\nmachine ")
+        .prints("\ntriad ")
+        .prints("based on a variant of the STREAM benchmark");
 }
 
 #[test]
-fn a_record_in_a_file_is_shown_with_and_without_a_history() {
+fn record_file_is_shown_with_and_without_a_history() {
     let harness = Harness::new();
-    harness.stream(&["--no-save", "-q", "--json", "run.json"]).exits(0).quietly().prints_nothing();
-    harness.run(&["history", "show", "run.json"]).exits(0).says("\ntriad ");
+    harness
+        .stream(&["--no-save", "-q", "--json", "run.json"])
+        .exits(0)
+        .warns_nothing()
+        .prints_nothing();
+    harness.run(&["history", "show", "run.json"]).exits(0).prints("\ntriad ");
     save(&harness, &[]);
-    harness.run(&["history", "show", "run.json"]).exits(0).says("\ntriad ");
+    harness.run(&["history", "show", "run.json"]).exits(0).prints("\ntriad ");
     harness.write("other.json", "{\"schema\": \"other/1\"}");
     harness
         .run(&["history", "show", "other.json"])
         .exits(2)
-        .complains("error: other.json is not a nodegauge record: ")
-        .complains("\nhint: give a file that --json FILE wrote\n");
+        .warns("error: other.json is not a nodegauge record: ")
+        .warns("\nhint: give a file that --json FILE wrote\n");
 }
 
 #[test]
-fn the_list_is_newest_first_and_filtered() {
+fn list_is_newest_first_and_filtered() {
     let harness = Harness::new();
     let first = save(&harness, &["--label", "nps=4"]);
     let second = save(&harness, &[]);
     let list = |args: &[&str]| {
-        let reported = harness.run(&[&["history", "list", "-q"], args].concat()).exits(0).quietly();
+        let reported =
+            harness.run(&[&["history", "list", "-q"], args].concat()).exits(0).warns_nothing();
         reported.stdout.lines().map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(list(&[]), [second.as_str(), first.as_str()]);
-    assert_eq!(list(&["-n", "1"]), [second.as_str()]);
+    assert_eq!(list(&["--limit", "1"]), [second.as_str()]);
     assert_eq!(list(&["--label", "nps=4"]), [first.as_str()]);
     assert!(list(&["--label", "nps=5"]).is_empty());
     assert!(list(&["--host", "no-such-host"]).is_empty());
@@ -102,10 +112,14 @@ fn the_list_is_newest_first_and_filtered() {
     assert_eq!(list(&["--since", "1h", "--until", "2099-12-31", "--gauge", "memory"]).len(), 2);
     assert!(list(&["--until", "2025-12-31T23:59:59+01:00"]).is_empty());
     assert!(list(&["--gauge", "hpl"]).is_empty());
-    harness.run(&["history", "list", "--gauge", "tryad"]).exits(2).complains(
+    harness.run(&["history", "list", "--gauge", "tryad"]).exits(2).warns(
         "unknown gauge or test 'tryad': expected apps, bandwidth, compute, device, device_links,",
     );
-    harness.run(&["history", "list"]).says(" nps=4 ").says("triad ").says(&format!("on {host}"));
+    harness
+        .run(&["history", "list"])
+        .prints(" nps=4 ")
+        .prints("triad ")
+        .prints(&format!("on {host}"));
     let json = harness.run(&["history", "list", "--json"]).exits(0).json();
     assert_eq!(json[1]["labels"]["nps"], "4");
     assert_eq!((&json[0]["id"], &json[0]["figures"][1]["name"]), (&second.into(), &"triad".into()));
@@ -138,28 +152,28 @@ pub fn many(runs: usize) -> String {
 }
 
 #[test]
-fn a_long_list_is_a_screen_of_lines_that_fit() {
+fn long_list_is_limited_to_a_screen() {
     let harness = Harness::new();
     let file = harness.write("many.jsonl", many(300));
-    harness.run(&["history", "import", &file]).exits(0).says("many.jsonl: 300 runs saved\n");
+    harness.run(&["history", "import", &file]).exits(0).prints("many.jsonl: 300 runs saved\n");
     let listed = |args: &[&str], width: usize| {
         let columns = [("COLUMNS", width.to_string())];
         let columns = columns.each_ref().map(|(name, value)| (*name, value.as_str()));
         let args = [&["history", "list"], args].concat();
-        let outcome = harness.run_with(&columns, &args).exits(0).quietly();
+        let outcome = harness.run_with(&columns, &args).exits(0).warns_nothing();
         if let Some(line) = outcome.stdout.lines().find(|line| line.chars().count() > width) {
             outcome.fail(&format!("wider than {width}: {line}"));
         }
         outcome
     };
     for width in [80, 120] {
-        let list = listed(&[], width).says("280 older: --all\n").says(" triad ");
+        let list = listed(&[], width).prints("280 older: --all\n").prints(" triad ");
         assert_eq!(list.stdout.lines().count(), 22, "{}", list.stdout);
     }
     // The last line explains the mark of suspect figures.
-    let all = listed(&["--all"], 80).says("\n? suspect: history show ID\n");
+    let all = listed(&["--all"], 80).prints("\n? suspect: history show ID\n");
     assert_eq!(all.stdout.lines().count(), 302);
-    assert_eq!(listed(&["-n", "3"], 80).says("297 older: --all").stdout.lines().count(), 5);
+    assert_eq!(listed(&["--limit", "3"], 80).prints("297 older: --all").stdout.lines().count(), 5);
     // The displayed part of an identifier selects the run.
     let shown = all.stdout.lines().nth(300).unwrap().split(' ').next().unwrap().to_owned();
     assert_eq!(show(&harness, &shown)["id"], format!("01M7ZV{}", "0".repeat(20)));
@@ -170,20 +184,23 @@ fn a_long_list_is_a_screen_of_lines_that_fit() {
 }
 
 #[test]
-fn records_move_between_histories_and_keep_what_they_are() {
+fn records_move_between_histories_unchanged() {
     let harness = Harness::new();
     let [old, new] = ["a", "b"].map(|run| save(&harness, &["--label", &format!("run={run}")]));
-    let exported = harness.run(&["history", "export"]).exits(0).quietly().stdout;
+    let exported = harness.run(&["history", "export"]).exits(0).warns_nothing().stdout;
     assert_eq!(exported.lines().count(), 2);
     assert!(exported.contains(&old) && exported.find(&old) < exported.find(&new), "oldest first");
-    harness.run(&["history", "export", "run=b", &new, "-o", "b.jsonl"]).exits(0).prints_nothing();
+    harness
+        .run(&["history", "export", "run=b", &new, "--output", "b.jsonl"])
+        .exits(0)
+        .prints_nothing();
     harness.write("all.jsonl", &exported);
     let import =
         |files: &[&str]| harness.run(&[&["history", "import", "--db", "there.db"], files].concat());
-    import(&["b.jsonl"]).exits(0).says("b.jsonl: 1 run saved\n");
+    import(&["b.jsonl"]).exits(0).prints("b.jsonl: 1 run saved\n");
     import(&["all.jsonl", "--label", "from=here"])
         .exits(0)
-        .says("all.jsonl: 1 run saved, 1 already saved\n");
+        .prints("all.jsonl: 1 run saved, 1 already saved\n");
     let there = |args: &[&str]| harness.run(&[&["history"], args, &["--db", "there.db"]].concat());
     assert_eq!(there(&["show", &new, "--json"]).json(), show(&harness, &new));
     assert_eq!(there(&["show", &old, "--json"]).json()["labels"]["from"], "here");
@@ -191,14 +208,12 @@ fn records_move_between_histories_and_keep_what_they_are() {
     assert!(harness.run(&["history", "list", "--json"]).json()[0]["own"] == true);
     // An identifier belongs to one content.
     harness.write("other.jsonl", exported.replace("\"n\":1", "\"n\":7"));
-    import(&["other.jsonl"]).exits(2).complains(&format!(
-        "error: run {old} is in history database there.db with different content"
-    ));
-    harness.write("cut.jsonl", &exported[..exported.len() - 30]);
-    import(&["cut.jsonl"])
+    import(&["other.jsonl"])
         .exits(2)
-        .complains("error: cut.jsonl, record at line 2: EOF while parsing");
-    import(&["b.jsonl", "--host", "n07"]).exits(2).complains("leave out --host");
+        .warns(&format!("error: run {old} is in history database there.db with different content"));
+    harness.write("cut.jsonl", &exported[..exported.len() - 30]);
+    import(&["cut.jsonl"]).exits(2).warns("error: cut.jsonl, record at line 2: EOF while parsing");
+    import(&["b.jsonl", "--host", "n07"]).exits(2).warns("leave out --host");
     assert_eq!(there(&["list", "-q"]).stdout.lines().count(), 2);
 }
 
@@ -208,7 +223,7 @@ pub fn shown_as_printed(harness: &Harness, printed: &Outcome) {
         printed.fail("expected a line that says where it was saved");
     });
     assert!(page.lines().count() > 2 && saved.lines().count() == 1, "{page}");
-    let shown = harness.run(&["history", "show", "latest"]).exits(0).quietly();
+    let shown = harness.run(&["history", "show", "latest"]).exits(0).warns_nothing();
     // The run does not describe the node and its findings.
     let (heading, rest) = page.split_once("\n\n").unwrap();
     let (node, figures) = rest.split_once("\n\n").unwrap();
@@ -219,7 +234,7 @@ pub fn shown_as_printed(harness: &Harness, printed: &Outcome) {
 }
 
 #[test]
-fn every_mode_is_shown_as_its_run_printed_it() {
+fn every_mode_is_shown_as_printed_by_its_run() {
     let harness = Harness::new();
     let stream = |args: &[&'static str]| [&["stream"], &FAST[..], args].concat();
     let tiny = ["--samples", "2", "--budget", "0.2", "--dimms", "1024x20000"];
@@ -263,7 +278,7 @@ fn every_mode_is_shown_as_its_run_printed_it() {
 }
 
 #[test]
-fn labels_are_put_changed_and_taken_away() {
+fn labels_are_added_changed_and_removed() {
     let harness = Harness::new();
     let id = save(&harness, &["--label", "site=here"]);
     let label = |text: &str| harness.run(&["history", "label", "latest", text]).exits(0).stdout;
@@ -272,11 +287,11 @@ fn labels_are_put_changed_and_taken_away() {
     assert_eq!(show(&harness, "nps=4")["labels"].to_string(), r#"{"nps":"4","site":"there"}"#);
     assert_eq!(label("nps="), format!("{id}: label nps removed\n"));
     harness.run(&["history", "show", "nps=4"]).exits(2);
-    harness.run(&["history", "label", "latest", "nps"]).exits(2).complains("expected KEY=VALUE");
+    harness.run(&["history", "label", "latest", "nps"]).exits(2).warns("expected KEY=VALUE");
 }
 
 #[test]
-fn a_removed_run_is_gone() {
+fn removed_run_is_gone() {
     let harness = Harness::new();
     let first = save(&harness, &[]);
     let second = save(&harness, &[]);
@@ -284,13 +299,13 @@ fn a_removed_run_is_gone() {
     assert_eq!(reported, format!("{second} removed\n"));
     harness.run(&["history", "show", &second]).exits(2);
     assert_eq!(show(&harness, "latest")["id"], first.as_str());
-    harness.run(&["history", "remove", &second]).exits(2).complains("no saved run");
+    harness.run(&["history", "remove", &second]).exits(2).warns("no saved run");
     harness.run(&["history", "remove", &first]).exits(0);
     assert_eq!(harness.run(&["history", "list"]).stdout, "no saved runs\n");
 }
 
 #[test]
-fn the_database_is_where_the_option_or_the_variable_says() {
+fn database_path_follows_option_and_variable() {
     let harness = Harness::new();
     let args = [&["stream", "-q"], &FAST[..]].concat();
     let variables = [("NODEGAUGE_DB", harness.arg("by-variable.db"))];
@@ -307,23 +322,23 @@ fn the_database_is_where_the_option_or_the_variable_says() {
     }
     std::fs::create_dir(harness.path("folder")).unwrap();
     harness.run_with(&variables, &[&args[..], &option].concat()).exits(0);
-    harness.run(&[&["history", "list"], &option[..]].concat()).exits(0).says("triad");
+    harness.run(&[&["history", "list"], &option[..]].concat()).exits(0).prints("triad");
     assert_eq!(harness.run_with(&variables, &["history", "list"]).stdout, list);
 }
 
 #[test]
-fn no_save_does_not_touch_the_database() {
+fn no_save_leaves_the_database_unchanged() {
     let harness = Harness::new();
     let broken = harness.write("broken.db", "this is no database");
-    let outcome = harness.stream(&["--no-save", "--db", &broken]).exits(0).quietly();
-    outcome.never_says("saved ");
+    let outcome = harness.stream(&["--no-save", "--db", &broken]).exits(0).warns_nothing();
+    outcome.never_prints("saved ");
     assert_eq!(std::fs::read(&broken).unwrap(), b"this is no database");
     harness.stream(&["--no-save"]).exits(0);
     assert!(!harness.path(".local").exists());
 }
 
 #[test]
-fn a_corrupt_database_is_refused_and_left_as_it_is() {
+fn corrupt_database_is_refused_and_unchanged() {
     let harness = Harness::new();
     let text = "this is no database, and longer than the header of one ".repeat(40);
     let broken = harness.write("broken.db", &text);
@@ -346,7 +361,7 @@ fn a_corrupt_database_is_refused_and_left_as_it_is() {
 }
 
 #[test]
-fn a_damaged_database_is_refused() {
+fn damaged_database_is_refused() {
     let harness = Harness::new();
     save(&harness, &["--db", "runs.db"]);
     let mut bytes = std::fs::read(harness.path("runs.db")).unwrap();
@@ -355,32 +370,32 @@ fn a_damaged_database_is_refused() {
     bytes[100..end].fill(0xa5);
     harness.write("runs.db", &bytes);
     let outcome = harness.run(&["history", "list", "--db", "runs.db"]).exits(2).prints_nothing();
-    outcome.complains("error: cannot read history database runs.db: ");
+    outcome.warns("error: cannot read history database runs.db: ");
     harness.run(&["stream", "--db", "runs.db"]).exits(2).prints_nothing();
     assert_eq!(std::fs::read(harness.path("runs.db")).unwrap(), bytes);
 }
 
 #[test]
-fn a_database_that_cannot_be_written_is_found_before_measuring() {
+fn unwritable_database_is_refused_before_measuring() {
     let harness = Harness::new();
     let file = harness.write("file", "");
     let below = harness.arg("file/history.db");
     // Without --samples this would measure for ten seconds.
     let outcome = harness.run(&["stream", "--db", &below]).exits(3).prints_nothing();
     outcome
-        .complains(&format!("error: cannot write history database {below}: "))
-        .complains("\nhint: use --no-save, or --db FILE in a folder that you can write\n");
+        .warns(&format!("error: cannot write history database {below}: "))
+        .warns("\nhint: use --no-save, or --db FILE in a folder that you can write\n");
     harness
         .run(&["history", "list", "--db", &below])
         .exits(3)
-        .complains(&format!("error: cannot read history database {below}: "));
+        .warns(&format!("error: cannot read history database {below}: "));
     let folder = harness.arg("");
     harness.run(&["stream", "--db", &folder]).exits(3).prints_nothing();
     assert_eq!(std::fs::read(file).unwrap(), b"");
 }
 
 #[test]
-fn a_home_that_cannot_be_written() {
+fn unwritable_home_is_refused() {
     let harness = Harness::new();
     std::fs::create_dir(harness.path(".local")).unwrap();
     let local = harness.arg(".local");
@@ -394,11 +409,11 @@ fn a_home_that_cannot_be_written() {
     let listed = harness.run_where(&shown, &["history", "list"]).unwrap();
     assert_eq!(listed.exits(0).stdout, "no saved runs\n");
     let args = [&["stream", "-q", "--no-save"], &FAST[..]].concat();
-    harness.run_where(&shown, &args).unwrap().exits(0).quietly();
+    harness.run_where(&shown, &args).unwrap().exits(0).warns_nothing();
 }
 
 #[test]
-fn a_database_that_can_only_be_read_is_read() {
+fn read_only_database_can_be_read() {
     let harness = Harness::new();
     std::fs::create_dir(harness.path("shared")).unwrap();
     let id = save(&harness, &["--db", "shared/runs.db"]);
@@ -425,7 +440,7 @@ fn a_database_that_can_only_be_read_is_read() {
 }
 
 #[test]
-fn without_a_home_there_is_a_remedy() {
+fn missing_home_has_a_hint() {
     let harness = Harness::new();
     harness
         .run_with(&[("HOME", "")], &["stream"])
@@ -438,7 +453,7 @@ fn two_runs_at_once_are_both_saved() {
     let harness = Harness::new();
     let args = [&["stream", "--json", "-"], &FAST[..]].concat();
     let running = [harness.start(&args), harness.start(&args)];
-    let ids = running.map(|run| run.end().exits(0).quietly().json()["id"].clone());
+    let ids = running.map(|run| run.end().exits(0).warns_nothing().json()["id"].clone());
     let list = harness.run(&["history", "list", "-q"]).exits(0).stdout;
     assert!(ids.iter().all(|id| list.contains(id.as_str().unwrap())), "{list}");
     assert_ne!(ids[0], ids[1]);
@@ -449,7 +464,7 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn eight_processes_write_at_once_and_nothing_is_lost() {
+    fn eight_concurrent_writers_lose_nothing() {
         let harness = Harness::new();
         let lines: Vec<String> = many(80).lines().map(|line| format!("{line}\n")).collect();
         let files: Vec<String> = lines
@@ -461,7 +476,7 @@ mod thorough {
             files.iter().map(|file| harness.start(&["history", "import", file])).collect();
         assert_eq!(running.len(), 8);
         for run in running {
-            run.end().exits(0).says(": 10 runs saved");
+            run.end().exits(0).prints(": 10 runs saved");
         }
         let exported = harness.run(&["history", "export"]).exits(0).stdout;
         assert_eq!(exported.lines().count(), 80);
@@ -471,7 +486,7 @@ mod thorough {
 
 /// The commands of the chapter on the acceptance of a node, on a history that has other runs.
 #[test]
-fn acceptance_carries_the_runs_of_the_new_node_only() {
+fn acceptance_exports_only_the_runs_of_the_new_node() {
     let chapter = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tasks/accept.md");
     let chapter = std::fs::read_to_string(chapter).unwrap();
     let commands: Vec<Vec<&str>> = chapter
@@ -482,7 +497,7 @@ fn acceptance_carries_the_runs_of_the_new_node_only() {
     let [export, import] = &commands[..] else { panic!("{commands:?}") };
     let harness = Harness::new();
     for name in ["stream", "io", "mpi"] {
-        let file = crate::report::golden(name);
+        let file = crate::pages::golden(name);
         harness.run(&["history", "import", file.to_str().unwrap()]).exits(0);
     }
     let ids = harness.run(&["history", "list", "-q"]).exits(0).stdout;

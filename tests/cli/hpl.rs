@@ -19,7 +19,7 @@ pub fn named<'a>(record: &'a Value, name: &str) -> Vec<&'a Value> {
 }
 
 #[test]
-fn a_rating_has_its_residual_its_peaks_and_its_formulas() {
+fn rating_has_residual_peaks_and_formulas() {
     let harness = Harness::new();
     let record = record(&harness, &SMALL);
     let rating = named(&record, "rating")[0];
@@ -40,23 +40,23 @@ fn a_rating_has_its_residual_its_peaks_and_its_formulas() {
         assert!(named(&record, name)[0]["value"].as_f64().unwrap() > 0.0, "{name}");
     }
     let shown = harness.run(&["history", "show", "latest"]).exits(0);
-    shown.says("residual").says("PASSED").tells("power");
+    shown.prints("residual").prints("PASSED").prints_words("power");
 }
 
 #[test]
-fn a_plan_shows_its_formulas_and_measures_nothing() {
+fn plan_shows_its_formulas_without_measuring() {
     let harness = Harness::new();
     let plan = harness.run(&["hpl", "--plan", "--full"]).exits(0);
-    let plan = plan.tells("N = sqrt(0.8 x ").tells("P x Q").tells("predicted");
-    plan.tells(" available").tells("DGEMM, estimated as 0.9 x ");
-    harness.run(&["history", "list"]).exits(0).says("no saved runs");
+    let plan = plan.prints_words("N = sqrt(0.8 x ").prints_words("P x Q").prints_words("predicted");
+    plan.prints_words(" available").prints_words("DGEMM, estimated as 0.9 x ");
+    harness.run(&["history", "list"]).exits(0).prints("no saved runs");
     // With the same number of threads, the saved figures are used.
     harness.run(&[&["hpl", "--threads", "1"], &SMALL[..]].concat()).exits(0);
-    harness.run(&["hpl", "--plan", "--threads", "1"]).exits(0).tells("DGEMM (saved 20");
+    harness.run(&["hpl", "--plan", "--threads", "1"]).exits(0).prints_words("DGEMM (saved 20");
 }
 
 #[test]
-fn a_described_machine_is_planned_for() {
+fn described_machine_is_planned() {
     let harness = Harness::new();
     let plan = |machine: &str, more: &[&str]| {
         harness.run(&[&["hpl", "--plan", "--topology", machine], more].concat())
@@ -65,69 +65,71 @@ fn a_described_machine_is_planned_for() {
     let genoa = ["--processor", "EPYC 9654", "--memory", "768GiB", "--rate", "5TFLOP/s"];
     plan(GENOA, &genoa)
         .exits(0)
-        .tells("N 287040: N = sqrt(0.8 x 768 GiB / 8 B), rounded down to a multiple of 192")
-        .tells("P x Q 4 x 6 for 24 ranks of 8 threads")
-        .tells("= 613.9 GiB, 25.6 GiB per rank")
-        .tells("; 768 GiB available")
-        .tells("Rpeak 7.373 TFLOP/s = 192 cores x 2.400 GHz (catalog: base clock) x 16 FLOP/cycle")
-        .tells("the given rate is 67.8 % of it")
+        .prints_words("N 287040: N = sqrt(0.8 x 768 GiB / 8 B), rounded down to a multiple of 192")
+        .prints_words("P x Q 4 x 6 for 24 ranks of 8 threads")
+        .prints_words("= 613.9 GiB, 25.6 GiB per rank")
+        .prints_words("; 768 GiB available")
+        .prints_words(
+            "Rpeak 7.373 TFLOP/s = 192 cores x 2.400 GHz (catalog: base clock) x 16 FLOP/cycle",
+        )
+        .prints_words("the given rate is 67.8 % of it")
         // 2/3 N^3 / 5e12
-        .tells("time 3153 s predicted")
-        .tells("5.000 TFLOP/s as given");
+        .prints_words("time 3153 s predicted")
+        .prints_words("5.000 TFLOP/s as given");
     // The published run of two EPYC 7F52: NB 180 on 4 x 8 processes.
     let rome = "synthetic:Package:2 NUMANode:1 L3Cache:16(size=16777216) L2Cache:1 Core:1 PU:1";
     let published = ["--memory", "377.81GB", "--nb", "180", "--ranks", "32"];
     plan(rome, &[&published[..], &["--processor", "EPYC 7F52"]].concat())
         .exits(0)
-        .tells("P x Q 4 x 8 for 32 ranks of 1 threads")
-        .tells("Rpeak 1.792 TFLOP/s = 32 cores x 3.500 GHz")
-        .tells("DGEMM, estimated as 0.9 x 1.792 TFLOP/s");
+        .prints_words("P x Q 4 x 8 for 32 ranks of 1 threads")
+        .prints_words("Rpeak 1.792 TFLOP/s = 32 cores x 3.500 GHz")
+        .prints_words("DGEMM, estimated as 0.9 x 1.792 TFLOP/s");
     // Both use the same cores: the ten fastest of twenty.
     let kinds = concat!(env!("CARGO_MANIFEST_DIR"), "/../machine/tests/topologies/five-kinds.xml");
     plan(kinds, &["--memory", "128GiB"])
         .exits(0)
-        .tells("P x Q 1 x 2 for 2 ranks of 5 threads")
-        .tells("native 10 threads")
-        .tells(
+        .prints_words("P x Q 1 x 2 for 2 ranks of 5 threads")
+        .prints_words("native 10 threads")
+        .prints_words(
             "threads use the 10 fastest (5-9,15-19) of 20 cores, not the slower ones (0-4,10-14)",
         );
     // Unknown values are reported.
     plan(T2K, &["--memory", "32GiB"])
         .exits(0)
-        .tells("Rpeak unknown: this processor is not in the table; give --processor")
-        .tells("time unknown for (2/3 N^3 + 3/2 N^2)");
+        .prints_words("Rpeak unknown: this processor is not in the table; give --processor")
+        .prints_words("time unknown for (2/3 N^3 + 3/2 N^2)");
     plan(T2K, &["--order", "50000"])
         .exits(0)
-        .tells("available memory unknown")
-        .tells("N 50000: as requested");
-    plan(T2K, &[]).exits(2).complains("the memory of the described machine is unknown");
+        .prints_words("available memory unknown")
+        .prints_words("N 50000: as requested");
+    plan(T2K, &[]).exits(2).warns("the memory of the described machine is unknown");
     let timed = plan(T2K, &["--memory", "32GiB", "--budget", "60"]).exits(2);
-    timed.complains("the rate of the described machine is unknown");
+    timed.warns("the rate of the described machine is unknown");
     plan(T2K, &["--memory", "32GiB", "--budget", "60", "--rate", "100GFLOP/s"])
         .exits(0)
-        .tells("/ (100.0 GFLOP/s) <= 30.0 s");
+        .prints_words("/ (100.0 GFLOP/s) <= 30.0 s");
     // HPL.dat for that machine, and a plan for this node with another memory size.
     let dat = ["hpl", "--hpl-dat-only", "--topology", T2K, "--memory", "32GiB", "--nb", "128"];
     harness
         .run(&dat)
         .exits(0)
-        .says("58496 ")
-        .says("rounded down to a multiple of 128")
-        .says("2            Ps")
-        .says("2            Qs");
+        .prints("58496 ")
+        .prints("rounded down to a multiple of 128")
+        .prints("2            Ps")
+        .prints("2            Qs");
     let here = harness.run(&["hpl", "--plan", "--full", "--memory", "1GiB", "--nb", "64"]).exits(0);
-    here.tells("N = sqrt(0.8 x 1 GiB / 8 B), rounded down to a multiple of 64");
+    here.prints_words("N = sqrt(0.8 x 1 GiB / 8 B), rounded down to a multiple of 64");
     // Options that describe another node are rejected for a run.
     for option in [["--memory", "1GiB"], ["--rate", "1TFLOP/s"], ["--topology", T2K]] {
         let refused = harness.run(&[&["hpl", "--order", "100"], &option[..]].concat()).exits(2);
-        refused.complains(&format!("{} requires --plan or --hpl-dat-only", option[0]));
+        refused.warns(&format!("{} requires --plan or --hpl-dat-only", option[0]));
     }
-    harness.run(&["hpl", "--plan", "--rate", "5"]).exits(2).complains("expected a unit of FLOP/s");
-    harness.run(&["history", "list"]).exits(0).says("no saved runs");
+    harness.run(&["hpl", "--plan", "--rate", "5"]).exits(2).warns("expected a unit of FLOP/s");
+    harness.run(&["history", "list"]).exits(0).prints("no saved runs");
 }
 
 #[test]
-fn each_candidate_for_nb_is_planned_with_its_own_n() {
+fn each_nb_candidate_is_planned_with_its_own_n() {
     let harness = Harness::new();
     let machine = "synthetic:Package:2 NUMANode:1 L3Cache:16(size=16777216) L2Cache:1 Core:1 PU:1";
     let for_machine = ["--topology", machine, "--processor", "EPYC 7F52", "--memory", "377.81GB"];
@@ -137,22 +139,24 @@ fn each_candidate_for_nb_is_planned_with_its_own_n() {
     };
     let all = "32,64,128,180,192,256";
     plan("--plan", all, &[])
-        .tells("NB N matrix of memory time")
-        .tells("32 194368 281.5 GiB 80 % 3766 s")
-        .tells("64 194368 ")
-        .tells("128 194304 ")
-        .tells("180 194220 281.1 GiB 79.9 % 3757 s")
-        .tells("192 194304 ")
-        .tells("256 194304 ")
-        .tells("a run solves with all 6 NB at N = ")
-        .tells("with the best 3 again at N = ")
-        .tells("(about 3 x 3766 s)");
-    plan("--plan", "180", &[]).tells("N 194220: N = sqrt(0.8 x ").tells("NB 180 (as requested)");
+        .prints_words("NB N matrix of memory time")
+        .prints_words("32 194368 281.5 GiB 80 % 3766 s")
+        .prints_words("64 194368 ")
+        .prints_words("128 194304 ")
+        .prints_words("180 194220 281.1 GiB 79.9 % 3757 s")
+        .prints_words("192 194304 ")
+        .prints_words("256 194304 ")
+        .prints_words("a run solves with all 6 NB at N = ")
+        .prints_words("with the best 3 again at N = ")
+        .prints_words("(about 3 x 3766 s)");
+    plan("--plan", "180", &[])
+        .prints_words("N 194220: N = sqrt(0.8 x ")
+        .prints_words("NB 180 (as requested)");
     // HPL.dat has a single N for all NB.
     plan("--hpl-dat-only", all, &[])
-        .says("194368       Ns")
-        .says("32 64 128 180 192 256 NBs")
-        .says("rounded down to a multiple of 32 (the first NB)");
+        .prints("194368       Ns")
+        .prints("32 64 128 180 192 256 NBs")
+        .prints("rounded down to a multiple of 32 (the first NB)");
     let document = plan("--plan", all, &["--json"]).json();
     let candidates = document["plan"]["candidates"].as_array().unwrap();
     let n: Vec<u64> = candidates.iter().map(|one| one["n"].as_u64().unwrap()).collect();
@@ -161,71 +165,74 @@ fn each_candidate_for_nb_is_planned_with_its_own_n() {
     assert_eq!(document["plan"]["search"]["kept"], 3);
     assert_eq!(document["threads"].as_array().unwrap().len(), 32);
     // A search that chooses among more candidates says so as before.
-    harness.run(&["hpl", "--plan", "--full"]).exits(0).tells("default; a run searches [32, 64,");
+    harness
+        .run(&["hpl", "--plan", "--full"])
+        .exits(0)
+        .prints_words("default; a run searches [32, 64,");
     let contradicts = harness.run(&["hpl", "--plan", "--csv", "-"]).exits(2);
-    contradicts.complains("--plan cannot be used with --csv").complains("hint: leave out --csv");
-    harness.run(&["history", "list"]).exits(0).says("no saved runs");
+    contradicts.warns("--plan cannot be used with --csv").warns("hint: leave out --csv");
+    harness.run(&["history", "list"]).exits(0).prints("no saved runs");
 }
 
 #[test]
-fn a_size_that_does_not_fit_is_refused_with_one_that_does() {
+fn too_large_order_is_refused_with_a_possible_one() {
     let harness = Harness::new();
     for more in [&[][..], &["--plan"]] {
         let outcome = harness.run(&[&["hpl", "--order", "4000000"], more].concat()).exits(3);
-        outcome.complains("N = 4000000 needs 116.4 TiB, but only ").complains("hint: use --order ");
+        outcome.warns("N = 4000000 needs 116.4 TiB, but only ").warns("hint: use --order ");
     }
-    harness.run(&["hpl", "--memory-fraction", "1.5"]).exits(2).complains("1.5");
+    harness.run(&["hpl", "--memory-fraction", "1.5"]).exits(2).warns("1.5");
 }
 
 #[test]
-fn a_control_group_limits_n() {
+fn memory_limit_of_a_control_group_restricts_n() {
     let harness = Harness::new();
     let shown = control_group(&harness, 1 << 30, 0);
     let shown: Vec<(&str, &str)> = shown.iter().map(|(what, at)| (what.as_str(), *at)).collect();
     let args = ["hpl", "--order", "20000", "--blas", "builtin"];
     let Some(outcome) = harness.run_where(&shown, &args) else { return };
-    outcome.exits(3).complains("(the cgroup's limit is 1 GiB): the run would swap or be killed");
+    outcome.exits(3).warns("(the cgroup's limit is 1 GiB): the run would swap or be killed");
     let full = harness.run_where(&shown, &["hpl", "--plan", "--full"]).unwrap().exits(0);
-    full.tells("N = sqrt(0.8 x 1 GiB / 8 B)");
+    full.prints_words("N = sqrt(0.8 x 1 GiB / 8 B)");
 }
 
 #[test]
-fn a_limit_of_the_process_limits_n_and_every_allocation() {
+fn memory_limit_of_the_process_restricts_n_and_every_allocation() {
     let harness = Harness::new();
     let limited = ["sh", "-c", "ulimit -d 100000 && exec \"$@\"", "sh"];
     let args = ["hpl", "--order", "4000", "--nb", "64", "--blas", "builtin", "--threads", "1"];
     let Some(outcome) = harness.run_under(&limited, &args) else { return };
-    outcome.exits(3).complains("(the limit of a process is 97.7 MiB): the run would swap");
+    outcome.exits(3).warns("(the limit of a process is 97.7 MiB): the run would swap");
     // A file of 256 MiB does not fit either.
     let file = std::fs::File::create(harness.path("large.json")).unwrap();
     file.set_len(256 << 20).unwrap();
     let imported = harness.run_under(&limited, &["history", "import", "large.json"]).unwrap();
-    imported.exits(3).complains(" B of memory\nhint: raise the memory limit (ulimit -v");
+    imported.exits(3).warns(" B of memory\nhint: raise the memory limit (ulimit -v");
 }
 
 #[test]
-fn a_budget_in_which_the_solution_does_not_fit_is_refused() {
+fn budget_too_short_for_the_solution_is_refused() {
     let harness = Harness::new();
     // A solution of this order takes minutes on one core of any processor.
     let args = ["hpl", "--order", "30000", "--blas", "builtin", "--threads", "1", "--budget", "2"];
     if harness.run(&["hpl", "--plan", "--order", "30000"]).code != Some(0) {
         return skip(Part::Memory, "there is no memory for that here");
     }
-    harness.run(&args).exits(2).complains("--budget 2 is too short: the run takes at least ");
+    harness.run(&args).exits(2).warns("--budget 2 is too short: the run takes at least ");
     harness.run(&["history", "list"]).exits(0);
 }
 
 #[test]
-fn n_is_a_multiple_of_what_was_asked() {
+fn n_is_a_multiple_of_nb_and_grid() {
     let harness = Harness::new();
     let args = ["hpl", "--plan", "--full", "--nb", "96", "--ranks", "6", "--grid-multiple"];
     let outcome = harness.run(&args).exits(0);
     // 2 x 3, or 1 x 6 of one power of two: the least common multiple is 6.
-    outcome.tells("rounded down to a multiple of 576");
+    outcome.prints_words("rounded down to a multiple of 576");
 }
 
 #[test]
-fn other_work_on_the_cpus_is_in_the_record() {
+fn lost_time_is_in_the_record() {
     let harness = Harness::new();
     let record = record(&harness, &SMALL);
     let time = &named(&record, "rating")[0]["config"]["time"];
@@ -241,7 +248,7 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn the_same_seed_gives_the_same_residual_and_another_does_not() {
+    fn residual_is_reproducible_for_a_seed() {
         let harness = Harness::new();
         let residual = |seed: &str| {
             let record =
@@ -253,7 +260,7 @@ mod thorough {
     }
 
     #[test]
-    fn other_commands_know_its_figures() {
+    fn hpl_figures_work_in_expect_csv_and_compare() {
         let harness = Harness::new();
         harness
             .run(
@@ -269,11 +276,11 @@ mod thorough {
         harness
             .run(&[&["hpl", "--expect", "rating>=1000000TFLOP/s"], &SMALL[..]].concat())
             .exits(1);
-        harness.run(&["compare", "latest~1", "latest"]).exits(0).says("rating");
+        harness.run(&["compare", "latest~1", "latest"]).exits(0).prints("rating");
     }
 
     #[test]
-    fn ctrl_c_ends_at_once_without_a_rating() {
+    fn interrupt_ends_at_once_without_a_rating() {
         let harness = Harness::new();
         let args = ["hpl", "--order", "12000", "--nb", "64", "--blas", "builtin", "--threads", "1"];
         let running = harness.start(&args).shows(" so far, ");

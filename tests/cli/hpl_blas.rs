@@ -57,7 +57,7 @@ fn plain_blas(integer: &str) -> String {
 }
 
 #[test]
-fn libraries_are_set_side_by_side_with_version_and_kernels() {
+fn libraries_are_compared_with_version_and_kernels() {
     let harness = Harness::new();
     let (Some(openblas), Some(blis)) = (library("openblas"), library("blis")) else { return };
     let (openblas, blis) = (openblas.display().to_string(), blis.display().to_string());
@@ -86,7 +86,7 @@ fn libraries_are_set_side_by_side_with_version_and_kernels() {
 }
 
 #[test]
-fn kernels_are_taken_as_asked_or_refused() {
+fn requested_kernels_are_used_or_refused() {
     let harness = Harness::new();
     if library("blis").is_none() {
         return;
@@ -112,10 +112,10 @@ fn kernels_are_taken_as_asked_or_refused() {
     let config = &named(&record, "rating")[0]["config"];
     assert!(config["blas"].as_str().unwrap().ends_with("(generic kernels)"), "{config}");
     assert!(config["blas_setting"].as_str().unwrap().starts_with("BLIS_ARCH_TYPE="));
-    with("blis@nonesuch").exits(3).complains("unknown kernel 'nonesuch'; known: ");
+    with("blis@nonesuch").exits(3).warns("unknown kernel 'nonesuch'; known: ");
     let kernel = cannot_run();
     let refused = with(&format!("blis@{}", kernel.name)).exits(3);
-    refused.complains(&kernel.message());
+    refused.warns(&kernel.message());
 }
 
 /// Kernel of BLIS that this processor cannot run.
@@ -142,28 +142,27 @@ fn cannot_run() -> CannotRun {
 }
 
 #[test]
-fn a_library_that_is_no_good_is_refused_with_the_reason() {
+fn unusable_library_is_refused_with_the_reason() {
     let harness = Harness::new();
     let with = |blas: &str| harness.run(&["hpl", "--order", "300", "--blas", blas]).exits(3);
-    with("essl").complains("no BLAS library \"essl\" was found");
-    with("./nothing.so").complains("no BLAS library \"./nothing.so\" was found");
+    with("essl").warns("no BLAS library \"essl\" was found");
+    with("./nothing.so").warns("no BLAS library \"./nothing.so\" was found");
     let text = harness.write("text.so", "not a library");
-    with(&text).complains("cannot load ");
+    with(&text).warns("cannot load ");
     let empty = made(&harness, "empty", "int nothing;");
-    with(&empty).complains("has no dgemm_: it is not a BLAS library");
+    with(&empty).warns("has no dgemm_: it is not a BLAS library");
     let crash = "#include <stdlib.h>\n__attribute__((constructor)) void f(void) { abort(); }";
     let crash = made(&harness, "crash", crash);
-    with(&crash)
-        .complains("cannot be used: the process that tested it ended with signal 6 (abort)");
+    with(&crash).warns("cannot be used: the process that tested it ended with signal 6 (abort)");
     let wrong = plain_blas("int").replace("*al * s", "*al * s + 1");
     let wrong = made(&harness, "wrong", &wrong);
-    with(&wrong).complains("computes dgemm wrongly");
+    with(&wrong).warns("computes dgemm wrongly");
     // None of these runs is saved.
-    harness.run(&["history", "list"]).exits(0).says("no saved runs");
+    harness.run(&["history", "list"]).exits(0).prints("no saved runs");
 }
 
 #[test]
-fn without_any_library_the_compiled_in_kernels_serve() {
+fn built_in_kernels_are_used_without_a_library() {
     let harness = Harness::new();
     let lib = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
     if !Path::new(&lib).exists() {
@@ -185,7 +184,7 @@ fn without_any_library_the_compiled_in_kernels_serve() {
     assert_eq!(named(&record, "rating")[0]["config"]["blas"], "built-in (gemm crate)");
     let asked = [&args[..], &["--blas", "openblas"]].concat();
     let refused = harness.run_where(&shown, &asked).unwrap().exits(3);
-    refused.complains("no BLAS library \"openblas\" was found");
+    refused.warns("no BLAS library \"openblas\" was found");
 }
 
 /// Tests of the second tier.
@@ -193,7 +192,7 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn libraries_of_either_integer_give_a_rating() {
+    fn libraries_of_both_integer_widths_give_a_rating() {
         let harness = Harness::new();
         for (integer, bits) in [("int", 32), ("long long", 64)] {
             let name = format!("blas{bits}");
@@ -219,7 +218,7 @@ mod thorough {
     }
 
     #[test]
-    fn kernels_are_refused_before_they_run() {
+    fn unsupported_kernels_are_refused_before_running() {
         // It parses an invalid number as 0, as BLIS does, and crashes if those kernels are selected.
         const BLIS: &str = r#"
             #include <stdlib.h>
@@ -247,8 +246,8 @@ mod thorough {
         assert_eq!(config["blas_setting"], "BLIS_ARCH_TYPE=3");
         with("nonesuch")
             .exits(3)
-            .complains("unknown kernel 'nonesuch'; known: skx, knl, bulldozer, generic");
+            .warns("unknown kernel 'nonesuch'; known: skx, knl, bulldozer, generic");
         let kernel = cannot_run();
-        with(kernel.name).exits(3).complains(&kernel.message());
+        with(kernel.name).exits(3).warns(&kernel.message());
     }
 }

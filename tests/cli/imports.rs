@@ -16,7 +16,7 @@ fn saved(harness: &Harness) -> usize {
 }
 
 #[test]
-fn a_file_with_several_runs_is_refused_and_nothing_of_it_is_saved() {
+fn file_with_several_runs_is_refused_completely() {
     let harness = Harness::new();
     let stream = recorded("stream/tests/outputs/stream-gcc-2t.txt");
     let osu = recorded("messages/tests/outputs/osu72-ompi-osu_bw.txt");
@@ -39,7 +39,7 @@ fn a_file_with_several_runs_is_refused_and_nothing_of_it_is_saved() {
             .run(&["history", "import", &one, &several])
             .exits(2)
             .prints_nothing()
-            .complains(&format!("several.txt contains {runs}, and an import reads one\nhint: "));
+            .warns(&format!("several.txt contains {runs}, and an import reads one\nhint: "));
     }
     assert_eq!(saved(&harness), 0);
     // Several tests, sizes and tables of one run are one run.
@@ -51,7 +51,7 @@ fn a_file_with_several_runs_is_refused_and_nothing_of_it_is_saved() {
 }
 
 #[test]
-fn marks_of_encodings_are_skipped_or_named() {
+fn encoding_marks_are_skipped_or_reported() {
     let harness = Harness::new();
     for path in [
         "stream/tests/outputs/stream-gcc-2t.txt",
@@ -77,35 +77,35 @@ fn marks_of_encodings_are_skipped_or_named() {
             .run(&["history", "import", &wide])
             .exits(2)
             .prints_nothing()
-            .complains("the file is UTF-16 text\nhint: convert it to UTF-8");
+            .warns("the file is UTF-16 text\nhint: convert it to UTF-8");
     }
     let endless = harness.write("endless.txt", format!("STREAM {}", "7".repeat(100 << 20)));
     harness
         .run(&["history", "import", &endless])
         .exits(2)
         .prints_nothing()
-        .complains("endless.txt has a line of 104857607 bytes");
+        .warns("endless.txt has a line of 104857607 bytes");
 }
 
 #[test]
-fn an_impossible_rate_ends_with_its_reason() {
+fn impossible_rate_is_refused_with_the_reason() {
     let harness = Harness::new();
     let stream = recorded("stream/tests/outputs/stream-gcc-2t.txt").replace("22189.7", "1e308");
     let stream = harness.write("stream.txt", stream);
     harness
         .run(&["history", "import", &stream])
         .exits(2)
-        .complains("the table has an invalid line: \"Triad:          1e308 ");
+        .warns("the table has an invalid line: \"Triad:          1e308 ");
     let fio = recorded("files/tests/outputs/fio-seqread.json").replace("1104672658", "1e308");
     let fio = harness.write("fio.json", fio);
     harness
         .run(&["history", "import", &fio])
         .exits(1)
-        .complains("saved without a result: fio printed no positive rate and time: 1.000e308 B/s");
+        .warns("saved without a result: fio printed no positive rate and time: 1.000e308 B/s");
 }
 
 #[test]
-fn a_file_dated_in_the_future_is_imported_as_of_now() {
+fn file_dated_in_the_future_is_imported_with_the_current_time() {
     let harness = Harness::new();
     let stream = harness.write("stream.txt", recorded("stream/tests/outputs/stream-gcc-2t.txt"));
     let year = Duration::from_secs(366 * 24 * 3600);
@@ -119,15 +119,15 @@ fn a_file_dated_in_the_future_is_imported_as_of_now() {
 }
 
 #[test]
-fn a_record_from_the_future_is_not_imported() {
+fn record_from_the_future_is_not_imported() {
     let harness = Harness::new();
-    let text = std::fs::read_to_string(crate::report::golden("stream")).unwrap();
+    let text = std::fs::read_to_string(crate::pages::golden("stream")).unwrap();
     let future = text.replacen("\"started\": \"20", "\"started\": \"90", 1);
     let file = harness.write("future.json", future);
     harness
         .run(&["history", "import", &file])
         .exits(2)
         .prints_nothing()
-        .complains("which is in the future\nhint: check the clocks");
+        .warns("which is in the future\nhint: check the clocks");
     assert_eq!(saved(&harness), 0);
 }

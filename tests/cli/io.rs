@@ -23,8 +23,8 @@ pub fn untouched(folder: &Path) {
 #[track_caller]
 pub fn io(harness: &Harness, args: &[&str]) -> Outcome {
     let path = folder(harness, "data");
-    let says = args.iter().any(|arg| ["--samples", "--budget"].contains(arg));
-    let once: &[&str] = if says { &[] } else { &["--samples", "1"] };
+    let is_limited = args.iter().any(|arg| ["--samples", "--budget"].contains(arg));
+    let once: &[&str] = if is_limited { &[] } else { &["--samples", "1"] };
     let outcome = harness.run(&[&["io", "--path", path.to_str().unwrap()], args, once].concat());
     untouched(&path);
     outcome
@@ -39,7 +39,7 @@ pub fn record(harness: &Harness, args: &[&str]) -> Value {
 pub const SMALL: [&str; 4] = ["--file-sizes", "256KiB", "--block-sizes", "16KiB"];
 
 #[test]
-fn the_grid_is_that_of_iozone_with_evidence() {
+fn grid_matches_iozone_with_evidence() {
     let harness = Harness::new();
     let record = record(&harness, &["--max-size", "1MiB", "--label", "disk=old"]);
     let all = measurements(&record);
@@ -111,10 +111,18 @@ fn the_grid_is_that_of_iozone_with_evidence() {
 }
 
 #[test]
-fn small_files_are_measured_until_they_are_known_or_doubted() {
+fn small_files_are_measured_until_precise_or_suspect() {
     let harness = Harness::new();
-    let sizes =
-        ["--file-sizes", "64KiB", "--block-sizes", "4KiB", "-o", "write,read", "--budget", "5"];
+    let sizes = [
+        "--file-sizes",
+        "64KiB",
+        "--block-sizes",
+        "4KiB",
+        "--operations",
+        "write,read",
+        "--budget",
+        "5",
+    ];
     let passes = |m: &Value| m["summary"]["n"].as_u64().unwrap();
     for m in measurements(&record(&harness, &sizes)) {
         // A pass has sixteen calls of a few microseconds: two passes are never enough, and a few hundred
@@ -144,16 +152,20 @@ fn small_files_are_measured_until_they_are_known_or_doubted() {
 }
 
 #[test]
-fn the_text_shows_rates_latencies_sources_and_maps() {
+fn text_shows_rates_latencies_sources_and_maps() {
     let harness = Harness::new();
-    let outcome = io(&harness, &["--max-size", "1MiB"]).exits(0).quietly();
-    let outcome =
-        outcome.says("\nwrite ").says("\nfreread ").says("p99.9").says("\nmap ").says("files ");
+    let outcome = io(&harness, &["--max-size", "1MiB"]).exits(0).warns_nothing();
+    let outcome = outcome
+        .prints("\nwrite ")
+        .prints("\nfreread ")
+        .prints("p99.9")
+        .prints("\nmap ")
+        .prints("files ");
     for line in outcome.stdout.lines().filter(|line| !line.starts_with("saved ")) {
         assert!(line.chars().count() <= 80, "wider than 80 columns: {line}");
     }
     let shown = harness.run(&["history", "show", "latest"]).exits(0);
-    shown.says("\nwrite ").says("\nmap ");
+    shown.prints("\nwrite ").prints("\nmap ");
     // A small number of cells is listed individually.
     for workers in [&[][..], &["--threads", "2"]] {
         let unsaved = io(&harness, &[&SMALL[..], workers, &["--no-save"]].concat()).exits(0);
@@ -165,19 +177,19 @@ fn the_text_shows_rates_latencies_sources_and_maps() {
     }
     io(&harness, &[&SMALL[..], &["--no-save"]].concat())
         .exits(0)
-        .says("256 KiB")
-        .never_says("\nmap ");
+        .prints("256 KiB")
+        .never_prints("\nmap ");
 }
 
 #[test]
-fn every_operation_can_be_asked_for() {
+fn all_operations_can_be_selected() {
     let harness = Harness::new();
     let all = record(
         &harness,
         &[&SMALL[..], &["--operations", "all", "--mix", "30,70", "--verify"]].concat(),
     );
-    let refused = io(&harness, &["-o", "reed"]).exits(2);
-    let refused = refused.complains("expected usual, all, write, rewrite");
+    let refused = io(&harness, &["--operations", "reed"]).exits(2);
+    let refused = refused.warns("expected usual, all, write, rewrite");
     let (_, listed) = refused.stderr.split_once("expected usual, all, ").unwrap();
     let listed: Vec<&str> = listed.lines().next().unwrap().split(", ").collect();
     assert_eq!(names(&all).len(), listed.len() + 1, "the mix counts twice");
@@ -190,39 +202,45 @@ fn every_operation_can_be_asked_for() {
     );
     assert!(measurements(&all).iter().all(|m| m["config"]["verified"] == true));
     // An operation that requires a file gets one.
-    let alone = record(&harness, &[&SMALL[..], &["-o", "stride_read,read"]].concat());
+    let alone = record(&harness, &[&SMALL[..], &["--operations", "stride_read,read"]].concat());
     assert_eq!(names(&alone), ["read", "stride_read"]);
     assert!(measurements(&alone).iter().all(|m| m["config"]["stride_blocks"].is_null()));
-    let stride = ["-o", "stride_read,read", "--stride", "5", "--verify"];
+    let stride = ["--operations", "stride_read,read", "--stride", "5", "--verify"];
     let apart = record(&harness, &[&SMALL[..], &stride].concat());
     let strides: Vec<&Value> =
         measurements(&apart).iter().map(|m| &m["config"]["stride_blocks"]).collect();
     assert_eq!(strides, [&Value::Null, &5.into()]);
-    io(&harness, &["--stride", "0"]).exits(2).complains("--stride");
+    io(&harness, &["--stride", "0"]).exits(2).warns("--stride");
     // Bytes are those between two blocks; blocks that do not divide them have no strided operation.
-    let bytes = ["-o", "stride_read,read", "--stride", "128KiB", "--block-sizes", "4KiB,48KiB"];
+    let bytes =
+        ["--operations", "stride_read,read", "--stride", "128KiB", "--block-sizes", "4KiB,48KiB"];
     let skipped = io(&harness, &[&["--file-sizes", "1MiB", "--samples", "1"], &bytes[..]].concat());
-    skipped.exits(0).tells("stride_read is left out for blocks of 48 KiB: 128 KiB is not a whole");
+    skipped
+        .exits(0)
+        .prints_words("stride_read is left out for blocks of 48 KiB: 128 KiB is not a whole");
     let distances: Vec<Value> = measurements(&harness.latest())
         .iter()
         .filter(|m| m["name"] == "stride_read")
         .map(|m| m["config"]["stride_blocks"].clone())
         .collect();
     assert_eq!(distances, [Value::from(33)]);
-    io(&harness, &["-o", "stride_read", "--stride", "10KiB"])
+    io(&harness, &["--operations", "stride_read", "--stride", "10KiB"])
         .exits(2)
-        .complains("--stride 10 KiB is not a whole number of blocks of any requested size");
-    io(&harness, &["-o", "aio_read,write"])
+        .warns("--stride 10 KiB is not a whole number of blocks of any requested size");
+    io(&harness, &["--operations", "aio_read,write"])
         .exits(2)
-        .complains("aio_read and write need two engines")
-        .complains("hint: measure them in two runs, or all with --engine uring -o read,write");
+        .warns("aio_read and write need two engines")
+        .warns("hint: measure them in two runs, or all with --engine uring -o read,write");
 }
 
 #[test]
-fn engines_carry_out_the_same_operations() {
+fn engines_perform_the_same_operations() {
     let harness = Harness::new();
-    let plain =
-        ["-o", "write,rewrite,read,random_read,random_write,random_mix,bkwd_read", "--verify"];
+    let plain = [
+        "--operations",
+        "write,rewrite,read,random_read,random_write,random_mix,bkwd_read",
+        "--verify",
+    ];
     let cases: [(&str, &[&str]); 4] = [
         ("sync", &["--sync-writes", "dsync"]),
         ("mmap", &["--engine", "mmap", "--msync", "async"]),
@@ -248,15 +266,21 @@ fn engines_carry_out_the_same_operations() {
     assert!(texts(&mmap["notices"])[0].starts_with("fwrite, frewrite, fread, freread left out"));
     io(&harness, &["--depth", "4"])
         .exits(2)
-        .complains("a depth above 1 requires an engine that queues requests");
-    io(&harness, &["--engine", "mmap", "--cache", "direct"]).exits(2).complains("never direct I/O");
+        .warns("a depth above 1 requires an engine that queues requests");
+    io(&harness, &["--engine", "mmap", "--cache", "direct"]).exits(2).warns("never direct I/O");
 }
 
 #[test]
 fn workers_are_threads_or_processes() {
     let harness = Harness::new();
-    let sizes =
-        ["--file-sizes", "1MiB", "--block-sizes", "64KiB", "-o", "write,reread,random_write,fread"];
+    let sizes = [
+        "--file-sizes",
+        "1MiB",
+        "--block-sizes",
+        "64KiB",
+        "--operations",
+        "write,reread,random_write,fread",
+    ];
     for kind in ["threads", "processes"] {
         let option = format!("--{kind}");
         let record = record(&harness, &[&[option.as_str(), "3"], &sizes[..]].concat());
@@ -275,13 +299,13 @@ fn workers_are_threads_or_processes() {
     assert!(measurements(&all).iter().all(|m| m["config"]["worker_bytes_min"] == 1048576));
     let text =
         io(&harness, &[&["--processes", "2", "--iozone-text"], &sizes[..]].concat()).exits(0);
-    text.says("\tChildren see throughput for  2 initial writers \t=").says("\tMin xfer ");
+    text.prints("\tChildren see throughput for  2 initial writers \t=").prints("\tMin xfer ");
 }
 
 #[test]
-fn the_cache_is_told_from_the_device() {
+fn cache_is_distinguished_from_the_device() {
     let harness = Harness::new();
-    let sizes = ["--file-sizes", "4MiB", "--block-sizes", "256KiB", "-o", "write,read"];
+    let sizes = ["--file-sizes", "4MiB", "--block-sizes", "256KiB", "--operations", "write,read"];
     let cached = record(&harness, &sizes);
     let read = &measurements(&cached)[1];
     assert_eq!(
@@ -307,12 +331,12 @@ fn the_cache_is_told_from_the_device() {
 }
 
 #[test]
-fn direct_is_direct_or_refused() {
+fn direct_access_is_used_or_refused() {
     let harness = Harness::new();
     let sizes = ["--file-sizes", "1MiB", "--block-sizes", "64KiB", "--cache", "direct"];
     let outcome = io(&harness, &[&["--json", "-"], &sizes[..]].concat());
     if outcome.code == Some(3) {
-        outcome.complains("does not support direct I/O").prints_nothing();
+        outcome.warns("does not support direct I/O").prints_nothing();
     } else {
         let record = outcome.exits(0).json();
         assert_eq!(names(&record).len(), 9, "the C library's buffers have no part");
@@ -324,22 +348,18 @@ fn direct_is_direct_or_refused() {
     };
     let path = memory.path().to_str().unwrap();
     let refused = harness.run(&[&["io", "--path", path, "--no-save"], &sizes[..]].concat());
-    refused
-        .exits(3)
-        .complains("tmpfs at")
-        .complains("does not support direct I/O: ")
-        .prints_nothing();
+    refused.exits(3).warns("tmpfs at").warns("does not support direct I/O: ").prints_nothing();
     assert_eq!(std::fs::read_dir(memory.path()).unwrap().count(), 0);
     // If direct access was not requested, a notice reports that it is unsupported.
     let quick = harness
         .run(&["io", "--path", path, "--quick", "--operations", "write", "--no-save"])
         .exits(0);
     harness.run(&["io", "--path", path, "--file-sizes", "1MiB", "--no-save"]).exits(0);
-    quick.tells("does not support direct I/O").never_says("how        direct");
+    quick.prints_words("does not support direct I/O").never_prints("how        direct");
 }
 
 #[test]
-fn the_quick_mode_is_a_dozen_cells() {
+fn quick_mode_has_twelve_cells() {
     let harness = Harness::new();
     let record = record(&harness, &["--quick", "--operations", "write,read", "--runtime", "0.1"]);
     let cells: BTreeSet<String> = measurements(&record)
@@ -360,7 +380,7 @@ fn the_quick_mode_is_a_dozen_cells() {
 }
 
 #[test]
-fn a_budget_gives_a_part_that_spans_the_grid() {
+fn short_budget_measures_cells_across_the_grid() {
     let harness = Harness::new();
     let record = record(&harness, &["--budget", "0.3", "--max-size", "64MiB"]);
     let cells: BTreeSet<(u64, u64)> = measurements(&record)
@@ -381,18 +401,25 @@ fn a_budget_gives_a_part_that_spans_the_grid() {
 }
 
 #[test]
-fn expectations_and_csv_know_files() {
+fn expectations_and_csv_support_file_figures() {
     let harness = Harness::new();
-    let args =
-        ["-o", "write,read", "--expect", "read>=1kB/s@16KiB", "--accept-suspect", "--csv", "-"];
+    let args = [
+        "--operations",
+        "write,read",
+        "--expect",
+        "read>=1kB/s@16KiB",
+        "--accept-suspect",
+        "--csv",
+        "-",
+    ];
     let csv = io(&harness, &[&SMALL[..], &args[..]].concat()).exits(0).stdout;
     let lines: Vec<&str> = csv.lines().collect();
     assert_eq!(lines.len(), 3);
     assert!(lines[0].contains(",file_bytes,block_bytes,") && lines[1].contains(",262144,16384,"));
-    let unmeasured = ["-o", "read", "--expect", "read>=1kB/s@3KiB"];
+    let unmeasured = ["--operations", "read", "--expect", "read>=1kB/s@3KiB"];
     io(&harness, &[&SMALL[..], &unmeasured].concat())
         .exits(2)
-        .complains("that size is not measured; available: @16KiB");
-    let unmet = ["-o", "read", "--expect", "io.read>=900TB/s"];
-    io(&harness, &[&SMALL[..], &unmet[..]].concat()).exits(1).complains("900 TB/s");
+        .warns("that size is not measured; available: @16KiB");
+    let unmet = ["--operations", "read", "--expect", "io.read>=900TB/s"];
+    io(&harness, &[&SMALL[..], &unmet[..]].concat()).exits(1).warns("900 TB/s");
 }

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 #[test]
-fn several_folders_by_turns_whatever_their_names() {
+fn several_folders_alternate_with_any_name() {
     let harness = Harness::new();
     let one = folder(&harness, "a b");
     let odd = harness.path("x").join(OsStr::from_bytes(b"odd\xff\xfe name"));
@@ -19,7 +19,7 @@ fn several_folders_by_turns_whatever_their_names() {
     command
         .arg("io")
         .args(SMALL)
-        .args(["-o", "write,read", "--json", "-", "--path"])
+        .args(["--operations", "write,read", "--json", "-", "--path"])
         .arg(&one)
         .arg("--path")
         .arg(&odd);
@@ -39,19 +39,19 @@ fn several_folders_by_turns_whatever_their_names() {
 }
 
 #[test]
-fn only_folders_are_measured_under() {
+fn only_folders_are_accepted_as_path() {
     let harness = Harness::new();
     let file = harness.write("file", "mine");
     let refused = |path: &str| harness.run(&["io", "--path", path]).exits(2).prints_nothing();
-    refused(&file).complains("existing files are never changed");
-    refused("/nowhere/at/all").complains("is missing\nhint: give a folder that exists");
-    refused("/dev/null").complains("is not a folder");
+    refused(&file).warns("existing files are never changed");
+    refused("/nowhere/at/all").warns("is missing\nhint: give a folder that exists");
+    refused("/dev/null").warns("is not a folder");
     assert_eq!(std::fs::read(&file).unwrap(), b"mine");
     let named = |entry: std::fs::DirEntry| Path::new("/dev").join(entry.file_name());
     let devices = std::fs::read_dir("/sys/class/block").unwrap().flatten().map(named);
     match devices.into_iter().find(|device| device.exists()) {
         Some(device) => {
-            refused(device.to_str().unwrap()).complains("a block device, which is never opened");
+            refused(device.to_str().unwrap()).warns("a block device, which is never opened");
         }
         None => skip(Part::Device, "there is no block device"),
     }
@@ -82,7 +82,7 @@ fn interrupted_runs_save_and_clean_up() {
         running
             .end()
             .exits(code)
-            .complains("interrupted: the results so far are saved and marked incomplete");
+            .warns("interrupted: the results so far are saved and marked incomplete");
         untouched(&folder);
         let record = harness.latest();
         assert_eq!(record["complete"], false);
@@ -91,7 +91,7 @@ fn interrupted_runs_save_and_clean_up() {
 }
 
 #[test]
-fn what_a_killed_run_left_is_offered_for_removal_and_one_that_runs_is_not() {
+fn leftovers_of_a_killed_run_are_offered_for_removal() {
     let harness = Harness::new();
     let folder = folder(&harness, "data");
     let path = folder.to_str().unwrap();
@@ -101,14 +101,14 @@ fn what_a_killed_run_left_is_offered_for_removal_and_one_that_runs_is_not() {
     assert!(left.is_dir(), "a killed run leaves its folder");
     let (alive, busy) = endless(&harness, &folder);
     assert_ne!(left, busy);
-    let args = [&["io", "--path", path, "--no-save", "-o", "write"], &SMALL[..]].concat();
+    let args = [&["io", "--path", path, "--no-save", "--operations", "write"], &SMALL[..]].concat();
     let outcome = harness.run(&args).exits(0);
     let shown = outcome.stdout.split_whitespace().collect::<String>();
     assert!(shown.contains(left.file_name().unwrap().to_str().unwrap()), "{shown}");
     assert!(!shown.contains(busy.file_name().unwrap().to_str().unwrap()), "{shown}");
-    outcome.tells("--remove-leftovers");
+    outcome.prints_words("--remove-leftovers");
     assert!(left.is_dir(), "it is offered, not done");
-    harness.run(&[&args[..], &["--remove-leftovers"]].concat()).exits(0).complains("removed ");
+    harness.run(&[&args[..], &["--remove-leftovers"]].concat()).exits(0).warns("removed ");
     assert!(!left.exists() && busy.is_dir());
     // The other run is not affected.
     alive.signal("INT");
@@ -117,7 +117,7 @@ fn what_a_killed_run_left_is_offered_for_removal_and_one_that_runs_is_not() {
 }
 
 #[test]
-fn a_folder_that_goes_away_is_an_error() {
+fn removed_folder_is_an_error() {
     let harness = Harness::new();
     let folder = folder(&harness, "data");
     let (running, own) = endless(&harness, &folder);
@@ -127,7 +127,7 @@ fn a_folder_that_goes_away_is_an_error() {
     }
     // With a figure, the exit code is that of an invalid result.
     let outcome = running.end().exits(1);
-    outcome.complains("hint: the file system or the folder disappeared during the measurement");
+    outcome.warns("hint: the file system or the folder disappeared during the measurement");
     untouched(&folder);
     let record = harness.latest();
     assert_eq!(record["complete"], false, "what was measured before is kept");

@@ -15,8 +15,8 @@ pub fn check_machine(machine: &Value) {
 }
 
 #[test]
-fn this_machine_is_described_in_words() {
-    let reported = Harness::new().run(&["machine"]).exits(0).quietly();
+fn this_machine_is_printed() {
+    let reported = Harness::new().run(&["machine"]).exits(0).warns_nothing();
     for label in ["host ", "processor ", "peak ", "memory ", "node ", "pages ", "kernel "] {
         if !reported.stdout.lines().any(|line| line.starts_with(label)) {
             reported.fail(&format!("no line begins with {label}"));
@@ -25,8 +25,8 @@ fn this_machine_is_described_in_words() {
 }
 
 #[test]
-fn this_machine_is_described_as_a_record_without_measurements() {
-    let record = Harness::new().run(&["machine", "--json", "-"]).exits(0).quietly().json();
+fn this_machine_is_a_record_without_measurements() {
+    let record = Harness::new().run(&["machine", "--json", "-"]).exits(0).warns_nothing().json();
     assert_eq!(record["schema"], "nodegauge/1");
     assert_eq!(record["measurements"], json!([]));
     let machine = &record["machine"];
@@ -48,9 +48,9 @@ fn this_machine_is_described_as_a_record_without_measurements() {
 }
 
 #[test]
-fn two_sockets_of_epyc_9654() {
+fn epyc_9654_pair_is_described() {
     let args = ["machine", "--topology", GENOA, "--processor", "EPYC 9654", "--json"];
-    let record = Harness::new().run(&args).exits(0).quietly().json();
+    let record = Harness::new().run(&args).exits(0).warns_nothing().json();
     let machine = &record["machine"];
     check_machine(machine);
     assert_eq!(machine["source"], "synthetic");
@@ -71,22 +71,22 @@ fn two_sockets_of_epyc_9654() {
 }
 
 #[test]
-fn two_sockets_of_epyc_9654_in_words() {
+fn epyc_9654_pair_is_printed() {
     let args = ["machine", "--topology", GENOA, "--processor", "EPYC 9654"];
     Harness::new()
         .run(&args)
         .exits(0)
-        .quietly()
-        .tells("processor EPYC 9654 (Zen 4), 2 sockets, 192 cores, 192 hardware threads, 2.400 GHz (catalog: base clock)")
-        .tells("peak 7.373 TFLOP/s double precision: 192 cores x 2.400 GHz (catalog: base clock) x 16 FLOP/cycle; 16 FLOP per cycle: 2 FMA units x 4 lanes x 2")
-        .tells("cache L2 unified: 192 x size unknown, one per core")
-        .tells("cache L3 unified: 24 x 32 MiB, each shared by 8 cores")
-        .tells("memory size unknown 921.6 GB/s theoretical = 24 channels x DDR5-4800 x 8 B (catalog: EPYC 9654, 2 x 12 channels of DDR5-4800, every channel populated)")
-        .tells("node 1: memory unknown, cpus 96-191");
+        .warns_nothing()
+        .prints_words("processor EPYC 9654 (Zen 4), 2 sockets, 192 cores, 192 hardware threads, 2.400 GHz (catalog: base clock)")
+        .prints_words("peak 7.373 TFLOP/s double precision: 192 cores x 2.400 GHz (catalog: base clock) x 16 FLOP/cycle; 16 FLOP per cycle: 2 FMA units x 4 lanes x 2")
+        .prints_words("cache L2 unified: 192 x size unknown, one per core")
+        .prints_words("cache L3 unified: 24 x 32 MiB, each shared by 8 cores")
+        .prints_words("memory size unknown 921.6 GB/s theoretical = 24 channels x DDR5-4800 x 8 B (catalog: EPYC 9654, 2 x 12 channels of DDR5-4800, every channel populated)")
+        .prints_words("node 1: memory unknown, cpus 96-191");
 }
 
 #[test]
-fn two_sockets_of_epyc_7h12() {
+fn epyc_7h12_pair_is_described() {
     let args = ["machine", "--topology", ROME, "--processor", "EPYC 7H12", "--json"];
     let machine = &Harness::new().run(&args).exits(0).json()["machine"];
     assert_eq!(machine["memory"]["theoretical"]["value"], 409.6e9);
@@ -95,7 +95,7 @@ fn two_sockets_of_epyc_7h12() {
 }
 
 #[test]
-fn modules_that_the_user_names_win() {
+fn dimms_option_overrides_the_catalog() {
     let args = ["machine", "--topology", GENOA, "--processor", "EPYC 9654", "--json"];
     let args = [&args[..], &["--dimms", "16x3200"]].concat();
     let memory = &Harness::new().run(&args).exits(0).json()["machine"]["memory"];
@@ -105,7 +105,7 @@ fn modules_that_the_user_names_win() {
 }
 
 #[test]
-fn what_a_description_does_not_say_is_null() {
+fn properties_missing_in_a_description_are_null() {
     let args = ["machine", "--topology", "synthetic:Package:1 Core:4 PU:2", "--json"];
     let machine = &Harness::new().run(&args).exits(0).json()["machine"];
     check_machine(machine);
@@ -150,7 +150,7 @@ pub const XML: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 "#;
 
 #[test]
-fn a_machine_in_an_xml_file() {
+fn machine_in_an_xml_file_is_described() {
     let harness = Harness::new();
     let file = harness.write("node.xml", XML);
     let machine =
@@ -168,7 +168,7 @@ fn a_machine_in_an_xml_file() {
 }
 
 #[test]
-fn what_lstopo_writes_is_read() {
+fn lstopo_output_is_read() {
     let harness = Harness::new();
     let Ok(output) = harness.command("lstopo").arg("this.xml").output() else {
         return skip(Part::Hwloc, "there is no lstopo");
@@ -186,7 +186,7 @@ fn what_lstopo_writes_is_read() {
 }
 
 #[test]
-fn a_control_group_limits_what_can_be_had() {
+fn control_group_limits_available_memory() {
     let harness = Harness::new();
     let shown = control_group(&harness, 100_000_000, 40_000_000);
     let shown: Vec<(&str, &str)> = shown.iter().map(|(what, at)| (what.as_str(), *at)).collect();
@@ -214,16 +214,16 @@ fn described(name: &str) -> String {
 }
 
 #[test]
-fn devices_are_described_with_what_they_are_near_to() {
+fn devices_are_described_with_near_cpus_and_networks() {
     Harness::new()
         .run(&["machine", "--topology", &described("dgx-h100")])
         .exits(0)
-        .quietly()
-        .tells("device 8 x NVIDIA H100 80GB HBM3: 79.2 GiB HBM3, 3.350 TB/s theoretical (catalog: NVIDIA H100 data sheet)")
-        .tells("network 8 x Mellanox 15b3:1021")
-        .tells("4 0000:9d:00.0 1 8-15 mlx5_4 (switch)");
+        .warns_nothing()
+        .prints_words("device 8 x NVIDIA H100 80GB HBM3: 79.2 GiB HBM3, 3.350 TB/s theoretical (catalog: NVIDIA H100 data sheet)")
+        .prints_words("network 8 x Mellanox 15b3:1021")
+        .prints_words("4 0000:9d:00.0 1 8-15 mlx5_4 (switch)");
     let args = ["machine", "--json", "--topology", &described("dgx-h100")];
-    let record = Harness::new().run(&args).exits(0).quietly().json();
+    let record = Harness::new().run(&args).exits(0).warns_nothing().json();
     let devices = record["machine"]["devices"].as_array().unwrap();
     assert_eq!(devices.len(), 16);
     let gpu = &devices[9];
@@ -233,23 +233,23 @@ fn devices_are_described_with_what_they_are_near_to() {
 }
 
 #[test]
-fn of_a_coherent_machine_the_memory_of_the_device_is_told_from_the_hosts() {
+fn device_memory_of_a_coherent_machine_is_distinguished() {
     Harness::new()
         .run(&["machine", "--topology", &described("gh200")])
         .exits(0)
-        .quietly()
-        .tells("memory 476.6 GiB")
-        .tells("node 0: 476.6 GiB, cpus 0-71")
-        .tells("node 1: 95.6 GiB, memory of device 0009:01:00.0")
-        .tells("node 2-8: no memory, not counted")
-        .tells("device NVIDIA GH200 480GB: 95.6 GiB HBM3, 4.000 TB/s theoretical");
+        .warns_nothing()
+        .prints_words("memory 476.6 GiB")
+        .prints_words("node 0: 476.6 GiB, cpus 0-71")
+        .prints_words("node 1: 95.6 GiB, memory of device 0009:01:00.0")
+        .prints_words("node 2-8: no memory, not counted")
+        .prints_words("device NVIDIA GH200 480GB: 95.6 GiB HBM3, 4.000 TB/s theoretical");
     let gh200 = described("gh200");
     let args = ["places", "--numa", "interleave", "--threads", "1", "--topology", &gh200];
-    Harness::new().run(&args).exits(0).tells("interleave 0");
+    Harness::new().run(&args).exits(0).prints_words("interleave 0");
 }
 
 #[test]
-fn a_device_on_this_machines_bus_is_listed_and_said_to_have_no_driver() {
+fn device_without_a_driver_is_listed() {
     let harness = Harness::new();
     let files = [
         ("class", "0x030200"),
@@ -270,20 +270,20 @@ fn a_device_on_this_machines_bus_is_listed_and_said_to_have_no_driver() {
     let Some(outcome) = harness.run_where(&shown, &["machine"]) else { return };
     outcome
         .exits(0)
-        .tells("device NVIDIA H200: 131.3 GiB HBM3e, 4.800 TB/s theoretical (catalog: NVIDIA H200 data sheet)")
-        .tells("PCIe 5.0 x8, 31.51 GB/s each way (of PCIe 5.0 x16)")
-        .tells("0 0000:1b:00.0 0 0 the kernel has no driver for this device");
+        .prints_words("device NVIDIA H200: 131.3 GiB HBM3e, 4.800 TB/s theoretical (catalog: NVIDIA H200 data sheet)")
+        .prints_words("PCIe 5.0 x8, 31.51 GB/s each way (of PCIe 5.0 x16)")
+        .prints_words("0 0000:1b:00.0 0 0 the kernel has no driver for this device");
     let Some(doctor_outcome) = harness.run_where(&shown, &["doctor"]) else { return };
     doctor_outcome
         .exits(0)
-        .tells("NVIDIA H200 (0000:1b:00.0): the link uses 8 of 16 lanes")
-        .tells("NVIDIA H200 (0000:1b:00.0): the kernel has no driver for this device");
+        .prints_words("NVIDIA H200 (0000:1b:00.0): the link uses 8 of 16 lanes")
+        .prints_words("NVIDIA H200 (0000:1b:00.0): the kernel has no driver for this device");
     let Some(devices_outcome) = harness.run_where(&shown, &["places", "--devices"]) else { return };
-    devices_outcome.exits(2).complains("cannot place ranks near devices");
+    devices_outcome.exits(2).warns("cannot place ranks near devices");
 }
 
 #[test]
-fn modules_are_listed_with_the_width_of_their_bus_and_error_correction() {
+fn memory_modules_have_bus_width_and_error_correction() {
     let harness = Harness::new();
     let mut record = harness.run(&["machine", "--json", "-"]).exits(0).json();
     let module = |slot: &str, total_bits: u32| json!({"slot": slot, "bytes": 32u64 << 30, "transfers_per_s": 2.933e9, "data_bits": 64, "total_bits": total_bits});

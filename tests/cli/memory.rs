@@ -28,7 +28,7 @@ fn all_of<'a>(record: &'a Value, test: &str, units: &[&str]) -> &'a [Value] {
 }
 
 #[test]
-fn a_ladder_has_each_size_for_each_pattern() {
+fn ladder_has_each_size_for_each_pattern() {
     let harness = Harness::new();
     let record = record(&harness, "ladder", &["--size", "64KiB", "--threads", "1"]);
     let all = all_of(&record, "ladder", &["B/s"]);
@@ -43,11 +43,11 @@ fn a_ladder_has_each_size_for_each_pattern() {
     }
     assert!(all.iter().all(|m| m["config"]["threads"] == 1));
     let text = harness.run(&["history", "show", "latest"]).exits(0);
-    text.says("\n64 KiB ").says("r read, w write, c copy, t triad").says("\nhow ");
+    text.prints("\n64 KiB ").prints("r read, w write, c copy, t triad").prints("\nhow ");
 }
 
 #[test]
-fn two_ladders_are_compared_size_by_size() {
+fn two_ladders_are_compared_by_size() {
     let harness = Harness::new();
     for _ in 0..2 {
         run(&harness, "ladder", &["--size", "8KiB", "--threads", "1", "--quiet"]);
@@ -58,7 +58,7 @@ fn two_ladders_are_compared_size_by_size() {
 }
 
 #[test]
-fn latency_is_of_one_thread_on_base_and_huge_pages() {
+fn latency_uses_one_thread_on_base_and_huge_pages() {
     let harness = Harness::new();
     let record = record(&harness, "latency", &["--size", "4MiB"]);
     let all = all_of(&record, "latency", &["s"]);
@@ -74,11 +74,15 @@ fn latency_is_of_one_thread_on_base_and_huge_pages() {
             [&m["value"], &m["summary"]["p05"], &m["summary"]["p95"]].map(|x| x.as_f64().unwrap());
         assert!(low <= value && value <= high, "a value outside its own spread: {m:#}");
     }
-    harness.run(&["history", "show", "latest"]).exits(0).says(" 4 MiB ").says("chase in random");
+    harness
+        .run(&["history", "show", "latest"])
+        .exits(0)
+        .prints(" 4 MiB ")
+        .prints("chase in random");
 }
 
 #[test]
-fn latency_of_memory_is_measured_in_the_same_way_by_all_commands() {
+fn memory_latency_has_equal_settings_in_all_commands() {
     let harness = Harness::new();
     let mut settings = Vec::new();
     for (curve, name) in [("latency", "16777216"), ("matrix", "n0->n0"), ("loaded", "latency_idle")]
@@ -93,13 +97,13 @@ fn latency_of_memory_is_measured_in_the_same_way_by_all_commands() {
         assert!(m["config"]["flushed_s"].as_f64().unwrap() > 0.0, "{m:#}");
         let keys = ["set_bytes", "stride_bytes", "locality", "pages"];
         settings.push(keys.map(|key| m["config"][key].clone()));
-        harness.run(&["history", "show", "latest"]).exits(0).says("a chase through 16 MiB on 4k");
+        harness.run(&["history", "show", "latest"]).exits(0).prints("a chase through 16 MiB on 4k");
     }
     assert!(settings.windows(2).all(|pair| pair[0] == pair[1]), "{settings:#?}");
 }
 
 #[test]
-fn the_order_of_the_chase_is_in_the_record() {
+fn order_of_the_chase_is_in_the_record() {
     let harness = Harness::new();
     let order = ["--size", "64KiB", "--stride", "256", "--locality", "16KiB", "--pages", "4k"];
     let record = record(&harness, "latency", &order);
@@ -111,7 +115,7 @@ fn the_order_of_the_chase_is_in_the_record() {
 }
 
 #[test]
-fn the_matrix_has_every_pair_of_nodes_and_cpus() {
+fn matrix_has_every_pair_of_nodes_and_cpus() {
     let harness = Harness::new();
     let record = record(&harness, "matrix", &["--size", "64MiB"]);
     let all = all_of(&record, "matrix", &["B/s", "s"]);
@@ -128,7 +132,7 @@ fn the_matrix_has_every_pair_of_nodes_and_cpus() {
 }
 
 #[test]
-fn latency_under_load_has_idle_and_full() {
+fn loaded_latency_covers_idle_to_full_load() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -144,11 +148,11 @@ fn latency_under_load_has_idle_and_full() {
     assert!(suspect, "{record:#}");
     let notices = texts(&record["notices"]).join("\n");
     assert!(!notices.contains("latency is twice the idle latency of"), "{notices}");
-    run(&harness, "loaded", &["--size", "16MiB"]).says("idle").says("100 %");
+    run(&harness, "loaded", &["--size", "16MiB"]).prints("idle").prints("100 %");
 }
 
 #[test]
-fn a_mix_has_regular_and_nontemporal_writes() {
+fn mix_has_regular_and_nontemporal_writes() {
     let harness = Harness::new();
     let record = record(&harness, "mix", &["--size", "8MiB"]);
     all_of(&record, "mix", &["B/s"]);
@@ -175,19 +179,19 @@ fn pages_fit_in_eighty_columns() {
 }
 
 #[test]
-fn expectations_and_lines_for_scripts() {
+fn expectations_and_csv_support_latency() {
     let harness = Harness::new();
     let base = ["memory", "latency", "--size", "8KiB", "--pages", "4k"];
     let strict = [&base[..], &SHORT, &["--expect", "4096<=1s", "--accept-suspect"]].concat();
     harness.run(&strict).exits(0);
     let hopeless = [&base[..], &SHORT, &["--expect", "4096<=0.001ns"]].concat();
-    harness.run(&hopeless).exits(1).complains("error: expected 4096 <= 0.001 ns, measured ");
+    harness.run(&hopeless).exits(1).warns("error: expected 4096 <= 0.001 ns, measured ");
     let lines = run(&harness, "latency", &["--size", "8KiB", "--pages", "4k", "--csv", "-"]);
     assert_eq!(lines.stdout.lines().count(), 1 + 3, "{}", lines.stdout);
 }
 
 #[test]
-fn what_cannot_be_measured_is_refused_before() {
+fn impossible_requests_are_refused_before_measuring() {
     let harness = Harness::new();
     let refused = |args: &[&str], code: i32, message: &str| {
         harness.run(&[&["memory"], args].concat()).exits(code).only_error(message);
@@ -210,9 +214,9 @@ fn what_cannot_be_measured_is_refused_before() {
         );
     }
     let outcome = harness.run(&["memory", "mix", "--size", "900TiB"]);
-    outcome.exits(3).complains("hint: use a smaller --size, or a larger --memory-fraction");
-    harness.run(&["memory", "ladder", "--pages", "3m"]).exits(2).complains("3m");
-    harness.run(&["history", "list"]).exits(0).says("no saved runs");
+    outcome.exits(3).warns("hint: use a smaller --size, or a larger --memory-fraction");
+    harness.run(&["memory", "ladder", "--pages", "3m"]).exits(2).warns("3m");
+    harness.run(&["history", "list"]).exits(0).prints("no saved runs");
 }
 
 /// Tests of the second tier.
@@ -220,7 +224,7 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn what_was_measured_until_ctrl_c_is_saved() {
+    fn results_until_an_interrupt_are_saved() {
         let harness = Harness::new();
         let endless = ["--budget", "1", "--samples", "1000000", "--size", "8KiB"];
         for (test, signal, code) in [("ladder", "INT", 130), ("latency", "TERM", 143)] {
@@ -228,7 +232,7 @@ mod thorough {
             // More steps than twice the number of sets and patterns: the first round is the warm-up.
             let running = running.shows_times(30, "all working sets interleaved");
             running.signal(signal);
-            running.end().exits(code).says("incomplete");
+            running.end().exits(code).prints("incomplete");
             let record = harness.latest();
             assert_eq!(record["complete"], false);
             assert!(!measurements(&record).is_empty());

@@ -65,10 +65,10 @@ fn programs(harness: &Harness) -> Vec<(PathBuf, std::time::SystemTime)> {
 }
 
 #[test]
-fn all_patterns_are_measured_with_their_evidence_and_the_probe_is_kept() {
+fn all_patterns_are_measured_and_the_probe_is_cached() {
     let harness = Harness::without_probes();
     for which in installed(&harness) {
-        let args = [&FAST[..], &["--patterns", "all", "-t", "1:1", "--json"]].concat();
+        let args = [&FAST[..], &["--patterns", "all", "--threads", "1:1", "--json"]].concat();
         let record = mpi(&harness, which, &args).exits(0).json();
         // Patterns in the order of running; those of threads follow those of ranks.
         let mut names = names(&record);
@@ -120,26 +120,26 @@ fn all_patterns_are_measured_with_their_evidence_and_the_probe_is_kept() {
         let before = programs(&harness);
         mpi(&harness, which, &[&FAST[..], &["--patterns", "latency"]].concat())
             .exits(0)
-            .tells(which.name);
+            .prints_words(which.name);
         assert_eq!(programs(&harness), before);
         no_orphans(&harness);
     }
 }
 
 #[test]
-fn two_mpis_are_set_side_by_side() {
+fn two_mpis_are_compared_side_by_side() {
     let harness = Harness::new();
     if installed(&harness).len() < 2 {
         return;
     }
     let both = ["mpi", "--allow-run-as-root", "--mpicc", "mpicc.openmpi", "--mpicc", "mpicc.mpich"];
     let args = [&both[..], &FAST, &["--patterns", "latency"]].concat();
-    let printed = harness.run(&args).exits(0).tells("Open MPI").tells("MPICH");
+    let printed = harness.run(&args).exits(0).prints_words("Open MPI").prints_words("MPICH");
     crate::history::shown_as_printed(&harness, &printed);
 }
 
 #[test]
-fn every_core_meets_every_other() {
+fn every_pair_of_cores_is_measured() {
     let harness = Harness::new();
     for which in installed(&harness).into_iter().take(1) {
         let args = [&FAST[..], &["--pairs", "all", "--patterns", "latency", "--json"]].concat();
@@ -178,7 +178,7 @@ fn pairs_of_described_machines_are_shown() {
     harness
         .run(&["places", "--mpi-pairs", "--topology", ROME])
         .exits(0)
-        .tells("other socket 0 - 64");
+        .prints_words("other socket 0 - 64");
 }
 
 /// Tests of the second tier.
@@ -186,7 +186,7 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn where_eager_messages_end_is_asked_of_the_library() {
+    fn eager_limit_is_read_from_the_library() {
         let harness = Harness::new();
         let curve = |which: Mpi, launcher: &str| {
             let args =

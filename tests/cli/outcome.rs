@@ -53,7 +53,7 @@ impl Outcome {
 
     /// Checks that standard output contains `text`.
     #[track_caller]
-    pub fn says(self, text: &str) -> Self {
+    pub fn prints(self, text: &str) -> Self {
         if !self.stdout.contains(text) {
             self.fail(&format!("expected on standard output:\n{text}"));
         }
@@ -62,7 +62,7 @@ impl Outcome {
 
     /// Checks that standard output contains these words in sequence, regardless of line breaks and padding.
     #[track_caller]
-    pub fn tells(self, words: &str) -> Self {
+    pub fn prints_words(self, words: &str) -> Self {
         let reported = self.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
         if !reported.contains(words) {
             self.fail(&format!("expected on standard output, in words:\n{words}"));
@@ -72,7 +72,7 @@ impl Outcome {
 
     /// Checks that standard output does not contain `text`.
     #[track_caller]
-    pub fn never_says(self, text: &str) -> Self {
+    pub fn never_prints(self, text: &str) -> Self {
         if self.stdout.contains(text) {
             self.fail(&format!("not expected on standard output:\n{text}"));
         }
@@ -81,7 +81,7 @@ impl Outcome {
 
     /// Checks that standard error contains `text`.
     #[track_caller]
-    pub fn complains(self, text: &str) -> Self {
+    pub fn warns(self, text: &str) -> Self {
         if !self.stderr.contains(text) {
             self.fail(&format!("expected on standard error:\n{text}"));
         }
@@ -108,7 +108,7 @@ impl Outcome {
 
     /// Checks that standard error is empty.
     #[track_caller]
-    pub fn quietly(self) -> Self {
+    pub fn warns_nothing(self) -> Self {
         // On a busy machine, any command may take more than 30 s and then prints a progress line.
         let is_progress = |line: &str| {
             let time = line.split_once(": ").and_then(|(_, rest)| rest.split_once(" s"));

@@ -10,9 +10,13 @@ use std::process::Stdio;
 const ESCAPE: char = '\x1b';
 
 #[test]
-fn json_into_a_file_leaves_the_table_on_standard_output() {
+fn json_in_a_file_keeps_the_table_on_standard_output() {
     let harness = Harness::new();
-    harness.stream(&["--json", "run.json", "--csv", "run.csv"]).exits(0).quietly().says("\ntriad ");
+    harness
+        .stream(&["--json", "run.json", "--csv", "run.csv"])
+        .exits(0)
+        .warns_nothing()
+        .prints("\ntriad ");
     let text = std::fs::read_to_string(harness.path("run.json")).unwrap();
     assert!(text.ends_with("}\n"));
     let record: Value = serde_json::from_str(&text).unwrap();
@@ -28,15 +32,16 @@ fn json_into_a_file_leaves_the_table_on_standard_output() {
 }
 
 #[test]
-fn an_option_without_a_file_is_standard_output() {
+fn json_option_without_a_file_writes_standard_output() {
     let harness = Harness::new();
-    let record = harness.stream(&["--no-save", "--json"]).exits(0).quietly().json();
+    let record = harness.stream(&["--no-save", "--json"]).exits(0).warns_nothing().json();
     assert_eq!(record["complete"], true);
 }
 
 #[test]
-fn csv_is_a_line_a_measurement() {
-    let outcome = Harness::new().stream(&["--csv", "-", "--label", "nps=4"]).exits(0).quietly();
+fn csv_has_one_line_per_measurement() {
+    let outcome =
+        Harness::new().stream(&["--csv", "-", "--label", "nps=4"]).exits(0).warns_nothing();
     let lines: Vec<Vec<&str>> =
         outcome.stdout.lines().map(|line| line.split(',').collect()).collect();
     let first = "id,started,host,gauge,test,name,unit,value,n,best,median,p05,p95,ci95_low,ci95_high,status,category,limit,limit_fraction,traffic,complete,labels,reasons,threads,bind";
@@ -57,7 +62,7 @@ fn csv_is_a_line_a_measurement() {
 
 /// Standard error can be shared with a launcher and other ranks, whose lines must not come between parts of an error.
 #[test]
-fn an_error_is_written_at_once() {
+fn error_is_written_in_one_call() {
     let harness = Harness::new();
     // Each write to a datagram socket is a message.
     let (reader, writer) = UnixDatagram::pair().unwrap();
@@ -80,7 +85,7 @@ fn json_and_csv_cannot_share_standard_output() {
 }
 
 #[test]
-fn a_folder_that_is_not_there_is_found_before_measuring() {
+fn missing_folder_is_refused_before_measuring() {
     let harness = Harness::new();
     for option in ["--json", "--csv"] {
         // Without --samples this would measure for ten seconds.
@@ -93,17 +98,17 @@ fn a_folder_that_is_not_there_is_found_before_measuring() {
 }
 
 #[test]
-fn quiet_prints_what_is_asked_for_alone() {
+fn quiet_prints_only_requested_output() {
     let harness = Harness::new();
-    harness.stream(&["--quiet"]).exits(0).quietly().prints_nothing();
-    harness.run(&["history", "list"]).exits(0).says("triad");
-    let text = harness.stream(&["--quiet", "--no-save", "--stream-text"]).exits(0).quietly();
-    text.says("STREAM variant: ").never_says("saved");
-    harness.stream(&["--quiet", "--verbose"]).exits(2).complains("cannot be used with '--verbose'");
+    harness.stream(&["--quiet"]).exits(0).warns_nothing().prints_nothing();
+    harness.run(&["history", "list"]).exits(0).prints("triad");
+    let text = harness.stream(&["--quiet", "--no-save", "--stream-text"]).exits(0).warns_nothing();
+    text.prints("STREAM variant: ").never_prints("saved");
+    harness.stream(&["--quiet", "--verbose"]).exits(2).warns("cannot be used with --verbose");
 }
 
 #[test]
-fn pipes_get_no_colour_unless_asked_for() {
+fn pipes_get_no_colour_unless_requested() {
     let harness = Harness::new();
     let plain = [("NO_COLOR", ""), ("CLICOLOR_FORCE", "")];
     for args in [&["machine"][..], &["doctor"], &["places"]] {
@@ -128,7 +133,7 @@ fn pipes_get_no_colour_unless_asked_for() {
 }
 
 #[test]
-fn colour_on_a_terminal_ends_where_it_begins() {
+fn colour_is_reset_at_the_end_of_a_line() {
     let reported = Harness::new().run(&["machine", "--color", "always"]).exits(0).stdout;
     for line in reported.lines().filter(|line| line.contains(ESCAPE)) {
         let last = line.rfind(ESCAPE).unwrap();
@@ -137,7 +142,7 @@ fn colour_on_a_terminal_ends_where_it_begins() {
 }
 
 #[test]
-fn tables_follow_the_width_that_columns_says() {
+fn tables_follow_the_columns_variable() {
     let harness = Harness::new();
     for (columns, most) in [("60", 60), ("80", 80), ("120", 120), ("1000", 120), ("1", 60)] {
         let outcome = harness.run_with(&[("COLUMNS", columns)], &["doctor"]).exits(0);
@@ -150,7 +155,7 @@ fn tables_follow_the_width_that_columns_says() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn closed_reader_is_not_an_error() {
     let harness = Harness::new();
     let args = [&["stream"], &FAST[..]].concat();
     let mut running = harness.command(crate::program::path());
@@ -159,11 +164,11 @@ fn a_reader_that_goes_away_is_no_error() {
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0), "{output:?}");
-    harness.run(&["history", "list"]).exits(0).says("triad");
+    harness.run(&["history", "list"]).exits(0).prints("triad");
 }
 
 #[test]
-fn a_full_disk_is_an_error() {
+fn full_disk_is_an_error() {
     let harness = Harness::new();
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
     let mut command = harness.command(crate::program::path());
@@ -187,7 +192,7 @@ const OUTPUTS: [&[&str]; 7] = [
 ];
 
 #[test]
-fn outputs_go_through_links_and_replace_none() {
+fn outputs_are_written_through_links() {
     let harness = Harness::new();
     let link = |name: &str, to: &str| std::os::unix::fs::symlink(to, harness.path(name)).unwrap();
     let still_links = |name: &str, to: &str| {
@@ -215,7 +220,7 @@ fn outputs_go_through_links_and_replace_none() {
 }
 
 #[test]
-fn a_budget_that_was_asked_for_and_cannot_be_kept_is_refused() {
+fn impossible_budget_is_refused() {
     let harness = Harness::new();
     let clock = faults(&harness);
     // The set-up takes longer than a few milliseconds.
@@ -225,13 +230,13 @@ fn a_budget_that_was_asked_for_and_cannot_be_kept_is_refused() {
         let short =
             [command, &["--size", "8MiB", "--budget", "2", "--dimms", "1024x20000"]].concat();
         let refused = harness.run_with(&hasty, &short).exits(2);
-        refused.complains("--budget 2 is too short: the run takes").complains("hint: use --budget");
+        refused.warns("--budget 2 is too short: the run takes").warns("hint: use --budget");
     }
-    harness.run(&["history", "list"]).exits(0).says("no saved runs");
+    harness.run(&["history", "list"]).exits(0).prints("no saved runs");
 }
 
 #[test]
-fn the_log_of_a_job_has_a_line_each_half_minute() {
+fn log_of_a_job_has_one_line_per_half_minute() {
     let harness = Harness::new();
     let clock = faults(&harness);
     // The clock runs 1000 times as fast: a second takes a millisecond.
@@ -256,7 +261,7 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn what_is_no_regular_file_is_written_and_stays() {
+    fn pipes_and_devices_are_written_in_place() {
         use std::os::unix::fs::FileTypeExt;
         let harness = Harness::new();
         let pipe = harness.arg("pipe");
@@ -271,11 +276,11 @@ mod thorough {
             assert!(std::fs::symlink_metadata(&pipe).unwrap().file_type().is_fifo());
         }
         let alone = harness.run(&["places", "--json", pipe.as_str()]).exits(3);
-        alone.complains(&format!("cannot write {pipe}: no program has read this pipe within 10 s"));
+        alone.warns(&format!("cannot write {pipe}: no program has read this pipe within 10 s"));
         harness
             .run(&["places", "--json", "/dev/full"])
             .exits(3)
-            .complains("cannot write /dev/full: No space left on device");
+            .warns("cannot write /dev/full: No space left on device");
     }
 
     #[test]
@@ -283,7 +288,7 @@ mod thorough {
         let harness = Harness::new();
         for args in [&["stream"][..], &["run"], &["explain"]] {
             let fast = if args == ["run"] { &FAST[4..] } else { &FAST[..] };
-            harness.run(&[args, fast, &["--no-save"]].concat()).exits(0).quietly();
+            harness.run(&[args, fast, &["--no-save"]].concat()).exits(0).warns_nothing();
         }
     }
 }

@@ -81,7 +81,7 @@ fn file_options(harness: &Harness, command: &[String], values: &[&str]) -> Vec<S
 }
 
 #[test]
-fn every_option_of_every_command_that_names_an_output_refuses_a_foreign_link() {
+fn output_options_refuse_a_foreign_link() {
     let harness = with_a_run();
     let victim = harness.write("victim", "OLD CONTENT");
     symlink(&victim, harness.path("shared/out")).unwrap();
@@ -98,7 +98,7 @@ fn every_option_of_every_command_that_names_an_output_refuses_a_foreign_link() {
         let runs_here = match command.first().map(String::as_str) {
             Some("device") => has_device,
             Some("mpi" | "memory") => has_two_cpus,
-            // `man --output` names a folder; see `man_pages_are_outputs`.
+            // `man --output` names a folder; see `man_pages_follow_the_rules_of_outputs`.
             Some("man") => false,
             _ => true,
         };
@@ -123,7 +123,7 @@ fn every_option_of_every_command_that_names_an_output_refuses_a_foreign_link() {
                 let (reason, _) = complaint.split_once('\n').unwrap();
                 assert!(outcome.stderr.contains(reason), "{}", outcome.stderr);
             } else {
-                outcome.exits(3).complains(complaint);
+                outcome.exits(3).warns(complaint);
             }
             assert_eq!(fs::read_to_string(&victim).unwrap(), "OLD CONTENT", "{args:?}");
             let option_is_tested = |(tested, _): &(&[&str], &str)| tested.contains(&&*option);
@@ -172,7 +172,7 @@ fn names(harness: &Harness) -> Vec<String> {
 }
 
 #[test]
-fn an_output_has_no_special_bits_of_the_file_that_it_replaces() {
+fn output_does_not_inherit_special_mode_bits() {
     let harness = with_a_run();
     set_mode(&harness.path("shared"), 0o1777);
     let path = harness.path("shared/out");
@@ -188,7 +188,7 @@ fn an_output_has_no_special_bits_of_the_file_that_it_replaces() {
 }
 
 #[test]
-fn a_file_of_another_user_is_refused_and_stays() {
+fn file_of_another_user_is_refused_and_unchanged() {
     let harness = with_a_run();
     let path = harness.path("shared/out");
     harness.write("shared/out", "OLD CONTENT");
@@ -201,7 +201,7 @@ fn a_file_of_another_user_is_refused_and_stays() {
         set_mode(&harness.path("shared"), mode);
         for (args, file) in OUTPUTS {
             let shown = path.display();
-            write(&harness, args, file).exits(3).complains(&format!(
+            write(&harness, args, file).exits(3).warns(&format!(
                 "error: cannot write {shown}: the file belongs to another user (uid {NOBODY})\n\
                  hint: remove it first, or give another file\n"
             ));
@@ -214,7 +214,7 @@ fn a_file_of_another_user_is_refused_and_stays() {
 }
 
 #[test]
-fn a_link_that_another_user_may_have_made_is_not_followed() {
+fn symbolic_link_in_a_shared_folder_is_not_followed() {
     let harness = with_a_run();
     let victim = harness.write("victim", "OLD CONTENT");
     fs::create_dir(harness.path("folder")).unwrap();
@@ -223,7 +223,7 @@ fn a_link_that_another_user_may_have_made_is_not_followed() {
     let refused = |file: &str, link: &str| {
         for (args, _) in OUTPUTS {
             let link = harness.arg(link);
-            write(&harness, args, file).exits(3).complains(&format!(
+            write(&harness, args, file).exits(3).warns(&format!(
                 "{link} is a symbolic link in a folder that other users can write\n\
                  hint: give the path without the link, or a file in a folder that only you can write\n"
             ));
@@ -248,24 +248,24 @@ fn a_link_that_another_user_may_have_made_is_not_followed() {
 }
 
 #[test]
-fn man_pages_are_outputs() {
+fn man_pages_follow_the_rules_of_outputs() {
     let harness = Harness::new();
     let page = harness.write("share/nodegauge-stream.1", "OLD CONTENT");
     set_mode(Path::new(&page), 0o4755);
     let other = harness.write("share/nodegauge-run.1", "OLD CONTENT");
-    harness.run(&["man", "--output", "share"]).exits(0).quietly();
+    harness.run(&["man", "--output", "share"]).exits(0).warns_nothing();
     assert_eq!(fs::metadata(&page).unwrap().mode() & 0o7777, 0o755);
     assert!(fs::read_to_string(&page).unwrap().contains("nodegauge"));
     if give_away(Path::new(&other)) {
         harness
             .run(&["man", "--output", "share"])
             .exits(3)
-            .complains("share/nodegauge-run.1: the file belongs to another user (uid 65534)");
+            .warns("share/nodegauge-run.1: the file belongs to another user (uid 65534)");
     }
 }
 
 #[test]
-fn an_output_is_neither_the_history_nor_an_input() {
+fn output_is_neither_the_history_nor_an_input() {
     let harness = Harness::new();
     harness.stream(&["-q", "--db", "h.db", "--json", "run.json"]).exits(0);
     fs::hard_link(harness.path("h.db"), harness.path("linked.db")).unwrap();
@@ -275,32 +275,33 @@ fn an_output_is_neither_the_history_nor_an_input() {
     let topology = topology.filter(|file| file.extension().is_some_and(|end| end == "xml")).min();
     harness.write("topology.xml", fs::read(topology.unwrap()).unwrap());
     let kept = ["h.db", "run.json"].map(|name| fs::read(harness.path(name)).unwrap());
-    let fast = ["stream", "-q", "--samples", "1", "--size", "100000", "--db", "h.db"];
+    let fast = ["stream", "-q", "--samples", "1", "--size", "100000elements", "--db", "h.db"];
     let commands: [&[&str]; 14] = [
         &["places", "--topology", "topology.xml", "--json", "topology.xml"],
         &["machine", "--topology", "topology.xml", "--json", "./topology.xml"],
-        &["history", "export", "--db", "h.db", "-o", "h.db"],
-        &["history", "export", "--db", "h.db", "-o", "linked.db"],
-        &["history", "export", "--db", "linked.db", "-o", "./h.db"],
-        &["history", "export", "--db", "h.db", "run.json", "-o", "link.json"],
+        &["history", "export", "--db", "h.db", "--output", "h.db"],
+        &["history", "export", "--db", "h.db", "--output", "linked.db"],
+        &["history", "export", "--db", "linked.db", "--output", "./h.db"],
+        &["history", "export", "--db", "h.db", "run.json", "--output", "link.json"],
         &["history", "show", "run.json", "--db", "h.db", "--csv", "run.json"],
         &["history", "list", "--db", "h.db", "--json", "h.db"],
         &["history", "list", "--db", "h.db", "--json", "h.db-journal"],
-        &["report", "run.json", "--db", "h.db", "-o", "run.json"],
+        &["report", "run.json", "--db", "h.db", "--output", "run.json"],
         &["compare", "run.json", "run.json", "--db", "h.db", "--csv", "run.json"],
-        &["report", "latest", "--db", "h.db", "--format", "jsonl", "-o", "h.db"],
+        &["report", "latest", "--db", "h.db", "--format", "jsonl", "--output", "h.db"],
         &[&fast[..], &["--json", "h.db"]].concat(),
         &["stream", "--db", "new.db", "--csv", "new.db"],
     ];
     for args in commands {
-        harness.run(args).exits(2).complains(
-            ": it is the history, or an input of this command\nhint: give another file\n",
-        );
+        harness
+            .run(args)
+            .exits(2)
+            .warns(": it is the history, or an input of this command\nhint: give another file\n");
     }
     // The default history is no output either, of a command that does not read it.
     for command in ["machine", "doctor", "places"] {
         let refused = harness.run_with(&[("NODEGAUGE_DB", "h.db")], &[command, "--json", "h.db"]);
-        refused.exits(2).complains(": it is the history, or an input of this command\n");
+        refused.exits(2).warns(": it is the history, or an input of this command\n");
     }
     let now = ["h.db", "run.json"].map(|name| fs::read(harness.path(name)).unwrap());
     assert!(kept == now, "the history and the record stay as they were");
@@ -308,7 +309,7 @@ fn an_output_is_neither_the_history_nor_an_input() {
 }
 
 #[test]
-fn no_option_of_a_command_replaces_the_file_of_another() {
+fn options_of_a_command_do_not_replace_its_other_files() {
     let harness = with_a_run();
     let content = crate::check::reference(&harness, "reference.json", |_| {});
     let content = fs::read_to_string(content).unwrap();
@@ -339,13 +340,13 @@ fn no_option_of_a_command_replaces_the_file_of_another() {
 }
 
 #[test]
-fn two_outputs_in_one_file_are_wrong_usage() {
+fn two_outputs_in_one_file_are_refused() {
     let harness = Harness::new();
     harness.write("soft", "OLD CONTENT");
     symlink("soft", harness.path("link")).unwrap();
     for [json, csv] in [["new", "./new"], ["soft", "link"]] {
         let args = ["stream", "--json", json, "--csv", csv];
-        harness.run(&args).exits(2).complains(&format!(
+        harness.run(&args).exits(2).warns(&format!(
             "error: --json and --csv cannot both be written to {json}\nhint: give two files\n"
         ));
     }
@@ -356,26 +357,26 @@ fn two_outputs_in_one_file_are_wrong_usage() {
 }
 
 #[test]
-fn an_output_replaces_no_record_of_a_folder_that_is_read() {
+fn output_does_not_replace_a_record_of_its_input_folder() {
     let harness = with_a_run();
     let record = harness.latest().to_string();
     let file = harness.write("fleet/n1.json", &record);
     harness.write("fleet/page.html", "OLD PAGE");
     for command in ["rank", "baseline"] {
-        let refused = harness.run(&["fleet", command, "fleet", "-o", &file]);
-        refused.exits(2).complains("it is the history, or an input of this command");
+        let refused = harness.run(&["fleet", command, "fleet", "--output", &file]);
+        refused.exits(2).warns("it is the history, or an input of this command");
         assert_eq!(fs::read_to_string(&file).unwrap(), record, "{command}");
     }
     // A page of an earlier ranking is no record.
-    let page = ["fleet", "rank", "fleet", "--format", "html", "-o", "fleet/page.html"];
+    let page = ["fleet", "rank", "fleet", "--format", "html", "--output", "fleet/page.html"];
     harness.run(&page).exits(0);
     assert_ne!(fs::read_to_string(harness.path("fleet/page.html")).unwrap(), "OLD PAGE");
 }
 
 #[test]
-fn a_surface_that_cannot_be_written_is_an_error() {
+fn unwritable_surface_is_an_error() {
     let harness = Harness::new();
     let args = ["io", "--file-sizes", "64KiB", "--block-sizes", "16KiB", "--surface", "/dev/full"];
     let outcome = harness.run(&args).exits(3);
-    outcome.complains("cannot write /dev/full: No space left on device").says("\nsaved ");
+    outcome.warns("cannot write /dev/full: No space left on device").prints("\nsaved ");
 }

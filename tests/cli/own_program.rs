@@ -25,7 +25,7 @@ fn figure<'r>(record: &'r Value, name: &str, under: &str) -> &'r Value {
 }
 
 #[test]
-fn a_program_is_compared_by_a_number_in_its_output() {
+fn program_is_compared_by_a_number_in_its_output() {
     let harness = Harness::new();
     let options = [&["env:A=10,20,10"], &FIGURE[..], &["--samples", "6"]].concat();
     let record = record(&harness, 0, &options, &ECHO);
@@ -68,7 +68,7 @@ fn every_round_runs_each_combination_once() {
 }
 
 #[test]
-fn what_fails_at_one_value_says_so_and_the_others_go_on() {
+fn failing_value_is_reported_and_others_continue() {
     let harness = Harness::new();
     let script = "case $A in 1) echo rate 1;; 2) echo no input >&2; exit 3;; 3) echo rate;; 4) echo rate 4; echo rate 5;; 5) kill -9 $$;; *) echo rate 6;; esac";
     let words = [
@@ -80,36 +80,39 @@ fn what_fails_at_one_value_says_so_and_the_others_go_on() {
     let outcome = harness
         .run(&words)
         .exits(1)
-        .tells("env:A 2: exit status 3: no input")
-        .tells("env:A 3: no match of --figure in 1 line of output; the last is \"rate\"")
-        .tells("env:A 4: 2 matches of --figure instead of one: \"4\", \"5\"")
-        .tells("env:A 5: signal 9")
-        .tells("env:A 6 is fastest: 6.000 times as fast as env:A 1");
+        .prints_words("env:A 2: exit status 3: no input")
+        .prints_words("env:A 3: no match of --figure in 1 line of output; the last is \"rate\"")
+        .prints_words("env:A 4: 2 matches of --figure instead of one: \"4\", \"5\"")
+        .prints_words("env:A 5: signal 9")
+        .prints_words("env:A 6 is fastest: 6.000 times as fast as env:A 1");
     let record = harness.latest();
     assert_eq!(figure(&record, "figure", "env:A 6")["samples"], json!(vec![6.0; 6]));
     assert_eq!(figure(&record, "figure", "env:A 2")["validity"]["status"], "invalid");
     crate::history::shown_as_printed(&harness, &outcome);
-    harness.run(&["history", "show", "latest", "--csv", "-"]).exits(0).says("program,sweep,figure");
-    harness.run(&["compare", "latest", "latest"]).exits(0).says("env:A 6");
+    harness
+        .run(&["history", "show", "latest", "--csv", "-"])
+        .exits(0)
+        .prints("program,sweep,figure");
+    harness.run(&["compare", "latest", "latest"]).exits(0).prints("env:A 6");
     harness.run(&["report", "latest", "--output", "page.html"]).exits(0);
     let html = std::fs::read_to_string(harness.path("page.html")).unwrap();
     assert!(html.contains("env:A 6") && html.contains("no input"));
 }
 
 #[test]
-fn a_program_that_is_longer_than_the_budget_is_ended() {
+fn program_longer_than_the_budget_is_ended() {
     let harness = Harness::new();
     let started = std::time::Instant::now();
     harness
         .run(&["sweep", "env:A=1,2", "--budget", "1", "--", "sleep", "600"])
         .exits(1)
-        .says("the program did not end within --budget 1")
-        .says("use a budget in which 4 runs of it");
+        .prints("the program did not end within --budget 1")
+        .prints("use a budget in which 4 runs of it");
     assert!(started.elapsed().as_secs() < 500, "the program was not ended");
 }
 
 #[test]
-fn a_program_is_where_it_was_placed() {
+fn program_runs_where_it_was_placed() {
     let harness = Harness::new();
     let cpu = harness.first_cpu();
     let status = harness.arg("status");
@@ -131,7 +134,7 @@ fn a_program_is_where_it_was_placed() {
 }
 
 #[test]
-fn ranks_without_a_launcher_are_copies_and_those_beyond_the_node_are_left_out() {
+fn ranks_without_a_launcher_are_copies_within_the_node() {
     let harness = Harness::new();
     let log = harness.arg("log");
     let script = format!("echo $NODEGAUGE_RANK of $NODEGAUGE_RANKS: $OMP_NUM_THREADS >>'{log}'");
@@ -148,7 +151,7 @@ fn ranks_without_a_launcher_are_copies_and_those_beyond_the_node_are_left_out() 
 }
 
 #[test]
-fn the_winner_is_printed_as_a_command_line() {
+fn fastest_combination_is_printed_as_a_command_line() {
     let harness = Harness::new();
     let words =
         [&["sweep", "--emit", "--samples", "6", "env:A=1,3,2"], &FIGURE[..], &ECHO].concat();
@@ -174,12 +177,14 @@ fn the_winner_is_printed_as_a_command_line() {
 }
 
 #[test]
-fn a_few_runs_do_not_tell_which_combination_is_fastest() {
+fn few_runs_do_not_determine_the_fastest_combination() {
     let harness = Harness::new();
     let few = ["env:A=10,20", "--samples", "5"];
     let words = [&["sweep"], &few[..], &FIGURE[..], &ECHO].concat();
     let shown = harness.run(&words).exits(0);
-    shown.tells("Cannot tell whether anything is faster than env:A 10: 5 samples count: too few");
+    shown.prints_words(
+        "Cannot tell whether anything is faster than env:A 10: 5 samples count: too few",
+    );
     let record = harness.latest();
     for (name, under) in [("figure", "env:A 10"), ("relative", "env:A 20")] {
         let validity = &figure(&record, name, under)["validity"];

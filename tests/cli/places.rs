@@ -5,7 +5,7 @@ use crate::machine::XML;
 use serde_json::{Value, json};
 
 fn places(args: &[&str]) -> Value {
-    Harness::new().run(&[&["places", "--json"], args].concat()).exits(0).quietly().json()
+    Harness::new().run(&[&["places", "--json"], args].concat()).exits(0).warns_nothing().json()
 }
 
 /// Returns the single CPU of each thread.
@@ -24,7 +24,7 @@ fn every(step: u64, n: u64) -> Vec<u64> {
 }
 
 #[test]
-fn ninety_six_threads_on_every_other_core_of_two_epyc_9654() {
+fn genoa_pair_uses_every_other_core() {
     let options = ["--threads", "96", "--places", "0:96:2", "--bind", "spread"];
     assert_eq!(cpus(&places(&[&["--topology", GENOA], &options[..]].concat())), every(2, 96));
     let harness = Harness::new();
@@ -35,7 +35,7 @@ fn ninety_six_threads_on_every_other_core_of_two_epyc_9654() {
 }
 
 #[test]
-fn two_and_one_threads_of_each_cache_of_two_epyc_7h12() {
+fn rome_pair_has_one_or_two_threads_per_cache() {
     for (per_cache, threads, step) in [("2", 64, 2), ("1", 32, 4)] {
         let document = places(&["--topology", ROME, "--per-cache", per_cache]);
         assert_eq!(cpus(&document), every(step, threads));
@@ -47,7 +47,7 @@ fn two_and_one_threads_of_each_cache_of_two_epyc_7h12() {
 }
 
 #[test]
-fn a_node_of_t2k_has_no_caches_and_four_nodes() {
+fn t2k_node_has_no_shared_caches_and_four_nodes() {
     let document = places(&["--topology", T2K, "--threads", "4"]);
     assert_eq!(
         document["topology"],
@@ -64,8 +64,11 @@ fn a_node_of_t2k_has_no_caches_and_four_nodes() {
 }
 
 #[test]
-fn the_table_has_the_columns_of_the_lecture() {
-    let reported = Harness::new().run(&["places", "--topology", T2K, "-t", "4"]).exits(0).quietly();
+fn table_has_the_columns_of_the_lecture() {
+    let reported = Harness::new()
+        .run(&["places", "--topology", T2K, "--threads", "4"])
+        .exits(0)
+        .warns_nothing();
     insta::assert_snapshot!(reported.stdout, @r"
     thread  socket  memory  core  cpu
          0       0       0     0    0
@@ -76,7 +79,7 @@ fn the_table_has_the_columns_of_the_lecture() {
 }
 
 #[test]
-fn the_document_has_every_field() {
+fn document_has_every_field() {
     let document = places(&[]);
     assert_eq!(document["schema"], "nodegauge/1");
     has_keys(&document["topology"], &["source", "sockets", "cores", "llcs", "numa_nodes"]);
@@ -89,7 +92,7 @@ fn the_document_has_every_field() {
 }
 
 #[test]
-fn the_abstract_names_of_openmp() {
+fn abstract_names_of_openmp_are_resolved() {
     for (name, threads, first) in [
         ("threads", 128, json!([0])),
         ("cores", 128, json!([0])),
@@ -106,7 +109,7 @@ fn the_abstract_names_of_openmp() {
 }
 
 #[test]
-fn the_policies_of_openmp() {
+fn openmp_policies_place_threads() {
     let on = |bind: &str| {
         let args = ["--topology", T2K, "--places", "cores", "--threads", "4", "--bind", bind];
         places(&args)
@@ -119,7 +122,7 @@ fn the_policies_of_openmp() {
 }
 
 #[test]
-fn explicit_places_with_strides_and_exclusions() {
+fn explicit_places_have_strides_and_exclusions() {
     let on = |spec: &str| {
         let document = places(&["--topology", T2K, "--places", spec]);
         let threads = document["threads"].as_array().unwrap().clone();
@@ -148,7 +151,7 @@ fn memory_policies_are_shown_with_their_nodes() {
 }
 
 #[test]
-fn variables_are_honoured_and_said() {
+fn variables_are_honoured_and_reported() {
     let harness = Harness::new();
     let on_t2k = |variables: &[(&str, &str)], args: &[&str]| {
         harness.run_with(variables, &[&["places", "--topology", T2K], args].concat()).exits(0)
@@ -165,11 +168,11 @@ fn variables_are_honoured_and_said() {
     assert_eq!(cpus(&on_t2k(&scatter, &["--json"]).json()), [0, 4, 8, 12]);
     let compact = [("KMP_AFFINITY", "compact"), ("OMP_NUM_THREADS", "4")];
     assert_eq!(cpus(&on_t2k(&compact, &["--json"]).json()), [0, 1, 2, 3]);
-    on_t2k(&compact, &[]).says("note: KMP_AFFINITY=compact honoured\n");
+    on_t2k(&compact, &[]).prints("note: KMP_AFFINITY=compact honoured\n");
 }
 
 #[test]
-fn options_win_over_variables_and_that_is_said() {
+fn options_take_precedence_over_variables_with_a_note() {
     let harness = Harness::new();
     let variables =
         [("OMP_NUM_THREADS", "3"), ("OMP_PLACES", "nonsense"), ("OMP_PROC_BIND", "close")];
@@ -178,31 +181,32 @@ fn options_win_over_variables_and_that_is_said() {
     harness
         .run_with(&variables, &args)
         .exits(0)
-        .says("note: OMP_NUM_THREADS=3 ignored: --threads is given\n")
-        .says("note: OMP_PLACES=nonsense ignored: --places is given\n")
-        .says("note: OMP_PROC_BIND=close ignored: --bind is given\n");
+        .prints("note: OMP_NUM_THREADS=3 ignored: --threads is given\n")
+        .prints("note: OMP_PLACES=nonsense ignored: --places is given\n")
+        .prints("note: OMP_PROC_BIND=close ignored: --bind is given\n");
     let document = harness.run_with(&variables, &[&args[..], &["--json"]].concat()).exits(0).json();
     assert_eq!(cpus(&document), [0, 4, 8, 12]);
 }
 
 #[test]
 fn several_thread_counts_give_several_tables() {
-    let outcome = Harness::new().run(&["places", "--topology", T2K, "-t", "1,2-4:2"]).exits(0);
+    let outcome =
+        Harness::new().run(&["places", "--topology", T2K, "--threads", "1,2-4:2"]).exits(0);
     assert_eq!(outcome.stdout.matches("thread  socket").count(), 3);
 }
 
 #[test]
-fn a_file_gets_the_document_and_the_terminal_the_table() {
+fn json_file_keeps_the_table_on_the_terminal() {
     let harness = Harness::new();
-    let args = ["places", "--topology", T2K, "-t", "2", "--json", "places.json"];
-    harness.run(&args).exits(0).says("thread  socket").quietly();
+    let args = ["places", "--topology", T2K, "--threads", "2", "--json", "places.json"];
+    harness.run(&args).exits(0).prints("thread  socket").warns_nothing();
     let text = std::fs::read_to_string(harness.path("places.json")).unwrap();
     let document: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(document["topology"]["source"], "synthetic");
 }
 
 #[test]
-fn a_machine_in_an_xml_file() {
+fn machine_in_an_xml_file_has_places() {
     let harness = Harness::new();
     let file = harness.write("node.xml", XML);
     let document = harness.run(&["places", "--json", "--topology", &file]).exits(0).json();
@@ -224,10 +228,10 @@ fn bound(outcome: &Outcome) -> Vec<String> {
 }
 
 #[test]
-fn what_is_shown_is_what_the_kernel_says() {
+fn shown_affinity_equals_that_of_the_kernel() {
     let harness = Harness::new();
     let document = harness.run(&["places", "--json"]).exits(0).json();
-    let outcome = harness.run(&["places", "-v"]).exits(0).quietly();
+    let outcome = harness.run(&["places", "--verify"]).exits(0).warns_nothing();
     let planned: Vec<String> = cpus(&document).iter().map(|cpu| format!("{cpu}}}")).collect();
     if bound(&outcome) != planned {
         outcome.fail("expected one line a thread, bound as planned");
@@ -238,15 +242,15 @@ fn what_is_shown_is_what_the_kernel_says() {
 }
 
 #[test]
-fn only_this_machine_can_be_asked() {
-    Harness::new().run(&["places", "-v", "--topology", T2K]).exits(2).complains(
-        "error: -v binds threads on this machine and cannot be used with --topology\n\
-         hint: leave out -v or --topology\n",
+fn verbose_places_require_this_machine() {
+    Harness::new().run(&["places", "--verify", "--topology", T2K]).exits(2).warns(
+        "error: --verify binds threads on this machine and cannot be used with --topology\n\
+         hint: leave out --verify or --topology\n",
     );
 }
 
 #[test]
-fn an_affinity_mask_restricts_places_and_is_named() {
+fn affinity_mask_restricts_places_and_is_named() {
     let harness = Harness::new();
     let first = cpus(&harness.run(&["places", "--json"]).exits(0).json());
     let [first, .., other] = first[..] else { return skip(Part::Cpus, "there is one CPU only") };
@@ -264,12 +268,12 @@ fn an_affinity_mask_restricts_places_and_is_named() {
              hint: use 1 or fewer, e.g. --threads 1"
         ));
     }
-    let none_outcome = under(&["places", "-v", "--bind", "none"]).unwrap().exits(0);
+    let none_outcome = under(&["places", "--verify", "--bind", "none"]).unwrap().exits(0);
     assert_eq!(bound(&none_outcome), [format!("{first}}}")]);
 }
 
 #[test]
-fn a_cpu_taken_offline_is_not_on_the_machine() {
+fn offline_cpu_is_not_on_the_machine() {
     let harness = Harness::new();
     if harness.cpus() != 2 {
         return skip(Part::Cpus, "made for a machine with two CPUs");
@@ -288,15 +292,15 @@ fn a_cpu_taken_offline_is_not_on_the_machine() {
 }
 
 #[test]
-fn an_affinity_mask_does_not_matter_to_another_machine() {
+fn affinity_mask_does_not_affect_a_described_machine() {
     let harness = Harness::new();
-    let args = ["places", "--json", "--topology", T2K, "-t", "16"];
+    let args = ["places", "--json", "--topology", T2K, "--threads", "16"];
     let Some(outcome) = harness.run_under(&["taskset", "-c", "0"], &args) else { return };
     assert_eq!(cpus(&outcome.exits(0).json()), every(1, 16));
 }
 
 #[test]
-fn a_memory_policy_stands_beside_named_cpus() {
+fn memory_policy_combines_with_given_cpus() {
     let harness = Harness::new();
     let named = ["places", "--topology", T2K, "--ranks", "2", "--cpus", "12,4"];
     let with = |more: &[&str]| harness.run(&[&named[..], more].concat()).exits(0);
@@ -314,14 +318,14 @@ fn a_memory_policy_stands_beside_named_cpus() {
     assert_eq!(document["threads"][1]["memory"], all);
     let script = with(&["--policy", "3", "--emit", "numactl"]);
     script
-        .says("numactl --physcpubind=12 --membind=3 \"$@\"")
-        .says("numactl --physcpubind=4 --membind=1 \"$@\"");
+        .prints("numactl --physcpubind=12 --membind=3 \"$@\"")
+        .prints("numactl --physcpubind=4 --membind=1 \"$@\"");
     let bound_document = with(&["--numa", "bind:0", "--json"]).json();
     assert_eq!(bound_document["threads"][0]["memory"], json!({"policy": "bind", "nodes": [0]}));
 }
 
 #[test]
-fn what_numactl_said_is_shown_and_honoured() {
+fn numactl_policy_is_shown_and_honoured() {
     let harness = Harness::new();
     if !harness.has(Part::Numa, "numactl") {
         return;
@@ -344,12 +348,12 @@ fn what_numactl_said_is_shown_and_honoured() {
         assert_eq!(json!(cpus(&document)), inherited["cpus"]);
         assert_eq!(document["threads"][0]["memory"], json!({"policy": policy, "nodes": [node]}));
         let words = format!("memory policy {policy} (node {node}), cpus {cpu}, memory of node");
-        under(&["places"]).says(&format!("inherited: {words}")).says(&format!(
+        under(&["places"]).prints(&format!("inherited: {words}")).prints(&format!(
             "note: memory policy {policy}:{node} honoured: inherited by this process"
         ));
-        under(&["places", "--ranks", "1"]).says(&format!("inherited: {words}"));
-        under(&["places", "--emit", "numactl"]).says(&option);
-        under(&["machine"]).tells(&format!("inherited {words}"));
+        under(&["places", "--ranks", "1"]).prints(&format!("inherited: {words}"));
+        under(&["places", "--emit", "numactl"]).prints(&option);
+        under(&["machine"]).prints_words(&format!("inherited {words}"));
         let record = under(&["machine", "--json"]).json();
         assert_eq!(record["machine"]["circumstances"]["inherited"], *inherited);
         // Options have precedence.
@@ -362,7 +366,7 @@ fn what_numactl_said_is_shown_and_honoured() {
 }
 
 #[test]
-fn nothing_is_measured_and_nothing_is_saved() {
+fn places_neither_measure_nor_save() {
     let harness = Harness::new();
     harness.run(&["places"]).exits(0);
     let left: Vec<_> = std::fs::read_dir(harness.path("")).unwrap().collect();

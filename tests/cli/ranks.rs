@@ -55,7 +55,7 @@ fn is_of_ranks(record: &Value, ranks: usize, threads: usize) {
 }
 
 #[test]
-fn ranks_have_arrays_and_cpus_of_their_own() {
+fn ranks_have_their_own_arrays_and_cpus() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -80,20 +80,20 @@ fn ranks_have_arrays_and_cpus_of_their_own() {
 }
 
 #[test]
-fn the_text_says_how_ranks_were_placed() {
+fn text_describes_the_placement_of_ranks() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
     }
     let reported = harness.stream(&["--ranks", "2", "--policy", "4", "-v"]).exits(0);
     reported
-        .tells("how 2 ranks of 1 thread (policy 4 block) bound to cpus")
-        .tells("triad per rank: slowest rank")
-        .says("rank 1: cpus ");
+        .prints_words("how 2 ranks of 1 thread (policy 4 block) bound to cpus")
+        .prints_words("triad per rank: slowest rank")
+        .prints("rank 1: cpus ");
 }
 
 #[test]
-fn kernels_that_sum_are_checked_in_every_rank() {
+fn summing_kernels_are_checked_in_every_rank() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -134,7 +134,7 @@ fn open_mpi_and_mpich_start_ranks() {
 }
 
 #[test]
-fn a_sweep_holds_policies_against_one_rank_of_policy_5() {
+fn sweep_compares_policies_with_one_rank_of_policy_5() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -154,8 +154,8 @@ fn a_sweep_holds_policies_against_one_rank_of_policy_5() {
     // The reference is measured even if it is not requested.
     let reported = harness.stream(&["--sweep", "policy=1,3", "--ranks", "2"]).exits(0);
     reported
-        .tells("x: median of triad divided by that of 1 rank of policy 5")
-        .tells("one rank of policy 5 is added as the reference");
+        .prints_words("x: median of triad divided by that of 1 rank of policy 5")
+        .prints_words("one rank of policy 5 is added as the reference");
 }
 
 /// Returns the child processes of a running program.
@@ -179,13 +179,13 @@ fn all_end(ranks: &[u32]) {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_its_numbers() {
+fn impossible_ranks_are_refused_with_numbers() {
     let harness = Harness::new();
     let refuses = |args: &[&str], message: &str| {
-        harness.run(&[&["stream", "--no-save"], args].concat()).exits(2).complains(message);
+        harness.run(&[&["stream", "--no-save"], args].concat()).exits(2).warns(message);
     };
     refuses(&["--ranks", "60000"], "cannot place 60000 ranks of 1 thread: this process may use");
-    refuses(&["--ranks", "0"], "0 is not in 1..=65536");
+    refuses(&["--ranks", "0"], "expected 1 to 65536");
     refuses(&["--ranks", "1", "--policy", "6"], "policy 6 is out of range: expected 0 to 5");
     refuses(&["--policy", "3"], "--policy requires --ranks");
     refuses(&["--ranks", "1", "--rank-map", "round"], "unknown map 'round'");
@@ -194,15 +194,15 @@ fn what_cannot_be_is_refused_with_its_numbers() {
         &["--ranks", "1", "--compiler", "gcc"],
         "--ranks cannot be used with --compiler, except for STREAM's MPI source",
     );
-    refuses(&["--ranks", "1", "--tune"], "'--ranks <N>' cannot be used with '--tune'");
+    refuses(&["--ranks", "1", "--tune"], "--ranks cannot be used with --tune");
     refuses(&["--ranks", "1", "--sweep", "ranks=1,2"], "--ranks is both fixed and swept");
     refuses(&["--sweep", "policy=0-6"], "policy 6 is out of range");
     refuses(&["--sweep", "policy=0-5"], "--policy requires --ranks");
-    harness.run(&["explain", "--ranks", "2"]).exits(2).complains("unexpected argument '--ranks'");
+    harness.run(&["explain", "--ranks", "2"]).exits(2).warns("unexpected argument '--ranks'");
 }
 
 #[test]
-fn tables_of_the_lecture() {
+fn rank_tables_match_the_lecture() {
     let harness = Harness::new();
     let cases: Vec<&str> = include_str!("ranks.txt").split("$ ").skip(1).collect();
     assert_eq!(cases.len(), 14);
@@ -210,7 +210,7 @@ fn tables_of_the_lecture() {
         let (options, table) = case.split_once('\n').unwrap();
         let args: Vec<&str> =
             ["places", "--topology", T2K].into_iter().chain(options.split(' ')).collect();
-        assert_eq!(harness.run(&args).exits(0).quietly().stdout, table, "{options}");
+        assert_eq!(harness.run(&args).exits(0).warns_nothing().stdout, table, "{options}");
     }
 }
 
@@ -219,7 +219,7 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn one_rank_is_a_run_like_any_other_and_a_pipe_of_the_launcher_has_no_colour() {
+    fn single_rank_is_a_usual_run_without_colour() {
         let harness = Harness::new();
         for mpirun in ["mpirun.openmpi", "mpirun.mpich"] {
             if !harness.has(Part::Mpi, mpirun) {
@@ -256,7 +256,7 @@ mod thorough {
     }
 
     #[test]
-    fn a_killed_rank_is_named_and_the_others_end() {
+    fn killed_rank_is_named_and_the_others_end() {
         let harness = Harness::new();
         if !harness.has_cpus(2) {
             return;
@@ -265,23 +265,23 @@ mod thorough {
         signal(ranks[1], "KILL");
         let outcome = running.end().exits(3);
         let message = format!("error: rank 1 (process {}) ended unexpectedly", ranks[1]);
-        outcome.complains(&message).complains("signal 9 (killed").prints_nothing();
+        outcome.warns(&message).warns("signal 9 (killed").prints_nothing();
         all_end(&ranks);
     }
 
     #[test]
-    fn a_sweep_keeps_what_was_measured_before_a_rank_was_killed() {
+    fn sweep_keeps_results_before_a_rank_was_killed() {
         let harness = Harness::new();
         if !harness.has_cpus(2) {
             return;
         }
         // A million rounds last longer than any test; loops are chosen in a second.
-        let args = ["--sweep", "ranks=1,2", "--size", "100000", "--samples", "1000000"];
+        let args = ["--sweep", "ranks=1,2", "--size", "100000elements", "--samples", "1000000"];
         let sink = ["--budget", "4", "--json", "killed.json"];
         let running = harness.start(&[&["stream"], &args[..], &sink].concat());
         let running = running.shows_times(10, "configurations interleaved: round");
         signal(children(running.process())[0], "KILL");
-        running.end().exits(1).complains("error: rank 0 (process ").says("incomplete");
+        running.end().exits(1).warns("error: rank 0 (process ").prints("incomplete");
         let record: Value =
             serde_json::from_slice(&std::fs::read(harness.path("killed.json")).unwrap()).unwrap();
         assert_eq!(record["complete"], false);
@@ -289,7 +289,7 @@ mod thorough {
     }
 
     #[test]
-    fn ranks_end_with_the_process_that_coordinates_them() {
+    fn ranks_end_with_their_coordinator() {
         let harness = Harness::new();
         if !harness.has_cpus(2) {
             return;
@@ -306,7 +306,7 @@ mod thorough {
     }
 
     #[test]
-    fn ranks_that_never_come_are_named() {
+    fn ranks_that_never_connect_are_named() {
         let harness = Harness::new();
         let one = |rank: &str| {
             let variables =

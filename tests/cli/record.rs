@@ -24,11 +24,11 @@ fn printed(harness: &Harness, words: &[&str]) -> String {
     let program = std::path::Path::new(crate::program::path());
     let folder = program.parent().unwrap().to_str().unwrap();
     let path = format!("{folder}:{}", std::env::var("PATH").unwrap());
-    harness.run_other(words, &[("PATH", &path)]).exits(0).quietly().stdout
+    harness.run_other(words, &[("PATH", &path)]).exits(0).warns_nothing().stdout
 }
 
 #[test]
-fn the_examples_with_jq_do_what_they_say() {
+fn jq_examples_print_the_documented_output() {
     let harness = place();
     if !harness.has(Part::Jq, "jq") {
         return;
@@ -43,7 +43,7 @@ fn the_examples_with_jq_do_what_they_say() {
 }
 
 #[test]
-fn the_examples_with_python_do_what_they_say() {
+fn python_examples_print_the_documented_output() {
     let harness = place();
     if !harness.has(Part::Python, "python3") {
         return;

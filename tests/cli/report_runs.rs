@@ -2,7 +2,7 @@
 
 use crate::browser::{Browser, Graphics};
 use crate::harness::Harness;
-use crate::report::{
+use crate::pages::{
     AXE, DATA, FAINT, FORMULA, HOSTILE, ILLEGIBLE, PICTURES, SERIOUS, TOO_WIDE, WIDTHS, browser,
     golden, number, record, rows,
 };
@@ -75,7 +75,7 @@ fn cells(browser: &mut Browser, word: &str) -> Vec<String> {
 }
 
 #[test]
-fn trends_and_fleets_are_sound_and_begin_with_their_conclusion() {
+fn trends_and_fleets_begin_with_their_conclusion() {
     let harness = Harness::new();
     day(&harness, "night");
     let trend = page_of(&harness, &["--trend", "watch=night"]);
@@ -123,7 +123,7 @@ fn trends_and_fleets_are_sound_and_begin_with_their_conclusion() {
 
 /// Ratios of a forest plot are those of the records, and the title names each processor once.
 #[test]
-fn ratios_of_runs_are_those_of_the_records() {
+fn ratios_of_runs_equal_the_records() {
     let harness = Harness::new();
     let factors = [1.0, 1.25, 0.5, 1.1, 0.9];
     let files = nodes(&harness, "stream", &factors);
@@ -143,14 +143,14 @@ fn ratios_of_runs_are_those_of_the_records() {
 }
 
 #[test]
-fn runs_that_cannot_stand_side_by_side_say_why() {
+fn incomparable_runs_are_explained() {
     let harness = Harness::new();
     let stream = golden("stream");
     let stream = stream.to_str().unwrap();
-    harness.run(&["report", stream, stream]).exits(2).complains("name the same run");
+    harness.run(&["report", stream, stream]).exits(2).warns("name the same run");
     let files = nodes(&harness, "hpl", &[1.0; 17]);
     let all: Vec<&str> = ["report"].into_iter().chain(files.iter().map(String::as_str)).collect();
-    harness.run(&all).exits(2).complains("at most 16");
+    harness.run(&all).exits(2).warns("at most 16");
     let standard = golden("import-stream-c");
     let page = page_of(&harness, &[stream, standard.to_str().unwrap()]);
     let page = std::fs::read_to_string(page).unwrap();
@@ -160,7 +160,7 @@ fn runs_that_cannot_stand_side_by_side_say_why() {
 
 /// Two runs, of which the second has a suspect Triad.
 #[test]
-fn suspect_figures_of_runs_side_by_side_are_marked_and_said() {
+fn suspect_figures_of_compared_runs_are_marked() {
     let harness = Harness::new();
     let mut files = Vec::new();
     for (i, status) in ["valid", "suspect"].into_iter().enumerate() {
@@ -224,7 +224,7 @@ fn mixed(harness: &Harness, configurations: &[&str]) {
 
 /// Runs of two configurations, selected by one label, are two series of one picture, with a median each.
 #[test]
-fn a_trend_separates_configurations() {
+fn trend_separates_configurations() {
     let harness = Harness::new();
     mixed(&harness, &["4k", "thp"]);
     let page = page_of(&harness, &["--trend", "kind=mixed"]);
@@ -256,7 +256,7 @@ fn a_trend_separates_configurations() {
 
 /// More configurations than one picture can show have a picture each.
 #[test]
-fn a_trend_of_many_configurations_has_a_picture_for_each() {
+fn trend_of_many_configurations_has_a_picture_for_each() {
     let harness = Harness::new();
     mixed(&harness, &["4k", "thp", "2m", "1g", "auto"]);
     let page = page_of(&harness, &["--trend", "kind=mixed"]);
@@ -296,7 +296,7 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn runs_stand_side_by_side() {
+    fn runs_are_shown_side_by_side() {
         let harness = Harness::new();
         let mut files = nodes(&harness, "hpl", &[1.0, 1.5, 0.5]);
         files.push(golden("stream").to_str().unwrap().to_owned());
@@ -333,7 +333,7 @@ mod thorough {
     }
 
     #[test]
-    fn the_maximum_number_of_runs_is_a_sound_page() {
+    fn page_of_the_maximum_number_of_runs_is_valid() {
         let harness = Harness::new();
         let Some(mut browser) = browser(Graphics::Flat) else { return };
         let files = nodes(&harness, "mpi", &[1.0; 16].map(|x: f64| x + 0.01));
@@ -343,7 +343,7 @@ mod thorough {
     }
 
     #[test]
-    fn runs_are_drawn_in_time() {
+    fn trend_is_drawn_over_time() {
         let harness = Harness::new();
         let values = day(&harness, "night");
         let page = page_of(&harness, &["--trend", "watch=night"]);
@@ -363,7 +363,7 @@ mod thorough {
             "night",
             "--since",
             "2026-11-21T16:00:00Z",
-            "-o",
+            "--output",
             "-",
         ]);
         assert!(only.exits(0).stdout.contains("trend of 4 runs with label "));
@@ -387,7 +387,7 @@ mod thorough {
     }
 
     #[test]
-    fn hostile_runs_side_by_side_stay_text() {
+    fn hostile_texts_of_compared_runs_are_escaped() {
         let harness = Harness::new();
         let hostile = |i: usize| {
             let mut record = record("hpl");
@@ -412,7 +412,7 @@ mod thorough {
     }
 
     #[test]
-    fn a_hostile_label_of_a_trend_stays_text() {
+    fn hostile_label_of_a_trend_is_escaped() {
         let harness = Harness::new();
         day(&harness, HOSTILE);
         let page = page_of(&harness, &["--trend", &format!("watch={HOSTILE}")]);

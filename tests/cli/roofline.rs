@@ -16,14 +16,14 @@ fn named<'a>(record: &'a Value, name: &str) -> &'a Value {
 }
 
 #[test]
-fn a_point_needs_a_memory_level_of_this_node() {
+fn point_needs_a_memory_level_of_this_node() {
     let harness = Harness::new();
     let refused = harness.run(&["roofline", "--point", "x,1e9,1e9,1,L7"]).exits(2);
-    refused.complains("--point x: this node has no L7 cache").complains("levels of this node are ");
+    refused.warns("--point x: this node has no L7 cache").warns("levels of this node are ");
 }
 
 #[test]
-fn a_roofline_has_ceilings_kernels_and_points_held_against_their_roof() {
+fn roofline_has_ceilings_kernels_and_points_with_limits() {
     let harness = Harness::new();
     // Eight operations per byte at a rate below the bandwidth limit of every machine.
     let points = ["--point", "slow,8e6,1e6,1", "--point", "solver:a,1e6,8e6,1,L1"];
@@ -58,16 +58,16 @@ fn a_roofline_has_ceilings_kernels_and_points_held_against_their_roof() {
     assert!((limit / peak.min(8.0 * memory) - 1.0).abs() < 1e-9, "{slow:#}");
     let shown = harness.run(&["history", "show", "latest"]).exits(0);
     shown
-        .says(" over FLOP/B, logarithmic")
-        .says("\nbandwidth ")
-        .says("next ceiling")
-        .says("solver:a");
+        .prints(" over FLOP/B, logarithmic")
+        .prints("\nbandwidth ")
+        .prints("next ceiling")
+        .prints("solver:a");
 }
 
 /// Virtual machines and containers have no counters: one line then reports the reason before anything is
 /// measured.
 #[test]
-fn a_program_is_counted_or_refused_in_a_line() {
+fn program_is_counted_or_refused_in_one_line() {
     let harness = Harness::new();
     let program = harness.write("work.sh", "exit 0\n");
     let args = [&["roofline"], &SHORT[..], &["--perf", "--", "sh", program.as_str()]].concat();
@@ -77,10 +77,10 @@ fn a_program_is_counted_or_refused_in_a_line() {
         assert!(text.starts_with("error: --perf: ") && text.lines().count() <= 2, "{text}");
         assert!(outcome.stdout.is_empty());
     } else {
-        outcome.exits(0).says("\npoint ");
+        outcome.exits(0).prints("\npoint ");
     }
     harness.run(&["roofline", "--perf"]).exits(2);
-    harness.run(&["roofline", "--", "true"]).exits(2).complains("--perf");
+    harness.run(&["roofline", "--", "true"]).exits(2).warns("--perf");
 }
 
 /// Tests of the second tier.
@@ -88,7 +88,7 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn all_threads_and_one_have_a_roof_each_and_two_runs_pair() {
+    fn all_threads_and_one_have_separate_roofs() {
         let harness = Harness::new();
         if !harness.has_cpus(2) {
             return;
@@ -108,7 +108,7 @@ mod thorough {
     }
 
     #[test]
-    fn what_was_saved_lies_under_the_roof_and_conditions_are_held() {
+    fn saved_figures_are_points_and_conditions_apply() {
         let harness = Harness::new();
         let saved = harness.stream_record(&[]);
         let is_valid = named(&saved, "triad")["validity"]["status"] == "valid";
@@ -128,6 +128,6 @@ mod thorough {
             );
         }
         let unmet = ["roofline", "--expect", "scalar>=100000TFLOP/s", "--threads", "1"];
-        harness.run(&[&unmet[..], &SHORT[..]].concat()).exits(1).complains("scalar");
+        harness.run(&[&unmet[..], &SHORT[..]].concat()).exits(1).warns("scalar");
     }
 }

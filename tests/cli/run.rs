@@ -6,11 +6,11 @@ use serde_json::Value;
 /// Runs with little time, and a theoretical bandwidth that no memory reaches.
 fn page(harness: &Harness, args: &[&str]) -> Outcome {
     let common = ["--samples", "3", "--budget", "3", "--dimms", "1024x20000"];
-    harness.run(&[args, &common[..]].concat()).exits(0).quietly()
+    harness.run(&[args, &common[..]].concat()).exits(0).warns_nothing()
 }
 
 #[test]
-fn the_result_is_one_page_and_saved() {
+fn result_is_one_saved_page() {
     let harness = Harness::new();
     let outcome = page(&harness, &["run"]);
     // On a busy machine, there are further findings and reasons for doubt, and on a guest there are regimes.
@@ -32,9 +32,9 @@ fn the_result_is_one_page_and_saved() {
             outcome.fail(&format!("wider than 80 columns: {line}"));
         }
     }
-    let outcome = outcome.says("nodegauge 0").says("\nmachine ").says("\nhow ");
-    let outcome = outcome.tells("name based on a variant of the STREAM benchmark code");
-    let outcome = outcome.says("\nfiles ");
+    let outcome = outcome.prints("nodegauge 0").prints("\nmachine ").prints("\nhow ");
+    let outcome = outcome.prints_words("name based on a variant of the STREAM benchmark code");
+    let outcome = outcome.prints("\nfiles ");
     for kernel in ["copy", "scale", "add", "triad"] {
         let row = outcome.stdout.lines().find(|line| line.starts_with(&format!("{kernel} ")));
         assert!(row.is_some_and(|row| row.contains(" % ")), "{kernel}");
@@ -51,7 +51,7 @@ fn the_result_is_one_page_and_saved() {
     assert!(has_files, "files have their part: {:#}", record["notices"]);
     let (id, database) =
         (record["id"].as_str().unwrap(), harness.arg(".local/share/nodegauge/history.db"));
-    let outcome = outcome.tells(&format!("saved {id} in {database}"));
+    let outcome = outcome.prints_words(&format!("saved {id} in {database}"));
     crate::history::shown_as_printed(&harness, &outcome);
     let all = harness.run(&["history", "show", "latest", "-v"]).exits(0).stdout;
     assert!(all.lines().count() > outcome.stdout.lines().count() + 10, "{all}");
@@ -67,15 +67,15 @@ fn two_findings_are_shown_and_the_others_counted(outcome: &Outcome, record: &Val
     let more = format!("{} more with their remedies: nodegauge doctor", found.len() - shown);
     let outcome = outcome.clone();
     if found.len() > shown {
-        outcome.tells(&more)
+        outcome.prints_words(&more)
     } else {
-        outcome.never_says("more with their remedies")
+        outcome.never_prints("more with their remedies")
     };
 }
 
 #[test]
 fn quick_and_full_exclude_each_other() {
-    Harness::new().run(&["run", "--quick", "--full"]).exits(2).complains("cannot be used with");
+    Harness::new().run(&["run", "--quick", "--full"]).exits(2).warns("cannot be used with");
 }
 
 /// Tests of the second tier.
@@ -83,21 +83,21 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn without_a_command_it_runs() {
+    fn program_without_a_command_runs() {
         let harness = Harness::new();
-        page(&harness, &[]).says("\nmachine ").says("\nsaved ");
+        page(&harness, &[]).prints("\nmachine ").prints("\nsaved ");
         let record = harness.latest();
         assert_eq!(record["complete"], true);
     }
 
     #[test]
-    fn variables_are_honoured_and_in_the_record() {
+    fn variables_are_honoured_and_recorded() {
         let harness = Harness::new();
         let args = ["run", "--samples", "2", "--budget", "0.5", "--dimms", "1024x20000"];
         let variables = [("OMP_NUM_THREADS", "1"), ("XDG_DATA_HOME", &harness.arg("data"))];
         // For root, the folder must exist.
         std::fs::create_dir(harness.path("data")).unwrap();
-        harness.run_with(&variables, &args).exits(0).says("1 thread bound");
+        harness.run_with(&variables, &args).exits(0).prints("1 thread bound");
         assert!(harness.path("data/nodegauge/history.db").exists());
         let record = harness
             .run_with(&variables[1..], &["history", "show", "latest", "--json"])

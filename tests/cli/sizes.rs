@@ -14,7 +14,7 @@ fn largest_array(record: &Value) -> u64 {
 }
 
 #[test]
-fn arrays_follow_the_cache_that_is_found_and_the_page_names_both() {
+fn arrays_follow_the_detected_cache_and_the_page_names_both() {
     let harness = Harness::new();
     let reporting = [(REPORTED, "2GiB")];
     let arguments = ["stream", "--samples", "5", "--json", "stream.json"];
@@ -37,7 +37,8 @@ fn arrays_follow_the_cache_that_is_found_and_the_page_names_both() {
         return;
     }
     assert!(array < 4 * reported, "{array} for {bytes} of {reported}");
-    page.says("found by measuring; 2 GiB are reported").says("automatic sizes follow the former");
+    page.prints("found by measuring; 2 GiB are reported")
+        .prints("automatic sizes follow the former");
     // The capacity is remembered, unless the node was busy.
     for command in [&["explain"][..], &["memory", "mix"], &["roofline"]] {
         let more = [command, &["--samples", "3", "--json", "-"]].concat();
@@ -49,7 +50,7 @@ fn arrays_follow_the_cache_that_is_found_and_the_page_names_both() {
 }
 
 #[test]
-fn rule_of_stream_stays_on_the_reported_caches() {
+fn stream_rule_uses_the_reported_caches() {
     let harness = Harness::new();
     let reporting = [(REPORTED, "16MiB")];
     let arguments = ["stream", "--size", "4xLLC", "--samples", "5", "--json", "-"];
@@ -62,5 +63,5 @@ fn rule_of_stream_stays_on_the_reported_caches() {
     assert!(config["array_bytes"].as_u64().unwrap() >= 4 * reported, "{config}");
     let page =
         harness.run_with(&reporting, &["stream", "--size", "4xLLC", "--samples", "5"]).exits(0);
-    page.says("of last-level cache reported");
+    page.prints("of last-level cache reported");
 }

@@ -48,9 +48,9 @@ pub fn check_measurement(m: &Value) {
 }
 
 #[test]
-fn the_record_has_all_of_a_run() {
+fn record_contains_all_of_a_run() {
     let harness = Harness::new();
-    let outcome = harness.stream(&["--json", "-", "--label", "nps=4"]).exits(0).quietly();
+    let outcome = harness.stream(&["--json", "-", "--label", "nps=4"]).exits(0).warns_nothing();
     let record = outcome.json();
     assert_eq!(record["schema"], "nodegauge/1");
     assert_eq!(record["complete"], true);
@@ -100,13 +100,13 @@ fn every_kernel_in_both_precisions_passes_its_check() {
 }
 
 #[test]
-fn kernels_run_once_and_in_the_order_of_stream() {
+fn kernels_run_once_in_the_order_of_stream() {
     let record = Harness::new().stream_record(&["--no-save", "--kernels", "triad,copy,triad"]);
     assert_eq!(names(&record), ["copy", "triad"]);
 }
 
 #[test]
-fn the_vector_triad_runs_over_four_arrays() {
+fn vector_triad_uses_four_arrays() {
     let harness = Harness::new();
     let record = harness.stream_record(&["--kernels", "vector_triad"]);
     assert_eq!(names(&record), ["vector_triad"]);
@@ -117,13 +117,13 @@ fn the_vector_triad_runs_over_four_arrays() {
     assert!(m["validity"]["status"] != "invalid" && !reasons.is_empty(), "{m:#}");
     assert_eq!((&m["config"]["arrays"], &m["config"]["checks"]), (&json!(4), &json!(1)));
     assert_eq!(m["config"]["array_bytes"], 8 * ELEMENTS);
-    harness.run(&["history", "show", "-v", "latest"]).exits(0).tells("4 arrays of 7.6 MiB");
+    harness.run(&["history", "show", "-v", "latest"]).exits(0).prints_words("4 arrays of 7.6 MiB");
     let axis = ["--no-save", "--kernels", "vector_triad", "--sweep", "stores=regular"];
     assert_eq!(names(&harness.stream_record(&axis)), ["vector_triad"]);
 }
 
 #[test]
-fn a_pass_has_a_fourth_array_only_for_a_kernel_that_uses_it() {
+fn pass_has_a_fourth_array_only_if_a_kernel_uses_it() {
     let harness = Harness::new();
     let kernels = ["copy", "scale", "add", "triad", "vector_triad"];
     let all = harness.stream_record(&["--no-save", "--kernels", &kernels.join(",")]);
@@ -144,7 +144,7 @@ fn a_pass_has_a_fourth_array_only_for_a_kernel_that_uses_it() {
 }
 
 #[test]
-fn ranks_have_a_fourth_array_too() {
+fn ranks_may_have_a_fourth_array() {
     let args = ["--no-save", "--ranks", "2", "--threads", "1", "--kernels", "triad,vector_triad"];
     let harness = Harness::new();
     if !harness.has_cpus(2) {
@@ -159,12 +159,12 @@ fn ranks_have_a_fourth_array_too() {
 }
 
 #[test]
-fn stores_are_what_was_asked_for() {
+fn requested_stores_are_used() {
     let harness = Harness::new();
     for stores in ["regular", "nontemporal"] {
         let outcome = harness.stream(&["--json", "-", "--no-save", "--stores", stores]);
         if outcome.code == Some(3) && stores == "nontemporal" {
-            outcome.complains("this processor has no nontemporal stores that nodegauge supports");
+            outcome.warns("this processor has no nontemporal stores that nodegauge supports");
             return skip(Part::Processor, "this processor has no non-temporal stores");
         }
         for m in measurements(&outcome.exits(0).json()) {
@@ -174,7 +174,7 @@ fn stores_are_what_was_asked_for() {
 }
 
 #[test]
-fn arrays_in_a_cache_move_nobody_knows_what() {
+fn arrays_in_a_cache_have_no_computed_traffic() {
     let record = Harness::new().stream_record(&["--no-save", "--stores", "regular"]);
     for m in measurements(&record) {
         let counted = m["config"]["counters"]["factor"].is_number();
@@ -184,11 +184,21 @@ fn arrays_in_a_cache_move_nobody_knows_what() {
 }
 
 #[test]
-fn the_record_says_what_decides_about_speed() {
+fn record_contains_circumstances_that_affect_speed() {
     let record = Harness::new()
         .run_with(
             &[("OPENBLAS_NUM_THREADS", "3")],
-            &["stream", "--samples", "1", "--size", "1000000", "--budget", "0.3", "--json", "-"],
+            &[
+                "stream",
+                "--samples",
+                "1",
+                "--size",
+                "1000000elements",
+                "--budget",
+                "0.3",
+                "--json",
+                "-",
+            ],
         )
         .exits(0)
         .json();
@@ -200,7 +210,7 @@ fn the_record_says_what_decides_about_speed() {
 }
 
 #[test]
-fn pages_are_asked_for_and_read_back() {
+fn requested_pages_are_read_back() {
     let harness = Harness::new();
     let record = harness.stream_record(&["--no-save", "--pages", "4k"]);
     let base = record["machine"]["pages"]["base"].as_u64().unwrap().to_string();
@@ -220,7 +230,7 @@ fn pages_are_asked_for_and_read_back() {
 }
 
 #[test]
-fn reserved_pages_that_are_missing_are_named_with_the_remedy() {
+fn missing_reserved_pages_are_named_with_a_hint() {
     let harness = Harness::new();
     let record = harness.run(&["machine", "--json"]).exits(0).json();
     let free = |bytes: u64| {
@@ -237,18 +247,18 @@ fn reserved_pages_that_are_missing_are_named_with_the_remedy() {
         let outcome = harness.stream(&["--pages", pages]).exits(3).prints_nothing();
         let kib = bytes >> 10;
         let message = format!("error: cannot put {wanted} on {pages} pages: ");
-        outcome.complains(&message).complains(&format!("reserved pages of {name} are free, {needed} ")).complains(&format!(
+        outcome.warns(&message).warns(&format!("reserved pages of {name} are free, {needed} ")).warns(&format!(
             "hint: as root, echo {needed} > /sys/kernel/mm/hugepages/hugepages-{kib}kB/nr_hugepages; or use --pages thp\n"
         ));
     }
 }
 
 #[test]
-fn transparent_huge_pages_switched_off_leave_base_pages() {
+fn disabled_transparent_huge_pages_leave_base_pages() {
     let harness = Harness::new();
     let off = harness.write("enabled", "always madvise [never]\n");
     let shown = [(off.as_str(), "/sys/kernel/mm/transparent_hugepage/enabled")];
-    let args = ["stream", "--samples", "1", "--size", "1000000", "--dimms", "1024x20000"];
+    let args = ["stream", "--samples", "1", "--size", "1000000elements", "--dimms", "1024x20000"];
     let args = [&args[..], &["--no-save", "--json", "-"]].concat();
     let Some(outcome) = harness.run_where(&shown, &args) else { return };
     let record = outcome.exits(0).json();
@@ -259,7 +269,7 @@ fn transparent_huge_pages_switched_off_leave_base_pages() {
 }
 
 #[test]
-fn prefetch_is_what_was_asked_for() {
+fn requested_prefetch_is_used() {
     let harness = Harness::new();
     let mut seen = Vec::new();
     for prefetch in ["off", "512", "4096,512"] {
@@ -273,7 +283,7 @@ fn prefetch_is_what_was_asked_for() {
 }
 
 #[test]
-fn pages_walked_side_by_side_are_what_was_asked_for() {
+fn requested_pages_side_by_side_are_used() {
     let harness = Harness::new();
     let record = harness.stream_record(&["--side-by-side", "4"]);
     for m in measurements(&record) {
@@ -281,7 +291,7 @@ fn pages_walked_side_by_side_are_what_was_asked_for() {
         assert_eq!((&config["side_by_side"], &config["unroll"]), (&json!(4), &json!(1)));
         assert_ne!(m["validity"]["status"], "invalid", "{m:#}");
     }
-    harness.run(&["history", "show", "latest"]).exits(0).says(" u1 p4");
+    harness.run(&["history", "show", "latest"]).exits(0).prints(" u1 p4");
     let one = harness.stream_record(&["--no-save", "--side-by-side", "1"]);
     assert!(measurements(&one)[0]["config"]["side_by_side"].is_null(), "{one:#}");
     let axis = "side-by-side=1,2";
@@ -293,7 +303,8 @@ fn pages_walked_side_by_side_are_what_was_asked_for() {
 #[test]
 fn loops_are_chosen_by_trial() {
     // Enough time for a trial, even on a busy machine.
-    let args = ["stream", "--no-save", "--samples", "3", "--size", "1000000", "--budget", "30"];
+    let args =
+        ["stream", "--no-save", "--samples", "3", "--size", "1000000elements", "--budget", "30"];
     let args = [&args[..], &["--dimms", "1024x20000", "--json"]].concat();
     let record = Harness::new().run(&args).exits(0).json();
     let chosen = |notice: &&str| notice.starts_with("fastest of ");
@@ -302,13 +313,13 @@ fn loops_are_chosen_by_trial() {
 }
 
 #[test]
-fn arrays_follow_each_other_with_an_offset() {
+fn arrays_are_sequential_with_an_offset() {
     let record = Harness::new().stream_record(&["--no-save", "--offset", "8"]);
     assert_eq!(measurements(&record)[0]["config"]["layout"], json!({"sequential": {"offset": 8}}));
 }
 
 #[test]
-fn sizes_in_every_unit() {
+fn sizes_accept_every_unit() {
     let harness = Harness::new();
     for (size, bytes) in
         [("8MB", 8_000_000_u64), ("8MiB", 8 << 20), ("8388608B", 8 << 20), ("1048576", 8 << 20)]
@@ -333,36 +344,37 @@ fn arrays_of_a_described_machine_are_planned() {
     };
     let every_second = ["--threads", "96", "--places", "0:96:2", "--bind", "spread"];
     let line = "clang -O3 -mcmodel=large -fopenmp -fnt-store -DNTIMES=10";
-    let genoa = ["--processor", "EPYC 9654", "--size", "430080000", "--compiler", line];
+    let genoa = ["--processor", "EPYC 9654", "--size", "430080000elements", "--compiler", line];
     plan(GENOA, &[&genoa[..], &every_second].concat())
         .exits(0)
-        .tells("STREAM's rule 402653184 3 GiB 9 GiB")
-        .tells("given 430080000 3.2 GiB 9.6 GiB")
-        .tells("4 x 768 MiB in 24 last-level caches / 8 B per element, at least 1000000 elements")
-        .tells("96 threads on CPUs 0-190:2")
-        .tells("921.6 GB/s theoretical")
-        .tells("10 passes x 80 B per element")
-        .tells("as published for 2 x EPYC 9654")
-        .says("clang -O3 -mcmodel=large -fopenmp -fnt-store -DNTIMES=10 -DSTREAM_ARRAY_SIZE=430080000 -DOFFSET=0 -o stream stream.c")
-        .says("OMP_NUM_THREADS=96 OMP_PLACES='{0},{2},{4},");
-    plan(ROME, &["--processor", "EPYC 7H12", "--size", "800000000"])
+        .prints_words("STREAM's rule 402653184 3 GiB 9 GiB")
+        .prints_words("given 430080000 3.2 GiB 9.6 GiB")
+        .prints_words("4 x 768 MiB in 24 last-level caches / 8 B per element, at least 1000000 elements")
+        .prints_words("96 threads on CPUs 0-190:2")
+        .prints_words("921.6 GB/s theoretical")
+        .prints_words("10 passes x 80 B per element")
+        .prints_words("as published for 2 x EPYC 9654")
+        .prints("clang -O3 -mcmodel=large -fopenmp -fnt-store -DNTIMES=10 -DSTREAM_ARRAY_SIZE=430080000 -DOFFSET=0 -o stream stream.c")
+        .prints("OMP_NUM_THREADS=96 OMP_PLACES='{0},{2},{4},");
+    plan(ROME, &["--processor", "EPYC 7H12", "--size", "800000000elements"])
         .exits(0)
-        .tells("STREAM's rule 268435456 2 GiB 6 GiB")
-        .tells("given 800000000 6.0 GiB 17.9 GiB")
-        .tells("409.6 GB/s theoretical")
-        .says("gcc -O3 -march=znver2 -fopenmp -DSTREAM_ARRAY_SIZE=800000000 -DNTIMES=20 -DOFFSET=0 -mcmodel=medium -o stream stream.c");
-    let memory = ["--processor", "EPYC 7F52", "--memory", "377.81GB", "--size", "10000000000"];
+        .prints_words("STREAM's rule 268435456 2 GiB 6 GiB")
+        .prints_words("given 800000000 6.0 GiB 17.9 GiB")
+        .prints_words("409.6 GB/s theoretical")
+        .prints("gcc -O3 -march=znver2 -fopenmp -DSTREAM_ARRAY_SIZE=800000000 -DNTIMES=20 -DOFFSET=0 -mcmodel=medium -o stream stream.c");
+    let memory =
+        ["--processor", "EPYC 7F52", "--memory", "377.81GB", "--size", "10000000000elements"];
     plan(SMALL_ROME, &memory)
         .exits(0)
-        .tells("STREAM's rule 268435456 2 GiB 6 GiB 1.7 %")
-        .tells("60 % of memory 9445250000 70.4 GiB 211.1 GiB 60 %")
-        .tells("given 10000000000 74.5 GiB 223.5 GiB 63.5 %")
-        .tells("as published for 2 x EPYC 7F52");
+        .prints_words("STREAM's rule 268435456 2 GiB 6 GiB 1.7 %")
+        .prints_words("60 % of memory 9445250000 70.4 GiB 211.1 GiB 60 %")
+        .prints_words("given 10000000000 74.5 GiB 223.5 GiB 63.5 %")
+        .prints_words("as published for 2 x EPYC 7F52");
     // 20 passes x 80 B x 10^10 / 200 GB/s.
     plan(SMALL_ROME, &[&memory[..], &["--rate", "200GB/s"]].concat())
         .exits(0)
-        .tells("63.5 % 149.0 80.00 s")
-        .tells("200.0 GB/s as given");
+        .prints_words("63.5 % 149.0 80.00 s")
+        .prints_words("200.0 GB/s as given");
     let document = plan(SMALL_ROME, &[&memory[..], &["--json", "-"]].concat()).exits(0).json();
     let lengths = document["plan"]["lengths"].as_array().unwrap();
     let elements: Vec<_> = lengths.iter().map(|length| &length["array_elements"]).collect();
@@ -371,31 +383,32 @@ fn arrays_of_a_described_machine_are_planned() {
     assert_eq!(document["threads"].as_array().unwrap().len(), 32);
     // Unknown values are reported.
     let phi = "synthetic:Package:1 NUMANode:1 L2Cache:61(size=524288) L1dCache:1 Core:1 PU:4";
-    plan(phi, &["--size", "64000000"])
+    plan(phi, &["--size", "64000000elements"])
         .exits(0)
-        .tells("STREAM's rule 15990784 122 MiB 366 MiB")
-        .tells("unknown: give --rate, e.g. --rate 300GB/s, or --processor")
-        .tells("memory unknown");
+        .prints_words("STREAM's rule 15990784 122 MiB 366 MiB")
+        .prints_words("unknown: give --rate, e.g. --rate 300GB/s, or --processor")
+        .prints_words("memory unknown");
     plan(T2K, &["--memory", "32GB"])
         .exits(0)
-        .tells("60 % of memory 800000000")
-        .tells("rule unknown: the machine has no cache of known size");
-    harness.run(&["history", "list"]).exits(0).says("no saved runs");
+        .prints_words("60 % of memory 800000000")
+        .prints_words("rule unknown: the machine has no cache of known size");
+    harness.run(&["history", "list"]).exits(0).prints("no saved runs");
 }
 
 #[test]
 fn arrays_of_this_node_are_planned_without_a_measurement() {
     let harness = Harness::new();
-    let plan = harness.run(&["stream", "--plan", "--threads", "1", "--size", "1000000"]).exits(0);
-    plan.tells("given 1000000 ")
-        .tells("1 thread on CPU")
-        .says("gcc -O3 -march=native -fopenmp -DSTREAM_ARRAY_SIZE=1000000 -DNTIMES=20 -DOFFSET=0 -o stream stream.c")
-        .says("OMP_NUM_THREADS=1 OMP_PLACES=");
-    harness.run(&["history", "list"]).exits(0).says("no saved runs");
+    let plan =
+        harness.run(&["stream", "--plan", "--threads", "1", "--size", "1000000elements"]).exits(0);
+    plan.prints_words("given 1000000 ")
+        .prints_words("1 thread on CPU")
+        .prints("gcc -O3 -march=native -fopenmp -DSTREAM_ARRAY_SIZE=1000000 -DNTIMES=20 -DOFFSET=0 -o stream stream.c")
+        .prints("OMP_NUM_THREADS=1 OMP_PLACES=");
+    harness.run(&["history", "list"]).exits(0).prints("no saved runs");
 }
 
 #[test]
-fn a_plan_that_contradicts_itself_is_refused_with_the_remedy() {
+fn contradictory_plan_is_refused_with_a_hint() {
     let harness = Harness::new();
     let cases: [(&[&str], &str, &str); 9] = [
         (&["--sweep", "threads=1,2"], "--plan cannot be used with --sweep", "leave out --sweep"),
@@ -414,19 +427,20 @@ fn a_plan_that_contradicts_itself_is_refused_with_the_remedy() {
     ];
     for (more, message, remedy) in cases {
         let words = [&["stream", "--plan", "--topology", GENOA], more].concat();
-        harness.run(&words).exits(2).complains(message).complains(remedy);
+        harness.run(&words).exits(2).warns(message).warns(remedy);
     }
     let broken = harness.run(&["stream", "--plan", "--topology", "synthetic:Foo"]).exits(2);
-    broken.complains("expected a level of Package");
+    broken.warns("expected a level of Package");
     for option in [["--memory", "1GiB"], ["--rate", "1GB/s"], ["--topology", T2K]] {
         let refused = harness.run(&[&["stream"], &option[..]].concat()).exits(2);
-        refused.complains(&format!("{} requires --plan", option[0])).complains("hint: add --plan");
+        refused.warns(&format!("{} requires --plan", option[0])).warns("hint: add --plan");
     }
 }
 
 #[test]
-fn small_arrays_are_suspect_and_say_why() {
-    let args = ["stream", "--no-save", "--json", "-", "--size", "1000", "--dimms", "1024x20000"];
+fn small_arrays_are_suspect_with_a_reason() {
+    let args =
+        ["stream", "--no-save", "--json", "-", "--size", "1000elements", "--dimms", "1024x20000"];
     let record = Harness::new().run(&[&args[..], &FAST[..2]].concat()).exits(0).json();
     for m in measurements(&record) {
         assert_eq!(m["validity"]["status"], "suspect");
@@ -439,7 +453,7 @@ fn small_arrays_are_suspect_and_say_why() {
 }
 
 #[test]
-fn places_asked_are_places_got() {
+fn requested_places_are_used() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -455,7 +469,7 @@ fn places_asked_are_places_got() {
 }
 
 #[test]
-fn several_thread_counts_in_one_record() {
+fn several_thread_counts_are_in_one_record() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -467,7 +481,7 @@ fn several_thread_counts_in_one_record() {
 }
 
 #[test]
-fn a_sweep_measures_every_value() {
+fn sweep_measures_every_value() {
     let record = Harness::new().stream_record(&[
         "--no-save",
         "--sweep",
@@ -497,17 +511,17 @@ fn a_sweep_measures_every_value() {
 }
 
 #[test]
-fn variables_are_honoured_and_said() {
+fn variables_are_honoured_and_reported() {
     let harness = Harness::new();
-    let args = ["stream", "--samples", "1", "--size", "1000000", "--budget", "0.3"];
+    let args = ["stream", "--samples", "1", "--size", "1000000elements", "--budget", "0.3"];
     let args = [&args[..], &["--dimms", "1024x20000", "--no-save"]].concat();
     let cpu = harness.first_cpu();
     let places = format!("{{{cpu}}}");
     let one = [("OMP_NUM_THREADS", "1"), ("OMP_PLACES", &*places), ("OMP_PROC_BIND", "close")];
     let bound = format!("1 thread bound to cpus {cpu} (close)");
-    let mut outcome = harness.run_with(&one, &args).exits(0).tells(&bound);
+    let mut outcome = harness.run_with(&one, &args).exits(0).prints_words(&bound);
     for (name, value) in one {
-        outcome = outcome.tells(&format!("note {name}={value} honoured"));
+        outcome = outcome.prints_words(&format!("note {name}={value} honoured"));
     }
     let record = harness.run_with(&one, &[&args[..], &["--json", "-"]].concat()).exits(0).json();
     let honoured = format!("OMP_PLACES={places} honoured");
@@ -515,12 +529,12 @@ fn variables_are_honoured_and_said() {
     harness
         .run_with(&[("OMP_NUM_THREADS", "500")], &[&args[..], &["--threads", "1"]].concat())
         .exits(0)
-        .tells("1 thread bound to cpus")
-        .tells("note OMP_NUM_THREADS=500 ignored: --threads is given");
+        .prints_words("1 thread bound to cpus")
+        .prints_words("note OMP_NUM_THREADS=500 ignored: --threads is given");
 }
 
 #[test]
-fn what_moves_is_counted_or_it_is_said_why_not() {
+fn traffic_is_counted_or_the_reason_is_reported() {
     let record = Harness::new().stream_record(&["--no-save"]);
     for m in measurements(&record) {
         let counters = &m["config"]["counters"];

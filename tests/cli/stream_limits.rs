@@ -6,11 +6,12 @@ use crate::stream::check_measurement;
 use serde_json::Value;
 
 #[test]
-fn a_rate_above_the_theoretical_one_is_no_result() {
+fn rate_above_the_theoretical_limit_is_invalid() {
     let harness = Harness::new();
-    let args = ["stream", "--samples", "3", "--size", "1000000", "--budget", "0.5"];
+    let args = ["stream", "--samples", "3", "--size", "1000000elements", "--budget", "0.5"];
     let args = [&args[..], &["--dimms", "1x200"]].concat();
-    let record = harness.run(&[&args[..], &["--json", "-"]].concat()).exits(1).quietly().json();
+    let record =
+        harness.run(&[&args[..], &["--json", "-"]].concat()).exits(1).warns_nothing().json();
     for m in measurements(&record) {
         check_measurement(m);
         assert_eq!(m["value"], Value::Null);
@@ -20,7 +21,7 @@ fn a_rate_above_the_theoretical_one_is_no_result() {
         let reasons = texts(&m["validity"]["reasons"]).join("\n");
         assert!(reasons.contains("is above the theoretical 1.600 GB/s (option)"), "{reasons}");
     }
-    let outcome = harness.run(&args).exits(1).quietly();
+    let outcome = harness.run(&args).exits(1).warns_nothing();
     for kernel in ["copy", "scale", "add", "triad"] {
         let row = outcome.stdout.lines().find(|line| line.starts_with(kernel)).unwrap();
         let cells: Vec<&str> = row.split_whitespace().collect();
@@ -28,12 +29,12 @@ fn a_rate_above_the_theoretical_one_is_no_result() {
             outcome.fail(&format!("{kernel} shows a figure"));
         }
     }
-    harness.run(&["history", "list"]).exits(0).says("triad no result");
+    harness.run(&["history", "list"]).exits(0).prints("triad no result");
     harness
         .run(&[&args[..], &["--stream-text"]].concat())
         .exits(1)
         .prints_nothing()
-        .complains("error: no valid result: ");
+        .warns("error: no valid result: ");
     let expect = ["--quiet", "--accept-suspect", "--expect", "triad>=1B/s"];
     harness
         .run(&[&args[..], &expect].concat())
@@ -42,18 +43,18 @@ fn a_rate_above_the_theoretical_one_is_no_result() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_with_the_figures() {
+fn arrays_beyond_memory_are_refused_with_the_figures() {
     let harness = Harness::new();
     let outcome = harness.run(&["stream", "--size", "100TiB"]).exits(3).prints_nothing();
     outcome
-        .complains("error: 3 arrays of 100 TiB need 300 TiB, but only ")
-        .complains(" of memory is available, of which 80 % may be used\nhint: use --size ")
-        .complains("MiB or less, or a larger --memory-fraction\n");
+        .warns("error: 3 arrays of 100 TiB need 300 TiB, but only ")
+        .warns(" of memory is available, of which 80 % may be used\nhint: use --size ")
+        .warns("MiB or less, or a larger --memory-fraction\n");
     assert!(!harness.path(".local").exists(), "nothing is measured, nothing is saved");
 }
 
 #[test]
-fn a_small_control_group_cuts_the_rule_and_refuses_a_size() {
+fn small_control_group_reduces_the_default_and_refuses_a_size() {
     let harness = Harness::new();
     let shown = control_group(&harness, 131_000_000, 100_000_000);
     let shown: Vec<(&str, &str)> = shown.iter().map(|(what, at)| (what.as_str(), *at)).collect();
@@ -68,63 +69,64 @@ fn a_small_control_group_cuts_the_rule_and_refuses_a_size() {
     assert!(notices.contains("arrays reduced from "), "{notices}");
     assert_eq!(m["validity"]["status"], "suspect");
     let shown_outcome = harness.run_where(&shown, &["stream", "--size", "1GiB"]).unwrap().exits(3);
-    shown_outcome.prints_nothing().complains(
+    shown_outcome.prints_nothing().warns(
         "error: 3 arrays of 1 GiB need 3 GiB, but only 29.6 MiB of memory is available, of which 80 % may be used\n\
          hint: use --size 7MiB or less, or a larger --memory-fraction\n",
     );
 }
 
 #[test]
-fn expectations_decide_the_exit_code() {
+fn expectations_determine_the_exit_code() {
     let harness = Harness::new();
     let stream =
         |args: &[&str]| harness.stream(&[&["--no-save", "--accept-suspect"], args].concat());
     // Fewer than a million elements violate STREAM's rule on every machine.
-    let small = ["stream", "-q", "--no-save", "--size", "1000", "--samples", "3", "--expect"];
+    let small =
+        ["stream", "-q", "--no-save", "--size", "1000elements", "--samples", "3", "--expect"];
     harness
         .run(&[&small[..], &["triad>=1B/s"]].concat())
         .exits(1)
-        .complains("which is suspect: ")
-        .complains("hint: use --accept-suspect to accept suspect figures as results");
+        .warns("which is suspect: ")
+        .warns("hint: use --accept-suspect to accept suspect figures as results");
     harness.run(&[&small[..], &["triad>=1B/s", "--accept-suspect"]].concat()).exits(0);
     let strict = &[&small[..small.len() - 1], &["--strict", "--json", "small.json"]].concat();
-    harness.run(strict).exits(1).complains("error: --strict: copy is suspect (and 3 more): ");
+    harness.run(strict).exits(1).warns("error: --strict: copy is suspect (and 3 more): ");
     harness
         .run(&["compare", "small.json", "small.json", "--strict"])
         .exits(1)
-        .complains("error: --strict: B: copy is suspect (and 3 more): ");
-    stream(&["-q", "--expect", "triad>=1MB/s"]).exits(0).quietly().prints_nothing();
+        .warns("error: --strict: B: copy is suspect (and 3 more): ");
+    stream(&["-q", "--expect", "triad>=1MB/s"]).exits(0).warns_nothing().prints_nothing();
     stream(&["-v", "--expect", "stream.triad>=1MB/s"])
         .exits(0)
-        .complains("expectation met: stream.triad >= 1 MB/s, measured ");
+        .warns("expectation met: stream.triad >= 1 MB/s, measured ");
     stream(&["-q", "--expect", "triad>=900TB/s", "--expect", "copy>=1MB/s"])
         .exits(1)
-        .complains("error: expected triad >= 900 TB/s, measured ");
+        .warns("error: expected triad >= 900 TB/s, measured ");
     stream(&["-q", "--expect", "tirad>=1MB/s"])
         .exits(2)
         .only_error("expected tirad >= 1 MB/s, but there is no such measurement; available: triad, scale, add, copy\nhint: did you mean triad?");
     stream(&["-q", "--kernels", "copy", "--expect", "triad>=1MB/s"])
         .exits(2)
-        .complains("there is no such measurement; available: copy\n");
+        .warns("there is no such measurement; available: copy\n");
     stream(&["-q", "--expect", "triad>=1us"])
         .exits(2)
         .only_error("expected triad >= 1 us, but triad is in B/s\nhint: give a bound in B/s");
-    stream(&["-q", "--expect", "triad<=100%"]).exits(0).quietly();
+    stream(&["-q", "--expect", "triad<=100%"]).exits(0).warns_nothing();
     stream(&["-q", "--expect", "triad>=99%"])
         .exits(1)
-        .complains("error: expected triad >= 99 % of the limit, measured ");
-    stream(&["-q", "--expect", "triad>=1MB/s@8000000B"]).exits(0).quietly();
-    stream(&["-q", "--expect", "triad>=1MB/s@1KiB"]).exits(1).complains("no such measurement");
+        .warns("error: expected triad >= 99 % of the limit, measured ");
+    stream(&["-q", "--expect", "triad>=1MB/s@8000000B"]).exits(0).warns_nothing();
+    stream(&["-q", "--expect", "triad>=1MB/s@1KiB"]).exits(1).warns("no such measurement");
 }
 
 #[test]
-fn a_share_of_an_unknown_limit_is_not_met() {
+fn share_of_an_unknown_limit_is_not_met() {
     let harness = Harness::new();
     let record = harness.run(&["machine", "--json"]).exits(0).json();
     if !record["machine"]["memory"]["theoretical"].is_null() {
         return skip(Part::Memory, "the theoretical bandwidth of this machine is known");
     }
-    let args = ["stream", "--samples", "1", "--size", "1000000", "-q", "--no-save"];
+    let args = ["stream", "--samples", "1", "--size", "1000000elements", "-q", "--no-save"];
     harness.run(&[&args[..], &["--expect", "triad>=1%"]].concat()).exits(2).only_error(
         "expected triad >= 1 % of the limit, but the limit is unknown\n\
          hint: give a bound with a unit such as GB/s, or for memory --dimms COUNTxMT/s",
@@ -132,7 +134,7 @@ fn a_share_of_an_unknown_limit_is_not_met() {
 }
 
 #[test]
-fn a_size_in_percent_is_that_share_of_the_available_memory_for_all_arrays() {
+fn size_in_percent_is_a_share_of_memory_for_all_arrays() {
     let harness = Harness::new();
     let args = [
         "stream",

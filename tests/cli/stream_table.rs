@@ -3,8 +3,8 @@
 use crate::harness::{ELEMENTS, Harness};
 
 #[test]
-fn the_table_says_how_it_was_measured() {
-    let outcome = Harness::new().stream(&["-v"]).exits(0).quietly();
+fn table_describes_the_measurement() {
+    let outcome = Harness::new().stream(&["-v"]).exits(0).warns_nothing();
     let header = outcome.stdout.lines().find(|line| line.starts_with("GB/s")).unwrap();
     let words: Vec<&str> = header.split_whitespace().collect();
     assert_eq!(
@@ -13,15 +13,15 @@ fn the_table_says_how_it_was_measured() {
         "traffic of arrays in a cache is unknown, and its column absent"
     );
     outcome
-        .tells(" of Triad")
-        .says("\nhow ")
-        .tells("3 arrays of 7.6 MiB")
-        .says("\nsamples ")
-        .tells("limit 163.8 TB/s theoretical (option)")
-        .tells("counters traffic ")
-        .tells("name based on a variant of the STREAM benchmark code")
-        .says("\nOMP: pid ")
-        .says("\nsaved ");
+        .prints_words(" of Triad")
+        .prints("\nhow ")
+        .prints_words("3 arrays of 7.6 MiB")
+        .prints("\nsamples ")
+        .prints_words("limit 163.8 TB/s theoretical (option)")
+        .prints_words("counters traffic ")
+        .prints_words("name based on a variant of the STREAM benchmark code")
+        .prints("\nOMP: pid ")
+        .prints("\nsaved ");
 }
 
 /// Returns the lines of stream.c's output without its heading, with figures as `#`.
@@ -81,10 +81,10 @@ fn without_figures(line: &str) -> String {
 }
 
 #[test]
-fn the_classic_table_is_read_by_existing_parsers() {
+fn classic_table_is_read_by_existing_parsers() {
     let harness = Harness::new();
-    let outcome = harness.stream(&["--stream-text"]).exits(0).quietly();
-    let outcome = outcome.never_says("STREAM version").never_says("$Revision");
+    let outcome = harness.stream(&["--stream-text"]).exits(0).warns_nothing();
+    let outcome = outcome.never_prints("STREAM version").never_prints("$Revision");
     let lines: Vec<&str> = outcome.stdout.lines().collect();
     let rule = "-".repeat(61);
     assert_eq!((lines[0], lines[2]), (rule.as_str(), rule.as_str()));
@@ -113,18 +113,18 @@ fn the_classic_table_is_read_by_existing_parsers() {
 }
 
 #[test]
-fn the_classic_table_of_single_precision() {
+fn classic_table_supports_single_precision() {
     let outcome = Harness::new().stream(&["--stream-text", "--no-save", "--element", "f32"]);
     outcome
         .exits(0)
-        .says("\nThis system uses 4 bytes per array element.\n")
-        .says("\nMemory per array = 3.8 MiB (= 0.0 GiB).\n")
-        .says("avg error less than 1.000000e-06 on all three arrays\n");
+        .prints("\nThis system uses 4 bytes per array element.\n")
+        .prints("\nMemory per array = 3.8 MiB (= 0.0 GiB).\n")
+        .prints("avg error less than 1.000000e-06 on all three arrays\n");
 }
 
 #[test]
-fn kernels_that_stream_lacks_are_not_in_the_classic_table() {
+fn kernels_missing_in_stream_are_not_in_the_classic_table() {
     let outcome =
         Harness::new().stream(&["--stream-text", "--no-save", "--kernels", "triad,dot"]).exits(0);
-    outcome.says("\nTriad: ").never_says("dot").never_says("Dot").never_says("Copy:");
+    outcome.prints("\nTriad: ").never_prints("dot").never_prints("Dot").never_prints("Copy:");
 }

@@ -19,7 +19,7 @@ fn free_pages(harness: &Harness, bytes: u64) -> u64 {
 }
 
 #[test]
-fn a_page_size_that_cannot_be_had_leaves_its_column_out_with_the_reason() {
+fn unavailable_page_size_is_omitted_with_the_reason() {
     let harness = Harness::new();
     if free_pages(&harness, 1 << 30) > 0 {
         return skip(Part::Pages, "pages of 1 GiB are reserved here");
@@ -27,15 +27,17 @@ fn a_page_size_that_cannot_be_had_leaves_its_column_out_with_the_reason() {
     let axes = ["--kernels", "triad", "--sweep", "pages=4k,1g", "--sweep", "stores=regular"];
     let reported = harness.stream(&axes).exits(0);
     reported
-        .tells("note pages 1g left out: cannot put 1 GiB on 1g pages: 0 of the 0 reserved pages")
-        .never_says("  1g  ");
+        .prints_words(
+            "note pages 1g left out: cannot put 1 GiB on 1g pages: 0 of the 0 reserved pages",
+        )
+        .never_prints("  1g  ");
     assert_eq!(measured(&harness.latest(), "pages"), ["4k"]);
     let nothing = harness.stream(&["--sweep", "pages=1g"]).exits(3).prints_nothing();
-    nothing.complains("error: cannot put 1 GiB on 1g pages: ").complains("hint: as root, echo 1 >");
+    nothing.warns("error: cannot put 1 GiB on 1g pages: ").warns("hint: as root, echo 1 >");
 }
 
 #[test]
-fn what_this_node_does_not_have_is_left_out() {
+fn values_missing_on_this_node_are_omitted() {
     let harness = Harness::new();
     let place = format!("{{{}}}", harness.first_cpu());
     let places = format!("places={place};{{4000}}");
@@ -51,18 +53,18 @@ fn what_this_node_does_not_have_is_left_out() {
     ];
     for (sweep, axis, kept, why) in cases {
         let reported = harness.stream(&["--kernels", "triad", "--sweep", sweep]).exits(0);
-        reported.tells(&format!("note {why}"));
+        reported.prints_words(&format!("note {why}"));
         assert_eq!(measured(&harness.latest(), axis), [kept], "{sweep}");
     }
     // If no value is left, the exit code is 3; values that no machine supports are an error of usage.
     let nothing = harness.stream(&["--sweep", "threads=50000,60000"]).exits(3).prints_nothing();
-    nothing.complains("error: cannot place 50000 threads: this process may use");
+    nothing.warns("error: cannot place 50000 threads: this process may use");
     let both = ["--ranks", "1", "--cpus", "0", "--sweep", "rank-map=block,core"];
-    harness.stream(&both).exits(2).complains("--cpus and --rank-map both decide where threads go");
+    harness.stream(&both).exits(2).warns("--cpus and --rank-map both decide where threads go");
 }
 
 #[test]
-fn maps_of_ranks_are_an_axis() {
+fn rank_maps_are_an_axis() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -75,11 +77,11 @@ fn maps_of_ranks_are_an_axis() {
     let words: Vec<String> = measurements(&record).iter().map(asked).collect();
     assert_eq!(words, maps);
     let none = harness.stream(&["--sweep", "rank-map=block"]).exits(2);
-    none.complains("--rank-map requires --ranks");
+    none.warns("--rank-map requires --ranks");
 }
 
 #[test]
-fn series_of_the_lecture_are_one_sweep_and_one_picture() {
+fn lecture_series_are_one_sweep_and_one_picture() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -87,9 +89,9 @@ fn series_of_the_lecture_are_one_sweep_and_one_picture() {
     let sweep = ["--kernels", "triad", "--sweep", "ranks=1,2", "--sweep", "policy=5,3,4,4/even"];
     let reported = harness.stream(&sweep).exits(0);
     let reported = reported
-        .says("relative to 1 rank of policy 5 (= 1.00)\n")
-        .says("a policy 5, b policy 3, c policy 4, d policy 4/even\n")
-        .tells("x: median of triad divided by that of 1 rank of policy 5");
+        .prints("relative to 1 rank of policy 5 (= 1.00)\n")
+        .prints("a policy 5, b policy 3, c policy 4, d policy 4/even\n")
+        .prints_words("x: median of triad divided by that of 1 rank of policy 5");
     let table = rows(&reported.stdout, "ranks");
     let places: Vec<(&str, &str)> = table[1..].iter().map(|row| (row[0], row[1])).collect();
     let series = ["5", "3", "4", "4/even"];
@@ -108,9 +110,9 @@ fn series_of_the_lecture_are_one_sweep_and_one_picture() {
         assert_eq!(m["config"]["relative"]["to"]["ranks"], "1");
     }
     let page = harness.run(&["report", "latest", "--output", "-"]).exits(0);
-    page.says("\"triad over ranks, relative to 1 rank of policy 5\"");
+    page.prints("\"triad over ranks, relative to 1 rank of policy 5\"");
     let both = [&sweep[..], &["--rank-map", "cyclic"]].concat();
-    harness.stream(&both).exits(2).complains(
+    harness.stream(&both).exits(2).warns(
         "error: policy 4/even and --rank-map both give the rank-map\nhint: leave out --rank-map, or",
     );
 }
@@ -123,12 +125,13 @@ fn rows<'a>(text: &'a str, title: &str) -> Vec<Vec<&'a str>> {
 }
 
 #[test]
-fn a_sweep_is_shown_in_the_columns_of_streams_table() {
+fn sweep_is_shown_in_the_columns_of_stream() {
     let harness = Harness::new();
     let sweep =
         ["--sweep", "pages=4k,thp", "--show", "best,avg,min,max", "--kernels", "copy,triad"];
     let reported = harness.stream(&sweep).exits(0);
-    let reported = reported.tells("pages Function Best Rate MB/s Avg time Min time Max time");
+    let reported =
+        reported.prints_words("pages Function Best Rate MB/s Avg time Min time Max time");
     let all = rows(&reported.stdout, "pages");
     let places: Vec<&[&str]> = all.iter().map(|row| &row[..2]).collect();
     let expected = [["4k", "copy"], ["4k", "triad"], ["thp", "copy"], ["thp", "triad"]];
@@ -148,37 +151,37 @@ fn a_sweep_is_shown_in_the_columns_of_streams_table() {
     let again = harness.run(&["history", "show", "latest", "--show", "best,avg,min,max"]).exits(0);
     assert_eq!(rows(&again.stdout, "pages"), all);
     let best = harness.run(&["history", "show", "latest", "--show", "best"]).exits(0);
-    let best = best.tells("pages copy triad").says("best rates in MB/s");
+    let best = best.prints_words("pages copy triad").prints("best rates in MB/s");
     assert_eq!(
         rows(&best.stdout, "pages"),
         [["4k", all[0][2], all[1][2]], ["thp", all[2][2], all[3][2]]]
     );
     let as_ever = harness.run(&["history", "show", "latest"]).exits(0);
-    as_ever.says("medians in GB/s").never_says("Best Rate");
+    as_ever.prints("medians in GB/s").never_prints("Best Rate");
 }
 
 #[test]
-fn columns_of_streams_table_are_of_sweeps() {
+fn columns_of_stream_require_a_sweep() {
     let harness = Harness::new();
     let none = "error: --show requires a sweep";
-    harness.stream(&["--show", "best"]).exits(2).complains(none).prints_nothing();
+    harness.stream(&["--show", "best"]).exits(2).warns(none).prints_nothing();
     harness.stream(&["--kernels", "triad"]).exits(0);
-    harness.run(&["history", "show", "latest", "--show", "avg"]).exits(2).complains(none);
+    harness.run(&["history", "show", "latest", "--show", "avg"]).exits(2).warns(none);
     let unknown = harness.stream(&["--sweep", "stores", "--show", "mean"]).exits(2);
-    unknown.complains("unknown statistic 'mean': expected best, avg, min, max");
+    unknown.warns("unknown statistic 'mean': expected best, avg, min, max");
 }
 
 #[test]
-fn ranks_say_processes_and_memory_a_task() {
+fn ranks_report_processes_and_memory_per_task() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
     }
     let reported = harness.stream(&["--ranks", "2", "--kernels", "triad"]).exits(0);
-    reported.tells("tasks 2 processes, 22.9 MiB per task, 45.8 MiB in total");
+    reported.prints_words("tasks 2 processes, 22.9 MiB per task, 45.8 MiB in total");
     let sweep = ["--sweep", "ranks=1,2", "--kernels", "triad", "--show", "best,min"];
     let swept = harness.stream(&sweep).exits(0);
-    let swept = swept.tells("ranks MiB per task Function Best Rate MB/s Min time");
+    let swept = swept.prints_words("ranks MiB per task Function Best Rate MB/s Min time");
     let all = rows(&swept.stdout, "ranks");
     for (row, ranks) in all.iter().zip([1.0, 2.0]) {
         assert_eq!(row[1], "22.9");
@@ -190,7 +193,7 @@ fn ranks_say_processes_and_memory_a_task() {
     }
     let table = harness.stream(&["--ranks", "2", "--stream-text", "--no-save"]).exits(0);
     table
-        .says("\nTotal Aggregate Array size = 2000000 (elements)\n")
-        .says("\nData is distributed across 2 MPI ranks\n")
-        .says("\n   Total memory per MPI rank = 22.9 MiB (= 0.0 GiB).\n");
+        .prints("\nTotal Aggregate Array size = 2000000 (elements)\n")
+        .prints("\nData is distributed across 2 MPI ranks\n")
+        .prints("\n   Total memory per MPI rank = 22.9 MiB (= 0.0 GiB).\n");
 }

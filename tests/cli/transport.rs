@@ -31,7 +31,7 @@ fn ranks(program: u32) -> Vec<u32> {
 }
 
 #[test]
-fn a_run_that_is_late_delivers_what_it_has_measured() {
+fn late_run_keeps_its_results() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -43,7 +43,7 @@ fn a_run_that_is_late_delivers_what_it_has_measured() {
 }
 
 #[test]
-fn a_node_without_mpi_measures_messages_over_its_own_transport() {
+fn node_without_mpi_measures_messages_over_its_own_transport() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -51,8 +51,8 @@ fn a_node_without_mpi_measures_messages_over_its_own_transport() {
     let args =
         ["mpi", "-m", "0,8,100,5000,1MiB", "-W", "4", "--size-limit", "0.02", "--samples", "5"];
     let run = without_mpi(&harness, &args).exits(0);
-    let run = run.tells("no MPI, shm").tells("no MPI, tcp");
-    let printed = run.tells("patterns that require an MPI are left out: latency_mt");
+    let run = run.prints_words("no MPI, shm").prints_words("no MPI, tcp");
+    let printed = run.prints_words("patterns that require an MPI are left out: latency_mt");
     let record = harness.latest();
     let notices = record["notices"].to_string();
     assert!(notices.contains("there is no mpicc on this node: messages use"), "{notices}");
@@ -72,11 +72,11 @@ fn a_node_without_mpi_measures_messages_over_its_own_transport() {
     }
     crate::history::shown_as_printed(&harness, &printed);
     // A run can be compared with itself.
-    harness.run(&["compare", "latest", "latest"]).exits(0).tells("A and B are identical");
+    harness.run(&["compare", "latest", "latest"]).exits(0).prints_words("A and B are identical");
 }
 
 #[test]
-fn it_can_be_asked_for_and_does_what_the_probe_does() {
+fn transport_can_be_requested_with_the_options_of_the_probe() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -94,15 +94,15 @@ fn it_can_be_asked_for_and_does_what_the_probe_does() {
     assert_eq!(of(&record, "shm", "bw", 8)["config"]["window"], 7);
     let matrix =
         ["mpi", "--transport=shm", "--pairs", "all", "--patterns", "latency", "--samples", "5"];
-    harness.run(&matrix).exits(0).tells("no MPI, shm, latency of 8 B");
+    harness.run(&matrix).exits(0).prints_words("no MPI, shm, latency of 8 B");
     harness
         .run(&["mpi", "--transport=tcp", "-m", "8", "--samples", "5", "--osu-text"])
         .exits(0)
-        .says("# nodegauge: Latency Test without MPI, over tcp (");
+        .prints("# nodegauge: Latency Test without MPI, over tcp (");
 }
 
 #[test]
-fn what_only_an_mpi_can_do_is_refused() {
+fn patterns_that_need_mpi_are_refused() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -110,20 +110,20 @@ fn what_only_an_mpi_can_do_is_refused() {
     let named = ["mpi", "--patterns", "allreduce"];
     without_mpi(&harness, &named)
         .exits(3)
-        .complains("allreduce: only possible with an MPI, and there is no mpicc");
+        .warns("allreduce: only possible with an MPI, and there is no mpicc");
     let hosts = ["mpi", "--hosts", "a,b"];
     without_mpi(&harness, &hosts)
         .exits(3)
-        .complains("messages between hosts: only possible with an MPI");
+        .warns("messages between hosts: only possible with an MPI");
     let asked = ["mpi", "--transport", "--patterns", "latency_mt"];
-    harness.run(&asked).exits(2).complains("hint: leave out --transport");
-    harness.run(&["mpi", "--transport=ib"]).exits(2).complains("shm, tcp");
-    harness.run(&["mpi", "--transport", "--mpicc", "mpicc"]).exits(2).complains("--mpicc");
+    harness.run(&asked).exits(2).warns("hint: leave out --transport");
+    harness.run(&["mpi", "--transport=ib"]).exits(2).warns("shm, tcp");
+    harness.run(&["mpi", "--transport", "--mpicc", "mpicc"]).exits(2).warns("--mpicc");
     assert_eq!(harness.run(&["history", "list"]).exits(0).stdout.matches("mpi").count(), 0);
 }
 
 #[test]
-fn its_figures_never_pass_for_an_mpis() {
+fn transport_figures_are_never_compared_with_mpi() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -133,21 +133,21 @@ fn its_figures_never_pass_for_an_mpis() {
     let run = |expect: &str| {
         harness.run(&[&args[..], &["--accept-suspect", "--expect", expect]].concat())
     };
-    run("latency<1s@8B").exits(2).complains("hint: did you mean transport.latency?");
+    run("latency<1s@8B").exits(2).warns("hint: did you mean transport.latency?");
     run("transport.latency<1s@3B")
         .exits(2)
-        .complains("at 3 B, but that size is not measured; available: @8B, @1KiB");
+        .warns("at 3 B, but that size is not measured; available: @8B, @1KiB");
     assert!(!harness.run(&["history", "list"]).stdout.contains("mpi"));
     run("messages.latency<1s@8B").exits(2);
     run("transport.latency<1s@8B").exits(0);
     let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/mpi/record.json");
     let why =
         "messages of A and B are not compared: B used nodegauge's own transport, A an MPI library";
-    harness.run(&["compare", golden, "latest"]).exits(2).complains(why);
+    harness.run(&["compare", golden, "latest"]).exits(2).warns(why);
 }
 
 #[test]
-fn memory_that_cannot_be_read_leaves_the_ring() {
+fn unreadable_process_memory_falls_back_to_the_ring() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -169,7 +169,7 @@ fn memory_that_cannot_be_read_leaves_the_ring() {
         ];
         harness.run_with(&variables, &args)
     };
-    run("unreadable").exits(0).tells(
+    run("unreadable").exits(0).prints_words(
         "process_vm_readv: Operation not permitted (os error 1); large messages are therefore copied twice",
     );
     let large = harness.latest();
@@ -186,7 +186,7 @@ fn memory_that_cannot_be_read_leaves_the_ring() {
 }
 
 #[test]
-fn it_needs_no_room_in_dev_shm() {
+fn transport_needs_no_space_in_dev_shm() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -194,7 +194,7 @@ fn it_needs_no_room_in_dev_shm() {
     let args =
         ["mpi", "--transport=shm", "--patterns", "latency", "-m", "8,1MiB", "--samples", "5"];
     let Some(run) = harness.run_where(&[("tmpfs:size=4k", "/dev/shm")], &args) else { return };
-    run.exits(0).tells("no MPI, shm");
+    run.exits(0).prints_words("no MPI, shm");
 }
 
 /// Tests of the second tier.
@@ -202,7 +202,7 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn beside_an_mpi_it_is_the_floor() {
+    fn transport_is_the_lower_bound_beside_an_mpi() {
         let harness = Harness::new();
         for which in installed(&harness) {
             let args =
@@ -216,15 +216,17 @@ mod thorough {
                 "--expect",
                 "latency<1s@8B",
             ];
-            let outcome = harness.run(&[&args[..], &limit].concat()).exits(0).tells("no MPI, shm");
+            let outcome =
+                harness.run(&[&args[..], &limit].concat()).exits(0).prints_words("no MPI, shm");
             let record = harness.latest();
             // On a busy machine, no floor may be one.
             let is_bound = |m: &&Value| m["config"]["floor"]["share"].as_f64() <= Some(1.0);
             let floors = measurements(&record).iter().filter(|m| m["config"]["floor"].is_object());
             let (bounds, beaten): (Vec<_>, Vec<_>) = floors.partition(is_bound);
-            let outcome = if bounds.is_empty() { outcome } else { outcome.tells("floor of floor") };
+            let outcome =
+                if bounds.is_empty() { outcome } else { outcome.prints_words("floor of floor") };
             if !beaten.is_empty() {
-                outcome.tells("no floor");
+                outcome.prints_words("no floor");
             }
             for name in ["latency", "bw"] {
                 let (own, floor) = (of(&record, "probe", name, 8), of(&record, "shm", name, 8));
@@ -258,7 +260,7 @@ mod thorough {
     }
 
     #[test]
-    fn a_rank_that_dies_and_an_interrupt_leave_nothing() {
+    fn dead_rank_or_interrupt_leaves_nothing() {
         let harness = Harness::new();
         if !harness.has_cpus(2) {
             return;
@@ -277,7 +279,7 @@ mod thorough {
             }
             let ended = running.end().exits(code);
             if name == "KILL" {
-                ended.tells("rank 1 (process").tells("signal 9");
+                ended.prints_words("rank 1 (process").prints_words("signal 9");
             }
             wait_for("the end of all ranks", || {
                 processes.iter().all(|process| !lives(*process)).then_some(())

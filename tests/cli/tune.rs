@@ -41,7 +41,7 @@ fn save(harness: &Harness, record: &Value) {
 }
 
 #[test]
-fn the_choice_is_remembered_until_the_machine_changes() {
+fn choice_is_kept_until_the_machine_changes() {
     let harness = Harness::new();
     let tuned = harness.run(&SHORT).exits(0).json();
     let all = measurements(&tuned);
@@ -97,10 +97,10 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn an_interrupted_search_is_no_choice() {
+    fn interrupted_search_gives_no_choice() {
         let harness = Harness::new();
         let running = harness
-            .start(&["stream", "--tune", "--budget", "20", "--size", "1000000"])
+            .start(&["stream", "--tune", "--budget", "20", "--size", "1000000elements"])
             .shows(" left");
         running.signal("INT");
         running.end().exits(130);

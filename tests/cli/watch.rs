@@ -16,16 +16,16 @@ fn saved(harness: &Harness) -> usize {
 }
 
 #[test]
-fn a_watch_is_stopped_and_goes_on() {
+fn watch_is_stopped_and_continued() {
     let harness = Harness::new();
     let args = [&SHORT[..], &["--for=1h"]].concat();
     let running = harness.start(&args);
     wait_for("a sample", || (saved(&harness) >= 2).then_some(()));
     running.signal("INT");
     let outcome = running.end().exits(130);
-    let outcome = outcome.says("watch      watch=night: a sample every 3s until ");
-    let outcome = outcome.says("  memory ").says(", latency ").never_says("goes on");
-    outcome.says("nodegauge report --trend 'watch=night'");
+    let outcome = outcome.prints("watch      watch=night: a sample every 3s until ");
+    let outcome = outcome.prints("  memory ").prints(", latency ").never_prints("goes on");
+    outcome.prints("nodegauge report --trend 'watch=night'");
     let before = saved(&harness);
     let record = harness.latest();
     assert_eq!(record["labels"]["watch"], "night");
@@ -34,11 +34,11 @@ fn a_watch_is_stopped_and_goes_on() {
     wait_for("one more", || (saved(&harness) > before).then_some(()));
     second_running.signal("TERM");
     let ended = second_running.end().exits(143);
-    ended.says(&format!("; continues after {before} run"));
+    ended.prints(&format!("; continues after {before} run"));
     let over = [&SHORT[..], &["--for=1s"]].concat();
-    harness.run(&over).exits(2).complains("--for 1s of series watch=night has ended");
+    harness.run(&over).exits(2).warns("--for 1s of series watch=night has ended");
     // Each sample is a normal record.
-    harness.run(&["report", "--trend", "night", "-o", "trend.html"]).exits(0);
+    harness.run(&["report", "--trend", "night", "--output", "trend.html"]).exits(0);
     let page = std::fs::read_to_string(harness.path("trend.html")).unwrap();
     assert!(page.contains("nodegauge: trend of ") && page.contains(" with label night"), "{page}");
 }
@@ -48,7 +48,7 @@ mod thorough {
     use super::*;
 
     #[test]
-    fn what_cannot_be_saved_is_kept_and_written_beside() {
+    fn unsaved_sample_goes_to_file() {
         let harness = Harness::new();
         let db = harness.arg("runs.db");
         let args = [&SHORT[..], &["--for=1h", "--db", &db]].concat();
@@ -70,13 +70,13 @@ mod thorough {
     }
 
     #[test]
-    fn a_sample_that_fails_costs_only_itself() {
+    fn failing_sample_does_not_affect_the_others() {
         let harness = Harness::new();
         let args = [&SHORT[..], &["--for=2s"]].concat();
         let outcome = harness.run_with(&[("OMP_NUM_THREADS", "many")], &args).exits(1);
-        let outcome = outcome.says("stream failed: ").says("memory failed: ");
-        outcome.says("watched    0 samples, 1 failed");
+        let outcome = outcome.prints("stream failed: ").prints("memory failed: ");
+        outcome.prints("watched    0 samples, 1 failed");
         assert_eq!(saved(&harness), 0);
-        harness.run(&args).says("watched    1 sample: ");
+        harness.run(&args).prints("watched    1 sample: ");
     }
 }

@@ -10,7 +10,7 @@ mod parsers;
 const CASES: u64 = 600;
 
 #[test]
-fn whatever_is_read_ends_with_a_value_or_a_refusal() {
+fn parsers_end_with_a_value_or_a_refusal() {
     let ran: Vec<cases::Ran> =
         parsers::all().iter().map(|parser| cases::run(parser, CASES, 1)).collect();
     let findings: Vec<&str> =
@@ -22,7 +22,7 @@ fn whatever_is_read_ends_with_a_value_or_a_refusal() {
 }
 
 #[test]
-fn mutations_differ_and_are_the_same_in_every_run() {
+fn mutations_differ_and_are_reproducible() {
     let texts = |seed| {
         let mut rng = fastrand::Rng::with_seed(seed);
         (0..100)

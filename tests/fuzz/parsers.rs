@@ -155,6 +155,7 @@ pub fn all() -> Vec<Parser> {
                 "2|{0:4}:4:4|spread|",
                 "|sockets|primary|scatter",
                 "16|cores(2)|true|granularity=core,compact",
+                "8||||0-3 5,7-15:2|4|true|4c,1t",
             ]),
             read: Box::new(placement),
             one_in: 4,
@@ -278,6 +279,10 @@ fn placement(bytes: &[u8]) -> Result<(), String> {
         places: words.next(),
         proc_bind: words.next(),
         kmp_affinity: words.next(),
+        gomp_affinity: words.next(),
+        thread_limit: words.next(),
+        dynamic: words.next(),
+        hw_subset: words.next(),
     };
     let mut request = PlacementRequest::default();
     if let Err(error) = variables.apply(&mut request) {

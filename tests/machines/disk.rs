@@ -17,15 +17,15 @@ mount -t ext4 /dev/nvme0n1 /disk
     commands: &[
         (
             "cached",
-            "nodegauge io --path /disk --file-sizes 4MiB --block-sizes 256KiB -o write,read --json -",
+            "nodegauge io --path /disk --file-sizes 4MiB --block-sizes 256KiB --operations write,read --json -",
         ),
         (
             "dropped",
-            "nodegauge io --path /disk --file-sizes 4MiB --block-sizes 256KiB -o write,read --cache fsync --json -",
+            "nodegauge io --path /disk --file-sizes 4MiB --block-sizes 256KiB --operations write,read --cache fsync --json -",
         ),
         (
             "direct",
-            "nodegauge io --path /disk --file-sizes 4MiB --block-sizes 256KiB -o write,read --cache direct --json -",
+            "nodegauge io --path /disk --file-sizes 4MiB --block-sizes 256KiB --operations write,read --cache direct --json -",
         ),
         ("left", "ls -A /disk"),
     ],
@@ -60,7 +60,7 @@ fn disk_is_distinguished_from_the_cache() {
 }
 
 #[test]
-fn disk_is_left_as_it_was() {
+fn disk_leaves_nothing_behind() {
     let Some(guest) = guest() else { return };
     assert_eq!(guest.of("left").exits(0).stdout.trim(), "lost+found");
     guest.is_left_as_it_was();

@@ -373,7 +373,7 @@ fn output(text: Option<String>) -> String {
 }
 
 #[test]
-fn results_are_parsed_as_they_were_printed() {
+fn guest_results_are_parsed() {
     let text = "\n@@ nodes stdout\na\n\nb\n\n@@ nodes stderr\n\n@@ nodes exit 3 1.5 4.0\n\n@@ after stdout\n";
     let outcomes = parse(text, &[("nodes", "numactl --hardware")]);
     let nodes = &outcomes["nodes"];

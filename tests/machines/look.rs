@@ -146,7 +146,7 @@ pub fn mapping(line: &str) -> Mapping {
 }
 
 #[test]
-fn lines_of_the_kernel_are_parsed() {
+fn kernel_lines_are_parsed() {
     let text = "/proc/7/numa_maps 7f00 bind:0-1 anon=9 dirty=9 N0=6 N1=3 kernelpagesize_kB=4 KiB=36\n\
                 /proc/7/numa_maps pid 8's current affinity mask: f0\n";
     let look = Outcome::new(String::new(), Some(0), text.to_owned(), String::new());

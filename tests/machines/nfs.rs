@@ -89,7 +89,7 @@ fn nfs_is_mounted_four_times() {
 }
 
 #[test]
-fn nfs_loses_no_record_of_nodes_that_write_at_once() {
+fn nfs_keeps_all_records_of_concurrent_writers() {
     let Some(guest) = guest() else { return };
     guest.of("write").exits(0);
     let written = records(&guest.of("records").exits(0).stdout);
@@ -104,7 +104,7 @@ fn nfs_loses_no_record_of_nodes_that_write_at_once() {
 }
 
 #[test]
-fn nfs_has_one_complete_record_of_nodes_that_write_the_same_file() {
+fn nfs_has_one_complete_record_if_nodes_write_the_same_file() {
     let Some(guest) = guest() else { return };
     let same = guest.of("same").exits(0);
     assert_eq!(records(&same.stdout).len(), 1);
@@ -112,7 +112,7 @@ fn nfs_has_one_complete_record_of_nodes_that_write_the_same_file() {
 }
 
 #[test]
-fn nfs_is_left_as_it_was() {
+fn nfs_leaves_nothing_behind() {
     let Some(guest) = guest() else { return };
     guest.is_left_as_it_was();
 }

@@ -41,13 +41,13 @@ static T2K: Shape = Shape {
         // The arrays of all policies exist at the same time.
         (
             "policies",
-            "look 4 84 nodegauge stream --ranks 4 --rank-map cyclic --sweep policy=0-5 --size 600000 \
+            "look 4 84 nodegauge stream --ranks 4 --rank-map cyclic --sweep policy=0-5 --size 600000elements \
              --kernels triad --samples 2 --json -",
         ),
         ("policies-look", "cat /tmp/look"),
         (
             "bound",
-            "nodegauge stream --ranks 4 --rank-map cyclic --policy 3 --size 300000 --kernels triad \
+            "nodegauge stream --ranks 4 --rank-map cyclic --policy 3 --size 300000elements --kernels triad \
              --samples 2",
         ),
         (
@@ -56,7 +56,7 @@ static T2K: Shape = Shape {
         ),
         ("program", "nodegauge sweep policy=0-5 --samples 2 --no-save -- ./placed"),
         ("program-placed", "cat placed.txt"),
-        ("no-pages", "nodegauge stream --pages 2m --size 100000"),
+        ("no-pages", "nodegauge stream --pages 2m --size 100000elements"),
         ("no-map", "nodegauge stream --ranks 17 --policy 3"),
         ("no-policy", "nodegauge stream --ranks 4 --policy 6"),
     ],
@@ -105,7 +105,7 @@ const POLICIES: [Policy; 4] = [
 ];
 
 #[test]
-fn t2k_is_what_numactl_prints() {
+fn t2k_matches_numactl() {
     let Some(guest) = guest() else { return };
     let machine = machine_of(guest);
     assert_eq!(machine["processor"]["sockets"], 4);
@@ -114,7 +114,7 @@ fn t2k_is_what_numactl_prints() {
 }
 
 #[test]
-fn t2k_policies_bind_processes_and_memory_as_the_kernel_reports() {
+fn t2k_policies_bind_processes_and_memory_in_the_kernel() {
     let Some(guest) = guest() else { return };
     let mut ranks = processes(&guest.of("policies-look").exits(0));
     // The process that coordinates the ranks may have memory, but none with a policy.
@@ -182,7 +182,7 @@ fn t2k_policies_are_read_back_per_rank() {
 
 /// A program of the user alone is the first rank.
 #[test]
-fn t2k_policies_place_a_program_as_the_lecture_says() {
+fn t2k_policies_place_a_program_as_in_the_lecture() {
     let Some(guest) = guest() else { return };
     guest.of("program").exits(0);
     let seen = guest.of("program-placed").exits(0).stdout;
@@ -221,14 +221,16 @@ fn t2k_policies_place_a_program_as_the_lecture_says() {
 }
 
 #[test]
-fn t2k_page_says_that_the_memory_of_each_rank_is_where_it_was_bound() {
+fn t2k_page_confirms_the_bound_memory_of_each_rank() {
     let Some(guest) = guest() else { return };
     guest
         .of("bound")
         .exits(0)
-        .tells("4 ranks of 1 thread (policy 3 cyclic) bound to cpus {0-3}, {4-7}, {8-11}, {12-15}")
-        .tells("100 % of the pages on the nodes of the policy")
-        .never_says("not bound");
+        .prints_words(
+            "4 ranks of 1 thread (policy 3 cyclic) bound to cpus {0-3}, {4-7}, {8-11}, {12-15}",
+        )
+        .prints_words("100 % of the pages on the nodes of the policy")
+        .never_prints("not bound");
 }
 
 #[test]
@@ -256,20 +258,20 @@ fn t2k_places_sixteen_ranks_on_four_sockets() {
 }
 
 #[test]
-fn t2k_refuses_what_it_lacks() {
+fn t2k_refuses_missing_pages_ranks_and_policies() {
     let Some(guest) = guest() else { return };
     guest
         .of("no-pages")
         .exits(3)
-        .complains("0 of the 0 reserved pages of 2 MiB are free, 3 are needed")
-        .complains("nr_hugepages")
+        .warns("0 of the 0 reserved pages of 2 MiB are free, 3 are needed")
+        .warns("nr_hugepages")
         .prints_nothing();
-    guest.of("no-map").exits(2).complains("cannot place 17 ranks").prints_nothing();
+    guest.of("no-map").exits(2).warns("cannot place 17 ranks").prints_nothing();
     guest.of("no-policy").exits(2).prints_nothing();
 }
 
 #[test]
-fn t2k_is_left_as_it_was() {
+fn t2k_leaves_nothing_behind() {
     let Some(guest) = guest() else { return };
     guest.is_left_as_it_was();
 }

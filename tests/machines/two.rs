@@ -33,44 +33,44 @@ static TWO: Shape = Shape {
         ("machine", "nodegauge machine --json"),
         (
             "local",
-            "look 1 20 nodegauge stream --pages 4k --size 1000000 --kernels triad --samples 5 --json -",
+            "look 1 20 nodegauge stream --pages 4k --size 1000000elements --kernels triad --samples 5 --json -",
         ),
         ("local-look", "cat /tmp/look"),
         (
             "bound",
-            "look 1 20 nodegauge stream --numa bind:1 --size 1000000 --kernels triad --samples 5 --json -",
+            "look 1 20 nodegauge stream --numa bind:1 --size 1000000elements --kernels triad --samples 5 --json -",
         ),
         ("bound-look", "cat /tmp/look"),
         (
             "huge",
-            "look 1 40 nodegauge stream --numa interleave --pages 2m --size 2000000 --kernels copy \
+            "look 1 40 nodegauge stream --numa interleave --pages 2m --size 2000000elements --kernels copy \
              --samples 5 --json -",
         ),
         ("huge-look", "cat /tmp/look"),
         (
             "gigantic",
-            "look 1 20 nodegauge stream --numa bind:1 --pages 1g --size 1000000 --kernels copy --samples 5 \
+            "look 1 20 nodegauge stream --numa bind:1 --pages 1g --size 1000000elements --kernels copy --samples 5 \
              --json -",
         ),
         ("gigantic-look", "cat /tmp/look"),
         (
             "few-pages",
-            "nodegauge stream --numa interleave --pages 2m --size 200000 --kernels copy --samples 2",
+            "nodegauge stream --numa interleave --pages 2m --size 200000elements --kernels copy --samples 2",
         ),
         (
             "ranks",
-            "nodegauge stream --ranks 4 --policy 3 --size 300000 --kernels triad --samples 2",
+            "nodegauge stream --ranks 4 --policy 3 --size 300000elements --kernels triad --samples 2",
         ),
         (
             "inherited",
-            "numactl --interleave=all taskset 4 nodegauge stream --size 300000 --kernels copy --samples 2 \
+            "numactl --interleave=all taskset 4 nodegauge stream --size 300000elements --kernels copy --samples 2 \
              --json -",
         ),
         ("matrix", "nodegauge memory matrix --size 8MiB --samples 1 --json -"),
         ("no-node", "nodegauge stream --numa bind:7"),
-        ("no-pages", "nodegauge stream --pages 2m --size 10000000"),
-        ("no-gigantic", "nodegauge stream --numa bind:0 --pages 1g --size 1000000"),
-        ("no-cpu", "taskset 1 nodegauge stream --cpus 2 --size 1000000"),
+        ("no-pages", "nodegauge stream --pages 2m --size 10000000elements"),
+        ("no-gigantic", "nodegauge stream --numa bind:0 --pages 1g --size 1000000elements"),
+        ("no-cpu", "taskset 1 nodegauge stream --cpus 2 --size 1000000elements"),
     ],
     ..Shape::PLAIN
 };
@@ -80,7 +80,7 @@ fn guest() -> Option<&'static Guest> {
 }
 
 #[test]
-fn two_sockets_are_those_that_numactl_prints() {
+fn two_sockets_match_numactl() {
     let Some(guest) = guest() else { return };
     let machine = machine_of(guest);
     assert_eq!(machine["processor"]["sockets"], 2);
@@ -107,7 +107,7 @@ fn two_nodes_have_the_memory_of_their_threads() {
 }
 
 #[test]
-fn two_nodes_have_the_memory_that_is_bound_to_them() {
+fn two_nodes_have_the_memory_bound_to_them() {
     let Some(guest) = guest() else { return };
     let record = guest.of("bound").exits(0).json();
     assert_eq!(numa(&record)["got"], json!({"1": 1.0}));
@@ -118,7 +118,7 @@ fn two_nodes_have_the_memory_that_is_bound_to_them() {
 }
 
 #[test]
-fn two_kinds_of_reserved_pages_are_taken_from_the_nodes_of_the_policy() {
+fn two_kinds_of_reserved_pages_come_from_the_nodes_of_the_policy() {
     let Some(guest) = guest() else { return };
     let huge = guest.of("huge").exits(0).json();
     assert_eq!(measurements(&huge)[0]["config"]["pages"]["got"], json!({"2097152": 1.0}));
@@ -139,20 +139,20 @@ fn two_kinds_of_reserved_pages_are_taken_from_the_nodes_of_the_policy() {
 fn two_nodes_cannot_share_three_pages_evenly() {
     let Some(guest) = guest() else { return };
     let page = guest.of("few-pages").exits(0);
-    page.tells(
+    page.prints_words(
         "requested interleave:0-1: not checked: too few pages for 2 nodes (3 pages of 2 MiB)",
     )
-    .never_says("not evenly distributed");
+    .never_prints("not evenly distributed");
 }
 
 #[test]
-fn two_sockets_have_ranks_with_memory_of_their_own() {
+fn two_sockets_have_ranks_with_local_memory() {
     let Some(guest) = guest() else { return };
     guest
         .of("ranks")
         .exits(0)
-        .tells("4 ranks of 1 thread (policy 3 block) bound to cpus {0-1}, {0-1}, {2-3}, {2-3}")
-        .tells(
+        .prints_words("4 ranks of 1 thread (policy 3 block) bound to cpus {0-1}, {0-1}, {2-3}, {2-3}")
+        .prints_words(
             "requested bind:0 (ranks 0-1), bind:1 (ranks 2-3): 100 % of the pages on the nodes of the \
              policy; 50 % on node 0, 50 % on node 1",
         );
@@ -179,7 +179,7 @@ fn two_nodes_make_a_matrix_of_four_pairs() {
 }
 
 #[test]
-fn two_nodes_refuse_what_they_lack() {
+fn two_nodes_refuse_missing_nodes_and_pages() {
     let Some(guest) = guest() else { return };
     guest
         .of("no-node")
@@ -188,21 +188,21 @@ fn two_nodes_refuse_what_they_lack() {
     guest
         .of("no-pages")
         .exits(3)
-        .complains("need 228.9 MiB, but only 64 MiB of memory is available")
+        .warns("need 228.9 MiB, but only 64 MiB of memory is available")
         .prints_nothing();
     guest
         .of("no-gigantic")
         .exits(3)
-        .complains("0 of the 0 reserved pages of 1 GiB on node 0 are free, 1 are needed")
-        .complains("/sys/devices/system/node/node0/hugepages/hugepages-1048576kB/nr_hugepages")
+        .warns("0 of the 0 reserved pages of 1 GiB on node 0 are free, 1 are needed")
+        .warns("/sys/devices/system/node/node0/hugepages/hugepages-1048576kB/nr_hugepages")
         .prints_nothing();
-    guest.of("no-cpu").exits(2).complains("error: ").prints_nothing();
+    guest.of("no-cpu").exits(2).warns("error: ").prints_nothing();
     let notes = guest.of("bound").json();
     assert!(texts(&notes["notices"]).iter().all(|note| !note.contains("cannot")), "{notes:#}");
 }
 
 #[test]
-fn two_is_left_as_it_was() {
+fn two_nodes_leave_nothing_behind() {
     let Some(guest) = guest() else { return };
     guest.is_left_as_it_was();
 }

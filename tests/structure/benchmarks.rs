@@ -84,7 +84,7 @@ fn result_files_have_columns_of_benches() {
 }
 
 #[test]
-fn anchors_are_those_of_the_book() {
+fn anchors_match_the_book() {
     assert_eq!(anchor("stream.c"), "streamc");
     assert_eq!(anchor("IOzone and fio"), "iozone-and-fio");
 }

@@ -87,7 +87,7 @@ fn all_cycles() -> Vec<Cycle> {
 }
 
 #[test]
-fn no_module_depends_on_one_that_depends_on_it() {
+fn modules_have_no_cyclic_dependencies() {
     let is_allowed = |cycle: &Cycle, (parent, members): &(&str, &[&str])| {
         cycle.parent == *parent && cycle.members.iter().all(|name| members.contains(&name.as_str()))
     };
@@ -113,7 +113,7 @@ fn no_module_depends_on_one_that_depends_on_it() {
 }
 
 #[test]
-fn a_cycle_is_found_where_it_closes() {
+fn cycle_is_found_where_it_closes() {
     let mut graph = Graph::default();
     graph.read("", "mod a; mod b; mod c;");
     graph.read("a", "mod x; mod y;");

@@ -90,7 +90,7 @@ fn functions_with_several_closures_become_fewer() {
 }
 
 #[test]
-fn no_line_binds_variables_by_a_tuple() {
+fn lines_do_not_bind_variables_by_tuple() {
     let mut found = Vec::new();
     for file in product_files() {
         for line in file.code.lines().filter(|line| binds_tuple(line)) {
@@ -122,7 +122,7 @@ fn closures_bound_by_let_become_fewer() {
 }
 
 #[test]
-fn closures_and_functions_are_told_from_other_lines() {
+fn closures_and_functions_are_distinguished_from_other_lines() {
     for line in ["let of = |x| x + 1;", "  let mut turn = |turn: Turn| {", "let f = move || 1;"] {
         assert!(binds_closure(line), "{line}");
     }

@@ -65,7 +65,7 @@ fn every_dependency_is_used() {
 }
 
 #[test]
-fn every_dependency_of_the_workspace_is_one_of_a_crate() {
+fn workspace_dependencies_are_used_by_a_crate() {
     let manifest = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
     let (_, table) = manifest.split_once("[workspace.dependencies]").unwrap();
     let table = table.split("\n[").next().unwrap();
@@ -80,7 +80,7 @@ fn every_dependency_of_the_workspace_is_one_of_a_crate() {
 }
 
 #[test]
-fn names_are_read_from_every_table_of_dependencies() {
+fn dependency_names_are_read_from_every_table() {
     let manifest = "[package]\nname = \"x\"\n[dependencies]\na.workspace = true\nb-c = \"1\"\n\n\
                     [target.'cfg(unix)'.dev-dependencies]\nd = { version = \"1\" }\n[lints]\nworkspace = true\n";
     assert_eq!(dependencies(manifest), ["a", "b-c", "d"]);

@@ -113,7 +113,7 @@ fn homonyms(sources: &[(String, String)]) -> Vec<(String, Vec<String>)> {
 }
 
 #[test]
-fn every_public_type_has_a_name_of_its_own() {
+fn public_types_have_distinct_names() {
     let root = root();
     let mut sources = Vec::new();
     for folder in crates() {

@@ -73,7 +73,7 @@ fn chapters_show_the_output_of_their_commands() {
 }
 
 #[test]
-fn output_follows_its_command_in_a_block() {
+fn output_after_a_command_is_found_in_a_block() {
     let text =
         "```\n$ nodegauge mpi\n$ nodegauge io --quick\nGB/s  median\n```\n$ nodegauge hpl\ntext\n";
     assert!(shows_output(text, "io"));

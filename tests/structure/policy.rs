@@ -43,7 +43,7 @@ fn sources() -> Vec<(String, String)> {
 }
 
 #[test]
-fn every_crate_takes_the_lints_of_the_workspace() {
+fn crates_inherit_the_workspace_lints() {
     for folder in crates() {
         let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap();
         let folder = folder.display();
@@ -70,7 +70,7 @@ fn crates_without_unsafe_code_forbid_it() {
 }
 
 #[test]
-fn names_are_those_of_the_field() {
+fn names_use_terms_of_the_field() {
     let mut found = Vec::new();
     let mut lines = String::new();
     for (name, text) in sources() {

@@ -75,7 +75,7 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
 }
 
 #[test]
-fn the_tests_of_both_chapters_exist() {
+fn tests_named_by_both_chapters_exist() {
     let adversarial = std::fs::read_to_string(root().join("docs/adversarial.md")).unwrap();
     let mut count = 0;
     let mut wrong = String::new();
@@ -127,7 +127,7 @@ fn variables(source: &Source) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_chapter_lists_every_variable_that_is_read() {
+fn chapter_lists_every_variable_that_is_read() {
     let chapter = chapter();
     let listed: BTreeSet<&str> = quoted(&chapter).collect();
     let mut wrong = String::new();
@@ -170,7 +170,7 @@ fn with_any(sequences: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn programs_are_started_in_these_places_and_never_by_a_shell() {
+fn programs_are_started_in_listed_modules_without_a_shell() {
     let starts = ["Command :: new", "libc :: execv", "libc :: system", "libc :: popen"];
     // The user's program at the place of a rank, srun for the other hosts of its step, and nodegauge itself as the watchdog
     // of a sweep.
@@ -207,7 +207,7 @@ fn only_the_transport_uses_the_network() {
 }
 
 #[test]
-fn the_wall_clock_is_read_in_these_modules_only() {
+fn wall_clock_is_read_in_listed_modules_only() {
     assert_eq!(
         with_any(&["SystemTime", "CLOCK_REALTIME"]),
         [
@@ -230,7 +230,7 @@ fn the_wall_clock_is_read_in_these_modules_only() {
 }
 
 #[test]
-fn files_are_written_in_these_modules_only() {
+fn files_are_written_in_listed_modules_only() {
     let writes = [
         "fs :: write",
         "File :: create",

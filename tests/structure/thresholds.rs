@@ -219,7 +219,7 @@ fn chapter_and_sources() -> (Vec<Threshold>, BTreeMap<String, Vec<String>>) {
 }
 
 #[test]
-fn thresholds_of_the_method_are_those_of_the_sources() {
+fn thresholds_of_the_method_match_the_sources() {
     let (rows, sources) = chapter_and_sources();
     let mut wrong = String::new();
     for row in &rows {

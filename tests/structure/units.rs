@@ -35,7 +35,7 @@ fn symbols_with_factors(tokens: &[String]) -> Vec<String> {
 }
 
 #[test]
-fn factors_of_prefixes_have_one_place() {
+fn prefix_factors_have_one_place() {
     let mut wrong = Vec::new();
     for folder in crates() {
         for file in files(&folder.join("src"), &["rs"]) {

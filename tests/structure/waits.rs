@@ -29,7 +29,7 @@ fn pauses(text: &str) -> bool {
 }
 
 #[test]
-fn only_the_owners_of_waits_pause_a_thread() {
+fn only_owners_of_waits_pause_a_thread() {
     let root = root();
     let mut found = Vec::new();
     for folder in crates() {

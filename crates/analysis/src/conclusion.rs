@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn figure_above_its_limit_is_an_obstacle() {
+    fn figure_above_its_limit_prevents_a_conclusion() {
         let above = figure(&[]).limit(30e9, "read, interleaved");
         let text = Obstacle::among([&above]).unwrap().in_words();
         assert!(text.ends_with("the figure or the limit is wrong"), "{text}");
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn difference_that_would_have_been_found_is_in_percent() {
+    fn detectable_difference_is_printed_in_percent() {
         assert_eq!(
             would_have_been_found(0.05),
             "a difference of more than 5 % would have been found"

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_becomes_a_formula() {
+    fn cells_never_become_formulas() {
         let row = ["=cmd|' /C calc'!A0", "@SUM(A1)", "-5.5", "+1e9", "-", "-x", "\t=1"];
         let text = written(&[row.map(str::to_owned).to_vec()]);
         assert_eq!(text, "'=cmd|' /C calc'!A0,'@SUM(A1),-5.5,+1e9,-,'-x,'\t=1\n");
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_a_line_a_measurement() {
+    fn record_has_one_line_per_measurement() {
         insta::assert_snapshot!(render(&[record()], &registry()), @r#"
         id,started,host,gauge,test,name,unit,value,n,best,median,p05,p95,ci95_low,ci95_high,status,category,limit,limit_fraction,traffic,complete,labels,reasons,threads,pages,message_bytes
         01KA0000000000000000000001,2026-11-21T05:00:00Z,n01,memory,stream,triad,B/s,78400000000,6,78400000000,78100000000,77000000000,78300000000,77500000000,78200000000,valid,variant,100000000000,0.784,78400000000,true,"bios=NPS4, ""tuned""; ecc=on",,2,thp,
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn csv_round_trips() {
         let odd = ["plain", "a,b", "say \"x\"", "two\nlines", "cr\r", " blank ", "", "ü→"];
         let rows = vec![odd.map(str::to_owned).to_vec(), vec![String::new(); odd.len()]];
         let text = written(&rows);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_read_back_as_the_same() {
+    fn figures_round_trip_exactly() {
         for x in [0.1, 1e-300, 78_412_345_678.9, f64::MAX, 0.0] {
             assert_eq!(number(Some(x)).parse(), Ok(x));
         }
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn several_records_share_a_header_whose_names_differ() {
+    fn several_records_share_a_header_with_distinct_names() {
         assert_eq!(render(&[], &registry()).lines().count(), 1);
         assert_eq!(render(&[record(), record()], &registry()).lines().count(), 7);
         let names: std::collections::BTreeSet<_> = COLUMNS.iter().map(|(name, _)| name).collect();

@@ -218,6 +218,8 @@ facts! {
             count(m.processor.threads_per_core)
         })
         .between_nodes();
+    /// Classes of cores of equal speed.
+    CORE_CLASSES = Fact::new("classes of cores", &["processor.core_classes"], core_classes).between_nodes();
     /// Instruction-set extensions.
     INSTRUCTION_SETS =
         Fact::new("instruction sets", &["processor.isa"], |m| list(&m.processor.isa)).identity();
@@ -489,6 +491,13 @@ fn frequency_range(machine: &Machine) -> Option<FactValue> {
     Some(FactValue::Words(format!("{min} to {max}")))
 }
 
+fn core_classes(machine: &Machine) -> Option<FactValue> {
+    let classes = machine.processor.core_classes.iter();
+    let parts: Vec<String> =
+        classes.map(|class| format!("{} {}", class.cores, class.name)).collect();
+    list(&parts)
+}
+
 fn last_level_caches(machine: &Machine) -> Option<FactValue> {
     let caches = machine.caches.iter().filter(|cache| cache.level >= 3);
     let last = caches.max_by_key(|cache| cache.level)?;
@@ -648,7 +657,7 @@ mod tests {
     }
 
     #[test]
-    fn values_have_their_units() {
+    fn facts_are_printed_with_units() {
         let mut machine = Machine { host: Some("n01".to_owned()), ..Machine::default() };
         machine.memory.bytes = Some(376_900 << 20);
         machine.memory.transfers_per_s = Some(TransfersPerSec(4.8e9));
@@ -672,13 +681,13 @@ mod tests {
     }
 
     #[test]
-    fn reserved_memory_does_not_make_another_size() {
+    fn reserved_memory_does_not_change_the_size() {
         assert_eq!(rounded(376_900 << 20), rounded(376_100 << 20));
         assert_ne!(rounded(376 << 30), rounded(345 << 30));
     }
 
     #[test]
-    fn only_facts_of_the_identity_are_changes() {
+    fn only_facts_of_the_identity_are_reported_as_changes() {
         let then = Machine { kernel: Some("Linux 6.1.0".to_owned()), ..Machine::default() };
         let mut now = then.clone();
         now.memory.available = Some(7);

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn series_are_separated_by_settings_and_named_by_what_differs() {
+    fn series_are_separated_by_settings_and_named_by_differences() {
         let base = config(&["stream"], "4k", "regular", 1.0);
         // Of the same command, another choice is of the same series; so are other observations of another command.
         assert!(base.is_same(&config(&["stream"], "4k", "nontemporal", 2.0)));

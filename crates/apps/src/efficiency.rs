@@ -85,7 +85,7 @@ mod tests {
     use nodegauge_measure::record::Quoted;
 
     #[test]
-    fn the_efficiency_is_relative_to_the_fewest_workers() {
+    fn efficiency_is_relative_to_the_fewest_workers() {
         let figure = |value| {
             Measurement::new("apps", "iccg", "rate", Unit::FlopsPerSecond)
                 .value(Quoted::Median, value)

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_the_fastest_workers_are_placed_by_what_they_computed_and_moved() {
+    fn points_are_parts_of_the_run_with_the_fastest_workers() {
         let config = |threads, flops: u64, bytes: u64, share| {
             let mut config = IccgConfig {
                 n: Some(30),
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_of_a_suspect_run_is_suspect() {
+    fn point_of_a_suspect_run_is_suspect() {
         let mut sums = record("apps-trapezoid");
         sums.measurements.iter_mut().for_each(|m| m.validity.suspect("disturbed"));
         let newest = |test: &str, _: &str| (test == trapezoid::TEST).then(|| sums.clone());
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_in_the_caches_gives_no_point_of_memory() {
+    fn matrix_in_the_caches_gives_no_memory_point() {
         let mut solved = record("apps-hpcg");
         let set = Bytes::mib(22);
         for m in &mut solved.measurements {
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn multigrid_and_sums_have_their_counts() {
+    fn multigrid_and_sums_have_operation_and_byte_counts() {
         let mut solved = record("apps-hpcg");
         // The golden run was small; its counts are those of a set beyond the caches.
         for m in &mut solved.measurements {

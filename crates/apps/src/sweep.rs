@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn each_is_held_against_policy_0_one_rank_or_threads() {
+    fn baseline_is_policy_0_one_rank_or_threads() {
         let of = |axes: &[&str]| planned(axes, 0).unwrap().0;
         assert_eq!(of(&["policy=3,0"]), ["3 over 0", "0 over 0"]);
         assert_eq!(of(&["policy=3..5"]), ["3 over 3", "4 over 3", "5 over 3"]);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_had_is_left_out_and_what_excludes_itself_is_refused() {
+    fn unavailable_workers_are_skipped_and_conflicting_axes_refused() {
         let (kept, notices) = planned(&["ranks=1,64"], 64).unwrap();
         assert_eq!(
             (kept.len(), notices[0].message.as_str()),

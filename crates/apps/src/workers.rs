@@ -187,6 +187,7 @@ impl WorkersOptions {
             ("--places", process.places.is_some()),
             ("--bind", process.bind.is_some()),
             ("--per-cache", process.per_cache.is_some()),
+            ("--cores", process.cores.is_some()),
             ("--ranks", ranks.ranks.is_some()),
             ("--rank-map", ranks.map.is_some()),
             ("--policy", self.policies.is_some()),
@@ -309,13 +310,13 @@ mod tests {
     }
 
     #[test]
-    fn counts_double_up_to_all() {
+    fn counts_double_up_to_all_workers() {
         let of = [1, 2, 6, 8].map(doubled);
         assert_eq!(of, [vec![1], vec![1, 2], vec![1, 2, 4, 6], vec![1, 2, 4, 8]]);
     }
 
     #[test]
-    fn there_is_one_worker_per_core_and_ranks_only_where_something_asks_for_them() {
+    fn default_is_one_thread_per_core_and_ranks_are_optional() {
         assert_eq!(words(&WorkersOptions::default()), ["6 threads"]);
         let mut by_map = WorkersOptions::default();
         by_map.cell.job.ranks.map = Some(RankMap::Block);
@@ -331,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn policy_may_have_a_map_which_is_not_given_twice() {
+    fn policy_with_a_map_excludes_another_map() {
         let with_map = |map: Option<RankMap>, axis: &str| {
             let mut options = WorkersOptions {
                 policies: Some("4/even".parse().unwrap()),
@@ -368,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_not_placed() {
+    fn memory_policy_is_refused() {
         let mut options = WorkersOptions::default();
         options.cell.job.process.numa = Some("local".parse().unwrap());
         let axes = vec!["numa=local;bind:0".parse().unwrap()];
@@ -379,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn places_and_binding_are_axes_too() {
+    fn places_and_binding_are_axes() {
         let axes = vec!["places={0},{1};{3},{4},{5}".parse().unwrap()];
         let options = WorkersOptions { axes, ..WorkersOptions::default() };
         assert_eq!(words(&options), ["2 threads", "3 threads"]);

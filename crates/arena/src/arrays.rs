@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_are_staggered_unless_they_follow_each_other() {
+    fn arrays_are_staggered_unless_sequential() {
         for elements in [1, 1000, 1 << 18, (1 << 20) - 8, 1 << 20, (1 << 20) + 512, 10_000_000] {
             let staggered = three(elements, ArrayLayout::Staggered);
             let mut starts: Vec<u64> = ArraysConfig { count: 4, ..staggered }
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fourth_array_moves_none_of_the_others() {
+    fn fourth_array_does_not_move_the_others() {
         for layout in [ArrayLayout::Staggered, ArrayLayout::Sequential { offset: 3 }] {
             let config = three(12_345, layout);
             let offsets: Vec<u64> = config.offsets().collect();
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_of_three_arrays_have_no_fourth() {
+    fn fourth_array_has_no_share_if_there_are_three() {
         let three = three(1000, ArrayLayout::Staggered);
         let share = Arrays::map(three).unwrap().share(of(1, 2));
         assert_eq!(share.at[3], NonNull::dangling());
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_shares_follow_each_other() {
+    fn parts_of_shares_are_consecutive() {
         let n = 12_345_u64;
         for count in [3, 4] {
             let config = ArraysConfig { count, ..three(n, ArrayLayout::Staggered) };
@@ -360,7 +360,7 @@ mod tests {
         }
 
         #[test]
-        fn shares_are_disjoint_whole_and_even(n in 0u64..1_000_000, count in 1usize..300) {
+        fn shares_are_disjoint_complete_and_even(n in 0u64..1_000_000, count in 1usize..300) {
             let mut next = 0;
             let mut sizes = Vec::new();
             for index in 0..count {

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_of_each_thread_is_held_against_its_own_node() {
+    fn memory_is_compared_with_the_node_of_each_thread() {
         let right = truth(
             &alike(&[&[(0, 10)], &[(1, 10)]]),
             &MemoryPolicy::Local,
@@ -294,14 +294,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_wanted_of_threads_that_are_not_bound() {
+    fn unbound_threads_have_no_expected_node() {
         let shares = alike(&[&[(0, 10)], &[(0, 10)]]);
         let truth = truth(&shares, &MemoryPolicy::Default, &thread_nodes(&[&[], &[]]));
         assert_eq!((truth.held, policy_violation(&truth, &MemoryPolicy::Default)), (None, None));
     }
 
     #[test]
-    fn policies_that_name_nodes_are_held_against_them() {
+    fn memory_is_compared_with_the_nodes_of_the_policy() {
         let shares = alike(&[&[(0, 3), (1, 7)], &[(1, 10)]]);
         let of = |policy: MemoryPolicy| truth(&shares, &policy, &thread_nodes(&THREAD_NODES));
         let breaks = |policy: MemoryPolicy| policy_violation(&of(policy.clone()), &policy);
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_arrays_do_not_count() {
+    fn arrays_at_unknown_locations_do_not_count() {
         let on = |node| Some(Shares::from([(NumaNodeId(node), Fraction(1.0))]));
         let numa = arrays_config(&MemoryPolicy::Default, &[None, on(0), on(1)], 2);
         assert_eq!(numa.got, Some(BTreeMap::from([(0, Fraction(0.5)), (1, Fraction(0.5))])));
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_pages_cannot_be_judged_even() {
+    fn too_few_pages_are_not_judged_for_interleaving() {
         let sizes = |pairs: &[(u64, f64)]| {
             pairs.iter().map(|(size, share)| (*size, Fraction(*share))).collect::<BTreeMap<_, _>>()
         };
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_are_told_one_by_one_where_they_differ() {
+    fn arrays_are_listed_separately_if_their_locations_differ() {
         let mut shares = alike(&[&[(0, 10)]]);
         let config = |location_shares: &[Share], nodes| {
             let config =
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_tells_where_written_arrays_are_and_zero_pages_are_nowhere() {
+    fn kernel_reports_locations_of_written_arrays_only() {
         let arrays = Arrays::map(ArraysConfig {
             count: 4,
             elements: 1 << 18,

@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missing_pages_are_said_with_the_nodes_that_lack_them() {
+    fn missing_huge_pages_are_reported_with_their_nodes() {
         let error = |nodes: &[u32]| {
             let nodes = nodes.iter().copied().map(NumaNodeId).collect();
             let error = ArrayError::NoHugePages {
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn only_bound_memory_requires_pages_of_certain_nodes() {
+    fn only_bound_memory_requires_pages_on_certain_nodes() {
         let check = |pages, policy: &MemoryPolicy| {
             PagedMapping::check_bound(Bytes::mib(1 << 30), pages, policy, 1)
         };

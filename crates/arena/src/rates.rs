@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_measured_on_workers_of_the_run() {
+    fn memory_rates_are_measured_on_workers_of_the_run() {
         let policy = MemoryPolicy::Default;
         let places = [Vec::new(), Vec::new()];
         for pages in [RequestedPages::Base, RequestedPages::Huge1G] {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn disturbed_step_does_not_decide() {
+    fn disturbed_step_does_not_affect_the_median() {
         let step = |rate: f64| MemoryRates {
             first_touch: BytesPerSec(rate),
             again: BytesPerSec(2.0 * rate),

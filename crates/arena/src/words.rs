@@ -48,7 +48,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn memory_is_said_to_be_where_it_is_when_there_is_a_choice() {
+    fn memory_locations_are_printed_if_there_are_several_nodes() {
         let words = |value: Value| numa(&serde_json::from_value(value).unwrap());
         let one = json!({"asked": "local", "got": {"0": 1.0}, "held": 1.0, "nodes": 1});
         assert_eq!(words(one), None);

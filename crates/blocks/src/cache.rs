@@ -102,7 +102,7 @@ mod tests {
     use nodegauge_machine::SysRoot;
 
     #[test]
-    fn pages_are_seen_and_dropped() {
+    fn cached_pages_are_counted_and_dropped() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         std::fs::write(&path, vec![1u8; 1 << 20]).unwrap();
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn direct_is_proven_or_refused_with_a_reason() {
+    fn direct_access_is_verified_or_refused_with_a_reason() {
         for folder in [tempfile::tempdir(), tempfile::tempdir_in("/dev/shm")] {
             let Ok(folder) = folder else { continue };
             let volume = Volume::from_folder(folder.path(), &SysRoot::live()).unwrap();

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_agrees_with_the_kernels_clock() {
+    fn clock_agrees_with_the_kernel_clock() {
         let clock = Clock::get();
         // The kernel's clock is read before and after the counter, so that the bounds hold even if this thread is
         // preempted.
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_the_kernel_dropped_is_not_used() {
+    fn counter_that_the_kernel_rejected_is_not_used() {
         let tree = tempfile::tempdir().unwrap();
         let root = SysRoot::recorded(tree.path());
         assert!(!kernel_trusts_counter(&root));

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_files_are_read() {
+    fn kernel_counters_are_read() {
         let tree = tempfile::tempdir().unwrap();
         for (file, text) in [
             (
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_is_not_zero_but_memory_is() {
+    fn unknown_device_share_is_absent_and_that_of_memory_zero() {
         let rise = Counters::default();
         assert_eq!(share(Direction::Write, false, 100, &rise, &volume("nfs4")), None);
         assert_eq!(share(Direction::Read, false, 0, &rise, &volume("ext4")), None);

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn contents_do_not_compress_unless_asked() {
+    fn data_is_incompressible_by_default() {
         let dense = Data::new(1 << 20, 0, 1).unwrap();
         assert!(entropy(&dense.pristine) > 7.99);
         let half = Data::new(1 << 20, 50, 1).unwrap();
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn two_places_two_passes_and_two_runs_differ() {
+    fn places_passes_and_runs_have_different_data() {
         let data = Data::new(8192, 0, 1).unwrap();
         let block = |stamps: &Data, offset, pass| {
             let mut block = vec![0; 8192];
@@ -139,7 +139,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn one_wrong_bit_is_found_where_it_is(
+        fn single_wrong_bit_is_located(
             len in 1usize..20_000, at in 0usize..20_000, bit in 0u8..8, offset in 0u64..1 << 40
         ) {
             let at = at % len;

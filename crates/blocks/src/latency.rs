@@ -105,7 +105,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn quantiles_are_those_of_the_values() {
+    fn histogram_quantiles_match_the_values() {
         let clock = Clock::get();
         let mut latency = Latency::new();
         let unit = clock.ticks(std::time::Duration::from_micros(1));
@@ -132,7 +132,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_carried_to_another_process_is_the_same(
+        fn latency_histogram_round_trips_between_processes(
             values in proptest::collection::vec(1u64..1 << 40, 1..200)
         ) {
             let mut latency = Latency::new();

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_sound() {
+    fn operation_table_is_consistent() {
         for (i, operation) in OPERATIONS.iter().enumerate() {
             assert!(OPERATIONS[..i].iter().all(|other| other.name != operation.name));
         }
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_read_as_users_type_them() {
+    fn operation_names_are_parsed_as_typed() {
         let one = |text: &str| text.parse::<OperationList>().unwrap();
         assert_eq!(one("random-read").operations[0].name, "random_read");
         assert_eq!(one("all").operations.len(), OPERATIONS.len());

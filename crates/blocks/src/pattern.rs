@@ -172,7 +172,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn orders_are_as_named() {
+    fn access_patterns_have_their_order() {
         let walk = |pattern, n| Walk::new(pattern, n, 1).collect::<Vec<_>>();
         assert_eq!(walk(AccessPattern::Forward, 4), [0, 1, 2, 3]);
         assert_eq!(walk(AccessPattern::Backward, 4), [3, 2, 1, 0]);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_random_order_is_neither_forward_nor_the_same_for_two_seeds() {
+    fn random_order_has_few_neighbours_and_depends_on_the_seed() {
         let walk = |seed| Walk::new(AccessPattern::Random, 1 << 14, seed).collect::<Vec<_>>();
         let (one, two) = (walk(1), walk(2));
         assert_ne!(one, two);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn skipped_bytes_are_a_distance_in_blocks() {
+    fn stride_is_converted_from_bytes_to_blocks() {
         let stride: Stride = "200KiB".parse().unwrap();
         // The example of IOzone's documentation: 4 KiB are read, 200 KiB are skipped.
         assert_eq!(stride.in_blocks(Bytes::kib(4)), Some(51));

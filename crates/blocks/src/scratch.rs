@@ -189,7 +189,7 @@ mod tests {
     use std::os::unix::ffi::OsStringExt;
 
     #[test]
-    fn it_is_fresh_and_goes_with_its_owner() {
+    fn scratch_directory_is_new_and_is_removed_with_its_owner() {
         let base = tempfile::tempdir().unwrap();
         let (one, two) = (
             ScratchDirectory::make(base.path()).unwrap(),
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_dead_run_left_is_found_and_only_that_is_removed() {
+    fn only_leftovers_of_dead_runs_are_found_and_removed() {
         let base = tempfile::tempdir().unwrap();
         let dead = base.path().join(format!("{PREFIX}DEAD"));
         std::fs::create_dir(&dead).unwrap();
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_is_no_file_of_this_user_is_not_opened() {
+    fn lock_that_is_not_a_file_of_this_user_is_not_opened() {
         let base = tempfile::tempdir().unwrap();
         let folder = |name: &str| {
             let folder = base.path().join(format!("{PREFIX}{name}"));
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn only_folders_will_do_and_any_name() {
+    fn scratch_directory_requires_a_folder_of_any_name() {
         let base = tempfile::tempdir().unwrap();
         let file = base.path().join("file");
         std::fs::write(&file, "mine").unwrap();

@@ -178,7 +178,7 @@ mod tests {
 31 22 259:2 /home /home rw,noatime - ext4 /dev/nvme0n1p2 rw";
 
     #[test]
-    fn a_partition_has_the_queue_of_its_disk() {
+    fn partition_has_the_queue_of_its_disk() {
         let (_tree, root) = recorded();
         let dev = libc::makedev(259, 2);
         let folder = Path::new("/home/me");
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_file_systems_have_no_device_and_blanks_are_read() {
+    fn memory_file_system_has_no_device_and_blanks_in_paths_are_read() {
         let (_tree, root) = recorded();
         let folder = Path::new("/tmp dir/x");
         let volume = Volume::described(folder, folder, libc::makedev(0, 40), MOUNTS, &root);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_does_not_show_is_unknown() {
+    fn volume_properties_without_source_are_unknown() {
         let (_tree, root) = recorded();
         let folder = Path::new("/");
         let volume = Volume::described(folder, folder, libc::makedev(9, 9), "garbage\n", &root);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn this_folder_has_room() {
+    fn free_space_of_a_folder_is_read() {
         let folder = tempfile::tempdir().unwrap();
         let volume = Volume::from_folder(folder.path(), &SysRoot::live()).unwrap();
         assert!(volume.kind.is_some());

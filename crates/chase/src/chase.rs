@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_takes_the_steps_it_says() {
+    fn chain_takes_the_returned_number_of_steps() {
         let mut memory = vec![Aligned([0; 8]); 100];
         let start = memory.as_mut_ptr() as usize;
         let cycle = Cycle::new(6400, ChaseOrder::default()).unwrap();
@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn localities_are_read() {
+    fn localities_are_parsed() {
         assert_eq!("whole".parse(), Ok(Locality::Whole));
         assert_eq!("256KiB".parse(), Ok(Locality::Block(Bytes::kib(256))));
         assert!("page".parse::<Locality>().is_err() && "64".parse::<Locality>().is_err());
@@ -478,7 +478,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_chain_is_one_cycle_through_every_element(
+        fn chain_is_one_cycle_through_every_element(
             elements in 1usize..3000, lines in 1usize..5, slot in 0usize..8,
             block in proptest::option::of(1u64..40)
         ) {
@@ -491,7 +491,7 @@ mod tests {
         }
 
         #[test]
-        fn blocks_are_visited_one_after_the_other(
+        fn blocks_are_visited_one_after_another(
             elements in 1usize..3000, block in 1usize..500, seed: u64
         ) {
             let order = order(elements, block, seed).unwrap();
@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_are_no_stride() {
+    fn chain_has_no_constant_stride() {
         let order = order(4096, 4096, 11).unwrap();
         let mut strides: Vec<i64> =
             order.windows(2).map(|pair| i64::from(pair[1]) - i64::from(pair[0])).collect();

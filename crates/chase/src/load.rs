@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_take_time() {
+    fn longer_waits_take_more_time() {
         let of = |turns| {
             let begun = Instant::now();
             wait(turns);

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_witness_plays_but_does_not_work() {
+    fn witness_measures_round_trips_without_working() {
         let allowed = nodegauge_placement::pin::current_affinity().unwrap();
         let spare = allowed.get(1).copied();
         let mut pool = WitnessedPool::start(&[vec![allowed[0]]], spare).unwrap();

@@ -265,21 +265,21 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "a working set of 8192 bytes does not fit in a buffer of 4096 bytes")]
-    fn a_set_beyond_its_piece_is_refused() {
+    fn set_beyond_its_piece_panics() {
         let buffers = RegionBuffers { mapping: &mapping(1 << 16), first: 0, bytes: 4096, shift: 0 };
         buffers.streams(0, 8192, Kernel::Copy, 1);
     }
 
     #[test]
     #[should_panic(expected = "of a mapping of")]
-    fn a_worker_without_a_piece_is_refused() {
+    fn worker_without_a_piece_panics() {
         let buffers =
             RegionBuffers { mapping: &mapping(1 << 16), first: 0, bytes: 1 << 16, shift: 0 };
         buffers.set(1 << 10, 4096);
     }
 
     #[test]
-    fn memory_of_all_is_written_by_all_and_whole() {
+    fn shared_memory_is_written_completely_by_all_workers() {
         let allowed = nodegauge_placement::pin::current_affinity().unwrap();
         let mut pool = WitnessedPool::start(&[vec![allowed[0]], Vec::new()], None).unwrap();
         let policy = MemoryPolicy::Default;
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_element_is_found() {
+    fn wrong_element_is_detected() {
         let mapping = mapping(1 << 16);
         let area = RegionBuffers { mapping: &mapping, first: 0, bytes: 1 << 16, shift: 0 };
         let streams = area.streams(0, 4096, Kernel::Copy, 1);

@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn share_is_that_of_the_least_disturbed_attempt() {
+    fn cached_share_is_that_of_the_least_disturbed_attempt() {
         let times = |passed: f64, again: f64, flushed: f64| LoadTimes { passed, again, flushed };
         let quiet = times(60.0, 10.0, 110.0);
         assert_eq!(largest_share(&[quiet; 3]), 0.5);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn sample_has_lines_of_all_parts() {
+    fn sample_contains_lines_of_all_parts() {
         for bytes in [4096, 1 << 16, 1 << 25] {
             let mut lines = sampled(0, bytes, 7);
             lines.sort_unstable();

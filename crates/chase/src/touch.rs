@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_positive() {
+    fn touch_rates_are_positive() {
         let [first, later] = touched(2);
         assert!(first > 0.0 && later > 0.0 && load_time() > 0.0);
     }

@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_disturbed_call_does_not_end_the_search_for_the_number_of_passes() {
+    fn disturbed_call_does_not_end_the_search_for_passes() {
         let pass = 3e-6;
         let found = |disturbed_call: usize| {
             let mut calls = 0;

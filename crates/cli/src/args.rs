@@ -9,20 +9,24 @@ mod budgets;
 pub(crate) mod check;
 mod compare;
 pub(crate) mod device;
+mod examples;
 pub(crate) mod fleet;
 #[cfg(test)]
 mod fuzz;
 #[cfg(test)]
 mod grammars;
+pub(crate) mod hints;
 pub(crate) mod history;
 pub(crate) mod hpl;
 pub(crate) mod io;
 pub(crate) mod memory;
+mod numactl;
 pub(crate) mod plan;
 pub(crate) mod ranks;
 pub(crate) mod report;
 pub(crate) mod roofline;
 pub(crate) mod stream;
+mod summary;
 pub(crate) mod sweep;
 mod tree;
 mod values;
@@ -41,10 +45,11 @@ use nodegauge_machine::{DimmSpec, TopologySource};
 use nodegauge_measure::Bytes;
 use nodegauge_measure::schedule::{Budget, Limits};
 use nodegauge_placement::{
-    Bind, Environment, LauncherJob, NumaSpec, PlacementOptions, PlacesSpec, ThreadList,
+    Bind, CoreChoice, Environment, LauncherJob, NumaSpec, PlacementOptions, PlacesSpec, ThreadList,
 };
 use nodegauge_published::PublishedSelection;
 use nodegauge_stream::compiled::self_test;
+use numactl::NumactlArgs;
 use ranks::{Emit, RankArgs};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -63,8 +68,7 @@ pub(crate) use mpi::MpiArgs;
     version,
     help_expected = true,
     max_term_width = 80,
-    after_help = "Exit codes: 0 valid, 1 invalid or unmet, 2 usage, 3 missing, 129/130/143 interrupted.\n\
-                  Example: nodegauge stream --threads 4 --bind spread --json result.json"
+    after_help = "Exit codes: 0 valid, 1 invalid or unmet, 2 usage, 3 missing, 129/130/143 interrupted."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -125,44 +129,48 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Describe the node: processors, caches, NUMA, memory, peaks
     Machine(MachineArgs),
-    /// List the conditions on this node that disturb measurements, worst first, with remedies
+    /// List what disturbs measurements on this node, with remedies
     Doctor(DoctorArgs),
     /// Show the placement of threads and memory without measuring
-    Places(PlacesArgs),
+    Places(Box<PlacesArgs>),
     /// Measure memory bandwidth: STREAM's Copy, Scale, Add, Triad
     Stream(Box<stream::StreamArgs>),
-    /// Explain the best STREAM result: the effect of each choice on this node
+    /// Explain the best STREAM result: the effect of each choice
     ///
     /// Each step is compared with the step before it: threads, binding, layout, pages, stores, loop,
     /// side_by_side, and memcpy of the C library compared with copy. A choice that an option sets is not a
     /// step.
-    Explain(ExplainArgs),
-    /// Measure the memory hierarchy in detail: ladder, latency, matrix, loaded, mix
+    Explain(Box<ExplainArgs>),
+    /// Measure the memory hierarchy: bandwidth and latency in detail
     #[command(subcommand)]
     Memory(Box<memory::MemoryCommand>),
-    /// Measure the node's roofline: bandwidth ceilings, peaks, and which of them limits each kernel
+    /// Measure the node's roofline: bandwidth ceilings and peaks
+    ///
+    /// The result shows which of them limits each kernel.
     Roofline(Box<roofline::RooflineArgs>),
-    /// Measure MPI messages: latency, bandwidth, message rate, collectives
+    /// Measure MPI messages: latency, bandwidth, rate, collectives
     Mpi(Box<MpiArgs>),
-    /// Measure floating-point performance: a dense system solved as in HPL, peaks, the real xhpl
+    /// Measure floating point: a dense system solved as in HPL, peaks
     Hpl(Box<hpl::HplArgs>),
-    /// Measure files: IOzone's operations, with separate results for page cache and device
+    /// Measure files: IOzone's operations, in page cache and on device
     Io(Box<io::IoArgs>),
-    /// Measure GPUs and other accelerators: STREAM, the links to them, their peaks
+    /// Measure GPUs and other accelerators: STREAM, links, peaks
     Device(Box<device::DeviceArgs>),
-    /// Measure proxy applications: trapezoid (pi, compute-bound), iccg and hpcg (solvers, memory-bound)
+    /// Measure proxy applications: trapezoid, iccg and hpcg
     #[command(subcommand)]
     Apps(Box<apps::AppsCommand>),
-    /// Run your own program under placements and settings, interleaved, and compare the speeds
+    /// Run your own program under placements and settings, compared
     ///
-    /// Example: nodegauge sweep policy=0-5 -- ./solver input. Each round runs the program once under each
+    /// Each round runs the program once under each
     /// combination of the values, in random order. Speeds are compared within the rounds with the first
     /// combination. The intervals are simultaneous: those of all combinations hold together with 95 %. The program
     /// reads no terminal, and what it starts ends with it.
     Sweep(Box<sweep::SweepArgs>),
-    /// Take short samples over a day: stream and memory latency, every ten minutes
+    /// Take short samples of memory over a day, every ten minutes
+    ///
+    /// Each sample measures stream and memory latency.
     Watch(WatchArgs),
-    /// Check if this node is good: parts, hardware errors and, from level 2 on, measured figures
+    /// Check if this node is good: parts, errors, measured figures
     ///
     /// Exit codes: 0 good or unknown, 1 bad; --nagios: 0 good, 2 bad, 3 unknown; --npd: 0 good, 1 bad, 2
     /// unknown. The first line has at most 80 characters: host, reason, verdict.
@@ -170,11 +178,11 @@ pub(crate) enum Command {
     /// List, show, export, import, label and remove saved runs
     #[command(subcommand)]
     History(HistoryCommand),
-    /// Compare two runs or settings: ratio, confidence and verdict for each measurement
+    /// Compare two runs or settings: ratio, confidence and verdict
     Compare(CompareArgs),
-    /// Write a report of saved runs: one self-contained HTML file, or text for other tools
+    /// Write a report of saved runs: an HTML file, or text for tools
     Report(report::ReportArgs),
-    /// Rank the nodes of a cluster, make its reference, and measure all its nodes
+    /// Rank and measure the nodes of a cluster, make its reference
     #[command(subcommand)]
     Fleet(fleet::FleetCommand),
     /// Print a script that completes commands and options in a shell
@@ -279,14 +287,16 @@ pub(crate) struct Documents {
 /// Options of every command that measures.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct Common {
-    /// Write the record as JSON; '-' or no FILE is standard output
+    /// Write the record as JSON to FILE or standard output
+    ///
+    /// '-' or no FILE is standard output.
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(crate) json: Option<String>,
     /// Write one line per measurement as CSV; '-' or no FILE is standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(crate) csv: Option<String>,
-    /// Total time in seconds, including set-up and checks
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "How long")]
+    /// Total time, in seconds or as 10m, including set-up and checks
+    #[arg(long, value_name = "TIME", value_parser = seconds, help_heading = "How long")]
     pub(crate) budget: Option<Duration>,
     /// Exceed a budget that is too short instead of refusing it, where the setup decides; for `watch`
     #[arg(long, hide = true)]
@@ -294,7 +304,7 @@ pub(crate) struct Common {
     /// Take exactly this many samples, regardless of the time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = "How long")]
     pub(crate) samples: Option<u32>,
-    /// Put a label on the record (repeatable), e.g. --label nps=4
+    /// Label the record, e.g. --label nps=4 (repeatable)
     #[arg(long, value_name = "KEY=VALUE", value_parser = label, help_heading = "Output")]
     pub(crate) label: Vec<(String, String)>,
     #[command(flatten)]
@@ -372,13 +382,13 @@ pub(crate) struct HostsArgs {
 /// Options for conditions that the measured figures must meet.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct Conditions {
-    /// Exit with 1 unless this condition holds (repeatable): 'triad>=300GB/s', 'triad>=75%', 'latency<2us@8B'
+    /// Exit with 1 unless this holds, e.g. 'triad>=300GB/s' (repeatable)
     ///
     /// [GAUGE.|TEST.]NAME, then >=, <=, > or <, and a value with its unit, or % of the known limit. @SIZE
     /// selects the figures of one message, block or array size; without it, all figures of the name must meet
     /// the condition. A name, unit or limit that the command cannot produce is an error before the
     /// measurement. A suspect figure meets no condition unless --accept-suspect is given. Examples: --expect
-    /// 'mpi.bw>=10GB/s@1MiB', --expect 'io.random_read>=1GB/s@4KiB', --expect 'hpl.rating>=80%'
+    /// 'triad>=75%', --expect 'latency<2us@8B', --expect 'mpi.bw>=10GB/s@1MiB', --expect 'io.random_read>=1GB/s@4KiB', --expect 'hpl.rating>=80%'
     #[arg(long, value_name = "CONDITION", help_heading = "Output")]
     pub(crate) expect: Vec<Expectation>,
     /// Exit with 1 if a figure is worse than the bound of this reference, which fleet baseline wrote
@@ -444,6 +454,8 @@ pub(crate) struct MachineArgs {
 /// Arguments of `doctor`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct DoctorArgs {
+    #[command(flatten)]
+    pub(crate) described: Described,
     /// Write a record with the findings as JSON; '-' or no FILE is standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(crate) json: Option<String>,
@@ -470,9 +482,14 @@ pub(crate) struct PlacementArgs {
     /// Number of threads on each last-level cache
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536), help_heading = "Where")]
     pub(crate) per_cache: Option<u32>,
+    /// Cores to use where they differ in speed: fast, all, or a class or design that `machine` lists [default: fast]
+    #[arg(long, value_name = "CLASS", help_heading = "Where")]
+    pub(crate) cores: Option<CoreChoice>,
     /// Memory: local, interleave[:NODES], bind:NODES, preferred:NODE
     #[arg(long, value_name = "POLICY", help_heading = "Where")]
     pub(crate) numa: Option<NumaSpec>,
+    #[command(flatten)]
+    pub(crate) numactl: NumactlArgs,
 }
 
 impl PlacementArgs {
@@ -480,10 +497,11 @@ impl PlacementArgs {
     pub(crate) fn options(&self) -> PlacementOptions {
         PlacementOptions {
             threads: self.threads.clone(),
-            places: self.places.clone(),
+            places: self.places.as_ref().or(self.numactl.places()).cloned(),
             bind: self.bind,
             per_cache: self.per_cache,
-            numa: self.numa.clone(),
+            cores: self.cores.clone(),
+            numa: self.numa.as_ref().or(self.numactl.numa()).cloned(),
             environment: Environment::own(),
         }
     }
@@ -504,20 +522,22 @@ pub(crate) struct PlacesArgs {
     /// Place --ranks on this number of nodes, an equal number on each; every node is like the one described
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536), help_heading = "Where")]
     pub(crate) nodes: Option<u32>,
-    /// Print the placement for another program instead: omp prints environment variables, the other formats print a
-    /// shell script that runs its arguments as a command, e.g. --emit slurm > run.sh; sh run.sh ./a.out; pbs prints
-    /// a job script, which runs the command in the variable PROGRAM; nqs and pjm print job scripts to be filled in
-    #[arg(long, value_name = "FOR", value_enum, conflicts_with_all = ["json", "verbose"], help_heading = "Output")]
+    /// Print the placement for another program instead, e.g. --emit slurm > run.sh; sh run.sh ./a.out
+    ///
+    /// omp prints environment variables, the other formats print a shell script that runs its arguments as a command;
+    /// pbs prints a job script, which runs the command in the variable PROGRAM; nqs and pjm print job scripts to be
+    /// filled in.
+    #[arg(long, value_name = "FOR", value_enum, conflicts_with_all = ["json", "verify"], help_heading = "Output")]
     pub(crate) emit: Option<Emit>,
     /// Write the placement as JSON; '-' or no FILE is standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(crate) json: Option<String>,
     /// Show the pairs of hardware threads that `nodegauge mpi` measures, one per distance
-    #[arg(long, conflicts_with_all = ["threads", "places", "bind", "per_cache", "numa", "verbose", "devices", "nodes"], help_heading = "What")]
+    #[arg(long, conflicts_with_all = ["threads", "places", "bind", "per_cache", "cores", "numa", "verify", "devices", "nodes"], help_heading = "What")]
     pub(crate) mpi_pairs: bool,
     /// Bind threads as shown and print the CPUs on which the kernel allows them to run
-    #[arg(long, short, help_heading = "Output")]
-    pub(crate) verbose: bool,
+    #[arg(long, help_heading = "Output")]
+    pub(crate) verify: bool,
 }
 
 /// Returns the definition of the command line, including the long version text, which depends on this processor.
@@ -531,7 +551,7 @@ pub(crate) fn definition() -> clap::Command {
         .mut_subcommand("explain", with_one_team)
         .mut_subcommand("roofline", with_one_team)
         .mut_subcommand("report", with_filters_of_trend);
-    tree::in_order(command)
+    examples::shown(tree::in_order(summary::short(command)))
 }
 
 /// Changes the options of `explain` and `roofline`, which measure with a single number of threads, and for which no
@@ -550,11 +570,6 @@ fn with_filters_of_trend(mut report: clap::Command) -> clap::Command {
         report = report.mut_arg(id, |arg| arg.requires("trend"));
     }
     report
-}
-
-/// Adds suggestions of similar commands to the error for an unknown command; returns other errors unchanged.
-pub(crate) fn with_suggestions(error: clap::Error) -> clap::Error {
-    tree::with_suggestions(error, &definition())
 }
 
 /// Returns the text of `--version`: version, commit, kernels that this processor supports, and
@@ -582,7 +597,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn helpers_end_with_a_budget_that_must_be_kept() {
+    fn helper_processes_end_with_a_requested_budget() {
         let left = |words: &str| {
             let words = ["nodegauge"].into_iter().chain(words.split_whitespace());
             let matches = command().try_get_matches_from(words).unwrap();
@@ -601,7 +616,7 @@ mod tests {
     }
 
     #[test]
-    fn the_definition_is_sound() {
+    fn command_definition_is_valid() {
         command().debug_assert();
     }
 }

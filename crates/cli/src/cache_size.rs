@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn file_of_another_machine_or_hand_is_ignored() {
+    fn foreign_or_invalid_cache_size_file_is_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let a = site("a", "300MiB");
         let file = CacheSizeFile::of(&a, folder.path()).unwrap();
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn larger_capacity_of_a_part_counts_for_all_caches() {
+    fn larger_capacity_of_a_part_scales_to_all_caches() {
         let known = MeasuredCache { bytes: 32 << 20, reported: Some(300 << 20) };
         let larger = known.with_part(32 << 20, Some(150 << 20));
         assert_eq!(larger.bytes, 64 << 20);

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn every_golden_record_pairs_all_its_figures_with_itself() {
+    fn golden_records_pair_completely_with_themselves() {
         for (name, record) in golden() {
             pairs_completely(&name, &record, &record);
         }
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn two_runs_of_one_command_that_differ_in_every_outcome_pair_completely() {
+    fn runs_of_one_command_pair_despite_different_observations() {
         let registry = registry();
         let mut outcomes = 0;
         for (name, record) in golden().into_iter().filter(|(_, run)| !run.machine.is_imported()) {
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_of_figure_has_each_key_once() {
+    fn kind_of_figure_has_each_key_once() {
         for kind in registry().kinds() {
             let names: BTreeSet<&str> = kind.keys.iter().map(|key| key.name).collect();
             assert_eq!(names.len(), kind.keys.len(), "{} {:?}", kind.gauge, kind.tests);
@@ -258,7 +258,7 @@ mod tests {
     /// These are all keys whose role or type differs from the declared one; their declarations give the
     /// reasons.
     #[test]
-    fn exceptions_of_keys_are_these() {
+    fn key_exceptions_are_listed() {
         let kinds = registry();
         let mut exceptions: BTreeSet<(&str, &str)> = BTreeSet::new();
         for kind in kinds.kinds() {
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn former_name_is_not_that_of_another_key() {
+    fn former_name_is_not_a_key() {
         let names: BTreeSet<&str> = all_keys().iter().map(|key| key.name).collect();
         for key in all_keys() {
             for former in key.was {
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn every_column_is_a_key_and_listed_once() {
+    fn every_csv_column_is_a_key_and_listed_once() {
         let names: BTreeSet<&str> = all_keys().iter().map(|key| key.name).collect();
         for column in COLUMNS {
             assert!(names.contains(column), "no key {column}");
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn the_chapter_on_the_record_has_every_key() {
+    fn record_chapter_lists_every_key() {
         const MARK: &str = "cargo test -p nodegauge -->\n";
         chapters::assert_has("record.md", MARK, &format!("{MARK}{}", keys_in_words()), None);
     }
@@ -316,7 +316,7 @@ mod tests {
 
     /// The output of a command with one gauge is the page of its record without the node and the findings.
     #[test]
-    fn every_golden_record_is_shown_as_its_run_printed_it() {
+    fn golden_records_are_shown_as_printed_by_their_run() {
         let style = nodegauge_report::Style::default();
         let text = |page| nodegauge_report::text::page(&page, style);
         for (name, record) in golden().into_iter().filter(|(_, run)| !run.machine.is_imported()) {
@@ -371,7 +371,7 @@ mod tests {
 
     /// Records come from other nodes: a line break in any of their texts must not forge a line of a page.
     #[test]
-    fn no_text_of_a_record_begins_a_line_of_its_page() {
+    fn record_texts_cannot_forge_lines_of_a_page() {
         let style = nodegauge_report::Style::default();
         let named = ["run", "stream-hosts", "mpi", "io", "memory-latency", "stream-sweep-threads"];
         let mut tried = 0;
@@ -398,14 +398,14 @@ mod tests {
     }
 
     #[test]
-    fn no_two_lines_of_a_record_are_of_the_same_figure() {
+    fn csv_lines_of_a_record_have_distinct_figures() {
         let registry = registry();
         let columns = registry.columns();
         for (name, record) in golden() {
             let text = nodegauge_analysis::csv::render(std::slice::from_ref(&record), registry);
             let mut rows = csv::Reader::from_reader(text.as_bytes());
             let header = rows.headers().unwrap().clone();
-            let tells = |column: &str| {
+            let is_identity = |column: &str| {
                 let key = columns.iter().find(|key| key.name == column);
                 ["gauge", "test", "name", "unit", "category"].contains(&column)
                     || key.is_some_and(|key| key.role != Role::Observation || key.name == "sweep")
@@ -413,7 +413,7 @@ mod tests {
             let mut seen = BTreeSet::new();
             for row in rows.records() {
                 let row = row.unwrap();
-                let cells = header.iter().zip(&row).filter(|(column, _)| tells(column));
+                let cells = header.iter().zip(&row).filter(|(column, _)| is_identity(column));
                 let figure: Vec<(String, String)> =
                     cells.map(|(column, cell)| (column.to_owned(), cell.to_owned())).collect();
                 assert!(seen.insert(figure.clone()), "{name}: {figure:?}");

@@ -18,8 +18,6 @@ mod session;
 
 use clap::FromArgMatches;
 use failure::{Exit, Failure};
-use nodegauge_measure::SyntaxError;
-use nodegauge_published::UnknownNode;
 
 /// Exit code of a run that misses something, e.g. memory.
 pub const EXIT_MISSING: u8 = Exit::Missing.number();
@@ -52,34 +50,13 @@ fn exit_of(failure: &Failure) -> Exit {
 
 /// Prints help, version or error of clap and exits. Errors have the format of all other errors.
 fn refuse(error: clap::Error) -> ! {
-    let error = args::with_suggestions(error);
-    match complaint(&error) {
+    let words: Vec<String> =
+        std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    match args::hints::failure(&error, &words) {
         Some(failure) => {
             output::failure(&failure);
             std::process::exit(exit_of(&failure).number().into())
         }
         None => error.exit(),
     }
-}
-
-/// Returns the failure for an error of clap; `None` for a request for help or version. Syntax errors of
-/// values and unknown published nodes replace clap's text, because their own messages are complete.
-fn complaint(error: &clap::Error) -> Option<Failure> {
-    let source = std::error::Error::source(error);
-    let grammar = source.and_then(|source| source.downcast_ref::<SyntaxError>());
-    let node = source.and_then(|source| source.downcast_ref::<UnknownNode>());
-    match grammar.map(Failure::from).or_else(|| node.map(Failure::from)) {
-        Some(wrong) => Some(wrong),
-        None if is_help(error.kind()) => None,
-        None => {
-            let text = error.render().to_string();
-            Some(Failure::usage(text.trim_start_matches("error: ").trim_end()))
-        }
-    }
-}
-
-/// True if clap printed help or a version instead of an error.
-fn is_help(kind: clap::error::ErrorKind) -> bool {
-    use clap::error::ErrorKind::*;
-    matches!(kind, DisplayHelp | DisplayHelpOnMissingArgumentOrSubcommand | DisplayVersion)
 }

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_has_a_line_each_half_minute() {
+    fn log_has_one_line_per_half_minute() {
         let log = Log { command: "stream".to_owned(), lines: Cell::new(0) };
         let due: Vec<f64> = [1.0, 29.9, 30.4, 59.0, 61.0, 61.1]
             .into_iter()
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn only_whole_words_that_fit_are_shown() {
+    fn progress_is_cut_at_whole_words() {
         let text = "35 combinations of file and block: 64 KiB in 4 KiB, freread 1.2 GB/s";
         assert_eq!(fitting(text, 100), text);
         assert_eq!(fitting(text, 52), "35 combinations of file and block: 64 KiB in 4 KiB");
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn an_estimate_only_falls() {
+    fn estimated_time_never_rises() {
         let known = estimate(Some(60.0), 0.4);
         assert_eq!(known.words(seconds(30.4)), "30 s of 60 s");
         assert_eq!(known.words(seconds(61.0)), "61 s");
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn the_share_of_the_time_ends_at_one() {
+    fn share_of_the_time_is_at_most_one() {
         assert_eq!(estimate(None, 0.0).share_of_total(seconds(40.0)), 0.0);
         let foreseen = Estimate { foreseen: Some(seconds(80.0)), ..estimate(None, 0.0) };
         assert_eq!(foreseen.share_of_total(seconds(40.0)), 0.5);

@@ -460,7 +460,7 @@ mod tests {
     use nodegauge_lu::random::Sequence;
 
     #[test]
-    fn a_variable_is_recommended_only_if_the_default_kernels_are_slower_beyond_doubt() {
+    fn variable_is_recommended_only_if_default_kernels_are_slower() {
         let of = |default, disturbance| {
             advice("OpenBLAS", "OPENBLAS_CORETYPE=Cooperlake", default, disturbance)
         };
@@ -499,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fastest_kernels_are_chosen_again_and_again_in_noise() {
+    fn fastest_kernels_are_chosen_despite_noise() {
         // Rates of kernels on a virtual machine with a Sapphire Rapids processor, in GFLOP/s on two threads, with a
         // noise of up to 10 %.
         let races = races(&[56.0, 93.0, 58.0, 104.0, 60.0, 81.0], 0.1);
@@ -507,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn candidates_of_equal_rate_are_said_not_to_be_distinguishable() {
+    fn candidates_of_equal_rate_are_reported_as_indistinguishable() {
         let races = races(&[60.0, 100.0, 100.0, 70.0], 0.1);
         let reported = races.iter().filter(|(_, alike)| *alike == 2).count();
         assert!(races.iter().all(|(winner, _)| [1, 2].contains(winner)));
@@ -516,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn the_faster_of_two_is_chosen_in_99_of_100_searches_though_others_disturb_most_turns() {
+    fn faster_of_two_is_chosen_in_99_of_100_disturbed_searches() {
         const SEARCHES: usize = 500;
         let mut uniform = vec![0.0; 4 * 20 * 2 * SEARCHES];
         let hour = Instant::now() + Duration::from_secs(3600);
@@ -547,7 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_read_as_they_are_printed() {
+    fn trial_places_round_trip() {
         for text in ["0", "0,1;2,3", ";", ""] {
             assert_eq!(text.parse::<TrialPlaces>().unwrap().to_string(), text);
         }

@@ -68,7 +68,7 @@ nodegauge_measure::config! {
         /// Runs of the NB search, in order of time.
         search: Vec<SearchStep> = Observation "search";
         /// Rating divided by the rate of DGEMM.
-        dgemm_share: Fraction = Observation "of DGEMM";
+        of_dgemm: Fraction = Observation "of DGEMM";
         /// Rating divided by the peak in registers.
         of_fma_peak: Fraction = Observation "of FMA peak";
         /// Rating divided by the theoretical peak.

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_line_of_hpl_is_there_in_its_order() {
+    fn hpl_dat_has_all_lines_in_order() {
         let text = write(8000, &[128, 192, 256], &[(1, 2)], "as requested");
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 31);

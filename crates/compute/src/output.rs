@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_is_told_from_passed_and_norms_are_no_results() {
+    fn failed_result_is_distinguished_and_norms_are_no_results() {
         let output = read(FAILED);
         assert_eq!(output.rows.len(), 1);
         assert_eq!(output.rows[0].passed, Some(false));
@@ -236,21 +236,21 @@ mod tests {
     }
 
     #[test]
-    fn progress_is_never_a_result() {
+    fn progress_lines_are_not_results() {
         let output = read(PROGRESS);
         assert!(PROGRESS.contains("Fraction="));
         assert!(output.rows.len() == 1 && output.rows[0].passed == Some(true));
     }
 
     #[test]
-    fn what_hpl_refuses_is_kept() {
+    fn hpl_refusals_are_kept() {
         let output = read(TOO_FEW);
         assert!(output.rows.is_empty() && !output.ended);
         assert_eq!(output.errors[0], "Need at least 4 processes for these tests");
     }
 
     #[test]
-    fn cut_output_names_missing_parts() {
+    fn missing_parts_of_cut_output_are_named() {
         let reason = |text: &str| read(text).incomplete();
         let missing = "HPL's last line \"End of Tests.\" is missing: the output may be cut";
         assert_eq!(reason(THREE), None);
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_in_hpls_form_is_read_back() {
+    fn hpl_form_round_trips() {
         let rows = read(THREE).rows;
         let of = |row: &HplRow| ("xhpl (HPL 2.3)".to_owned(), row.clone());
         let text = write(&rows.iter().map(of).collect::<Vec<_>>());

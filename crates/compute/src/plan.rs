@@ -376,7 +376,7 @@ mod tests {
     use nodegauge_placement::PlacementRequest;
 
     #[test]
-    fn the_rate_is_the_saved_one_else_that_of_the_peak_else_assumed() {
+    fn predicted_rate_is_saved_or_from_the_peak_or_assumed() {
         let mut machine = Machine::default();
         machine.processor.cores = 4;
         let mut options = HplOptions::default();
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn each_candidate_has_an_order_of_its_own() {
+    fn each_candidate_has_its_own_order() {
         let orders = |plan: &HplPlan| -> Vec<usize> {
             plan.candidates.iter().map(|candidate| candidate.order.order).collect()
         };

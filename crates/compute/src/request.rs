@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn saved_figures_are_those_of_this_machine_and_of_as_many_threads() {
+    fn saved_figures_require_this_machine_and_thread_count() {
         let live = site(MachineSource::Live);
         let saved = |test: &str, name: &str| Some(saved_on(&live.machine, (test, name), 4));
         let options = request(&saved).options(&live, 4).unwrap();
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_valid_rating_predicts_the_time_of_a_solution() {
+    fn only_a_valid_rating_predicts_the_solution_time() {
         let live = site(MachineSource::Live);
         let rated = |validity: Validity| {
             let mut record = saved_on(&live.machine, (TEST, RATING), 4);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_described_machine_has_no_saved_figures() {
+    fn described_machine_has_no_saved_figures() {
         let described = site(MachineSource::Synthetic);
         let saved = |test: &str, name: &str| Some(saved_on(&described.machine, (test, name), 4));
         let options = request(&saved).options(&described, 4).unwrap();

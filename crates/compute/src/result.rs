@@ -141,7 +141,7 @@ impl RatingEvidence<'_> {
             matrix_bytes: sized.map(|sized| sized.bytes.0),
             on_huge_pages: solution.huge_pages,
             search: (!library.search.is_empty()).then(|| library.search.clone()),
-            dgemm_share: Some(solution.dgemm_share()).filter(|of| of.0.is_finite()),
+            of_dgemm: Some(solution.dgemm_share()).filter(|of| of.0.is_finite()),
             of_fma_peak: peak.map(|peak| Fraction(*rating / peak.best())),
             of_theoretical: theory.map(|theory| Fraction(*rating / theory.value)),
             power: self.power(solution),
@@ -159,9 +159,9 @@ impl RatingEvidence<'_> {
         let idle = time.panels + time.waiting;
         if idle.0 > PANELS_SET {
             let idle = idle.in_whole_percent();
-            let dgemm_share = solution.dgemm_share().in_whole_percent();
+            let of_dgemm = solution.dgemm_share().in_whole_percent();
             let reason = format!(
-                "N = {order} is too small: panels limit the rating, not matrix products; panels and waiting for panels took {idle} of the time of the threads, and the rating is {dgemm_share} of the DGEMM rate"
+                "N = {order} is too small: panels limit the rating, not matrix products; panels and waiting for panels took {idle} of the time of the threads, and the rating is {of_dgemm} of the DGEMM rate"
             );
             validity.add(Status::Suspect, reason);
         }
@@ -311,7 +311,7 @@ impl RatingEvidence<'_> {
         let mut notices = Vec::new();
         let best = dgemm::best(&library.dgemm).0;
         let name = &library.tried.name;
-        let dgemm_share = solution.dgemm_share();
+        let of_dgemm = solution.dgemm_share();
         let time = &solution.time;
         let disturbance = self.disturbance(solution);
         if let Some(setting) = library.tried.setting() {
@@ -334,8 +334,8 @@ impl RatingEvidence<'_> {
             )));
         }
         let waiting = time.waiting.in_whole_percent();
-        if dgemm_share.0 < LU_LOSES {
-            let share = dgemm_share.in_whole_percent();
+        if of_dgemm.0 < LU_LOSES {
+            let share = of_dgemm.in_whole_percent();
             let panels = time.panels.in_whole_percent();
             notices.push(bottleneck(format!(
                 "LU is slow: the rating is {share} of the median DGEMM rate before and after the solution; panels take {panels} of the threads' time and waiting {waiting}; a larger N reduces the loss"

@@ -78,7 +78,7 @@ pub fn half(order: usize, share: Fraction) -> Option<f64> {
 
 /// Returns the order at which LU reaches half of the DGEMM rate, computed from a rating.
 pub(crate) fn half_rate_order(rating: &RatingConfig) -> Option<f64> {
-    half(rating.n? as usize, rating.dgemm_share?)
+    half(rating.n? as usize, rating.of_dgemm?)
 }
 
 /// Returns the predicted time of one solution; the time is a lower bound if `half` is unknown.
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn full_takes_the_fraction_of_memory_and_says_how() {
+    fn full_order_fills_the_fraction_of_memory_with_its_formula() {
         let order = choose(OrderSpec::Full, &constraints()).unwrap();
         assert_eq!(order.order, 82752); // sqrt(0.8 x 64 GiB / 8) = 82897, down to 431 x 192
         assert_eq!(
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn quick_fits_the_time_by_what_solutions_here_told() {
+    fn quick_order_fits_the_time_by_saved_solutions() {
         let order = choose(OrderSpec::Quick, &constraints()).unwrap();
         let half = Some(600.0);
         assert!(
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_with_what_would() {
+    fn too_large_order_is_refused_with_the_largest() {
         let small = SizeConstraints {
             available: Bytes::gib(1),
             cgroup_limit: Some(Bytes::gib(1)),
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn grids_are_as_the_literature_has_them() {
+    fn process_grids_follow_the_literature() {
         assert_eq!(grid(32), (4, 8));
         assert_eq!(
             [1, 2, 3, 4, 8, 16, 64, 128].map(grid),
@@ -335,12 +335,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_grid_uses_every_rank(ranks in 1usize..5000) {
+        fn process_grid_uses_every_rank(ranks in 1usize..5000) {
             let (p, q) = grid(ranks);
             prop_assert!(p * q == ranks && p <= q);
         }
         #[test]
-        fn a_choice_fits_into_memory(mib in 200u64..1_000_000, threads in 1usize..256) {
+        fn chosen_order_fits_into_memory(mib in 200u64..1_000_000, threads in 1usize..256) {
             let constraints = SizeConstraints { available: Bytes::mib(mib), threads, ..constraints() };
             if let Ok(order) = choose(OrderSpec::Full, &constraints) {
                 prop_assert!(needed(order.order, threads) <= constraints.available);

@@ -424,7 +424,7 @@ fn brief(section: &mut Section, config: &RatingConfig) {
     let residual = config.residual.as_ref().and_then(|residual| residual.value);
     let parts: Vec<String> = [
         config.seconds.map(|seconds| format!("solved in {seconds}")),
-        config.dgemm_share.map(|of| format!("{} of DGEMM", of.in_tenths())),
+        config.of_dgemm.map(|of| format!("{} of DGEMM", of.in_tenths())),
         residual.map(|value| format!("residual {value:.3e} (must be below 16)")),
     ]
     .into_iter()
@@ -436,7 +436,7 @@ fn brief(section: &mut Section, config: &RatingConfig) {
 /// Adds the complete evidence of a native rating.
 fn evidence(section: &mut Section, config: &RatingConfig) {
     let shares: Vec<String> = [
-        (config.dgemm_share, "DGEMM"),
+        (config.of_dgemm, "DGEMM"),
         (config.of_fma_peak, "the peak in registers"),
         (config.of_theoretical, "the theoretical peak"),
     ]
@@ -589,7 +589,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn figures_that_are_not_known_are_shown() {
+    fn unknown_figures_are_shown() {
         let known = Measurement::new(GAUGE, TEST, DGEMM, Unit::FlopsPerSecond);
         let new = Measurement::new(GAUGE, "trapezoid", "area", Unit::Seconds);
         let other = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);

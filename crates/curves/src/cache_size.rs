@@ -192,7 +192,7 @@ mod tests {
     const OF_32_MIB: [f64; 6] = [0.996, 0.972, 0.935, 0.758, 0.479, 0.159];
 
     #[test]
-    fn reported_size_counts_if_the_caches_hold_most_of_it() {
+    fn reported_size_counts_if_caches_hold_most_of_it() {
         assert_eq!(found(reported(32, 2), &OF_32_MIB), Some(32));
         // Neighbours use a third of the cache.
         assert_eq!(found(reported(32, 2), &[1.0, 1.0, 0.9, 0.6, 0.3, 0.15]), Some(32));
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn busy_node_has_the_next_larger_capacity_up_to_the_reported_one() {
+    fn busy_node_gets_the_next_larger_capacity_up_to_the_reported_one() {
         let of = |last, found| cautious(reported(last, 2), Bytes::mib(found)).0 >> 20;
         assert_eq!([of(300, 16), of(300, 32), of(32, 32), of(48, 32)], [32, 64, 32, 48]);
         // More than the reported size was found.
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn measurement_ends_with_a_capacity_or_without() {
+    fn capacity_measurement_always_ends() {
         let source = nodegauge_machine::TopologySource::Live;
         let topology = Topology::load(&source).unwrap();
         let mut machine = Machine::default();

@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_level_has_a_set_within_it_and_beyond_the_one_before() {
+    fn each_level_has_a_set_beyond_the_previous_level() {
         let cache = |level, kib: u64| Reported { level, whole: kib << 10, bytes: kib << 10 };
         let of = |caches: &[Reported]| {
             let mut left_out = Vec::new();

@@ -172,7 +172,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn chains_that_use_the_same_word_do_not_overlap(largest in 12u32..34) {
+        fn chains_of_one_slot_do_not_overlap(largest in 12u32..34) {
             let sets = ladder::sizes(1 << largest, false);
             let (places, bytes) = slots(&sets);
             for (i, ChainPlace { offset, slot }) in places.iter().enumerate() {

@@ -108,7 +108,7 @@ mod tests {
     use nodegauge_measure::Unit;
 
     #[test]
-    fn a_latency_longer_than_that_of_any_processor_is_suspect() {
+    fn implausibly_long_latency_is_suspect() {
         let judged = |half: f64| {
             let m = Measurement::new(GAUGE, MATRIX, "cpu0->cpu1", Unit::Seconds);
             let mut m = m.value(Quoted::Median, half);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn all_pairs_of_a_small_machine_are_measured_once() {
+    fn small_machine_measures_every_pair_once() {
         let machine = topology("synthetic:Package:2 L3Cache:2 Core:2 PU:2");
         let (pairs, all) = pairs(&machine);
         assert!(all);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_machine_is_sampled_by_class() {
+    fn large_machine_measures_a_sample_per_distance() {
         let machine =
             topology("synthetic:Package:2 NUMANode:4(memory=96GiB) L3Cache:3 Core:8 PU:2");
         let (pairs, all) = pairs(&machine);

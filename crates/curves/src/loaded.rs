@@ -273,7 +273,7 @@ mod tests {
         [(0.0, 100e-9), (10e9, 120e-9), (20e9, 150e-9), (30e9, 250e-9), (32e9, 400e-9)];
 
     #[test]
-    fn the_knee_lies_between_the_steps_that_enclose_it() {
+    fn knee_lies_between_the_enclosing_steps() {
         let rising = curve(&RISING);
         let Knee::At { rate, doubt: None } = knee(&rising) else { panic!("no knee") };
         assert!((rate - 25e9).abs() < 1.0);
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_latency_that_falls_again_has_no_knee() {
+    fn falling_latency_has_no_knee() {
         let mut points = RISING;
         points[4].1 = 130e-9;
         assert_eq!(knee(&curve(&points)), Knee::Falls);

@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn two_sockets_of_four_nodes_are_sixty_four_cells() {
+    fn eight_numa_nodes_have_sixty_four_cells() {
         // The topology is that of 2 x EPYC 9654 with NPS4: 8 nodes of 24 cores with 3 last-level caches of 32 MiB each.
         let machine = topology(
             "synthetic:Package:2 NUMANode:4(memory=96GiB) L3Cache:3(size=32MiB) \
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_of_a_device_is_a_column_and_empty_nodes_are_none() {
+    fn device_memory_is_a_column_but_empty_nodes_are_not() {
         let path = "../machine/tests/topologies/gh200.xml";
         let gh200 = topology(&format!("{}/{path}", env!("CARGO_MANIFEST_DIR")));
         let plan = nodes(&gh200);
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_of_one_node_has_one_cell() {
+    fn machine_with_one_node_has_one_cell() {
         let machine = topology("synthetic:Package:1 L3Cache:1(size=8MiB) Core:4 PU:1");
         let plan = nodes(&machine);
         assert_eq!(plan.cells(), [(0, 0)]);

@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mix_moves_what_its_name_says() {
+    fn mix_name_matches_its_traffic() {
         for mix in MIXES {
             let spec = mix.kernel.spec();
             let ratio = format!("{}:{}", spec.reads.len(), u32::from(spec.writes.is_some()));

@@ -616,7 +616,7 @@ mod tests {
 
     /// Two threads share a cache of 32 MiB, of which the record has the share of one thread.
     #[test]
-    fn caches_are_marked_at_the_set_of_all_threads_and_compared_with_the_curve() {
+    fn caches_are_marked_at_the_set_of_all_threads() {
         let figure = |mib: u64, level: Option<&str>| {
             let m = Measurement::new(GAUGE, LATENCY, "latency", Unit::Seconds);
             let config = CurveConfig {
@@ -647,7 +647,7 @@ mod tests {
     }
 
     #[test]
-    fn dips_are_ringed_and_have_the_time_of_their_calls() {
+    fn dips_are_marked_with_the_time_of_their_calls() {
         let figure = |mib: u64, gb: f64, repeats: u64| {
             let m = Measurement::new(GAUGE, LADDER, "set", Unit::BytesPerSecond);
             let config = CurveConfig {
@@ -695,7 +695,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_view_cannot_show_stands_in_a_plain_table() {
+    fn unknown_figures_are_shown_in_a_plain_table() {
         for (test, shows, view) in TESTS.into_iter().filter(|(test, ..)| *test != MIX) {
             let m = Measurement::new(GAUGE, test, "odd", Unit::BytesPerSecond);
             let other = Measurement::new(GAUGE, "other", "odd", Unit::BytesPerSecond);

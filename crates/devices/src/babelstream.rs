@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn both_forms_are_read_and_mul_is_scale() {
+    fn text_and_table_are_read_and_mul_becomes_scale() {
         let (text, table) = (read(TEXT), read(TABLE));
         assert_eq!((text.version.as_deref(), text.model.as_deref()), (Some("5.0"), Some("OpenMP")));
         for of in [&text, &table] {
@@ -328,13 +328,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_reads_back() {
+    fn babelstream_table_round_trips() {
         let table = read(TABLE);
         assert_eq!(read(&table.to_string()), table);
     }
 
     #[test]
-    fn devices_units_and_failures_are_read() {
+    fn babelstream_devices_units_and_failures_are_read() {
         let text = TEXT.replace(
             "Implementation: OpenMP",
             "Implementation: CUDA\nUsing CUDA device NVIDIA H100",
@@ -353,7 +353,7 @@ mod tests {
     const RELEASED_TABLE: &str = include_str!("../tests/outputs/babelstream-4.0-csv.txt");
 
     #[test]
-    fn released_versions_print_megabytes_per_second_with_other_words() {
+    fn released_babelstream_versions_are_read() {
         for text in [RELEASED, RELEASED_TABLE] {
             let output = read(text);
             let all = output.measurements(None);
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_with_missing_kernels_is_suspect() {
+    fn table_with_missing_kernels_is_suspect() {
         let first = |text: &str| text.split("Mul").next().unwrap().to_owned();
         for text in [TEXT, TABLE, RELEASED, RELEASED_TABLE] {
             let all = read(&first(text)).measurements(None);
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_of_several_runs_are_counted_and_other_tables_refused_by_name() {
+    fn several_tables_are_counted_and_foreign_tables_refused() {
         assert_eq!(
             [TEXT, TABLE, &[TEXT, TABLE, RELEASED].concat()].map(|text| run_lines(text).len()),
             [1, 1, 3]
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_is_refused_and_other_texts_are_none() {
+    fn cut_babelstream_output_is_refused() {
         let cut = TEXT.split("Function").next().unwrap();
         assert!(BabelStreamOutput::read(cut).unwrap().is_err());
         assert!(BabelStreamOutput::read("STREAM version $Revision: 5.10 $").is_none());

@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_two_drivers_reach_is_measured_once() {
+    fn device_of_two_drivers_is_measured_once() {
         let of = |driver: &str, devices| Listing { driver: driver.to_owned(), devices };
         let listings = [
             of("cuda", Ok(vec![device("cuda", 0, "0000:17:00.0")])),

@@ -68,7 +68,7 @@ impl Driver for Hip {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn versions_read_as_rocm_writes_them() {
+    fn hip_version_is_decoded_as_rocm_prints_it() {
         assert_eq!(super::words(60_443_484), "HIP 6.4.43484");
     }
 }

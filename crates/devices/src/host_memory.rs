@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arrays_of_the_host_leave_memory_to_the_driver_and_too_little_is_refused() {
+    fn host_arrays_leave_memory_for_the_driver_or_are_refused() {
         let gib = Bytes::gib(1);
         assert_eq!(left_by_driver("opencl:0", gib).unwrap(), Bytes::mib(1024 - 256));
         let refused = left_by_driver("opencl:0", Bytes::mib(60)).unwrap_err().to_string();

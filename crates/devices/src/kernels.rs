@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kernel_of_passes_has_its_line() {
+    fn every_kernel_has_one_line_of_device_source() {
         for spec in kernels() {
             let kind = if spec.writes.is_some() { "MAP" } else { "SUM" };
             let line = format!("\n{kind}({}, ", spec.name);

@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn matrices_become_figures_of_links() {
+    fn nvbandwidth_matrices_become_figures_of_links() {
         let output = read(TEXT);
         assert_eq!(output.version.as_deref(), Some("0.8"));
         let h100 = |pci: &str| ("NVIDIA H100 80GB HBM3".to_owned(), pci.to_owned());
@@ -364,13 +364,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_reads_back() {
+    fn nvbandwidth_text_round_trips() {
         let output = read(TEXT);
         assert_eq!(read(&output.to_string()), output);
     }
 
     #[test]
-    fn json_says_the_same() {
+    fn nvbandwidth_json_equals_its_text() {
         let text = read(TEXT);
         let rows = |case: &TestCase| -> Vec<Vec<String>> {
             let word = |value: &Option<f64>| value.map_or("N/A".to_owned(), |v| v.to_string());
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn a_matrix_without_end_is_suspect_and_a_row_has_all_its_columns() {
+    fn incomplete_matrix_is_suspect_without_its_cut_row() {
         let of = |text: &str| read(text).measurements(None, &[]);
         let last_row = TEXT.find("1452.03").unwrap();
         let cut = of(&TEXT[..last_row + 4]);
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_is_refused_and_other_texts_are_none() {
+    fn cut_nvbandwidth_output_is_refused() {
         let cut = TEXT.split("Running").next().unwrap();
         assert!(NvbandwidthOutput::read(cut).unwrap().is_err());
         assert!(NvbandwidthOutput::read("{\"fio version\": \"fio-3.33\"}").is_none());

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_are_halved_down_to_the_rule_and_then_refused() {
+    fn arrays_are_halved_to_the_minimum_and_then_refused() {
         // A set of arrays has 2.4 GB, and a pass counts 8 GB.
         let mut cells = [arrays(100_000_000, 32.0)];
         let mut run =
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn largest_copies_are_left_out_and_copies_of_the_user_are_refused() {
+    fn largest_copies_are_omitted_unless_given_by_the_user() {
         let rates = MemoryRates { first_touch: GB, again: GB, load: Seconds(1e-7) };
         let copies = |is_given| PredictedCopies {
             sizes: SIZES.to_vec(),

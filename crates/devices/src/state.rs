@@ -107,7 +107,7 @@ mod tests {
     use nodegauge_measure::Hertz;
 
     #[test]
-    fn errors_and_falling_clocks_are_judged_by_what_came_between() {
+    fn device_state_is_judged_by_changes_during_the_run() {
         let state = |corrected, uncorrected, mhz: f64| ClockState {
             clock: Some(Hertz(mhz * 1e6)),
             corrected: Some(corrected),

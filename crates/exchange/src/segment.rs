@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_answers_what_all_have_told() {
+    fn first_rank_sums_values_of_all_ranks() {
         let segment = Segment::new(4).unwrap();
         let members = [1, 3, 2];
         std::thread::scope(|scope| {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ranks_share_does_not_overlap() {
+    fn shared_words_and_buffers_of_ranks_do_not_overlap() {
         let segment = Segment::new(2).unwrap();
         assert!(WORD_AT + (Word::Steps as usize + 1) * 8 <= page_bytes());
         for rank in 0..2 {

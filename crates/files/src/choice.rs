@@ -76,13 +76,13 @@ mod tests {
     }
 
     #[test]
-    fn choices_are_merged_in_the_order_of_the_table() {
+    fn chosen_operations_have_the_order_of_the_table() {
         let chosen = |text: &str| choose(&lists(text), None).unwrap().operations;
         assert_eq!(names(&chosen("read,write,read")), ["write", "read"]);
     }
 
     #[test]
-    fn asynchronous_operations_are_measured_by_io_uring_alone() {
+    fn asynchronous_operations_require_io_uring() {
         let choice = choose(&lists("aio_read,aio_write"), None).unwrap();
         assert_eq!(names(&choice.operations), ["write", "read"]);
         assert_eq!(

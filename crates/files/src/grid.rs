@@ -64,12 +64,15 @@ impl FromStr for SizeList {
     type Err = SyntaxError;
 
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
-        let mut cursor = Cursor::new("sizes", "64KiB-512MiB or 4KiB,64KiB,1MiB", text);
+        let mut cursor =
+            Cursor::new("sizes", "--file-sizes 64KiB-512MiB or --file-sizes 4KiB,1MiB", text);
         let mut sizes = BTreeSet::new();
         loop {
             let start = cursor.position();
             let first = read_bytes(&mut cursor)?;
-            let last = if cursor.eat('-') { read_bytes(&mut cursor)? } else { first };
+            // `A:B` is the former syntax of a range.
+            let is_range = cursor.eat('-') || cursor.eat(':');
+            let last = if is_range { read_bytes(&mut cursor)? } else { first };
             if first.0 == 0 {
                 return Err(cursor.error_at(start, "a size of 0 is invalid"));
             }
@@ -98,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_automatic_grid_has_the_cells_of_iozone() {
+    fn automatic_grid_has_the_cells_of_iozone() {
         assert_eq!((doubling(FILES).len(), doubling(BLOCKS).len()), (14, 13));
         assert_eq!((automatic(true).len(), automatic(false).len()), (126, 146));
         let cell = |file, block| CellSize { file: Bytes::mib(file), block: Bytes::kib(block) };
@@ -109,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_the_grid_spans_the_whole() {
+    fn first_cells_span_the_whole_grid() {
         let ordered = coarse_to_fine(automatic(true));
         assert_eq!(ordered.len(), 126);
         let first = &ordered[..12];
@@ -119,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_lists_and_ranges() {
+    fn sizes_are_lists_or_ranges() {
         let sizes = |text: &str| text.parse::<SizeList>().map(|sizes| sizes.0);
         assert_eq!(sizes("4KiB-16KiB"), Ok([4, 8, 16].map(Bytes::kib).to_vec()));
         assert_eq!(sizes("1MiB,4KiB,4KiB"), Ok(vec![Bytes::kib(4), Bytes::mib(1)]));
@@ -129,7 +132,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ordering_loses_no_cell(files in proptest::collection::vec(1u64..1000, 1..20),
+        fn ordering_keeps_every_cell(files in proptest::collection::vec(1u64..1000, 1..20),
                                   blocks in proptest::collection::vec(1u64..1000, 1..20)) {
             let sizes = |list: Vec<u64>| list.into_iter().map(Bytes).collect::<Vec<_>>();
             let all = cells(&sizes(files), &sizes(blocks), false);

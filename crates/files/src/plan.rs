@@ -417,7 +417,7 @@ mod tests {
     use nodegauge_measure::FailureKind;
 
     #[test]
-    fn a_plan_touches_nothing_and_refuses_what_can_be_known() {
+    fn plan_touches_nothing_and_refuses_early() {
         let folder = tempfile::tempdir().unwrap();
         let options = FilesOptions {
             paths: vec![folder.path().to_owned()],

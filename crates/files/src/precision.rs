@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn rule_of_doubt_decides_about_few_passes() {
+    fn few_passes_follow_the_rule_of_doubt() {
         assert_eq!(of(&[1e9, 3e9], 10.0, &[(1000, 10_000)]), None);
         assert_eq!(of(&[], 1.0, &[]), None);
         let close = [1.0, 1.02, 0.99, 1.01, 0.98, 1.03];
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn many_passes_of_few_operations_tell_when_they_agree() {
+    fn few_operations_suffice_if_passes_agree() {
         let few = [(1000, 15), (9000, 1)];
         let close = [1.0, 1.02, 0.99, 1.01, 0.98, 1.03, 1.0];
         assert_eq!(of(&close, 1e-5, &few), None);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_sets_the_least_time() {
+    fn clock_resolution_sets_the_minimum_time() {
         let close = [1.0; 10];
         assert_eq!(of(&close, 2.1e-6, &[(1000, 2)]), None);
         assert!(of(&close, 1.9e-6, &[(1000, 2)]).is_some_and(|why| why.contains("clock")));
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_is_none_is_doubted() {
+    fn infinite_and_nan_rates_are_doubted() {
         assert!(of(&[f64::INFINITY; 7], 1.0, &[(1, 1)]).is_some());
         assert!(of(&[f64::NAN; 7], 1.0, &[(1, 1)]).is_some());
     }

@@ -19,7 +19,7 @@ const LONGEST: Duration = Duration::from_millis(100);
 /// Block of the probe.
 const BLOCK: Bytes = Bytes::mib(1);
 /// Options with which the user makes a run shorter.
-const SMALLER: &str = "smaller files (--file-sizes, --max-size), or --runtime";
+const SMALLER: &str = "smaller files (--file-sizes, --max-size), or --time-limit";
 
 /// Predicts the time of the shortest run, from the rate at which its folder takes data.
 ///
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn rate_of_a_folder_is_measured_with_a_file_that_it_may_hold() {
+    fn folder_rate_is_measured_within_its_size_limit() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("probe");
         let rate = writing_rate(&path, Bytes::kib(4)).unwrap();

@@ -295,7 +295,7 @@ mod tests {
     use nodegauge_gauge::view::Block;
 
     #[test]
-    fn figures_of_other_kinds_are_shown_too() {
+    fn figures_of_unknown_kinds_are_shown() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/io-quick/record.json");
         let mut record: Record =
             serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();

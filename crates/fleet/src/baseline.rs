@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_says_where_it_comes_from() {
+    fn bound_states_its_basis() {
         // One node of twenty has lost a third.
         let value = |i: usize| if i == 3 { 250e9 } else { 380e9 + 1e9 * (i % 3) as f64 };
         let reference = made(runs(value, 20));
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn reference_says_which_loss_it_finds_and_of_which_size() {
+    fn reference_states_detectable_loss_and_size() {
         let precise = made(runs(|i| 380e9 + 1e9 * (i % 3) as f64, 20));
         let figure = &precise.groups[0].figures[0];
         assert!(figure.loss_found.is_some_and(|loss| loss.0 < 0.06), "{figure:?}");
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_another_size_are_left_out() {
+    fn runs_of_another_size_are_excluded() {
         let mut all = runs(|_| 380e9, 9);
         all[2].figures[0].size = Some(1 << 20);
         assert_eq!(keep_one_size(&mut all), ["triad: 1 run of another size than 128 MiB left out"]);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reference_of_reframe_has_the_names_of_the_check() {
+    fn reframe_reference_uses_the_names_of_the_check() {
         let text = as_reframe(&made(runs(|_| 380e9, 9)), "daint:mc");
         assert!(
             text.contains("    'daint:mc': {\n        'triad': (380.0, -0.0400, None, 'GB/s'),")
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn without_figures_there_is_no_reference() {
+    fn reference_requires_figures() {
         let ranking = Ranking::from_intake(&Intake::default(), &RankingOptions::default());
         let tool = Tool { version: "0".to_owned(), commit: None };
         assert!(reference(&ranking, tool, String::new()).is_err());

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reasons_have_whole_words() {
+    fn reasons_are_shortened_by_whole_words() {
         let of = |causes: &[&str]| with_cause("mem 69%", "med", causes.iter().copied());
         assert_eq!(of(&[]), "mem 69% of med");
         assert_eq!(of(&["DIMM", "clock"]), "mem 69% of med: DIMM");

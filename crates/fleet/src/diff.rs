@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_module_and_another_kernel_are_differences_and_free_memory_is_not() {
+    fn lost_module_and_kernel_are_differences_but_free_memory_is_not() {
         let machines = [(8, "6.1"), (8, "6.1"), (7, "6.1"), (8, "6.2"), (8, "6.2")];
         let runs = |of: &[(usize, &str)]| Intake {
             runs: of
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_part_is_one_line_and_of_two_nodes_none_is_usual() {
+    fn lost_part_is_one_line_and_two_nodes_have_no_usual_value() {
         let node = |host: &str, lost: Option<usize>| {
             let mut whole = machine(12, "6.1");
             for (i, dimm) in whole.memory.dimms.iter_mut().enumerate() {
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_mount_and_another_library_are_one_difference_each() {
+    fn missing_mount_and_other_library_are_one_difference_each() {
         let node = |host: &str, change: &dyn Fn(&mut Software)| {
             let mount = |options: &str| MountedFileSystem {
                 kind: "tmpfs".to_owned(),

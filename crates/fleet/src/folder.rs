@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_folder_is_the_state() {
+    fn fleet_folder_stores_the_state_of_nodes() {
         let temporary = tempfile::tempdir().unwrap();
         let folder = FleetFolder::create(&temporary.path().join("fleet")).unwrap();
         assert!(folder.nodes().is_empty());

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_for_other_programs_have_valid_names_only() {
+    fn node_lists_for_other_programs_have_valid_names_only() {
         let reason = "mem 69% of ref: DIMM";
         let of = ranking(&[("n3", reason), ("n4", reason), ("$(id)", reason), ("n7", "x\";id")]);
         assert_eq!(exclude(&of), "n[3-4,7]\n");

@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lost_module_is_the_first_difference() {
+    fn lost_module_is_the_first_difference() {
         let full = Inventory {
             cores: Some(96),
             dimms: Some(12),

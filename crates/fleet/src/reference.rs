@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_reads_back_and_judges_only_its_kind() {
+    fn reference_round_trips_and_judges_only_its_kind() {
         let text = serde_json::to_string_pretty(&reference()).unwrap();
         let read = Reference::parse(&text).unwrap();
         assert_eq!(read, reference());
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_is_met_in_the_direction_of_the_unit() {
+    fn bound_follows_the_direction_of_the_unit() {
         let mut figure = reference().groups.remove(0).figures.remove(0);
         assert!(figure.is_met(365e9) && !figure.is_met(364e9));
         figure.key.unit = Unit::Seconds;
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_reference_is_refused() {
+    fn invalid_reference_is_refused() {
         let refused = |text: &str| Reference::parse(text).unwrap_err().to_string();
         assert!(refused("{").starts_with("not a reference: EOF"));
         let record = r#"{"schema": "nodegauge/1"}"#;

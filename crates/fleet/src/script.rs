@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn comment_stays_in_its_line_whatever_folder_and_command_are() {
+    fn script_comment_stays_on_one_line() {
         let nodes = ["n01".to_owned()];
         for end in ["\n", "\r", "\u{b}", "\u{c}", "\u{85}", "\u{2028}", "\u{2029}"] {
             let folder = format!("o{end}kind: Secret");
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn every_carrier_gets_a_record_per_node_and_the_line_that_ranks_them() {
+    fn every_carrier_script_measures_and_ranks_its_nodes() {
         for carrier in Carrier::ALL {
             let text = lines(*carrier);
             assert!(text.contains("nodegauge fleet rank 'my fleet"), "{carrier}: {text}");

@@ -342,7 +342,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn states_of_nodes_are_those_of_the_default_partition() {
+    fn node_states_are_those_of_the_default_partition() {
         let text = "n1|idle|all*\nn2|mixed|all*\nn3|down*|all*\nn4|drained|all*\nn6|idle|gpu\n\
                     n7|idle*|all*\nn8|maint|all*\n";
         let states = node_states(text, false);
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn powered_down_node_needs_permission_and_other_marks_are_busy() {
+    fn powered_down_busy_and_unavailable_nodes_are_distinguished() {
         let off = |words: &str| NodeState::PoweredDown(words.to_owned());
         let unavailable = |word: &str| NodeState::Unavailable(word.to_owned());
         for (word, state) in [
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_nodes_come_first_and_busy_ones_leave_places() {
+    fn idle_nodes_come_first_and_busy_ones_free_places() {
         let states = BTreeMap::from(
             [
                 ("a", NodeState::Busy),
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_has_words_and_no_shell_text() {
+    fn slurm_job_is_an_argument_vector_without_shell_text() {
         let folder = FleetFolder::at(Path::new("/shared/50%"));
         let options = JobOptions {
             partition: None,

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_is_taken_away_is_named() {
+    fn removed_cpu_is_named() {
         assert!(doubts(["0-3", "0-3", "0-3"]).is_empty());
         assert!(doubts(["0-1", "0-3", "0-3"]).is_empty());
         let after = doubts(["0-3", "0-3", "0-1"]);

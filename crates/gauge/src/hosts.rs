@@ -566,7 +566,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hosts_are_ranked_and_one_without_an_answer_is_last() {
+    fn hosts_are_ranked_and_one_without_response_is_last() {
         let record = record();
         let ranking = HostRanking::from_record(&record, "memory", &Registry::default()).unwrap();
         let names: Vec<&str> = ranking.hosts.iter().map(|host| host.name).collect();
@@ -586,7 +586,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_on_several_pages_rank_by_the_last_that_all_hosts_have() {
+    fn hosts_rank_by_the_last_figure_that_all_have() {
         let figure = |host: &str, set: u64, pages: &str, ns: f64| {
             let name = set.to_string();
             let m = Measurement::new("memory", "latency", name, Unit::Seconds)
@@ -632,7 +632,7 @@ mod tests {
     }
 
     #[test]
-    fn conclusion_follows_the_number_of_hosts_and_their_spread() {
+    fn conclusion_follows_number_and_spread_of_hosts() {
         let registry = Registry::default();
         for (hosts, share, spread, is_suspect, excluded, words) in [
             (
@@ -684,7 +684,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_name_the_hosts_that_they_lack() {
+    fn sums_name_their_missing_hosts() {
         let outcome = run();
         let sum = outcome.measurements.iter().find(|m| m.name == "triad_sum").unwrap();
         assert_eq!(sum.value, Some(281e9));
@@ -693,7 +693,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_of_another_kind_is_named() {
+    fn host_of_another_kind_is_named() {
         let outcome = run();
         let reported: Vec<&str> = outcome.notices.iter().map(|n| n.message.as_str()).collect();
         assert!(
@@ -704,7 +704,7 @@ mod tests {
     }
 
     #[test]
-    fn the_record_of_one_host_has_no_other_figures() {
+    fn record_of_one_host_has_only_its_figures() {
         let mut record = record();
         assert_eq!(record.hosts(), ["n1", "n2", "n3", "n4"]);
         record.keep_own_host();

@@ -154,7 +154,7 @@ mod tests {
         [&Named(figure_names::stream::GAUGE, false), &Named(figure_names::io::GAUGE, true)];
 
     #[test]
-    fn corrected_errors_make_a_figure_suspect_and_others_remove_its_value() {
+    fn corrected_errors_are_suspect_and_uncorrected_ones_invalid() {
         let mut triad = figure(figure_names::stream::GAUGE);
         judge(&mut triad, &GAUGES, &[event(HardwareEvent::MemoryCorrected, 2)]);
         assert_eq!(triad.validity.status, Status::Suspect);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_links_concern_only_figures_whose_data_pass_links() {
+    fn link_errors_affect_only_figures_that_use_links() {
         let of_link = [event(HardwareEvent::PcieCorrected, 1)];
         let mut triad = figure(figure_names::stream::GAUGE);
         judge(&mut triad, &GAUGES, &of_link);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn throttling_is_that_of_each_part() {
+    fn throttling_is_attributed_to_each_part() {
         let folder = tempfile::tempdir().unwrap();
         let root = SysRoot::recorded(folder.path());
         let group = folder.path().join("sys/fs/cgroup");
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_above_its_limit_is_suspect_in_every_gauge() {
+    fn figure_above_its_limit_is_suspect_in_every_gauge() {
         let folder = tempfile::tempdir().unwrap();
         let root = SysRoot::recorded(folder.path());
         let above = figure("apps").limit(0.93e9, "read by the same workers");

@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn part_that_is_refused_after_a_figure_is_left_out() {
+    fn part_refused_after_a_figure_is_omitted() {
         let topology = TopologySource::Synthetic("Core:2 PU:1".to_owned());
         let topology = Topology::load(&topology).unwrap();
         let site = Site::new(topology, Machine::default(), SysRoot::live());
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_has_the_given_memory_or_all_of_a_described_machine() {
+    fn plan_uses_given_memory_or_all_of_a_described_machine() {
         let site = |source: MachineSource| {
             let topology = TopologySource::Synthetic("Core:2 PU:1".to_owned());
             let mut machine = Machine { source, ..Machine::default() };

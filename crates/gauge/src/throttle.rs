@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_stop_on_a_busy_node_is_not_the_cause() {
+    fn short_throttling_on_a_busy_node_is_not_the_cause() {
         let other = "other load took 36 % of the time of a thread during the solution";
         let of = |stopped: f64| {
             let mut found = Outcome { measurements: vec![figure(&[other])], ..Outcome::default() };
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_quota_is_named_instead_of_other_load() {
+    fn quota_is_named_instead_of_other_load() {
         let other = "other load took 36 % of the time of a thread during the solution; repeat the run on an idle node";
         let small = "N = 4000 is too small: panels limit the rating, not matrix products";
         let m = judged(vec![figure(&[small, other])], 144).remove(0);
@@ -114,13 +114,13 @@ mod tests {
     }
 
     #[test]
-    fn a_valid_figure_of_a_throttled_run_is_suspect() {
+    fn valid_figure_of_a_throttled_run_becomes_suspect() {
         assert_eq!(judged(vec![figure(&[])], 144)[0].validity.status, Status::Suspect);
         assert_eq!(judged(vec![figure(&[])], 1)[0].validity.status, Status::Valid);
     }
 
     #[test]
-    fn an_invalid_figure_of_a_throttled_run_keeps_its_first_reason() {
+    fn invalid_figure_of_a_throttled_run_keeps_its_first_reason() {
         let invalid = figure(&[]).missing("the residual is too large");
         let m = judged(vec![invalid], 144).remove(0);
         assert_eq!((m.validity.status, m.validity.reasons.len()), (Status::Invalid, 2));
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_time_of_samples_is_not_attributed_to_others() {
+    fn lost_time_of_throttled_samples_is_not_attributed_to_others() {
         let mut disturbed = figure(&[]);
         let reason = "another program used a core for 40 % of the time".to_owned();
         disturbed.disturbed = vec![Disturbed { reason, ..Disturbed::default() }];

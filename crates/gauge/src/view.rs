@@ -501,7 +501,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_that_hold_nothing_are_absent() {
+    fn empty_columns_are_omitted() {
         let mut table = Table::new(&["what", ">a", ">b", ">c", ""]);
         table.row(["x".into(), "-".into(), "1".into(), "?".into(), TableCell::bar(Fraction(0.0))]);
         table.row(["".into(), "-".into(), "-".into(), "".into(), TableCell::bar(Fraction(0.5))]);

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_is_a_day_a_second_or_so_long_ago() {
+    fn moment_is_a_day_a_second_or_an_age() {
         let now = humantime::parse_rfc3339("2026-11-21T20:00:00Z").unwrap();
         let read = |text: &str| Moment::read(text, now).map(|moment| moment.0);
         for (text, expected) in [
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_has_all_its_seconds() {
+    fn day_contains_all_its_seconds() {
         let day = Moment("2026-11-21".to_owned());
         let within = |time: &str| (day.first()..day.end()).contains(&time.to_owned());
         assert!(within("2026-11-21T00:00:00Z") && within("2026-11-21T23:59:59Z"));

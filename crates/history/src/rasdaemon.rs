@@ -106,7 +106,7 @@ mod tests {
          mcgstatus_msg TEXT, mcistatus_msg TEXT, mcastatus_msg TEXT, user_action TEXT, mc_location TEXT);";
 
     #[test]
-    fn events_since_a_time_are_summed_by_component_and_nothing_is_written() {
+    fn rasdaemon_events_since_a_time_are_summed_without_writing() {
         let folder = tempfile::tempdir().unwrap();
         // A name that a URI would take apart.
         let path = folder.path().join("ras?mode=rwc#%41.db");
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_database_of_rasdaemon_is_an_error_of_one_line() {
+    fn invalid_rasdaemon_database_is_an_error_of_one_line() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("other.db");
         assert!(events(&path, 0).is_err());

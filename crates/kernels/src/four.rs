@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn four_numbers_are_those_of_plain_code() {
+    fn four_numbers_at_once_equal_scalar_code() {
         for isa in Isa::dispatched() {
             let mut numbers = std::array::from_fn(|at| (at as f64 + 1.0) / 3.0);
             // SAFETY: the processor has the instruction set.

@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dispatched_function_runs_the_code_of_its_instruction_set() {
+    fn dispatched_function_uses_its_instruction_set() {
         let all: Vec<Isa> = Isa::dispatched().collect();
         assert_eq!((all[0], all.last().copied()), (Isa::Portable, Some(Isa::detected())));
         for isa in all {

@@ -38,7 +38,7 @@ pub enum Stores {
     /// Streaming stores that bypass the caches, so that lines are not read before they are overwritten.
     NonTemporal,
 }
-names!(Stores, "kind of store", Regular = "regular", NonTemporal = "nontemporal");
+names!(Stores, "kind of store", Regular = "regular", NonTemporal = "nontemporal" | "nt");
 
 /// Software prefetch: off, or the distances in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]

@@ -40,9 +40,26 @@ impl fmt::Display for SizeSpec {
             Self::TimesLlc(factor) => write!(f, "{factor}xLLC"),
             // The text is exact and contains no blank, because it is parsed again.
             Self::Bytes(bytes) => f.write_str(&bytes.exact()),
-            Self::Elements(n) => write!(f, "{n}"),
+            Self::Elements(n) => write!(f, "{n}elements"),
             Self::Share(share) => write!(f, "{}%", share.0 * 100.0),
         }
+    }
+}
+
+/// Sizes as they are typed.
+const EXAMPLE: &str = "--size 80MB or --size '10M elements'";
+/// Problem of a number without a unit.
+const NO_UNIT: &str = "expected a unit: bytes and elements of an array differ";
+
+/// Returns the factor of a unit of elements, e.g. 1,000,000 for `M elements`; `None` for other units.
+fn element_factor(unit: &str) -> Option<u64> {
+    let prefix = unit.trim().strip_suffix("elements")?.trim_end();
+    match prefix {
+        "" => Some(1),
+        "k" | "K" => Some(1_000),
+        "M" => Some(1_000_000),
+        "G" => Some(1_000_000_000),
+        _ => None,
     }
 }
 
@@ -54,10 +71,10 @@ const MAX_FACTOR: f64 = 1e6;
 impl FromStr for SizeSpec {
     type Err = SyntaxError;
 
-    /// Parses `auto`, `4xLLC`, a size with a unit (bytes per array), a bare number (elements per array), or a share of
-    /// the available memory (all arrays together).
+    /// Parses `auto`, `4xLLC`, a size with a unit (bytes per array), `10M elements`, or a share of the available memory
+    /// (all arrays together). A number without a unit is refused, because bytes and elements differ by eight.
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
-        let mut cursor = Cursor::new("size", "--size 4xLLC, --size 2GiB or --size 80000000", text);
+        let mut cursor = Cursor::new("size", EXAMPLE, text);
         if text == "auto" {
             return Ok(Self::Auto);
         }
@@ -88,18 +105,22 @@ impl FromStr for SizeSpec {
             };
         }
         if cursor.at_end() {
-            let mut count = Cursor::new("size", "--size 80000000", text);
+            let is_zero = number.bytes().all(|digit| digit == b'0');
+            return Err(if is_zero { zero } else { cursor.error(NO_UNIT) });
+        }
+        if let Some(factor) = element_factor(cursor.rest()) {
+            let mut count = Cursor::new("size", EXAMPLE, text);
             let elements = count.number("expected a number of elements")?;
-            count.finish(
-                "a number of elements must be an integer; for bytes, add a unit such as GiB",
-            )?;
-            return match elements {
-                0 => Err(zero),
-                n if n > MAX_COUNT => Err(huge),
-                n => Ok(Self::Elements(n)),
+            if count.position() < number.len() {
+                return Err(count.error("a number of elements must be an integer"));
+            }
+            return match elements.checked_mul(factor) {
+                Some(0) => Err(zero),
+                Some(n) if n <= MAX_COUNT => Ok(Self::Elements(n)),
+                _ => Err(huge),
             };
         }
-        let mut either = Cursor::new("size", "--size 4xLLC, --size 2GiB or --size 80000000", text);
+        let mut either = Cursor::new("size", EXAMPLE, text);
         let bytes = read_bytes(&mut either)?;
         either.finish("expected nothing after the unit")?;
         match bytes.0 {
@@ -339,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rule_is_four_caches_and_a_million_elements() {
+    fn default_size_is_four_caches_and_a_million_elements() {
         let size = choose(SizeSpec::Auto, Element::F64, &conditions(32, 20_000)).unwrap();
         assert_eq!((size.elements, size.follows_rule), (1 << 24, Some(true)));
         let small = choose(SizeSpec::Auto, Element::F64, &conditions(1, 20_000)).unwrap();
@@ -364,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn little_memory_cuts_the_rule_and_refuses_a_size() {
+    fn little_memory_reduces_the_default_size_and_refuses_a_given_one() {
         let cut = choose(SizeSpec::Auto, Element::F64, &conditions(32, 300)).unwrap();
         assert_eq!(cut.follows_rule, Some(false));
         assert!(
@@ -382,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fourth_array_needs_its_part_of_the_memory() {
+    fn fourth_array_needs_its_part_of_the_memory() {
         let four = |conditions: SizeConditions| SizeConditions { arrays: 4, ..conditions };
         let elements =
             |conditions| choose(SizeSpec::Auto, Element::F64, &conditions).unwrap().elements;
@@ -397,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_that_of_all_arrays() {
+    fn share_of_memory_includes_all_arrays() {
         let share: SizeSpec = "60%".parse().unwrap();
         let size = choose(share, Element::F64, &conditions(32, 1000)).unwrap();
         assert_eq!(3 * size.elements * 8, 600 << 20);
@@ -409,12 +430,14 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_size_is_pointed_at() {
+    fn invalid_size_is_reported_with_its_column() {
         for (text, at) in [
             ("", 0),
             ("auto4", 0),
             ("4xL", 1),
-            ("1.5", 1),
+            ("1.5", 3),
+            ("1000000", 7),
+            ("1.5M elements", 1),
             ("0", 0),
             ("2GiB,", 4),
             ("12Qb", 2),
@@ -428,7 +451,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_parses_back(spec in prop_oneof![
+        fn size_specification_round_trips(spec in prop_oneof![
             Just(SizeSpec::Auto),
             (1u32..1000).prop_map(|n| SizeSpec::TimesLlc(f64::from(n) / 8.0)),
             (8u64..=MAX_COUNT).prop_map(|n| SizeSpec::Bytes(Bytes(n))),
@@ -439,7 +462,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_typed_makes_the_parser_fail_badly(text in ".{0,12}") {
+        fn size_parser_never_panics(text in ".{0,12}") {
             let _ = text.parse::<SizeSpec>();
         }
     }

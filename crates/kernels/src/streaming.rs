@@ -120,7 +120,7 @@ mod tests {
     struct Aligned([f64; 64]);
 
     #[test]
-    fn copies_of_every_length_and_alignment_write_only_their_numbers() {
+    fn streaming_copies_write_only_their_elements() {
         let source: Vec<f64> = (0..64).map(f64::from).collect();
         for isa in Isa::dispatched() {
             for first in 0..10 {

@@ -39,7 +39,7 @@ fn lengths(variant: &Variant) -> impl Iterator<Item = usize> {
 }
 
 #[test]
-fn every_variant_of_this_processor_agrees_with_the_oracle() {
+fn variants_agree_with_the_oracle() {
     let all: Vec<Variant> =
         variants::variants().filter(|variant| tried(variant.shape().isa)).collect();
     let mut checked = 0;
@@ -63,7 +63,7 @@ fn every_variant_of_this_processor_agrees_with_the_oracle() {
 }
 
 #[test]
-fn every_resident_variant_of_this_processor_agrees_with_the_oracle() {
+fn resident_variants_agree_with_the_oracle() {
     // Numbers of lines around the longest step (8 vectors of one line each), and around one and two groups of pages.
     let steps = [1, 2, 3, 7, 8, 9, 15, 16, 17, 64, 65, 513];
     let cases = |pages: usize| {
@@ -100,7 +100,7 @@ fn wide_resident_variants_come_first() {
 }
 
 #[test]
-fn the_oracle_finds_what_is_wrong() {
+fn oracle_finds_wrong_elements() {
     let wrong = |kernel, run: &mut dyn FnMut(&Args)| {
         let outcome = Oracle::new(kernel, Element::F64).check([9], &mut |args| {
             run(args);
@@ -123,7 +123,7 @@ fn the_oracle_finds_what_is_wrong() {
 }
 
 #[test]
-fn no_two_variants_are_alike() {
+fn variants_are_distinct() {
     let mut seen = std::collections::HashSet::new();
     for variant in variants::variants() {
         let what = (variant.kernel(), variant.element(), variant.shape());
@@ -132,7 +132,7 @@ fn no_two_variants_are_alike() {
 }
 
 #[test]
-fn every_shape_that_can_be_asked_for_has_a_loop_of_every_kernel() {
+fn every_requested_shape_has_a_loop_of_every_kernel() {
     for isa in available_isas() {
         for spec in KERNELS.iter().filter(|spec| spec.in_passes()) {
             for element in Element::ALL {
@@ -161,7 +161,7 @@ fn plain(text: &str) -> String {
 }
 
 #[test]
-fn formulas_name_what_is_read_written_and_counted() {
+fn formulas_match_declared_reads_writes_and_flops() {
     for spec in KERNELS {
         let (left, right) = spec.formula.split_once('=').unwrap();
         let adds_to_left = left.ends_with('+');
@@ -185,7 +185,7 @@ fn formulas_name_what_is_read_written_and_counted() {
 }
 
 #[test]
-fn the_loops_in_c_are_those_of_the_table() {
+fn c_loops_match_the_kernel_table() {
     let source = include_str!("../../../probes/kernels.c");
     let made = |start: &str| -> Vec<(String, String)> {
         let lines = source.lines().filter_map(|line| line.strip_prefix(start));
@@ -218,7 +218,7 @@ fn every_kernel_has_a_line_for_sve() {
 }
 
 #[test]
-fn the_chapter_has_the_table() {
+fn kernel_chapter_matches_the_table() {
     let chapter = include_str!("../../../docs/kernels.md");
     let rows: Vec<String> = chapter
         .lines()
@@ -258,7 +258,7 @@ fn kernels_are_found_by_name() {
 }
 
 #[test]
-fn bytes_are_counted_as_stream_counts_them() {
+fn bytes_are_counted_as_by_stream() {
     // STREAM 5.10 counts 16, 16, 24 and 24 bytes per iteration; with write-allocate 24, 24, 32 and 32 bytes move.
     let counted: Vec<u64> = STREAM.iter().map(|k| k.counted(Element::F64)).collect();
     let moved: Vec<u64> = STREAM.iter().map(|k| k.moved(Element::F64, Stores::Regular)).collect();
@@ -273,7 +273,7 @@ fn bytes_are_counted_as_stream_counts_them() {
 }
 
 #[test]
-fn only_kernels_that_use_the_fourth_array_make_a_pass_have_it() {
+fn only_kernels_with_a_fourth_array_allocate_it() {
     assert_eq!(arrays_of([]), 3);
     assert_eq!(arrays_of([Kernel::Copy]), 3);
     let passes = KERNELS.iter().filter(|spec| spec.in_passes()).map(|spec| spec.kernel);
@@ -283,13 +283,13 @@ fn only_kernels_that_use_the_fourth_array_make_a_pass_have_it() {
 }
 
 #[test]
-fn a_wrong_name_lists_the_right_ones() {
+fn unknown_kernel_name_lists_known_names() {
     let error = "tirad".parse::<Kernel>().unwrap_err();
     assert!(error.to_string().starts_with("unknown kernel 'tirad': expected copy, scale, add"));
 }
 
 #[test]
-fn prefetch_distances_print_and_parse_back() {
+fn prefetch_distances_round_trip() {
     for prefetch in [Prefetch::Off, Prefetch::Near(512), Prefetch::FarNear(4096, 512)] {
         assert_eq!(prefetch.to_string().parse(), Ok(prefetch));
     }
@@ -299,7 +299,7 @@ fn prefetch_distances_print_and_parse_back() {
 }
 
 #[test]
-fn numbers_of_pages_print_and_parse_back() {
+fn page_counts_round_trip() {
     for pages in [1, 4, 64] {
         let known = SideBySide::new(pages).unwrap();
         assert_eq!(known.to_string().parse(), Ok(known));
@@ -310,7 +310,7 @@ fn numbers_of_pages_print_and_parse_back() {
 }
 
 #[test]
-fn a_sum_of_many_equal_values_does_not_drift() {
+fn sum_of_many_equal_values_does_not_drift() {
     // The value has a full mantissa, and there are so many blocks that plain addition of their sums would have an error
     // of 3e-12.
     const N: usize = 1 << 25;
@@ -337,7 +337,7 @@ fn a_sum_of_many_equal_values_does_not_drift() {
 /// memory bandwidth, which no other test would detect.
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn no_loop_calls_a_function() {
+fn loops_contain_no_calls() {
     use iced_x86::{Decoder, DecoderOptions, FlowControl};
     /// Maximum number of bytes to decode; all these functions are shorter.
     const MAX_CODE: usize = 64 << 10;

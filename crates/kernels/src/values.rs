@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pass_of_stream_multiplies_a_by_15() {
+    fn stream_pass_multiplies_a_by_15() {
         let mut values = Values::new(Element::F64, STREAM_ARRAYS);
         for kernel in STREAM {
             values.apply(kernel);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn no_value_comes_near_overflow_however_long_a_run() {
+    fn values_never_overflow_in_long_runs() {
         for (element, limit) in [(Element::F64, 1e95), (Element::F32, 1e12)] {
             let mut values = Values::new(element, ARRAYS);
             for _ in 0..1000 {
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_vector_triad_writes_the_fourth_array_alone() {
+    fn vector_triad_writes_only_the_fourth_array() {
         let mut values = Values::new(Element::F64, arrays_of([Kernel::VectorTriad]));
         for kernel in STREAM {
             values.apply(kernel);
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fourth_array_is_filled_and_checked_only_where_the_pass_has_it() {
+    fn fourth_array_is_filled_and_checked_only_if_used() {
         let four = Values::new(Element::F64, ARRAYS);
         let (_arrays, args) = filled(&four);
         // SAFETY: element 5 of d is one of the 10000, and no other thread uses it.
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn one_wrong_element_is_found_and_named() {
+    fn single_wrong_element_is_located() {
         let values = Values::new(Element::F64, STREAM_ARRAYS);
         let (_arrays, args) = filled(&values);
         // SAFETY: element 4711 of b is one of the 10000, and no other thread uses it.
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_fails() {
+    fn nan_and_infinity_fail_the_check() {
         for poison in [f64::NAN, f64::INFINITY] {
             let values = Values::new(Element::F64, STREAM_ARRAYS);
             let (_arrays, args) = filled(&values);
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn right_arrays_pass_in_both_precisions() {
+    fn correct_arrays_pass_in_both_precisions() {
         for element in [Element::F64, Element::F32] {
             let values = Values::new(element, ARRAYS);
             let (_arrays, args) = filled(&values);

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_dealt_out_by_the_threads_of_each_node() {
+    fn columns_are_distributed_by_threads_per_node() {
         // Three threads on node 4, one on node 7.
         let distribution = ColumnDistribution::new(&[4, 4, 7, 4], 9600, 100, 1000);
         let on =
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn every_column_is_made_once_by_a_thread_of_its_node() {
+    fn every_column_is_generated_once_on_its_node() {
         for (nodes, order) in [(vec![0, 0, 1, 1], 1000), (vec![1, 0, 2], 333), (vec![0; 3], 100)] {
             let distribution = ColumnDistribution::new(&nodes, order, 32, 1024);
             let mut makers = vec![0; order + 1];

@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_lie_apart_by_an_odd_number_of_lines() {
+    fn columns_are_an_odd_number_of_lines_apart() {
         for order in [1, 7, 8, 9, 64, 1000, 8000, 8192, 16384] {
             let distance = column_distance(order);
             assert!(
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn every_element_is_its_own() {
+    fn matrix_elements_do_not_overlap() {
         let mut matrix = Matrix::map(33).unwrap();
         for j in 0..=33 {
             matrix.column(j).iter_mut().enumerate().for_each(|(i, x)| *x = (i * 100 + j) as f64);

@@ -392,7 +392,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_loop_counts_its_operations() {
+    fn every_peak_loop_counts_its_operations() {
         for kernel in loops().iter().chain(&without_fma()) {
             // SAFETY: as in `measure`.
             let operations = unsafe { (kernel.run)() };
@@ -403,7 +403,7 @@ mod tests {
     /// Checks the result of a chain, with fused and with separate instructions, for every register type.
     #[test]
     #[cfg(target_arch = "x86_64")]
-    fn a_chain_multiplies_and_adds() {
+    fn chain_multiplies_and_adds() {
         // SAFETY: SSE2 is part of the architecture, AVX2 and FMA are detected.
         unsafe {
             let scalar = Scalar(3.0).mul_then_add(Scalar(5.0), Scalar(7.0));
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_measurement_has_samples_of_all_threads() {
+    fn peak_has_samples_of_all_threads() {
         let mut team = Team::start(&[Vec::new(), Vec::new()]).unwrap();
         let kernel = *loops().last().unwrap();
         let rounds = bursts_in(Duration::from_millis(50));
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_told_from_a_clock_that_changes() {
+    fn other_load_is_distinguished_from_a_changing_clock() {
         let bursts = |all: &[(f64, f64)]| -> Vec<Burst> {
             all.iter()
                 .map(|(rate, hz)| Burst { rate: FlopsPerSec(*rate), clock: Some(Hertz(*hz)) })

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_part_is_the_same_however_it_is_reached() {
+    fn any_part_of_a_sequence_is_reproducible() {
         let sequence = Sequence::new(42);
         let mut whole = vec![0.0; 1000];
         sequence.fill(0, &mut whole);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_that_are_close_give_other_numbers() {
+    fn close_seeds_give_different_numbers() {
         let first = |seed| {
             let mut out = [0.0];
             Sequence::new(seed).fill(0, &mut out);

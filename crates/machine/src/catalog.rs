@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_consistent() {
+    fn processor_table_is_consistent() {
         let tables = tables();
         for name in &tables.write_allocate {
             assert!(microarchitecture_named(name).is_some(), "{name}");
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn processors_of_the_literature_are_known_with_their_memory() {
+    fn processors_of_the_literature_are_found_with_their_memory() {
         assert_eq!(node_bandwidth("AMD EPYC 7H12 64-Core Processor", 2), 409.6e9);
         assert_eq!(node_bandwidth("AMD EPYC 9654 96-Core Processor", 2), 921.6e9);
         assert_eq!(node_bandwidth("AMD EPYC 7F52 16-Core Processor", 2), 409.6e9);
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_matches_whole_words_only() {
+    fn processor_name_matches_whole_words_only() {
         assert_eq!(
             find(Some("AMD EPYC 7702P 64-Core Processor"), None).unwrap().model.unwrap(),
             "EPYC 7702P"
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nameless_guest_is_known_by_its_generation() {
+    fn unnamed_amd_guest_is_identified_by_generation() {
         let generation = |family, model| {
             find(Some("AMD EPYC"), Some(&x86("AuthenticAMD", family, model, 1))).map(|entry| {
                 (entry.generation, entry.memory.map(|m| (m.channels, m.transfers_per_s.0)))
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn half_the_channels_and_other_platforms_are_no_members_of_a_family() {
+    fn processors_with_fewer_channels_are_not_members_of_a_family() {
         assert_eq!(node_bandwidth("AMD EPYC 7282 16-Core Processor", 2), 2.0 * 85.344e9);
         let rome = x86("AuthenticAMD", 0x17, 0x31, 0);
         for model in ["7282 16-Core", "7272 12-Core", "7252 8-Core", "7232P 8-Core"] {
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nameless_guest_of_intel_has_at_most_what_its_generation_has() {
+    fn unnamed_intel_guest_has_at_most_the_memory_of_its_generation() {
         let memory = |name: &str, model, stepping| {
             let identity = x86("GenuineIntel", 6, model, stepping);
             let memory = find(Some(name), Some(&identity))?.memory?;
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn microarchitectures_by_identification() {
+    fn microarchitecture_is_found_by_family_model_and_stepping() {
         let name =
             |identity: ProcessorIdentity| microarchitecture(&identity).map(|row| row.name.as_str());
         assert_eq!(name(x86("GenuineIntel", 6, 0x55, 4)), Some("Skylake-SP"));
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn a_masked_instruction_set_lowers_the_peak() {
+    fn masked_instruction_set_lowers_the_peak() {
         let isa = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let per_cycle = |name: &str, sets: &[String]| {
             microarchitecture_named(name).unwrap().throughput(None, Some(sets)).map(|t| t.per_cycle)
@@ -494,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn some_xeons_have_one_wide_unit() {
+    fn some_xeons_have_one_avx512_unit() {
         let cascade = microarchitecture_named("Cascade Lake").unwrap();
         let per_cycle = |name| cascade.throughput(Some(name), None).map(|t| t.per_cycle);
         assert_eq!(per_cycle("Intel(R) Xeon(R) Gold 6248 CPU @ 2.50GHz"), Some(32));
@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_refused_with_names_like_it() {
+    fn unknown_processor_is_refused_with_similar_names() {
         assert_eq!(
             named("EPYC 9655X").unwrap_err().to_string(),
             "no processor \"EPYC 9655X\" in the catalog\nhint: did you mean \"EPYC 9655\" or \"EPYC 9655P\"?"
@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn intel_names_hold_the_base_clock() {
+    fn base_clock_is_read_from_intel_names() {
         assert_eq!(
             clock_in_name("Intel(R) Xeon(R) Platinum 8380 CPU @ 2.30GHz"),
             Some(Hertz(2.3e9))

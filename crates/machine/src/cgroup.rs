@@ -294,13 +294,13 @@ mod tests {
     }
 
     #[test]
-    fn no_control_groups_no_limits() {
+    fn no_control_groups_have_no_limits() {
         let (_folder, root) = tree(&[]);
         assert_eq!(limits(&root), CgroupLimits::default());
     }
 
     #[test]
-    fn the_tightest_of_all_groups_above_counts() {
+    fn tightest_limit_of_all_parent_groups_counts() {
         let (_folder, root) = tree(&[
             ("proc/self/cgroup", "0::/job/step\n"),
             ("proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"),
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_sees_its_group_as_the_root() {
+    fn container_sees_its_group_as_the_root() {
         let (_folder, root) = tree(&[
             ("proc/self/cgroup", "9:memory:/docker/abc\n3:cpuacct,cpu:/docker/abc\n"),
             (
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn throttling_of_version_2_is_that_of_the_group_above() {
+    fn throttling_of_cgroup_v2_is_read_from_the_limiting_group() {
         let (folder, root) = tree(&[
             ("proc/self/cgroup", "0::/job/step\n"),
             ("proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"),
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn throttling_of_version_1_is_counted_in_nanoseconds() {
+    fn throttling_of_cgroup_v1_is_counted_in_nanoseconds() {
         let (folder, root) = tree(&[
             ("proc/self/cgroup", "9:memory:/docker/abc\n3:cpuacct,cpu:/docker/abc/inner\n"),
             (
@@ -399,14 +399,14 @@ mod tests {
     }
 
     #[test]
-    fn without_counters_nothing_was_throttled() {
+    fn missing_counters_give_no_throttling() {
         let (_folder, root) = tree(&[("proc/self/cgroup", "0::/\n")]);
         let reading = ThrottlingReading::take(&root);
         assert_eq!(reading.since(&ThrottlingReading::default()), None);
     }
 
     #[test]
-    fn in_the_mixture_a_controller_is_where_it_is_mounted() {
+    fn hybrid_controllers_are_read_where_mounted() {
         let mounts = "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
                       41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
         let (_folder, root) = tree(&[

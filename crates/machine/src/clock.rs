@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_chain_is_as_long_as_it_is_counted() {
+    fn longer_chain_takes_more_time() {
         // This test checks only that the compiler did not remove the chain: more iterations take longer.
         if chain(1).is_none() {
             return;
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_of_an_interval_is_that_of_its_chains_and_their_time_is_known() {
+    fn work_clock_is_measured_by_its_chains() {
         let mut work = WorkClock::start();
         assert!(work.counter.is_some() || work.clock().is_none());
         let start = Instant::now();

@@ -9,11 +9,15 @@ use crate::dimms::{self, DimmSpec};
 use crate::ids::CpuId;
 use crate::processor::{self, Chip, ProcessorIdentity};
 use crate::root::SysRoot;
-use crate::topology::{Topology, TopologySource};
+use crate::topology::{SpeedClass, Topology, TopologyNumaNode, TopologySource};
 use crate::{cgroup, clock, devices, disks, host, memory, process_limits, software};
 use nodegauge_measure::Hertz;
-use nodegauge_measure::record::{ClockBasis, Figure, Machine, Memory, NumaNode, Processor};
-use std::collections::BTreeMap;
+use nodegauge_measure::record::{
+    ClockBasis, CoreClass, Figure, Machine, Memory, NumaNode, Processor,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(crate) mod theory;
 
 /// Information about the machine that the user gives.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -41,7 +45,7 @@ pub fn describe(topology: &Topology, root: &SysRoot, options: &DescribeOptions) 
     processor.min_hz = reported("cpuinfo_min_freq");
     processor.max_hz = reported("cpuinfo_max_freq");
     let cpus: Vec<u32> = topology.threads.iter().map(|thread| thread.cpu.0).take(1).collect();
-    Machine {
+    let mut machine = Machine {
         host: if live { host::name(root) } else { None },
         caches: topology.caches.clone(),
         measured_cache: None,
@@ -58,7 +62,12 @@ pub fn describe(topology: &Topology, root: &SysRoot, options: &DescribeOptions) 
         disks: if live { disks::disks(root) } else { Vec::new() },
         source: topology.source.kind(),
         processor,
-    }
+    };
+    let theoretical = machine.memory.theoretical.take();
+    let sockets = theory::sockets_with_memory(topology);
+    machine.memory.theoretical =
+        theoretical.map(|figure| theory::concerning(&machine, figure, sockets));
+    machine
 }
 
 /// Returns the environment variables of this process; none for a recorded machine.
@@ -139,6 +148,7 @@ fn processor(
         cores: topology.cores.len() as u32,
         threads: topology.threads.len() as u32,
         threads_per_core: topology.threads_per_core(),
+        core_classes: core_classes(topology),
         isa: chip.isa.clone().unwrap_or_default(),
         write_allocate: row.and_then(Microarchitecture::write_allocate),
         flops_per_cycle: throughput.as_ref().map(|throughput| throughput.per_cycle),
@@ -189,13 +199,53 @@ fn numa_nodes(topology: &Topology, root: Option<&SysRoot>) -> Vec<NumaNode> {
                 bytes: memory.map(|(total, ..)| total).or(by_topology),
                 free: memory.map(|(_, free, _)| free),
                 available: memory.map(|(.., available)| available),
-                cache_bytes: root.and_then(|root| memory::side_cache(root, node.id)),
-                cpus: node.cpus.iter().map(|cpu| cpu.0).collect(),
+                cache_bytes: root
+                    .and_then(|root| memory::side_cache(root, node.id))
+                    .or(node.cache_bytes),
+                cpus: numbers(node.cpus.iter().chain(&node.absent_cpus)),
+                unusable_cpus: unusable(topology, node),
+                kind: node.kind.clone(),
                 device: node.device.clone(),
                 distances: root.and_then(|root| memory::distances(root, node.id)),
             }
         })
         .collect()
+}
+
+/// Returns the numbers of CPUs in numeric order.
+fn numbers<'a>(cpus: impl Iterator<Item = &'a CpuId>) -> Vec<u32> {
+    let mut numbers: Vec<u32> = cpus.map(|cpu| cpu.0).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// Returns the CPUs of a node on which this process may not run.
+fn unusable(topology: &Topology, node: &TopologyNumaNode) -> Vec<u32> {
+    let allowed: BTreeSet<CpuId> = topology.allowed().map(|thread| thread.cpu).collect();
+    let all = node.cpus.iter().chain(&node.absent_cpus);
+    numbers(all.filter(|cpu| !allowed.contains(cpu)))
+}
+
+/// Returns the classes of cores, the fastest first.
+fn core_classes(topology: &Topology) -> Vec<CoreClass> {
+    let classes = topology.core_classes.iter().enumerate().rev();
+    let described = classes.map(|(index, class)| core_class(topology, index, class));
+    described.filter(|class| class.cores > 0).collect()
+}
+
+/// Returns the description of the class of cores with this index.
+fn core_class(topology: &Topology, index: usize, class: &SpeedClass) -> CoreClass {
+    let threads = topology.threads.iter().filter(|thread| thread.efficiency == Some(index));
+    let cores: BTreeSet<usize> = threads.clone().map(|thread| thread.core).collect();
+    let cpus: Vec<CpuId> = threads.map(|thread| thread.cpu).collect();
+    CoreClass {
+        name: topology.class_name(index),
+        cores: cores.len() as u32,
+        cpus: numbers(cpus.iter()),
+        designs: class.designs.clone(),
+        capacities: class.capacities,
+        clocks: class.clocks.map(|bounds| bounds.map(|mhz| Hertz(f64::from(mhz) * 1e6))),
+    }
 }
 
 fn system_memory_entry(
@@ -211,8 +261,11 @@ fn system_memory_entry(
     let own = if live { process_limits::limits(root) } else { Default::default() };
     // In a guest, the firmware's list of modules does not describe real modules.
     let firmware = if live && !guest { dimms::modules(root) } else { None };
-    let sockets =
-        if guest { dimms::sockets_behind_guest(topology) } else { topology.sockets.len() as u32 };
+    let sockets = if guest {
+        dimms::sockets_behind_guest(topology)
+    } else {
+        theory::sockets_with_memory(topology)
+    };
     let known = entry.and_then(|entry| {
         let of = match &entry.model {
             Some(model) => model.clone(),
@@ -275,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn the_peak_in_single_precision_and_without_fma_is_that_of_the_units() {
+    fn peaks_in_single_precision_and_without_fma_follow_the_units() {
         let per_cycle = |processor: &str| {
             let p = described(GENOA, &named(processor)).processor;
             let figures =
@@ -293,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_described_machine_has_no_state() {
+    fn described_machine_has_no_state() {
         let machine = described(GENOA, &named("EPYC 9654"));
         assert_eq!((machine.host, machine.kernel, machine.virtualisation), (None, None, None));
         assert_eq!((machine.pages, machine.governor, machine.circumstances), (None, None, None));
@@ -303,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nameless_description_has_no_peaks() {
+    fn description_without_a_name_has_no_peaks() {
         let machine = described("Package:4 NUMANode:1 Core:4 PU:1", &DescribeOptions::default());
         assert_eq!((machine.peak_flops, machine.memory.theoretical), (None, None));
         assert_eq!(machine.processor.cores, 16);
@@ -315,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn the_option_wins_over_the_catalog() {
+    fn option_takes_precedence_over_the_catalog() {
         let options = DescribeOptions {
             dimms: Some(DimmSpec { channels: 16, mts: 3200 }),
             ..named("EPYC 9654")
@@ -325,14 +378,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_the_catalog_lacks_stays_as_it_is() {
+    fn name_missing_in_the_catalog_is_kept() {
         let machine = described(GENOA, &named("Z80"));
         assert_eq!(machine.processor.model.as_deref(), Some("Z80"));
         assert_eq!((machine.processor.hz, machine.peak_flops), (None, None));
     }
 
     #[test]
-    fn the_xeon_phi_of_the_literature_peaks_above_a_teraflop() {
+    fn xeon_phi_peaks_above_a_teraflop() {
         let machine = described(
             "Package:1 NUMANode:1 L2Cache:61 L1dCache:1 Core:1 PU:4",
             &named("Xeon Phi 7110P"),

@@ -6,6 +6,7 @@
 //! the SMBIOS tables of a hypervisor is ignored, because it does not describe real modules.
 
 use crate::catalog::SocketMemory;
+use crate::memory::is_of_other_kind;
 use crate::root::SysRoot;
 use crate::topology::Topology;
 use nodegauge_measure::grammar::Cursor;
@@ -455,11 +456,15 @@ fn possible_sockets(sockets: u32, guest: bool) -> u32 {
     if guest { sockets.max(2) } else { sockets.max(1) }
 }
 
-/// Returns the theoretical bandwidth of the NUMA nodes in `holding`, which contain the data. In three cases it is the
-/// bandwidth of the whole machine: the nodes are unknown, the nodes have no cores (memory behind a link), or a
-/// hypervisor reports the nodes.
+/// Returns the theoretical bandwidth of the NUMA nodes in `holding`, which contain the data; `None` if it is unknown, as
+/// that of memory other than DRAM. In three cases it is the bandwidth of the whole machine: the nodes are unknown, the
+/// nodes have no cores (memory behind a link), or a hypervisor reports the nodes.
 pub fn node_bandwidth(machine: &Machine, holding: &[u32]) -> Option<Figure> {
     let mut figure = machine.memory.theoretical.clone()?;
+    let mut of_data = machine.numa_nodes.iter().filter(|node| holding.contains(&node.id));
+    if of_data.any(is_of_other_kind) {
+        return None;
+    }
     let nodes: Vec<_> = machine.numa_nodes.iter().filter(|node| !node.cpus.is_empty()).collect();
     let all = nodes.len() as u32;
     let some = holding.len() as u32;

@@ -9,6 +9,7 @@ mod devices;
 mod errors;
 mod load;
 mod memory;
+mod shape;
 
 use crate::catalog::{self, ProcessorEntry};
 use crate::root::SysRoot;
@@ -60,7 +61,7 @@ fn found(text: impl Into<String>, remedy: impl Into<String>) -> DetectedProblem 
 type DoctorCheck = (&'static str, Severity, fn(&ExaminedNode<'_>) -> Option<DetectedProblem>);
 
 /// Checks of the node on which the program runs. Findings of the same severity are reported in this order.
-const LIVE: [DoctorCheck; 34] = {
+const LIVE: [DoctorCheck; 35] = {
     use Severity::{Critical, Info, Warning};
     [
         (OTHER_LOAD, Warning, load::other_load),
@@ -75,6 +76,7 @@ const LIVE: [DoctorCheck; 34] = {
         ("container", Info, cpus::container),
         ("turbo-off", Info, cpus::turbo),
         ("smt-siblings", Info, cpus::siblings),
+        ("cache-share", Warning, shape::resctrl),
         ("memory-limit", Warning, memory::limit),
         ("process-memory-limit", Warning, memory::process_limit),
         ("thp-never", Warning, memory::huge_pages_off),
@@ -101,10 +103,19 @@ const LIVE: [DoctorCheck; 34] = {
 };
 
 /// Checks of any machine, including machines that are only described.
-const DESCRIBED: [DoctorCheck; 1] = [("theoretical-unknown", Severity::Info, memory::theoretical)];
+const DESCRIBED: [DoctorCheck; 5] = {
+    use Severity::Info;
+    [
+        ("core-classes", Info, shape::classes),
+        ("no-cores", Info, shape::without_cores),
+        ("memory-side-cache", Info, shape::side_caches),
+        ("memory-kinds", Info, shape::kinds),
+        ("theoretical-unknown", Info, memory::theoretical),
+    ]
+};
 
 /// Examines the node. On a live node this takes about 25 ms, in which other load is observed. For a machine that is
-/// only described, no state is known, and only gaps in the description are reported.
+/// only described, no state is known; gaps in the description and unusual properties are reported.
 pub fn examine(topology: &Topology, root: &SysRoot, machine: &Machine) -> Vec<Finding> {
     let node = ExaminedNode { topology, root, machine };
     let is_live = topology.source == TopologySource::Live;
@@ -166,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_described_machine_has_no_state_to_examine() {
+    fn described_machine_has_no_findings_about_state() {
         let topology = Topology::load(&TopologySource::Synthetic(
             "Package:4 NUMANode:1 Core:4 PU:1".to_owned(),
         ))
@@ -179,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn every_check_has_an_id_of_its_own() {
+    fn check_ids_are_distinct() {
         let mut ids: Vec<&str> = LIVE.iter().chain(&DESCRIBED).map(|(id, ..)| *id).collect();
         ids.extend(errors::IDS);
         ids.sort_unstable();

@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_is_told_by_the_processor_and_named_by_firmware() {
+    fn guest_is_detected_by_cpu_flag_and_named_by_firmware() {
         let (_folder, root) = made_by("Microsoft Corporation");
         let named = |chip| hypervisor(&root, &chip);
         assert_eq!(named(chip("x86_64", Some(""))).as_deref(), Some("hyperv"));
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_known_of_an_empty_tree() {
+    fn empty_tree_has_unknown_properties() {
         let folder = tempfile::tempdir().unwrap();
         let root = SysRoot::recorded(folder.path());
         assert_eq!((kernel(&root), name(&root), container(&root)), (None, None, None));
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn other_dates_of_firmware_stay_as_they_are() {
+    fn other_date_formats_of_firmware_are_unchanged() {
         assert_eq!(iso_date("12/01/2023").as_deref(), Some("2023-12-01"));
         for other in ["2023-12-01", "12/01/23", "1/2/2023", "12/01/2023/4", ""] {
             assert_eq!(iso_date(other), None, "{other}");
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn circumstances_are_those_of_the_tree_and_of_the_runtimes() {
+    fn circumstances_are_read_from_the_tree_and_the_environment() {
         let folder = tempfile::tempdir().unwrap();
         let write = |file: &str, text: &str| {
             let path = folder.path().join(file);

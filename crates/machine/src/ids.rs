@@ -8,7 +8,9 @@ use std::fmt;
 pub struct CpuId(pub u32);
 
 /// Operating-system number of a NUMA node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct NumaNodeId(pub u32);
 
 impl fmt::Display for CpuId {

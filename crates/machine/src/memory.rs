@@ -4,7 +4,7 @@
 use crate::ids::NumaNodeId;
 use crate::root::{SysRoot, keyed};
 use crate::{cgroup, process_limits};
-use nodegauge_measure::record::{HugePages, Pages};
+use nodegauge_measure::record::{HugePages, NumaNode, Pages};
 use nodegauge_measure::{Bytes, Fraction};
 
 /// Minimum size of a large block, which is a huge page of 2 MiB.
@@ -163,12 +163,21 @@ fn large_share(buddyinfo: &str, page: u64) -> Option<Fraction> {
     (all > 0).then(|| Fraction(large as f64 / all as f64))
 }
 
+/// Kind of the memory whose channels modules occupy.
+const DRAM: &str = "DRAM";
+
+/// True if the memory of a node is known not to be DRAM. The rank of a kind, `tier 1`, does not tell.
+pub(crate) fn is_of_other_kind(node: &NumaNode) -> bool {
+    let kind = node.kind.as_deref().filter(|kind| !kind.starts_with("tier "));
+    node.device.is_none() && kind.is_some_and(|kind| kind != DRAM)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_choice_of_a_switch_is_in_brackets() {
+    fn selected_value_of_a_switch_is_in_brackets() {
         assert_eq!(chosen("always [madvise] never").as_deref(), Some("madvise"));
         assert_eq!(chosen("always defer [defer+madvise] never").as_deref(), Some("defer+madvise"));
         assert_eq!(chosen("no choice"), None);
@@ -185,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_live_machine_has_memory() {
+    fn live_machine_has_memory() {
         let info = info(&SysRoot::live());
         assert!(info.total > info.available && info.available > Some(0));
         assert!(left(&SysRoot::live()) > Some(0));

@@ -164,7 +164,7 @@ mod tests {
 garbage";
 
     #[test]
-    fn file_systems_that_store_data_are_described_without_addresses_of_the_node() {
+    fn file_systems_are_described_without_addresses_of_the_node() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(folder.path().join("proc/self")).unwrap();
         std::fs::write(folder.path().join("proc/self/mountinfo"), MOUNTS).unwrap();

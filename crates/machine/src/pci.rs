@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn devices_are_told_by_class_and_maker() {
+    fn pci_devices_are_classified_by_class_and_vendor() {
         let of = kind;
         assert_eq!(of(0x0302, NVIDIA, 0x2335, false), Some(DeviceKind::Gpu));
         assert_eq!(of(0x1200, AMD, 0x74a1, false), Some(DeviceKind::Gpu));

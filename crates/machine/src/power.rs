@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn packages_are_counted_once_and_over_their_range() {
+    fn energy_of_packages_is_counted_once_and_across_wraparound() {
         let (folder, root) = tree(&[
             ("sys/class/powercap/intel-rapl:0/name", "package-0\n"),
             ("sys/class/powercap/intel-rapl:0/energy_uj", "900\n"),
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_of_amd_energy_serve_too() {
+    fn amd_energy_sockets_are_read() {
         let (_folder, root) = tree(&[
             ("sys/class/hwmon/hwmon1/name", "amd_energy\n"),
             ("sys/class/hwmon/hwmon1/energy1_label", "Ecore000\n"),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_said() {
+    fn missing_energy_counters_are_reported() {
         let (_folder, root) = tree(&[("sys/class/powercap/intel-rapl:0/name", "package-0")]);
         let reason = EnergyMeter::find(&root).unwrap_err();
         assert!(reason.0.ends_with("energy_uj cannot be read by this user"), "{reason}");

@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_that_leaves_least_counts() {
+    fn smallest_remaining_limit_counts() {
         assert_eq!(of("unlimited", "unlimited"), ProcessLimits::default());
         let address_space = ProcessLimits { memory: Some(8192), memory_left: Some(8192 - 3072) };
         assert_eq!(of("8192", "unlimited"), address_space);
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limits_of_this_process_are_read_if_there_are_any() {
+    fn limits_of_this_process_are_read() {
         assert_eq!(limits(&SysRoot::recorded("/nonexistent")), ProcessLimits::default());
         let live = limits(&SysRoot::live());
         assert_eq!(live.memory.is_some(), live.memory_left.is_some());

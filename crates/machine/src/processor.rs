@@ -213,14 +213,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_peak_of_two_genoas_on_their_base_clock() {
+    fn peak_of_two_genoas_uses_the_base_clock() {
         assert_eq!(peak(192, Hertz(2.4e9), 16), FlopsPerSec(7.3728e12));
         // T2K has 16 cores at 2.3 GHz.
         assert_eq!(peak(16, Hertz(2.3e9), 4), FlopsPerSec(147.2e9));
     }
 
     #[test]
-    fn cpuinfo_of_x86_is_read() {
+    fn x86_cpuinfo_is_read() {
         let chip = from_cpuinfo(
             "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 17\n\
              model name\t: AMD EPYC 9654 96-Core Processor\nstepping\t: 1\ncpu MHz\t\t: 2596.124\n\
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn cpuinfo_of_arm_is_read() {
+    fn arm_cpuinfo_is_read() {
         let chip = from_cpuinfo(
             "processor\t: 0\nBogoMIPS\t: 2000.00\nFeatures\t: fp asimd atomics sve sve2\n\
              CPU implementer\t: 0x41\nCPU architecture: 8\nCPU variant\t: 0x0\nCPU part\t: 0xd4f\nCPU revision\t: 0\n",
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     #[cfg(target_arch = "x86_64")]
-    fn cpuid_tells_the_processor_as_the_kernel_does() {
+    fn cpuid_agrees_with_cpuinfo() {
         let root = SysRoot::live();
         let by_kernel = root.text("proc/cpuinfo").map(|text| from_cpuinfo(&text)).unwrap();
         assert_eq!(from_cpuid(), by_kernel);

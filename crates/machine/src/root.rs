@@ -51,7 +51,7 @@ impl SysRoot {
     }
 
     /// Returns the numbers in `file`, a list of the kernel such as `0-3,8`.
-    pub(crate) fn numbers(&self, file: &str) -> Option<Vec<u32>> {
+    pub fn numbers(&self, file: &str) -> Option<Vec<u32>> {
         list(&self.text(file)?)
     }
 
@@ -124,7 +124,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn keyed_numbers_know_their_unit() {
+    fn keyed_numbers_are_scaled_by_their_unit() {
         let text =
             "MemTotal:       24684084 kB\nMemFree: 1 kB\nHugePages_Total:       3\nnr_periods 7";
         assert_eq!(keyed(text, "MemTotal"), Some(24_684_084 << 10));
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_the_kernel_are_read() {
+    fn kernel_lists_are_parsed() {
         assert_eq!(list("0-2,8,10-11\n"), Some(vec![0, 1, 2, 8, 10, 11]));
         assert_eq!(list(""), Some(vec![]));
         assert_eq!(list("0-x"), None);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_not_known() {
+    fn missing_files_are_unknown() {
         let root = SysRoot::recorded("/nonexistent");
         assert!(!root.is_live());
         assert_eq!(root.text("proc/meminfo"), None);
@@ -153,7 +153,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn printed_lists_read_back(mut numbers in proptest::collection::vec(0u32..5000, 0..40)) {
+        fn kernel_lists_round_trip(mut numbers in proptest::collection::vec(0u32..5000, 0..40)) {
             let printed = number_ranges(numbers.iter().copied());
             numbers.sort_unstable();
             numbers.dedup();

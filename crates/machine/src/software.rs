@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recorded_tree_has_its_own_software_and_an_empty_one_none() {
+    fn recorded_tree_has_its_own_software_and_an_empty_one_none() {
         let folder = tempfile::tempdir().unwrap();
         let write = |file: &str, bytes: &[u8]| {
             let path = folder.path().join(file);

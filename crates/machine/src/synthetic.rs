@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_machines_of_the_literature_pass() {
+    fn descriptions_from_the_literature_are_accepted() {
         for text in [
             "Package:4 NUMANode:1 Core:4 PU:1",
             "Package:2 NUMANode:4 L3Cache:4(size=16MB) L2Cache:4 L1dCache:1 Core:1 PU:1",
@@ -212,34 +212,36 @@ mod tests {
     }
 
     #[test]
-    fn the_wrong_character_is_pointed_at() {
-        for (text, at) in [
-            ("", 0),
-            ("Package:x Core:4", 8),
-            ("Package:2 Kern:4 PU:1", 10),
-            ("Package 2", 7),
-            ("Package:2 Core:0 PU:1", 15),
-            ("Package:2(memory=1GB Core:4", 27),
-            ("Package:2,Core:4", 9),
-            ("Package:9999 Core:9999 PU:1", 18),
-            ("Package:1 PU:1(indexes=9999999999,1,2,3)", 23),
-            ("Package:1 Core:4 PU:1(indexes=0,0,1,2)", 32),
-            ("Package:1(memory=-1) Core:4 PU:1", 17),
-            ("NUMANode:1(memory=99999999999999999999GB) PU:1", 18),
-            ("NUMANode:1(memory=99999999GB) PU:1", 18),
-            ("[NUMANode(memory=-1)] PU:1", 17),
-            ("L3Cache:1(size=16XB) PU:1", 15),
-            ("L3Cache:1(size=0) PU:1", 15),
-            ("Core:2 Package:2 PU:1", 7),
-            ("Core:2 Core:2 PU:1", 7),
-            ("PU:2 Core:4", 5),
+    fn invalid_description_is_reported_with_its_column() {
+        let unknown = "expected a level of Package, Die, NUMANode, L3Cache, L2Cache, L1dCache, Core, PU or Group";
+        for (text, at, problem) in [
+            ("", 0, "expected a level such as Package:2"),
+            ("Package:x Core:4", 8, "expected a count after ':'"),
+            ("Package:2 Kern:4 PU:1", 10, unknown),
+            ("Package 2", 7, "expected ':' and a count after the level"),
+            ("Package:2 Core:0 PU:1", 15, "expected at least one object per level"),
+            ("Package:2(memory=1GB Core:4", 27, "expected ')' to close the attributes"),
+            ("Package:2,Core:4", 9, "expected a space before the next level"),
+            ("Package:9999 Core:9999 PU:1", 18, "more than 65536 hardware threads"),
+            ("Package:1 PU:1(indexes=9999999999,1,2,3)", 23, "expected a number less than 65536"),
+            ("Package:1 Core:4 PU:1(indexes=0,0,1,2)", 32, "two objects have this number"),
+            ("Package:1(memory=-1) Core:4 PU:1", 17, "expected a size such as 16MB"),
+            ("NUMANode:1(memory=99999999999999999999GB) PU:1", 18, "this number is too large"),
+            ("NUMANode:1(memory=99999999GB) PU:1", 18, "expected a size from 1 byte to 1 PiB"),
+            ("[NUMANode(memory=-1)] PU:1", 17, "expected a size such as 16MB"),
+            ("L3Cache:1(size=16XB) PU:1", 15, "expected a size in kB, MB, GB or TB"),
+            ("L3Cache:1(size=0) PU:1", 15, "expected a size from 1 byte to 1 PiB"),
+            ("Core:2 Package:2 PU:1", 7, "a package cannot be inside a core"),
+            ("Core:2 Core:2 PU:1", 7, "a core cannot be inside a core"),
+            ("PU:2 Core:4", 5, "a core cannot be inside a pu"),
         ] {
-            assert_eq!(check(text).unwrap_err().at, at, "{text}");
+            let error = check(text).unwrap_err();
+            assert_eq!((error.at, error.problem.as_str()), (at, problem), "{text}");
         }
     }
 
     #[test]
-    fn sizes_are_known_only_where_they_are_said() {
+    fn cache_size_is_known_only_if_given() {
         let text = "Package:2 L3Cache:4(size=16MB) L2Cache:4 Core:1 PU:1";
         assert!(states_level_size(text, 3));
         assert!(!states_level_size(text, 2));

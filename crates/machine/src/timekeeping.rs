@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn core_that_is_faster_than_any_is_doubted() {
+    fn implausibly_fast_core_is_doubted() {
         let processor = |measured: f64, max: Option<f64>| Processor {
             measured_hz: Some(Hertz(measured)),
             max_hz: max.map(Hertz),
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn kernel_and_library_have_one_clock() {
+    fn kernel_and_library_clocks_agree() {
         let before = TimeReading::take();
         let start = kernel_time();
         while kernel_time() - start < Duration::from_millis(100) {

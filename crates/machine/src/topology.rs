@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 mod core_kinds;
+pub use core_kinds::SpeedClass;
 #[allow(unsafe_code, reason = "hwloc runs in a child process, because some descriptions crash it")]
 mod discovery;
 
@@ -69,14 +70,14 @@ pub struct HardwareThread {
     pub sibling: u32,
     /// Speed class of the thread's core on a machine with several kinds of cores; higher is faster. Kinds within a tenth
     /// of the fastest, by capacity or by clock, are one class. `None` if all cores are of one class or their speed is
-    /// unknown.
+    /// unknown. Index into [`Topology::core_classes`].
     pub efficiency: Option<usize>,
     /// True if this process may run on the thread (cpuset, affinity mask).
     pub allowed: bool,
 }
 
 /// NUMA node of a topology.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TopologyNumaNode {
     /// Operating-system number.
     pub id: NumaNodeId,
@@ -84,6 +85,14 @@ pub struct TopologyNumaNode {
     pub bytes: Option<u64>,
     /// Hardware threads of the node, in numeric order.
     pub cpus: Vec<CpuId>,
+    /// Further hardware threads of the node, which a description names without describing them, because they are offline
+    /// or because the process that wrote it was not allowed to use them.
+    pub absent_cpus: Vec<CpuId>,
+    /// Kind of the memory, as hwloc names it: `DRAM`, `HBM`, `MCDRAM`, `NVM`, or its rank among the kinds of the machine,
+    /// `tier 1`; `None` if unknown.
+    pub kind: Option<String>,
+    /// Size of the caches in front of the memory, such as HBM in cache mode, bytes; `None` if there are none.
+    pub cache_bytes: Option<u64>,
     /// Bus address of the device to which the node's memory belongs, on coherent machines such as GH200; `None` for
     /// memory of the host.
     pub device: Option<String>,
@@ -108,10 +117,14 @@ pub struct Topology {
     pub threads: Vec<HardwareThread>,
     /// Operating-system number of each core, which is unique only within the core's socket.
     pub cores: Vec<u32>,
+    /// True if no cores are described, so that each hardware thread counts as a core.
+    pub lacks_cores: bool,
     /// Number of each last-level cache.
     pub llcs: Vec<u32>,
     /// Operating-system number of each socket.
     pub sockets: Vec<u32>,
+    /// Classes of cores of equal speed, the slowest first; empty if all cores are of one class or their speed is unknown.
+    pub core_classes: Vec<SpeedClass>,
     /// NUMA nodes in ascending order of their numbers.
     pub nodes: Vec<TopologyNumaNode>,
     /// Caches, beginning with level 1.
@@ -160,6 +173,11 @@ impl Topology {
         self.threads.iter().find(|thread| thread.cpu == cpu)
     }
 
+    /// Returns the name of the speed class with this index into [`Self::core_classes`].
+    pub fn class_name(&self, class: usize) -> String {
+        core_kinds::class_name(class, self.core_classes.len())
+    }
+
     /// Returns the largest number of hardware threads per core.
     pub fn threads_per_core(&self) -> u32 {
         self.threads.iter().map(|thread| thread.sibling + 1).max().unwrap_or(1)
@@ -190,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn t2k_has_no_shared_cache_and_one_node_a_socket() {
+    fn t2k_has_no_shared_cache_and_one_node_per_socket() {
         let t2k = synthetic("Package:4 NUMANode:1 Core:4 PU:1");
         assert_eq!((t2k.sockets.len(), t2k.cores.len(), t2k.nodes.len()), (4, 16, 4));
         assert!(t2k.llcs.is_empty());
@@ -212,14 +230,14 @@ mod tests {
     }
 
     #[test]
-    fn xeon_phi_has_four_threads_a_core_and_private_last_level_caches() {
+    fn xeon_phi_has_four_threads_per_core_and_private_caches() {
         let phi = synthetic("Package:1 NUMANode:1 L2Cache:61 L1dCache:1 Core:1 PU:4");
         assert_eq!((phi.threads.len(), phi.threads_per_core(), phi.llcs.len()), (244, 4, 61));
         assert_eq!(phi.thread(CpuId(7)).map(|t| (t.core, t.sibling)), Some((1, 3)));
     }
 
     #[test]
-    fn kinds_of_cores_are_ranked() {
+    fn core_kinds_are_ranked() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/topologies/two-kinds.xml");
         let hybrid = Topology::load(&TopologySource::Xml(path.into())).unwrap();
         let ranks: Vec<_> = hybrid.threads.iter().map(|thread| thread.efficiency).collect();
@@ -239,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_nine_nodes_of_gh200_one_is_of_the_host_and_one_of_the_device() {
+    fn gh200_has_one_node_of_the_host_and_one_of_the_device() {
         let gh200 = described("gh200");
         assert_eq!((gh200.nodes.len(), gh200.host_nodes().count()), (9, 1));
         assert_eq!(gh200.nodes[1].device.as_deref(), Some("0009:01:00.0"));
@@ -254,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_of_descriptions_have_their_places() {
+    fn devices_of_descriptions_have_nodes() {
         let dgx = described("dgx-h100");
         let kinds: Vec<bool> = dgx.devices.iter().map(PciDevice::computes).collect();
         assert_eq!(kinds, [false, true].repeat(8));
@@ -273,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_has_threads_that_this_process_may_use() {
+    fn this_process_may_use_threads_of_this_machine() {
         let live = Topology::load(&TopologySource::Live).unwrap();
         assert!(live.allowed().count() >= 1);
         assert!(live.threads.iter().all(|thread| thread.core < live.cores.len()));

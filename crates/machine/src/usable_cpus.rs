@@ -35,7 +35,7 @@ mod tests {
     }
 
     #[test]
-    fn cpus_are_those_that_are_online_and_in_the_cpuset() {
+    fn usable_cpus_are_online_and_in_the_cpuset() {
         let second = "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw";
         let file = "sys/fs/cgroup/job/cpuset.cpus.effective";
         assert_eq!(root("0-3", "0::/job", second, (file, "1-2,7")), [1, 2]);

@@ -87,7 +87,7 @@ fn check(path: &Path) {
 }
 
 #[test]
-fn every_recorded_machine_is_described_and_examined() {
+fn recorded_machines_are_described_and_examined() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/systems");
     let mut cases: Vec<PathBuf> = std::fs::read_dir(folder)
         .unwrap()
@@ -102,7 +102,7 @@ fn every_recorded_machine_is_described_and_examined() {
 }
 
 #[test]
-fn the_live_machine_is_described() {
+fn live_machine_is_described() {
     let topology = Topology::load(&TopologySource::Live).unwrap();
     let root = SysRoot::live();
     let machine = describe(&topology, &root, &DescribeOptions::default());

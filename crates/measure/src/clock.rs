@@ -89,7 +89,7 @@ fn clock_quality(mut read: impl FnMut() -> Duration) -> ClockQuality {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_clock_ticks() {
+    fn clock_advances() {
         let quality = super::quality();
         assert!(quality.granularity.0 > 0.0 && quality.granularity.0 < 1e-2);
         assert!(quality.overhead.0 >= 0.0);
@@ -97,7 +97,7 @@ mod tests {
 
     /// A clock that advances by 10 ms at each 70,000th reading, and one that stands still.
     #[test]
-    fn coarse_steps_are_waited_for() {
+    fn coarse_clock_steps_are_measured() {
         let mut readings = 0;
         let coarse = super::clock_quality(|| {
             readings += 1;

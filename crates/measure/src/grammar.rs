@@ -6,6 +6,7 @@
 
 use crate::failure::Failure;
 use crate::legible;
+use crate::names::UnknownName;
 use std::fmt;
 
 /// Error in a text that does not follow its grammar.
@@ -24,6 +25,8 @@ pub struct SyntaxError {
     pub problem: String,
     /// Valid example, ready to be typed, e.g. `"--places '{0:4}:4:8'"`.
     pub example: &'static str,
+    /// Name that was probably meant.
+    pub meant: Option<&'static str>,
 }
 
 impl SyntaxError {
@@ -39,11 +42,15 @@ impl SyntaxError {
 impl From<&SyntaxError> for Failure {
     fn from(error: &SyntaxError) -> Self {
         let (input, column) = legible::around(&error.input, error.at);
-        let SyntaxError { what, problem, example, .. } = error;
+        let SyntaxError { what, problem, example, meant, .. } = error;
         let found = error.found();
         let pointed =
             format!("{what} \"{input}\": {problem}, {found}\n  {input}\n  {:column$}^", "");
-        Self::usage(pointed).hint(format!("e.g. {example}"))
+        let hint = match meant {
+            Some(meant) => format!("did you mean {meant}?"),
+            None => format!("e.g. {example}"),
+        };
+        Self::usage(pointed).hint(hint)
     }
 }
 
@@ -163,7 +170,13 @@ impl<'a> Cursor<'a> {
             at,
             problem: problem.into(),
             example: self.example,
+            meant: None,
         }
+    }
+
+    /// Returns the error for an unknown name at byte offset `at`, with the name that was probably meant.
+    pub fn unknown_at(&self, at: usize, unknown: &UnknownName) -> SyntaxError {
+        SyntaxError { meant: unknown.nearest(), ..self.error_at(at, unknown.to_string()) }
     }
 
     /// Checks that the whole text has been read.
@@ -180,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_points_at_the_wrong_character() {
+    fn error_points_at_the_wrong_character() {
         let mut cursor = Cursor::new("places", "--places '{0:4}:4:8'", "{0:4}:x:8");
         cursor.take_while(|c| c != '}');
         assert!(cursor.eat('}') && cursor.eat(':'));
@@ -192,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_at_the_end_says_so() {
+    fn error_at_the_end_of_the_text_is_stated() {
         let mut cursor = Cursor::new("size", "--size 2GiB", "");
         let error = cursor.number("expected a number").unwrap_err();
         assert!(error.to_string().contains("expected a number, but the text ends here"));

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn work_is_of_the_cpus_that_are_asked_for() {
+    fn work_is_counted_on_the_requested_cpus() {
         let stat = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 1 2 3 100 50 4 5 6 7 8\ncpu1 10 0 0 100 0 0 0 0 0 0\n\
                     intr 1 2 3\n";
         assert_eq!(parse_work(stat, &[0]), Some(21));
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_a_new_thread_is_counted_from_its_start() {
+    fn time_of_a_new_thread_counts_from_its_start() {
         let started = std::time::Instant::now();
         let (first, last) = std::thread::spawn(|| {
             let first = ThreadCounts::now();
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_is_busy_for_at_most_the_time_since_boot() {
+    fn cpu_is_busy_for_at_most_the_time_since_boot() {
         let uptime = std::fs::read_to_string("/proc/uptime").unwrap_or_default();
         let since_boot = uptime.split(' ').next().and_then(|seconds| seconds.parse::<f64>().ok());
         let (Some(since_boot), Some(work)) = (since_boot, Work::now(&[0])) else { return };

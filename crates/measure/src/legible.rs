@@ -194,7 +194,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_message_is_six_lines_and_keeps_its_hint() {
+    fn message_has_at_most_six_lines_and_keeps_its_hint() {
         let short = Failure::usage("wrong").hint("right");
         assert_eq!(failure(&short), short.to_string());
         let long = format!("cc fails:\n\n{}", "an error\n".repeat(20));
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_commands_a_terminal_is_written_out() {
+    fn terminal_control_sequences_are_escaped() {
         assert_eq!(message("a\x1b]0;title\x07b\u{202e}c\rd"), r"a\u{1b}]0;title\u{7}b\u{202e}c\rd");
         assert_eq!(
             page("\x1b[1;31mbad\x1b[0m\n\x1b[2J\u{9b}2J"),
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn long_values_lose_their_middle() {
+    fn long_values_are_shortened_in_the_middle() {
         let shown = message(&format!("invalid value '{}' for N", "9".repeat(10_000)));
         assert!(shown.len() < 2 * WORD && shown.contains("...(98") && shown.ends_with("' for N"));
         assert!(message(&"word ".repeat(10_000)).len() < 2 * LINE);
@@ -240,7 +240,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_comes_is_short_and_plain(text in "(\\PC|[\u{0}-\u{20}\u{80}-\u{9f}\u{202e}]){0,3000}", at in 0usize..3000) {
+        fn printed_text_is_short_and_plain(text in "(\\PC|[\u{0}-\u{20}\u{80}-\u{9f}\u{202e}]){0,3000}", at in 0usize..3000) {
             let shown = message(&text);
             prop_assert!(shown.lines().count() <= LINES);
             prop_assert!(shown.chars().all(|c| is_plain(c) || c == '\n'));

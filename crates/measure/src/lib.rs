@@ -31,7 +31,7 @@ mod unit;
 
 pub use failure::{Failure, FailureKind};
 pub use grammar::SyntaxError;
-pub use names::UnknownName;
+pub use names::{UnknownName, is_alike};
 pub use notice::{Notice, NoticeId};
 pub use outcome::Outcome;
 pub use progress::Observer;

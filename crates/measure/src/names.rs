@@ -11,6 +11,28 @@ pub struct UnknownName {
     pub known: Vec<&'static str>,
 }
 
+impl UnknownName {
+    /// Returns the known name that is most similar to the typed one; `None` if none is similar.
+    pub fn nearest(&self) -> Option<&'static str> {
+        nearest(&self.given, &self.known)
+    }
+}
+
+/// Minimum similarity (Jaro-Winkler) of a name that may have been meant.
+const ALIKE: f64 = 0.85;
+
+/// True if a typed name may be a misspelling of a known one.
+pub fn is_alike(typed: &str, known: &str) -> bool {
+    strsim::jaro_winkler(&typed.to_lowercase(), &known.to_lowercase()) >= ALIKE
+}
+
+/// Returns the known name that is most similar to the typed one; `None` if none is similar.
+pub fn nearest<'a>(typed: &str, known: &[&'a str]) -> Option<&'a str> {
+    let typed = typed.to_lowercase();
+    let alike = known.iter().copied().filter(|name| is_alike(&typed, name));
+    alike.max_by(|a, b| strsim::jaro_winkler(&typed, a).total_cmp(&strsim::jaro_winkler(&typed, b)))
+}
+
 impl std::fmt::Display for UnknownName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { what, given, known } = self;
@@ -21,10 +43,10 @@ impl std::fmt::Display for UnknownName {
 impl std::error::Error for UnknownName {}
 
 /// Declares the names of the variants of an enum: `names!(Stores, "kind of store", Regular = "regular")`
-/// adds `ALL`, `name`, `Display` and `FromStr`.
+/// adds `ALL`, `name`, `Display` and `FromStr`. Further names that are accepted follow after `|`.
 #[macro_export]
 macro_rules! names {
-    ($type:ident, $what:literal, $($variant:ident = $name:literal),*) => {
+    ($type:ident, $what:literal, $($variant:ident = $name:literal $(| $alias:literal)*),* $(,)?) => {
         impl $type {
             /// All variants of the enum.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
@@ -41,8 +63,11 @@ macro_rules! names {
         impl std::str::FromStr for $type {
             type Err = $crate::UnknownName;
             fn from_str(text: &str) -> Result<Self, Self::Err> {
-                let found = Self::ALL.iter().find(|known| known.name() == text);
-                found.copied().ok_or_else(|| $crate::UnknownName {
+                match text {
+                    $($name $(| $alias)* => return Ok(Self::$variant),)*
+                    _ => {}
+                }
+                Err($crate::UnknownName {
                     what: $what,
                     given: text.to_owned(),
                     known: Self::ALL.iter().map(|known| known.name()).collect(),
@@ -50,4 +75,17 @@ macro_rules! names {
             }
         }
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn similar_name_is_suggested() {
+        let known = ["copy", "scale", "add", "triad"];
+        assert_eq!(nearest("triadd", &known), Some("triad"));
+        assert_eq!(nearest("Copy", &known), Some("copy"));
+        assert_eq!(nearest("quad", &known), None);
+    }
 }

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_of_an_interrupted_run_is_an_interruption() {
+    fn error_of_an_interrupted_run_is_an_interruption() {
         let failed = || Err(Failure::missing("no memory"));
         assert!(Outcome::finish_run(failed(), &Interrupted).unwrap().is_interrupted());
         assert_eq!(
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_has_its_own_code_only_without_figures() {
+    fn failure_has_its_own_exit_code_only_without_figures() {
         let mut failed =
             Outcome { failure: Some(Failure::missing("no memory")), ..Outcome::default() };
         assert_eq!(failed.ending_failure().unwrap().kind, FailureKind::Missing);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn gauges_of_which_one_was_interrupted_are_interrupted_together() {
+    fn one_interrupted_gauge_interrupts_the_whole_outcome() {
         let ended = |stop| Outcome { stop, ..Outcome::default() };
         let joined = |first, second| {
             let mut outcome = ended(first);

@@ -80,14 +80,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_marks_are_counted_from_one() {
+    fn line_numbers_of_marks_begin_at_one() {
         assert_eq!(marked_line_numbers("a\nb b\n\nb", "b"), [2, 2, 4]);
         assert_eq!(marked_lines("a\n b\nb", |line| line == "b"), [2, 3]);
         assert!(marked_line_numbers("", "b").is_empty());
     }
 
     #[test]
-    fn a_mark_of_utf8_is_skipped_and_utf16_is_refused_by_name() {
+    fn utf8_mark_is_skipped_and_utf16_is_refused() {
         assert_eq!(decoded(b"\xef\xbb\xbfSTREAM\n".to_vec()).unwrap(), "STREAM\n");
         assert_eq!(decoded(b"a \xff b\n".to_vec()).unwrap(), "a \u{fffd} b\n");
         assert_eq!(decoded(Vec::new()).unwrap(), "");
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_last_line_without_line_end_is_no_whole_line() {
+    fn last_line_without_line_end_is_incomplete() {
         assert_eq!(whole_lines("a\nb"), "a\n");
         assert_eq!(whole_lines("a\r\n"), "a\r\n");
         assert_eq!(whole_lines("a"), "");

@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_beyond_every_memory_are_refused_and_do_not_overflow() {
+    fn sizes_beyond_all_memory_are_refused_without_overflow() {
         assert_eq!("1024TiB".parse(), Ok(MAX_BYTES));
         let (half, whole) = (u64::MAX / 2 + 1, u64::MAX);
         for text in [half.to_string(), whole.to_string(), "1025TiB".into(), "4194304.5GiB".into()] {
@@ -515,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_and_rates_are_parsed_in_each_of_their_units() {
+    fn sizes_and_rates_are_parsed_in_all_units() {
         let size = |text: &str| text.parse::<Bytes>().unwrap();
         assert_eq!(size("3TiB"), Bytes(3 << 40));
         assert_eq!(size("3GiB"), Bytes(1 << 30) * 3);
@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn small_values_have_digits_and_zeros_no_sign() {
+    fn small_values_keep_their_digits_and_zeros_have_no_sign() {
         let small = [0.105, 0.0995, 0.009, 0.00032, 1.4e-8, 0.0].map(significant);
         assert_eq!(small, ["0.105", "0.100", "0.0090", "0.00032", "0.000000014", "0.000"]);
         assert_eq!([0.9999, 1.0, 0.95].map(change_in_words), ["+0.0 %", "+0.0 %", "-5.0 %"]);
@@ -555,7 +555,7 @@ mod tests {
     }
 
     #[test]
-    fn records_have_plain_numbers() {
+    fn record_quantities_are_plain_numbers() {
         #[derive(JsonSchema)]
         #[schemars(rename = "Times")]
         struct Typed {
@@ -576,7 +576,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_and_powers_are_printed_as_people_read_them() {
+    fn shares_and_powers_are_printed_with_units() {
         assert_eq!(Fraction(0.9996).to_string(), "100 %");
         assert_eq!(Fraction(0.1234).to_string(), "12.3 %");
         assert_eq!(Fraction(0.1234).in_whole_percent(), "12 %");
@@ -598,7 +598,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_size_is_pointed_at() {
+    fn invalid_size_is_reported_with_its_column() {
         let at = |text: &str| text.parse::<Bytes>().unwrap_err().at;
         assert_eq!(at("12QiB"), 2);
         assert_eq!(at("GiB"), 0);
@@ -609,7 +609,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whole_sizes_print_and_parse_back(n in 0u64..1 << 20, unit in 0usize..4) {
+        fn whole_sizes_round_trip(n in 0u64..1 << 20, unit in 0usize..4) {
             let bytes = Bytes(n << (10 * unit));
             let printed = bytes.to_string();
             // A printed size is rounded unless it is a whole number of its unit.

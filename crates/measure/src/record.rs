@@ -17,8 +17,9 @@ pub use ledger::{
     CounterNote, EventCount, HardwareEvent, Ledger, LedgerSource, NarrowLink, SlowLink, SourceState,
 };
 pub use machine::{
-    Cache, CacheKind, Circumstances, ClockBasis, Dimm, Disk, Firmware, HugePages, Inherited,
-    Machine, MachineSource, MeasuredCache, Memory, NumaNode, Pages, Processor, product_name,
+    Cache, CacheKind, Circumstances, ClockBasis, CoreClass, Dimm, Disk, Firmware, HugePages,
+    Inherited, Machine, MachineSource, MeasuredCache, Memory, NumaNode, Pages, Processor,
+    product_name,
 };
 pub use measurement::{
     Category, Counts, Disturbed, Limit, Measurement, PUBLISHED, Quoted, RegimeSamples, Status,
@@ -236,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_start_of_a_run_is_in_seconds_since_1970() {
+    fn start_of_a_run_is_in_seconds_since_1970() {
         let mut record = Record {
             schema: SCHEMA.to_owned(),
             id: new_id(),
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_occurs_twice_is_refused() {
+    fn duplicate_key_is_refused() {
         let text = format!(
             r#"{{"schema":"{SCHEMA}","id":"x","started":"","seconds":1,"complete":true,
             "tool":{{"version":"1","commit":null}},"command":[],"machine":{},"measurements":[],
@@ -274,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_written_as_they_are_read() {
+    fn times_round_trip() {
         let time = UNIX_EPOCH + std::time::Duration::from_secs(1_763_714_786);
         assert_eq!(rfc3339(time).unwrap(), "2025-11-21T08:46:26Z");
         assert_eq!(time_of("2025-11-21T08:46:26Z"), Some(time));
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_finding_is_its_identifier_in_words() {
+    fn finding_name_is_its_identifier_in_words() {
         assert_eq!(Finding::finding_name("thp-never"), "thp never");
     }
 }

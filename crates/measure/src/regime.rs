@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_between_two_modes_joins_neither() {
+    fn round_trips_between_two_modes_have_no_regime() {
         // The round trips of neighbouring clusters differ by a factor of less than 1.6.
         let mut trips = histogram(1, &[(40, 100.0, 1.04), (40, 350.0, 1.04)]);
         trips.extend([140e-9, 190e-9, 260e-9]);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_was_taken_away_is_no_regime() {
+    fn removed_cpu_makes_no_regime() {
         let mut trips = histogram(1, &[(3, 160.0, 1.1)]);
         trips.extend([6e-3, 6e-3, 1.2e-3, 15e-6]);
         let found = regimes(&trips);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ramp_is_one_regime() {
+    fn ramp_is_one_regime() {
         // Round trips become shorter, linearly or exponentially, while the clock frequency of the caches rises.
         for n in [10, 30, 100, 1000] {
             let to_end = |i: u32| 90e-9 * (1.0 + 1.2 * (-6.0 * f64::from(i) / f64::from(n)).exp());
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn other_runs_help_to_tell_what_is_near() {
+    fn round_trips_of_other_runs_refine_regimes() {
         // Round trips of other runs separate two clusters that are too small on their own. Regimes that occur only in
         // other runs are left out.
         let known = histogram(3, &[(10, 115.0, 1.05), (10, 390.0, 1.05), (10, 900.0, 1.05)]);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn few_round_trips_are_told_apart_by_the_kinds_of_way() {
+    fn few_round_trips_are_separated_by_distance_class() {
         assert_eq!(regimes(&[160e-9, 255e-9]).len(), 1);
         assert_eq!(regimes(&[115e-9, 390e-9]).len(), 2);
         assert!(same(160e-9, 255e-9) && !same(113e-9, 388e-9) && same(f64::NAN, 1e-7));

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn steady_samples_stop_early_and_only_after_the_least_time() {
+    fn stable_samples_stop_early_after_the_minimum_time() {
         let steady = vec![100.0; 12];
         let decide =
             |seconds| rule().decide(&[&steady], Duration::from_secs(seconds), Better::Higher);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn scattered_or_rising_samples_run_to_the_budget() {
+    fn scattered_or_rising_samples_use_the_whole_budget() {
         let scattered: Vec<f64> = (0..40).map(|i| 100.0 - f64::from(i % 2) * 40.0).collect();
         let rising: Vec<f64> = (0..40).map(|i| 100.0 + f64::from(i)).collect();
         for samples in [&scattered, &rising] {
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_of_samples_is_kept_whatever_the_time() {
+    fn number_of_samples_is_kept_despite_the_time() {
         let rule = StopRule { exactly: Some(3), ..rule() };
         let late = Duration::from_secs(100);
         assert_eq!(rule.decide(&[&[1.0, 2.0]], late, Better::Higher), None);

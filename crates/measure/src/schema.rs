@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn the_configuration_of_a_test_is_that_of_its_kind() {
+    fn test_has_the_configuration_schema_of_its_kind() {
         let registry = Registry::new([ConfigKind::of::<Messages>("messages", &["mpi"])]);
         let schema = record_schema(&registry);
         let rule = &schema["$defs"]["Measurement"]["allOf"][0];

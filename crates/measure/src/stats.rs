@@ -166,7 +166,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn quantiles_interpolate() {
+    fn quantiles_are_interpolated() {
         let xs = [4.0, 1.0, 3.0, 2.0];
         assert_eq!(median(&xs), 2.5);
         assert_eq!(quantile(&xs, 0.0), 1.0);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_median_interval_has_its_textbook_ranks() {
+    fn median_interval_has_textbook_ranks() {
         // Conover's table contains these ranks: the 2nd and 9th for n = 10, the extremes for n = 6, the 40th and 61st
         // for n = 100.
         let ranks = |n: usize| {
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn normal_quantiles_are_those_of_the_tables() {
+    fn normal_quantiles_match_published_tables() {
         for (tail, quantile) in
             [(TWO_SIDED, 1.9600), (MISSED, 1.2816), (0.005, 2.5758), (0.0005, 3.2905)]
         {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn students_quantiles_are_those_of_the_tables() {
+    fn student_quantiles_match_published_tables() {
         // Quantiles above which are the probabilities 0.25, 0.1, 0.05, 0.025, 0.005 and 0.0005, and how many of them are
         // not far out in a tail: their error is that of the normal quantile.
         let tables = [
@@ -225,14 +225,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_of_nothing_or_of_nan() {
+    fn empty_and_nan_samples_have_no_summary() {
         assert_eq!(Summary::from_samples(&[], Better::Higher), None);
         assert_eq!(Summary::from_samples(&[1.0, f64::NAN], Better::Higher), None);
     }
 
     proptest! {
         #[test]
-        fn a_summary_is_ordered(xs in proptest::collection::vec(1e-3f64..1e3, 1..60)) {
+        fn summary_is_ordered(xs in proptest::collection::vec(1e-3f64..1e3, 1..60)) {
             let s = Summary::from_samples(&xs, Better::Higher).unwrap();
             prop_assert!(s.p05 <= s.median && s.median <= s.p95 && s.p95 <= s.best);
             if let Some([lo, hi]) = s.ci95 {

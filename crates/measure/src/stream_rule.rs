@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reason_of_the_rule_is_recognised() {
+    fn reason_of_the_stream_rule_is_recognised() {
         let reason = below_rule(0.21);
         assert!(is_below_rule(&reason) && reason.contains("0.21"), "{reason}");
         assert!(reason.contains(&format!("at least {RULE_FACTOR:.0} times")), "{reason}");
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn part_of_the_caches_has_its_part_of_the_capacity() {
+    fn part_of_the_caches_has_its_share_of_the_capacity() {
         let all = MeasuredCache { bytes: 32 << 20, reported: Some(300 << 20) };
         let of = |mib| CacheCapacity::new(Some(Bytes::mib(mib)), Some(&all)).bytes();
         assert_eq!((of(300), of(150)), (Some(Bytes::mib(32)), Some(Bytes::mib(16))));

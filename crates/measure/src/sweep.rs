@@ -3,7 +3,7 @@
 //! ([`settings!`](crate::settings)), from which a [`Setting`] is made.
 
 use crate::grammar::{Cursor, SyntaxError};
-use crate::names::UnknownName;
+use crate::names::{UnknownName, nearest};
 use crate::{Failure, Notice, NoticeId};
 use serde_json::{Map, Value};
 use std::fmt;
@@ -66,6 +66,17 @@ impl<T: 'static> AxisReader<T> {
     pub fn parted(read: impl Fn(&str) -> Result<T, InvalidAxisValue> + 'static) -> Self {
         let read = Box::new(move |text: &str| Ok(vec![read(text)?]));
         Self { separator: Some(','), read, alone: Vec::new() }
+    }
+
+    /// Parses the values of a list with this separator; `None` if the list has its own grammar.
+    fn list(&self, text: &str, separator: Option<char>) -> Result<Vec<T>, InvalidAxisValue> {
+        let Some(separator) = separator else { return (self.read)(text) };
+        let mut all = Vec::new();
+        for (at, part) in parts(text, separator) {
+            let read = (self.read)(part.trim());
+            all.extend(read.map_err(|wrong| InvalidAxisValue { at: at + wrong.at, ..wrong })?);
+        }
+        Ok(all)
     }
 
     /// Converts the values to settings.
@@ -161,25 +172,32 @@ where
     text.parse::<L>().map(|all| all.into_iter().collect()).map_err(Into::into)
 }
 
-/// Error in a value: byte offset of the wrong character, and description.
+/// Error in a value: byte offset of the wrong character, description, and the name that was probably meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InvalidAxisValue(pub usize, pub String);
+pub struct InvalidAxisValue {
+    /// Byte offset of the wrong character.
+    pub at: usize,
+    /// Description of the problem.
+    pub problem: String,
+    /// Name that was probably meant.
+    pub meant: Option<&'static str>,
+}
 
 impl From<SyntaxError> for InvalidAxisValue {
     fn from(error: SyntaxError) -> Self {
-        Self(error.at, error.problem)
+        Self { at: error.at, problem: error.problem, meant: error.meant }
     }
 }
 
 impl From<UnknownName> for InvalidAxisValue {
     fn from(error: UnknownName) -> Self {
-        Self(0, error.to_string())
+        Self { at: 0, problem: error.to_string(), meant: error.nearest() }
     }
 }
 
 impl From<String> for InvalidAxisValue {
     fn from(problem: String) -> Self {
-        Self(0, problem)
+        Self { at: 0, problem, meant: None }
     }
 }
 
@@ -227,9 +245,12 @@ impl<S: Setting> FromStr for Axis<S> {
             cursor.expect('=', "expected '=' after the axis")?;
         }
         let Some(values) = S::values(name) else {
-            return Err(
-                cursor.error_at(0, format!("expected an axis of {}", alternatives(&S::names())))
-            );
+            let names = S::names();
+            let problem = format!("expected an axis of {}", alternatives(&names));
+            return Err(SyntaxError {
+                meant: nearest(name, &names),
+                ..cursor.error_at(0, problem)
+            });
         };
         if alone && values.alone.is_empty() {
             return Err(cursor.error("expected '=' and values"));
@@ -239,20 +260,25 @@ impl<S: Setting> FromStr for Axis<S> {
         }
         let rest = cursor.rest();
         let start = cursor.position();
-        let parts = match values.separator {
-            Some(separator) => parts(rest, separator),
-            None => vec![(0, rest)],
+        let wrong = match values.list(rest, values.separator) {
+            Ok(settings) => return Ok(Self(settings)),
+            Err(wrong) => wrong,
         };
-        let mut settings = Vec::new();
-        for (at, part) in parts {
-            let part = if values.separator.is_some() { part.trim() } else { part };
-            let read = (values.read)(part);
-            settings.extend(
-                read.map_err(|InvalidAxisValue(i, why)| cursor.error_at(start + at + i, why))?,
-            );
+        // A list may have either separator, unless its values contain it.
+        if let Some(other) = values.separator.and_then(|separator| other_separator(separator, rest))
+            && let Ok(settings) = values.list(rest, Some(other))
+        {
+            return Ok(Self(settings));
         }
-        Ok(Self(settings))
+        let InvalidAxisValue { at, problem, meant } = wrong;
+        Err(SyntaxError { meant, ..cursor.error_at(start + at, problem) })
     }
+}
+
+/// Returns the separator with which a list may have been written instead of its own.
+fn other_separator(own: char, list: &str) -> Option<char> {
+    let other = if own == ',' { ';' } else { ',' };
+    (list.contains(other) && !list.contains(own)).then_some(other)
 }
 
 /// Joins names: `threads, ranks or policy`.

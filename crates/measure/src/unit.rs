@@ -358,7 +358,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_has_the_symbol() {
+    fn json_has_the_unit_symbol() {
         for unit in Unit::ALL {
             assert_eq!(serde_json::to_value(unit).unwrap(), unit.symbol());
             assert_eq!(Unit::from_symbol(unit.symbol()), Some(unit));
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_printed_with_a_prefix_unless_they_are_factors() {
+    fn values_are_printed_with_a_prefix_except_factors() {
         assert_eq!(Unit::BytesPerSecond.in_words(78.4e9), "78.40 GB/s");
         assert_eq!(Unit::Seconds.in_words(2.31e-6), "2.310 us");
         assert_eq!(Unit::Factor.in_words(7032.4), "7032 x");

@@ -7,7 +7,7 @@ use std::time::Duration;
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
-fn budget_of_the_user_began_with_the_command() {
+fn user_budget_starts_with_the_command() {
     clock::start_budget();
     clock::run_ahead(7 * SECOND);
     let time = 10 * SECOND;

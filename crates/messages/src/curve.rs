@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leap_is_found_and_is_no_dip() {
+    fn protocol_change_is_found_and_is_no_dip() {
         let points = curve(&OPEN_MPI);
         assert!(dips(&points, None).is_empty());
         let found = MessageCurve::from_points(&points, None);
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn leaps_of_saved_curves_are_where_the_protocol_changes() {
+    fn saved_curves_change_protocol_at_the_known_sizes() {
         // OSU 7.2 with Open MPI 4.1.4 and MPICH 4.0.2 on a Zen 4 guest, microseconds.
         let zen = [
             0.13, 0.12, 0.12, 0.14, 0.13, 0.13, 0.12, 0.18, 0.19, 0.21, 0.24, 0.30, 0.44, 0.73,
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn the_overflow_of_a_cache_is_no_change_of_protocol() {
+    fn cache_overflow_is_not_a_protocol_change() {
         for times in [GUEST_OPEN_MPI, GUEST_MPICH] {
             let found = MessageCurve::from_points(&curve(&times), None);
             assert_eq!((found.switches, found.rendezvous_bytes), (vec![], None));
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_after_which_the_curve_stays_up_is_no_dip() {
+    fn permanent_step_is_no_dip() {
         // Larger sizes that are faster or slower because of noise do not hide the jump.
         for (step, next) in [(3.1, [3.3, 3.8]), (3.1, [2.9, 4.4]), (3.3, [2.8, 3.3])] {
             let mut times = GUEST_OPEN_MPI;
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dip_is_found_wherever_it_is_and_is_no_leap() {
+    fn dip_is_found_at_any_size_and_is_no_protocol_change() {
         for at in [5, 9, 14, 18, 21] {
             let mut times = OPEN_MPI;
             times[at] *= 2.0;
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_levels_off_has_neither() {
+    fn saturating_rate_has_no_dip_or_protocol_change() {
         // Times of Open MPI's windows of messages within a node, from these bandwidths in GB/s for 4 KiB and more.
         let rates = [2.24, 3.8, 5.74, 8.28, 10.64, 10.65, 12.48, 11.7, 11.89, 12.83, 12.89];
         let points: Vec<CurvePoint> = rates
@@ -353,7 +353,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_model_is_found_in_its_own_curve(t0 in 1e-7f64..1e-4, rate in 1e8f64..1e11) {
+        fn hockney_model_is_recovered_from_its_curve(t0 in 1e-7f64..1e-4, rate in 1e8f64..1e11) {
             let points: Vec<CurvePoint> =
                 (0..23).map(|i| (1u64 << i, t0 + (1u64 << i) as f64 / rate)).collect();
             prop_assert!(leaps(&points).is_empty() && dips(&points, None).is_empty());
@@ -364,7 +364,7 @@ mod tests {
         }
 
         #[test]
-        fn no_curve_makes_it_fail(times in proptest::collection::vec(1e-9f64..1.0, 0..30)) {
+        fn curve_analysis_never_panics(times in proptest::collection::vec(1e-9f64..1.0, 0..30)) {
             let points = curve(&times.iter().map(|t| t * 1e6).collect::<Vec<_>>());
             let _ = MessageCurve::from_points(&points, None);
         }

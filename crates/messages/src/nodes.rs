@@ -219,7 +219,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn probe_is_started_only_where_nobody_else_could_have_placed_it() {
+    fn probe_is_started_only_from_a_private_path() {
         let parts = path_parts(Path::new("/tmp/private/probe"));
         assert_eq!(parts.len(), 4);
         let own = nodegauge_os::effective_user();
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_of_four_takes_two_steps() {
+    fn ring_of_four_takes_two_steps() {
         assert_eq!(ring(4), [vec![(0, 1), (2, 3)], vec![(1, 2), (3, 0)]]);
         assert_eq!(ring(2), [vec![(0, 1)]]);
         assert_eq!(ring(3), [vec![(0, 1)], vec![(1, 2)], vec![(2, 0)]]);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_nodes_meet_twice() {
+    fn pairs_of_nodes_are_unique() {
         for n in 2..100 {
             let mut pairs: Vec<(usize, usize)> = steps(n).into_iter().flatten().collect();
             let all = pairs.len();
@@ -271,7 +271,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_node_meets_its_neighbours_and_none_twice_in_a_step(n in 3usize..200) {
+        fn ring_steps_are_disjoint_and_cover_all_neighbours(n in 3usize..200) {
             let steps = ring(n);
             prop_assert!(steps.len() <= 3);
             let mut edges = 0;
@@ -287,7 +287,7 @@ mod tests {
         }
 
         #[test]
-        fn chance_pairs_every_node_once(n in 2usize..200, seed: u64) {
+        fn random_step_pairs_every_node_once(n in 2usize..200, seed: u64) {
             let step = random(n, seed);
             let mut busy: Vec<usize> = step.iter().flat_map(|(a, b)| [*a, *b]).collect();
             busy.sort_unstable();

@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_that_mean_nothing_are_told_or_refused() {
+    fn meaningless_sizes_are_omitted_or_refused() {
         let of = |patterns: &[Pattern], named, sizes: &[u64]| {
             let (patterns, sizes) = (patterns.to_vec(), Some(sizes.to_vec()));
             let mut options =

@@ -289,7 +289,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_back_and_unknown_ones_refused() {
+    fn pattern_names_round_trip_and_unknown_ones_are_refused() {
         for pattern in Pattern::ALL {
             assert_eq!(pattern.name().parse(), Ok(*pattern));
         }
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn every_pattern_has_its_function_and_its_line_in_the_chapter() {
+    fn every_pattern_has_a_function_and_a_line_in_the_chapter() {
         let functions = include_str!("../../../probes/messages_patterns.h");
         let chapter = include_str!("../../../docs/mpi.md");
         for pattern in Pattern::ALL {
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn buffers_are_those_of_the_probe() {
+    fn buffer_blocks_match_the_probe() {
         let functions = include_str!("../../../probes/messages_patterns.h");
         for pattern in Pattern::ALL {
             let line =
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_count_windows_pairs_and_both_ways() {
+    fn rates_include_windows_pairs_and_both_directions() {
         // 64 messages of 1 MiB in 1 ms.
         let bytes = 1 << 20;
         let one = (64u64 << 20) as f64 / 1e-3;
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_those_that_mean_something() {
+    fn sizes_without_meaning_are_excluded() {
         let takes = |pattern: Pattern, size: u64| pattern.sizes_of(&[size]) == [size];
         let of_nothing: Vec<_> = Pattern::ALL.iter().copied().filter(|p| takes(*p, 0)).collect();
         assert_eq!(of_nothing, [Latency, MultiLat, LatencyMt, Barrier]);
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn large_messages_are_sent_less_often() {
+    fn large_messages_have_fewer_operations() {
         let warm_up = |bytes| Latency.customary_operations(bytes).0;
         assert_eq!((warm_up(8192), warm_up(8193)), (100, 10));
         assert_eq!(Bw.customary_operations(1), (10, 100));

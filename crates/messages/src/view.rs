@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn why_nothing_was_measured_is_told() {
+    fn missing_measurement_is_explained() {
         let mut record = recorded();
         record.measurements.clear();
         record.notices = vec![
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_is_not_known_is_shown() {
+    fn unknown_pattern_is_shown() {
         let mut record = recorded();
         record.measurements.truncate(1);
         record.measurements[0].name = "osu_put".to_owned();
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn the_brief_view_has_no_curves() {
+    fn brief_view_has_no_curves() {
         let tables = |detail| {
             let sections = sections(&recorded(), detail);
             let blocks = sections.into_iter().flat_map(|section| section.blocks);

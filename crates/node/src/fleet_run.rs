@@ -454,7 +454,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn powered_down_node_is_left_out_with_the_option_that_includes_it() {
+    fn powered_down_node_is_skipped_with_a_hint() {
         let off = NodeState::PoweredDown("idle, powered off".to_owned());
         let why = why_not(Some(&off), false).unwrap();
         assert_eq!(why, "not measured: idle, powered off; --power-up switches such nodes on");

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn unsaved_records_go_to_the_first_folder_that_can_be_written() {
+    fn unsaved_records_go_to_the_first_writable_folder() {
         let folder = tempfile::tempdir().unwrap();
         let absent = folder.path().join("absent");
         let record: Record =

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn this_thread_runs_where_it_may() {
+    fn thread_runs_on_allowed_cpus() {
         assert!(!affinity().unwrap().is_empty());
         let beyond = set_affinity(&[u32::MAX]).unwrap_err();
         assert_eq!(beyond, SysError { call: "sched_setaffinity", errno: libc::EINVAL });

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_there_is_is_passed_on() {
+    fn allocations_are_passed_on() {
         let allocator = ExitingAllocator::new(3);
         let layout = Layout::array::<u64>(100).unwrap();
         let larger = Layout::array::<u64>(200).unwrap();

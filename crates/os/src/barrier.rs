@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waiting_processes_are_released_by_the_last_and_by_poison() {
+    fn waiting_processes_are_released_by_the_last_or_by_poison() {
         let barrier = ProcessBarrier::create(2).unwrap();
         let other = ProcessBarrier::open(&barrier.path()).unwrap();
         std::thread::scope(|scope| {
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_poisoned_barrier_panics() {
+    fn poisoned_barrier_panics() {
         let barrier = Barrier::new(2);
         barrier.poison();
         assert!(std::panic::catch_unwind(|| barrier.wait()).is_err());

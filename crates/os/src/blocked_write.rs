@@ -127,7 +127,7 @@ mod tests {
     use std::io::Read;
 
     #[test]
-    fn a_write_to_a_pipe_that_nobody_reads_ends() {
+    fn write_to_a_blocked_pipe_ends_with_a_timeout() {
         let (reader, writer) = io::pipe().unwrap();
         let more_than_a_pipe = vec![b'x'; 4 << 20];
         let ended = write_within(&writer, &more_than_a_pipe, Duration::from_millis(50));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_written_to_a_slow_reader() {
+    fn slow_reader_receives_everything() {
         let (mut reader, writer) = io::pipe().unwrap();
         let text: Vec<u8> = (0..1_000_000_u32).map(|at| at as u8).collect();
         let expected = text.clone();
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_pipe_is_an_error() {
+    fn closed_pipe_is_an_error() {
         let (reader, writer) = io::pipe().unwrap();
         drop(reader);
         for result in

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_access_beyond_a_file_that_shrank_is_marked_and_keeps_errno() {
+    fn access_beyond_a_shrunken_file_is_marked_and_keeps_errno() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(8192).unwrap();
         let guard = BusErrorGuard::new(Mapping::map_file(&file, 0, 8192, true).unwrap()).unwrap();

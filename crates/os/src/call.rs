@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_names_the_call() {
+    fn error_names_the_system_call() {
         let error = SysError { call: "mbind", errno: libc::EINVAL };
         assert_eq!(error.to_string(), "mbind: Invalid argument (os error 22)");
         assert_eq!(io::Error::from(error).raw_os_error(), Some(libc::EINVAL));

@@ -537,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_chooses_a_child_first_if_memory_is_used_up() {
+    fn child_is_the_first_victim_when_memory_is_exhausted() {
         let script =
             "until grep -qx 1000 /proc/self/oom_score_adj; do sleep 0.01; done; echo first";
         assert_eq!(run(script, LIMITS).0, "first\n");
@@ -563,7 +563,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_passed_on_as_they_come() {
+    fn lines_are_passed_on_as_printed() {
         let mut printed = String::new();
         let mut listener = |lines: &str| {
             printed.push_str(lines);
@@ -577,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn a_descendant_in_a_session_of_its_own_is_killed() {
+    fn descendant_in_another_session_is_killed() {
         let script = "setsid sh -c 'trap \"\" TERM; echo $$; exec sleep 60' & wait";
         let grace = Duration::from_millis(300);
         let limits = ChildLimits { time: Duration::from_millis(700), grace, ..LIMITS };
@@ -589,7 +589,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_a_child_ends_with_the_child() {
+    fn time_of_a_child_ends_with_the_child() {
         let (_, output) = run("sleep 0.05 & wait; sleep 60 &", LIMITS);
         assert!((0.05..5.0).contains(&output.seconds), "{}", output.seconds);
     }
@@ -613,7 +613,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_of_a_child_that_succeeds_is_killed() {
+    fn daemon_of_a_successful_child_is_killed() {
         // The script ends after the daemon has printed its process ID.
         kills_daemon_of(
             "mkfifo \"$1\"; setsid sh -c 'echo $$ >\"$1\"; exec sleep 60' sh \"$1\" \
@@ -622,7 +622,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_that_executes_program_after_program_is_killed() {
+    fn daemon_that_executes_programs_repeatedly_is_killed() {
         // While a process executes another program, it has no environment.
         for _ in 0..5 {
             kills_daemon_of(
@@ -687,7 +687,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_does_not_outlive_its_value() {
+    fn child_is_killed_when_its_value_is_dropped() {
         let mut child = KillOnDrop::spawn(shell("exec sleep 60")).unwrap();
         assert_eq!(child.wait_within(Duration::ZERO), None);
         let pid = child.id().to_string();

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_is_where_it_was_placed_and_has_no_huge_pages() {
+    fn child_has_its_affinity_and_no_huge_pages() {
         let last = *affinity().unwrap().last().unwrap();
         let place = ChildPlace {
             cpus: Some(vec![last]),
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn cpus_that_do_not_exist_are_refused_at_the_start() {
+    fn nonexistent_cpus_are_refused_at_the_start() {
         let mut command = Command::new("true");
         let place = ChildPlace { cpus: Some(vec![100_000]), ..ChildPlace::default() };
         place.apply_to(&mut command).unwrap();

@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_child_answers_crashes_or_is_killed_at_its_limit() {
+    fn child_answers_or_crashes_or_is_killed_at_its_limit() {
         let ask = |elapsed, body: fn() -> Vec<u8>| {
             let limits = AnswerLimits { elapsed, cpu_seconds: None };
             // SAFETY: the bodies use only the allocator and system calls.
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_computes_is_killed_at_its_limit_of_cpu_time() {
+    fn busy_child_is_killed_at_its_cpu_time_limit() {
         let hour = Duration::from_secs(3600);
         let limits = AnswerLimits { elapsed: hour, cpu_seconds: Some(1) };
         let busy = || loop {
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn children_say_something_and_end() {
+    fn output_of_forked_children_is_received_completely() {
         let mut children: Vec<ForkedChild> = (0..3u8)
             .map(|number| {
                 // SAFETY: the body makes only a system call.
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_is_busy_is_killed() {
+    fn busy_child_is_killed_when_dropped() {
         // SAFETY: the body only waits.
         let child = unsafe {
             fork(|_| {

@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_helper_has_its_own_limit_and_the_time_that_is_left() {
+    fn helper_time_is_its_limit_or_the_remaining_time() {
         let now = Instant::now();
         let second = Duration::from_secs(1);
         assert_eq!(until(None, 60 * second, now), 60 * second);

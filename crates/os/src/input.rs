@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn only_regular_files_of_sane_length_are_files() {
+    fn only_regular_files_within_the_size_limit_are_read() {
         let folder = tempfile::tempdir().unwrap();
         let (pipe, file) = (folder.path().join("pipe"), folder.path().join("file"));
         make_pipe(&pipe);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_program_writes_is_an_input() {
+    fn pipe_of_another_program_is_an_input() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
         make_pipe(&pipe);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn writer_that_has_opened_a_pipe_may_be_slow() {
+    fn open_pipe_may_have_a_slow_writer() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
         make_pipe(&pipe);

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_library_is_loaded_by_name_and_its_functions_by_theirs() {
+    fn library_is_loaded_by_name_with_its_functions() {
         // SAFETY: the C library is already loaded, and `abs` has this type.
         unsafe {
             let library = SharedLibrary::first_of(&["libnone.so.0", "libc.so.6"]).unwrap();

@@ -355,7 +355,7 @@ mod tests {
     use std::sync::atomic::Ordering;
 
     #[test]
-    fn large_mappings_are_aligned_and_read_back() {
+    fn large_mappings_are_aligned_and_page_counts_read_back() {
         let length = (4 << 20) + page_bytes();
         let mapping = Mapping::anonymous(length, PageSize::Base).unwrap();
         assert_eq!((mapping.range().0 % boundary(length), mapping.range().1), (0, length));
@@ -374,12 +374,12 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "2 bytes at 4095 of a mapping of 4096")]
-    fn a_view_beyond_the_end_is_refused() {
+    fn view_beyond_the_end_panics() {
         let _ = Mapping::shared(4096).unwrap().at(4095, 2);
     }
 
     #[test]
-    fn what_cannot_be_had_is_an_error() {
+    fn mapping_that_does_not_fit_is_an_error() {
         let huge = Mapping::anonymous(usize::MAX / 2, PageSize::Base);
         assert!(matches!(huge, Err(MapError::Refused(SysError { call: "mmap", .. }))));
         // No machine has this number of reserved pages.
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_is_a_slice_of_zeros() {
+    fn buffer_is_a_slice_of_zeros() {
         let mut buffer = Buffer::new(5000).unwrap();
         assert_eq!((buffer.len(), buffer.iter().any(|byte| *byte != 0)), (5000, false));
         buffer[4999] = 7;
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_and_its_mapping_are_equal() {
+    fn file_and_its_mapping_are_equal() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(4096).unwrap();
         let mapping = Mapping::map_file(&file, 0, 4096, true).unwrap();
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_values_start_with_zeros() {
+    fn shared_values_start_at_zero() {
         let mapping = Mapping::shared(4096).unwrap();
         let value: &AtomicU64 = mapping.view(4088);
         assert_eq!(value.fetch_add(3, Ordering::Relaxed), 0);

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_in_memory_is_executed_until_it_is_dropped() {
+    fn program_in_memory_is_executable_until_dropped() {
         let program = MemoryProgram::new(&std::fs::read("/bin/true").unwrap()).unwrap();
         let path = program.path();
         assert!(std::process::Command::new(&path).status().unwrap().success());

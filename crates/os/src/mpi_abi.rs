@@ -457,7 +457,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_abi_has_each_value() {
+    fn each_mpi_abi_has_all_handles_and_constants() {
         for abi in &MPI_ABIS {
             for handle in MPI_HANDLES {
                 assert!(abi.handle(handle).is_some(), "{abi}: {}", handle.name);

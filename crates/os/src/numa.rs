@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modes_are_the_kernels() {
+    fn policy_modes_match_the_kernel() {
         let known = [
             (libc::MPOL_DEFAULT, PolicyMode::Default),
             (libc::MPOL_PREFERRED, PolicyMode::Preferred),

@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_file_is_replaced_as_a_whole_and_keeps_its_permissions_alone() {
+    fn old_file_is_replaced_atomically_and_keeps_its_permissions() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
         write(&path, "first").unwrap();
@@ -534,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_followed_where_only_the_caller_can_make_them() {
+    fn links_are_followed_only_in_folders_of_the_caller() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::create_dir(at("below")).unwrap();
@@ -591,7 +591,7 @@ mod tests {
     }
 
     #[test]
-    fn inputs_are_no_outputs() {
+    fn inputs_are_not_overwritten_as_outputs() {
         let folder = tempfile::tempdir().unwrap();
         let (input, link) = (folder.path().join("input"), folder.path().join("link"));
         fs::write(&input, "records").unwrap();
@@ -616,7 +616,7 @@ mod tests {
     }
 
     #[test]
-    fn two_names_of_one_file_are_found() {
+    fn two_names_of_one_file_are_detected() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::write(at("one"), "").unwrap();
@@ -652,7 +652,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_name_no_file_are_refused() {
+    fn paths_without_a_file_name_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         fs::write(&file, "").unwrap();

@@ -81,7 +81,7 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
 
     #[test]
-    fn the_running_program_is_found_with_and_without_procfs() {
+    fn running_program_is_found_with_and_without_procfs() {
         let identity = |path: &Path| std::fs::metadata(path).map(|file| (file.dev(), file.ino()));
         let own = identity(&std::env::current_exe().unwrap()).unwrap();
         for path in [own_program().unwrap(), own_path().unwrap()] {
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_is_no_text_is_named() {
+    fn path_that_is_not_utf8_is_named() {
         let path = PathBuf::from(OsStr::from_bytes(b"/opt/n\xff/nodegauge"));
         let refused = in_utf8(path).unwrap_err().to_string();
         assert_eq!(refused, "/opt/n\u{fffd}/nodegauge is not UTF-8");

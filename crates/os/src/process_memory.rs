@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_read_as_it_is_and_none_beyond_it() {
+    fn process_memory_is_read_within_its_bounds() {
         let there: Vec<u8> = (0..100_000).map(|i| (i % 251) as u8).collect();
         let own = std::process::id();
         for bytes in [0, 1, 4097, there.len()] {

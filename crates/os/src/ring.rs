@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_has_one_owner_and_goes_on_where_the_last_one_was() {
+    fn ring_end_has_one_owner_and_continues_the_last_position() {
         let mapping = mapping();
         let ring = Ring::new(&mapping, 0);
         for number in 0..3 {
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_ring_takes_no_more_until_it_is_read() {
+    fn full_ring_accepts_no_message_until_read() {
         let mapping = mapping();
         let ring = Ring::new(&mapping, 0);
         let (mut writer, mut reader) = (ring.writer().unwrap(), ring.reader().unwrap());
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_of_another_length_is_an_error() {
+    fn message_of_another_length_is_an_error() {
         let mapping = mapping();
         let ring = Ring::new(&mapping, 0);
         for (sent, room) in [(8, 7), (8, 9), (0, 1), (1, 0), (20_000, 19_999), (20_000, 20_001)] {
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lent_stays_until_it_is_fetched() {
+    fn lent_message_stays_until_fetched() {
         let mapping = mapping();
         let ring = Ring::new(&mapping, 0);
         let (mut writer, mut reader) = (ring.writer().unwrap(), ring.reader().unwrap());
@@ -457,7 +457,7 @@ mod tests {
         /// Compares the ring with a queue, for arbitrary messages that are written and read in parts in arbitrary
         /// order.
         #[test]
-        fn messages_arrive_as_they_were_sent(sizes in prop::collection::vec((size(), any::<bool>()), 1..40)) {
+        fn messages_arrive_as_sent(sizes in prop::collection::vec((size(), any::<bool>()), 1..40)) {
             let mapping = mapping();
             let ring = Ring::new(&mapping, 0);
             let (mut writer, mut reader) = (ring.writer().unwrap(), ring.reader().unwrap());
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn two_processors_see_every_message() {
+    fn two_threads_see_every_message() {
         let mapping = mapping();
         let ring = Ring::new(&mapping, 0);
         let sizes: Vec<usize> = (0..20_000).map(|i| [0, 8, 48, 49, 3000, 20_000][i % 6]).collect();

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn transparent_and_reserved_huge_pages_are_told_apart() {
+    fn transparent_and_reserved_huge_pages_are_distinguished() {
         let text = "\
 7f0000000000-7f0000c00000 rw-p 00000000 00:00 0
 Size:              12288 kB

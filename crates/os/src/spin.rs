@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_spins_before_it_idles() {
+    fn spin_precedes_idle() {
         let mut spin = Spin::new(3);
         let mut idled = 0;
         for _ in 0..4 {
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn it_sleeps_after_it_has_yielded_for_a_time() {
+    fn spin_sleeps_after_yielding_for_a_time() {
         let mut spin = Spin::new(2);
         let mut announced = 0;
         assert_eq!(spin.pause_or_sleep(Duration::ZERO, || announced += 1), Duration::ZERO);

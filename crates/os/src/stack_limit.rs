@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_has_the_limit_that_was_set_and_this_process_keeps_its_own() {
+    fn child_has_the_given_stack_limit_and_this_process_its_own() {
         let own = StackLimit::own();
         let in_words = |limit: Option<u64>| {
             limit.map_or("unlimited".to_owned(), |bytes| (bytes >> 10).to_string())

@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_that_are_not_there_are_not_created_by_root() {
+    fn missing_folders_are_not_created_by_root() {
         let folder = tempfile::tempdir().unwrap();
         let (there, absent) = (folder.path(), folder.path().join("absent"));
         for is_root in [false, true] {
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_catches_interrupts_meanwhile_does_so_no_longer() {
+    fn signal_handler_set_during_a_call_is_reset() {
         // SIGHUP is used because no other test of this process changes its action. SAFETY: the kernel fills the
         // structure, for which zeros are a valid value; no action is set.
         let of = |signal| unsafe {

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn own_files_count_also_through_own_links() {
+    fn own_files_are_trusted_also_through_own_links() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::write(at("state"), "own").unwrap();
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_others_can_write_do_not_count() {
+    fn files_writable_by_others_are_not_trusted() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::write(at("state"), "own").unwrap();
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn files_and_links_of_another_user_do_not_count() {
+    fn files_and_links_of_another_user_are_not_trusted() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::write(at("state"), "forged").unwrap();
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_counts_only_if_it_is_already_open() {
+    fn pipe_is_trusted_only_if_already_open() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
         mknodat(CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).unwrap();

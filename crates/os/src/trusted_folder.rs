@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_that_others_can_write_are_refused_unless_sticky() {
+    fn folders_writable_by_others_are_refused_unless_sticky() {
         let outer = tempfile::tempdir().unwrap();
         let folder = outer.path().join("folder");
         let inner = folder.join("inner");
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn folder_that_may_be_entered_but_not_listed_is_opened() {
+    fn folder_without_list_permission_is_opened() {
         let outer = tempfile::tempdir().unwrap();
         let inner = outer.path().join("inner");
         std::fs::create_dir(&inner).unwrap();
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn exclusive_folder_is_not_one_where_others_may_create_it_first() {
+    fn exclusive_folder_is_refused_where_others_may_create_it() {
         let outer = tempfile::tempdir().unwrap();
         let refusal = |name: &str| {
             let opened = TrustedFolder::open_exclusive(&outer.path().join(name));

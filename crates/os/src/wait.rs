@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn condition_that_is_met_ends_the_wait_before_anything_else() {
+    fn met_condition_ends_the_wait_first() {
         let time = Simulated::new();
         let over = time.within(0).unless(&|| true);
         assert_eq!(time.wait(&over, &|| true), Ok(0));
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn wait_goes_on_for_the_grace_period_and_not_beyond_the_deadline() {
+    fn wait_lasts_for_the_grace_period_but_not_beyond_the_deadline() {
         for (grace, met, end) in [(30, 65, 70), (30, 80, 70), (300, 100, 90)] {
             let time = Simulated::new();
             let calls = Cell::new(0);
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_grow_with_the_time_waited_between_their_limits() {
+    fn pauses_grow_with_the_elapsed_time_within_limits() {
         let time = Simulated::new();
         assert_eq!(time.wait(&time.within(2000), &|| false), Err(Unmet::TimedOut));
         let pauses = time.pauses.borrow();
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn time_is_waited_out_unless_interrupted() {
+    fn whole_time_is_waited_unless_interrupted() {
         let before = Instant::now();
         assert_eq!(wait_out(&Wait::within(3 * MILLISECOND)), Unmet::TimedOut);
         assert!(before.elapsed() >= 3 * MILLISECOND);
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptor_can_be_read_when_something_was_written_or_its_other_end_is_closed() {
+    fn descriptor_is_readable_after_a_write_or_a_close() {
         use std::io::Write;
         let (reader, mut writer) = std::io::pipe().unwrap();
         assert!(!is_readable_within(&reader, Duration::ZERO).unwrap());

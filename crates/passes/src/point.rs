@@ -499,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn the_vector_triad_has_a_fourth_array_and_its_check_finds_a_wrong_element() {
+    fn vector_triad_has_a_fourth_array_that_is_checked() {
         for element in [Element::F64, Element::F32] {
             let kernels = [STREAM.as_slice(), &[Kernel::VectorTriad]].concat();
             let mut point = StreamPoint::prepare(config(element, &kernels)).unwrap();
@@ -525,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_of_stream_run_no_kernel_that_needs_a_fourth() {
+    fn three_arrays_refuse_kernels_with_a_fourth() {
         let three = config(Element::F64, &STREAM);
         let four = vec![(Kernel::VectorTriad, shape())];
         let error = StreamPoint::prepare(TargetConfig { kernels: four.clone(), ..three.clone() });
@@ -540,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_any_size_spoil_no_check() {
+    fn partial_passes_keep_the_check_valid() {
         for element in [Element::F64, Element::F32] {
             let mut point = point(element);
             point.pass().unwrap();

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn counted_passes_leave_the_values_as_they_must_be() {
+    fn counted_passes_keep_the_values_valid() {
         let mut point = point();
         for _ in 0..300 {
             // Without new values, this many runs would overflow double precision.
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn without_counters_the_reason_is_said_and_with_them_every_kernel_is_counted() {
+    fn every_kernel_is_counted_or_the_reason_is_reported() {
         let mut point = point();
         match point.traffic().unwrap() {
             Err(why) => assert!(!why.0.is_empty()),

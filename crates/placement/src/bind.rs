@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_openmp_are_read() {
+    fn openmp_binding_words_are_parsed() {
         for (text, bind) in [
             ("close", Bind::Close),
             (" SPREAD ", Bind::Spread),
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_of_the_specification() {
+    fn binding_follows_the_examples_of_the_specification() {
         // The example of affinity in the OpenMP examples has 8 places; 4 threads are spread, 4 are close, and 16 use 8
         // places.
         assert_eq!(places(Bind::Spread, 4, 8), [0, 2, 4, 6]);
@@ -134,13 +134,13 @@ mod tests {
     }
 
     #[test]
-    fn six_of_two_sockets_of_four_are_three_on_each() {
+    fn six_spread_threads_are_three_on_each_of_two_sockets() {
         assert_eq!(places(Bind::Spread, 6, 8), [0, 1, 2, 4, 5, 6]);
     }
 
     proptest! {
         #[test]
-        fn every_place_is_used_once_before_any_is_used_twice(threads in 1u32..300, count in 1usize..300) {
+        fn places_are_used_once_before_any_is_used_twice(threads in 1u32..300, count in 1usize..300) {
             for bind in [Bind::Close, Bind::Spread] {
                 let mut uses = vec![0u32; count];
                 let assigned = places(bind, threads, count);
@@ -151,7 +151,7 @@ mod tests {
         }
 
         #[test]
-        fn spread_puts_floor_or_ceil_on_each_of_equal_groups(threads in 1u32..200, groups in 1usize..16, size in 1usize..16) {
+        fn spread_balances_equal_groups(threads in 1u32..200, groups in 1usize..16, size in 1usize..16) {
             let mut uses = vec![0u32; groups];
             places(Bind::Spread, threads, groups * size).iter().for_each(|place| uses[place / size] += 1);
             prop_assert!(uses.iter().max().unwrap() - uses.iter().min().unwrap() <= 1, "{uses:?}");

@@ -20,6 +20,11 @@ const EXAMPLE: &str = "--cpus 0,2,4-7, --cpus 0-30:2 or --cpus '{0-3},{4-7}'";
 pub struct CpuList(Vec<Vec<u32>>);
 
 impl CpuList {
+    /// Returns the numbers of the CPUs of each entry, before they are checked against a machine.
+    pub(crate) fn entries(&self) -> &[Vec<u32>] {
+        &self.0
+    }
+
     /// Checks the entries against the machine and returns them. The CPUs within an entry are sorted.
     ///
     /// # Errors
@@ -96,7 +101,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn entries_keep_the_order_in_which_they_were_typed() {
+    fn cpu_list_keeps_its_order() {
         let entries = |text: &str| text.parse::<CpuList>().unwrap().0;
         assert_eq!(entries("3,1, 0-1"), [[3], [1], [0], [1]]);
         assert_eq!(entries("0-6:3"), [[0], [3], [6]]);
@@ -107,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_texts_are_pointed_at() {
+    fn invalid_cpu_list_is_reported_with_its_column() {
         for (text, at, problem) in [
             ("", 0, "expected a CPU number"),
             ("0,", 2, "expected a CPU number"),
@@ -125,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn cpus_that_are_not_there_are_named() {
+    fn cpus_missing_on_this_machine_are_named() {
         let error = "0,16".parse::<CpuList>().unwrap().resolve(&machine(T2K)).unwrap_err();
         assert!(error.to_string().starts_with("cpu 16 is not on this machine"), "{error}");
     }

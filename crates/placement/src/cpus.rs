@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neighbours_join_into_ranges() {
+    fn consecutive_numbers_join_into_ranges() {
         assert_eq!(number_ranges::<u32>([]), "");
         assert_eq!(number_ranges([5, 0, 1, 1, 2, 9, 8]), "0-2,5,8-9");
         assert_eq!(ranges(&[CpuId(u32::MAX - 1), CpuId(u32::MAX)]), "4294967294-4294967295");

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_of_libomp() {
+    fn affinity_is_printed_as_by_libomp() {
         let observed = ObservedAffinity {
             process: 123,
             kernel_thread: 124,
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn this_thread_may_run_somewhere() {
+    fn this_thread_has_an_affinity() {
         let observed = ObservedAffinity::current_thread(0).unwrap();
         assert_eq!(observed.process, std::process::id());
         assert!(!observed.cpus.is_empty());

@@ -1,20 +1,27 @@
-//! Environment variables of OpenMP programs: `OMP_NUM_THREADS`, `OMP_PLACES`, `OMP_PROC_BIND` and `KMP_AFFINITY`, which
-//! are used if the corresponding option is absent.
+//! Environment variables of OpenMP programs: `OMP_NUM_THREADS`, `OMP_THREAD_LIMIT`, `OMP_PLACES`, `OMP_PROC_BIND`,
+//! `KMP_AFFINITY` and `GOMP_CPU_AFFINITY`, which are used if the corresponding option is absent.
 //!
 //! Options have priority over variables. Among variables, the rule is that of LLVM's libomp: `KMP_AFFINITY` has
 //! priority over `OMP_PLACES` and `OMP_PROC_BIND` if it contains a type, but not if it contains only modifiers
-//! (`verbose`). A notice reports every variable that is set. An invalid value is an error only if it would be used.
+//! (`verbose`); these have priority over `GOMP_CPU_AFFINITY`, as in both runtimes. `OMP_DYNAMIC` and `KMP_HW_SUBSET`
+//! have no effect. A notice reports every variable that is set. An invalid value is an error only if it would be used.
 
+use crate::Bind;
 use crate::grammar;
 use crate::plan::PlacementRequest;
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
 use std::str::FromStr;
 
+mod affinity;
+
 const NUM_THREADS: &str = "OMP_NUM_THREADS";
 const PLACES: &str = "OMP_PLACES";
 const PROC_BIND: &str = "OMP_PROC_BIND";
 const KMP: &str = "KMP_AFFINITY";
+const THREAD_LIMIT: &str = "OMP_THREAD_LIMIT";
+const DYNAMIC: &str = "OMP_DYNAMIC";
+const HW_SUBSET: &str = "KMP_HW_SUBSET";
 
 /// Values of the variables as text. A blank variable is treated as unset.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -27,6 +34,14 @@ pub struct Environment {
     pub proc_bind: Option<String>,
     /// Value of `KMP_AFFINITY`.
     pub kmp_affinity: Option<String>,
+    /// Value of `GOMP_CPU_AFFINITY`.
+    pub gomp_affinity: Option<String>,
+    /// Value of `OMP_THREAD_LIMIT`.
+    pub thread_limit: Option<String>,
+    /// Value of `OMP_DYNAMIC`.
+    pub dynamic: Option<String>,
+    /// Value of `KMP_HW_SUBSET`.
+    pub hw_subset: Option<String>,
 }
 
 impl Environment {
@@ -39,7 +54,41 @@ impl Environment {
     pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Self {
         let [num_threads, places, proc_bind, kmp_affinity] = [NUM_THREADS, PLACES, PROC_BIND, KMP]
             .map(|name| lookup(name).filter(|text| !text.trim().is_empty()));
-        Self { num_threads, places, proc_bind, kmp_affinity }
+        let [gomp_affinity, thread_limit, dynamic, hw_subset] =
+            [affinity::GOMP, THREAD_LIMIT, DYNAMIC, HW_SUBSET]
+                .map(|name| lookup(name).filter(|text| !text.trim().is_empty()));
+        Self {
+            num_threads,
+            places,
+            proc_bind,
+            kmp_affinity,
+            gomp_affinity,
+            thread_limit,
+            dynamic,
+            hw_subset,
+        }
+    }
+
+    /// Returns only the variables for the number of threads, without those that place threads.
+    pub(crate) fn of_counts(&self) -> Self {
+        Self {
+            num_threads: self.num_threads.clone(),
+            thread_limit: self.thread_limit.clone(),
+            dynamic: self.dynamic.clone(),
+            ..Self::default()
+        }
+    }
+
+    /// Returns the variables that place threads and are set, with their values.
+    pub(crate) fn for_places(&self) -> Vec<(&'static str, &str)> {
+        let all = [
+            (PLACES, &self.places),
+            (PROC_BIND, &self.proc_bind),
+            (KMP, &self.kmp_affinity),
+            (affinity::GOMP, &self.gomp_affinity),
+            (HW_SUBSET, &self.hw_subset),
+        ];
+        all.into_iter().filter_map(|(name, text)| Some((name, text.as_deref()?))).collect()
     }
 
     /// Fills the fields of `request` that options left empty. Returns a notice for each variable that is
@@ -51,21 +100,38 @@ impl Environment {
         let mut notices = Vec::new();
 
         let by_cache = request.per_cache.map(|_| "--per-cache is given");
+        let by_class = request.cores.as_ref().map(|_| "--cores is given");
+        let has_count = request.threads.is_some();
 
         if let Some(text) = &self.num_threads {
             // --per-cache also sets the number of threads.
             let why_not = request.threads.map(|_| "--threads is given").or(by_cache);
             if why_not.is_none() {
-                request.threads = Some(num_threads(text)?);
+                request.threads = Some(first_count(text, NUM_THREADS, "OMP_NUM_THREADS=8")?);
             }
             notices.push(notice(NUM_THREADS, text, why_not));
+        }
+        if let Some(text) = &self.thread_limit {
+            let option = has_count.then_some("--threads is given");
+            let why_not = option.or(by_cache);
+            if why_not.is_none() {
+                let limit = first_count(text, THREAD_LIMIT, "OMP_THREAD_LIMIT=8")?;
+                request.most_threads = Some(limit);
+                request.threads = request.threads.map(|threads| threads.min(limit));
+            }
+            notices.push(notice(THREAD_LIMIT, text, why_not));
+        }
+        if let Some(text) = &self.dynamic {
+            let is_off = ["false", "0"].contains(&text.trim().to_ascii_lowercase().as_str());
+            let why_not = (!is_off).then_some("the number of threads does not change");
+            notices.push(notice(DYNAMIC, text, why_not));
         }
 
         if let Some(text) = &self.kmp_affinity {
             let places = request.places.as_ref().map(|_| "--places is given");
             let bind = request.bind.map(|_| "--bind is given");
             let kmp = request.kmp.as_ref().map(|_| "the request already contains it");
-            let mut why_not = by_cache.or(places).or(bind).or(kmp);
+            let mut why_not = by_cache.or(by_class).or(places).or(bind).or(kmp);
             if why_not.is_none() {
                 let affinity = parsed(text, KMP, KMP_EXAMPLE)?;
                 request.kmp =
@@ -80,7 +146,7 @@ impl Environment {
 
         if let Some(text) = &self.places {
             let option = request.places.as_ref().map(|_| "--places is given");
-            let why_not = option.or(by_cache).or(by_kmp);
+            let why_not = option.or(by_cache).or(by_class).or(by_kmp);
             if why_not.is_none() {
                 request.places = Some(parsed(text, PLACES, PLACES_EXAMPLE)?);
             }
@@ -93,6 +159,20 @@ impl Environment {
                 request.bind = Some(parsed(text, PROC_BIND, PROC_BIND_EXAMPLE)?);
             }
             notices.push(notice(PROC_BIND, text, why_not));
+        }
+        if let Some(text) = &self.gomp_affinity {
+            let places = request.places.as_ref().map(|_| "places are given");
+            let bind = request.bind.map(|_| "a binding policy is given");
+            let why_not = by_cache.or(by_class).or(by_kmp).or(places).or(bind);
+            if why_not.is_none() {
+                request.places = Some(affinity::places(text)?);
+                request.bind = Some(Bind::Close);
+            }
+            notices.push(notice(affinity::GOMP, text, why_not));
+        }
+        if let Some(text) = &self.hw_subset {
+            let why_not = "it is not read; use --places, --cores or --threads";
+            notices.push(notice(HW_SUBSET, text, Some(why_not)));
         }
         Ok(notices)
     }
@@ -120,8 +200,12 @@ fn parsed<T: FromStr<Err = SyntaxError>>(
 }
 
 /// Reads a list of numbers, one per level of nested parallelism, and returns the first.
-fn num_threads(text: &str) -> Result<u32, SyntaxError> {
-    let mut cursor = Cursor::new(NUM_THREADS, "OMP_NUM_THREADS=8", text);
+fn first_count(
+    text: &str,
+    variable: &'static str,
+    example: &'static str,
+) -> Result<u32, SyntaxError> {
+    let mut cursor = Cursor::new(variable, example, text);
     let counts = grammar::list(&mut cursor, None, "expected ',' or the end", |cursor| {
         let at = cursor.position();
         match grammar::number(cursor, "expected a number of threads")? {
@@ -135,7 +219,6 @@ fn num_threads(text: &str) -> Result<u32, SyntaxError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Bind;
 
     fn environment(variables: &[(&str, &str)]) -> Environment {
         Environment::read(|name| {
@@ -145,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_fill_what_options_left_absent() {
+    fn variables_complete_the_options() {
         let mut request = PlacementRequest::default();
         let environment = environment(&[
             ("OMP_NUM_THREADS", "96,4"),
@@ -167,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn options_win_over_variables_even_wrong_ones() {
+    fn options_take_precedence_over_even_invalid_variables() {
         let mut request = PlacementRequest {
             threads: Some(2),
             places: Some("cores".parse().unwrap()),
@@ -192,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_by_cache_leave_nothing_to_variables() {
+    fn threads_per_cache_ignore_variables() {
         let mut request = PlacementRequest { per_cache: Some(2), ..PlacementRequest::default() };
         let environment = environment(&[("OMP_NUM_THREADS", "1"), ("OMP_PLACES", "cores")]);
         assert_eq!(
@@ -206,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn kmp_affinity_wins_over_openmp_when_it_has_a_type() {
+    fn kmp_affinity_with_a_type_takes_precedence_over_openmp() {
         let openmp = [("OMP_PLACES", "cores"), ("OMP_PROC_BIND", "true")];
         let mut request = PlacementRequest::default();
         let with_type =
@@ -228,7 +311,44 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_the_variable() {
+    fn variables_of_runtimes_are_honoured_or_named() {
+        let mut request = PlacementRequest::default();
+        let runtime = environment(&[
+            ("GOMP_CPU_AFFINITY", "0-3"),
+            ("OMP_NUM_THREADS", "8"),
+            ("OMP_THREAD_LIMIT", "4"),
+            ("OMP_DYNAMIC", "true"),
+            ("KMP_HW_SUBSET", "4c,1t"),
+        ]);
+        assert_eq!(
+            runtime.apply(&mut request).unwrap(),
+            [
+                "OMP_NUM_THREADS=8 honoured",
+                "OMP_THREAD_LIMIT=4 honoured",
+                "OMP_DYNAMIC=true ignored: the number of threads does not change",
+                "GOMP_CPU_AFFINITY=0-3 honoured",
+                "KMP_HW_SUBSET=4c,1t ignored: it is not read; use --places, --cores or --threads",
+            ]
+        );
+        assert_eq!((request.threads, request.bind), (Some(4), Some(Bind::Close)));
+        assert_eq!(request.places.unwrap(), "{0},{1},{2},{3}".parse().unwrap());
+        let mut bound = PlacementRequest::default();
+        let both = environment(&[("GOMP_CPU_AFFINITY", "0-3"), ("OMP_PROC_BIND", "close")]);
+        assert_eq!(
+            both.apply(&mut bound).unwrap()[1],
+            "GOMP_CPU_AFFINITY=0-3 ignored: a binding policy is given"
+        );
+        let cores = PlacementRequest { cores: Some("fast".parse().unwrap()), ..Default::default() };
+        let ignored = environment(&[("OMP_PLACES", "cores")]).apply(&mut cores.clone()).unwrap();
+        assert_eq!(ignored, ["OMP_PLACES=cores ignored: --cores is given"]);
+        let topology = crate::tests::machine("Package:1 Core:8 PU:1");
+        let mut limited = PlacementRequest::default();
+        environment(&[("OMP_THREAD_LIMIT", "2")]).apply(&mut limited).unwrap();
+        assert_eq!(crate::plan(&topology, &limited).unwrap().threads.len(), 2);
+    }
+
+    #[test]
+    fn error_names_the_variable() {
         for (name, text, at) in [
             ("OMP_NUM_THREADS", "0", 0),
             ("OMP_NUM_THREADS", "4,", 2),

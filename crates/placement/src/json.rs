@@ -139,7 +139,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn one_process() {
+    fn single_process_is_listed_without_a_rank() {
         let t2k = machine(T2K);
         let placement =
             plan(&t2k, &PlacementRequest { threads: Some(4), ..PlacementRequest::default() })
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn several_processes_are_listed_rank_by_rank() {
+    fn several_processes_are_listed_by_rank() {
         let t2k = machine(T2K);
         let placement =
             plan(&t2k, &PlacementRequest { threads: Some(2), ..PlacementRequest::default() })

@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn the_digest_of_a_text_is_fnv_1a() {
+    fn digest_of_a_text_is_fnv_1a() {
         // Test vectors of the authors of the hash.
         assert_eq!(digest(""), 0xcbf2_9ce4_8422_2325);
         assert_eq!(digest("a"), 0xaf63_dc4c_8601_ec8c);
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn each_launcher_is_known_by_its_variables() {
+    fn launchers_are_identified_by_their_variables() {
         let open_mpi = [
             ("OMPI_COMM_WORLD_RANK", "3"),
             ("OMPI_COMM_WORLD_SIZE", "4"),
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn one_process_is_no_ranks() {
+    fn single_process_has_no_ranks() {
         let batch = [("SLURM_PROCID", "0"), ("SLURM_NTASKS", "8"), ("SLURM_JOB_ID", "7")];
         assert_eq!(started(&batch), None);
         let alone = [("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "1")];
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_of_a_node_are_a_job_of_their_own() {
+    fn tasks_of_a_node_are_a_separate_job() {
         assert_eq!(tasks_per_node("2(x3),1"), Some(vec![2, 2, 2, 1]));
         assert_eq!(tasks_per_node("4"), Some(vec![4]));
         assert_eq!(tasks_per_node("2(y3)"), None);
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_have_sockets_of_different_names() {
+    fn jobs_have_distinct_socket_names() {
         let job = |port: &str| {
             started(&[("PMI_RANK", "1"), ("PMI_SIZE", "2"), ("PMI_PORT", port)])
                 .unwrap()

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod bind;
+mod cores;
 mod cpu_list;
 pub mod cpus;
 mod devices;
@@ -35,6 +36,7 @@ mod tests;
 mod threads;
 
 pub use bind::Bind;
+pub use cores::CoreChoice;
 pub use cpu_list::CpuList;
 pub use devices::RankDevice;
 pub use env::Environment;

@@ -5,8 +5,9 @@
 //! is read from the kernel is the memory policy of this process, and only for this machine.
 
 use crate::{
-    Bind, CpuList, Environment, LecturePolicy, MappedPolicy, MemoryPolicy, NumaSpec, Placement,
-    PlacementRequest, PlacesSpec, RankMap, RankPlan, RankRequest, ThreadList, plan, plan_ranks,
+    Bind, CoreChoice, CpuList, Environment, LecturePolicy, MappedPolicy, MemoryPolicy, NumaSpec,
+    Placement, PlacementRequest, PlacesSpec, RankMap, RankPlan, RankRequest, ThreadList, plan,
+    plan_ranks,
 };
 use nodegauge_machine::{Topology, TopologySource};
 use nodegauge_measure::{Failure, Notice, NoticeId, SyntaxError};
@@ -22,6 +23,8 @@ pub struct PlacementOptions {
     pub bind: Option<Bind>,
     /// Number of threads per last-level cache.
     pub per_cache: Option<u32>,
+    /// Class of cores that threads use.
+    pub cores: Option<CoreChoice>,
     /// Memory policy of the process.
     pub numa: Option<NumaSpec>,
     /// Environment variables that apply if the corresponding options are absent.
@@ -170,15 +173,8 @@ impl PlacementOptions {
             None => self.request(threads, all)?,
         };
         if let Some(option) = by_rank {
-            let others = [
-                ("OMP_PLACES", &all.places),
-                ("OMP_PROC_BIND", &all.proc_bind),
-                ("KMP_AFFINITY", &all.kmp_affinity),
-            ];
-            for (name, text) in others {
-                if let Some(value) = text {
-                    notices.push(format!("{name}={value} ignored: {option} is given"));
-                }
+            for (name, value) in all.for_places() {
+                notices.push(format!("{name}={value} ignored: {option} is given"));
             }
         }
         let request = RankRequest {
@@ -226,6 +222,8 @@ impl PlacementOptions {
             bind: self.bind,
             kmp: None,
             per_cache: self.per_cache,
+            cores: self.cores.clone(),
+            most_threads: None,
         };
         let notices = environment.apply(&mut request)?;
         Ok((request, notices))
@@ -233,7 +231,7 @@ impl PlacementOptions {
 
     /// Returns only the variable for the number of threads, without the variables that place threads.
     fn thread_count_variable(&self) -> Environment {
-        Environment { num_threads: self.environment.num_threads.clone(), ..Environment::default() }
+        self.environment.of_counts()
     }
 
     /// Returns the number of threads, if it is given; `several` returns the error for more than one number.
@@ -335,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_team_is_placed_for_each_number_of_threads_and_each_notice_is_given_once() {
+    fn team_is_placed_for_each_thread_count_with_one_notice_each() {
         let environment =
             Environment { places: Some("cores".to_owned()), ..Environment::default() };
         let swept = PlacementOptions { environment, ..options("1,2,4") };
@@ -351,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_ranks_need_their_number_and_silence_variables_of_places() {
+    fn rank_options_need_ranks_and_override_place_variables() {
         let environment = Environment {
             num_threads: Some("2".to_owned()),
             places: Some("sockets".to_owned()),

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn siblings_come_first() {
+    fn siblings_are_the_nearest_pair() {
         assert_eq!(
             pairs("Package:2 NUMANode:1 L3Cache:2 L2Cache:2 Core:2 PU:2"),
             [
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_cache_is_shared_the_node_is() {
+    fn node_is_the_nearest_distance_without_a_shared_cache() {
         assert_eq!(
             pairs("Package:4 NUMANode:1 Core:4 PU:1"),
             [("same node", 0, 1), ("other socket", 0, 4)]
@@ -227,12 +227,12 @@ mod tests {
     }
 
     #[test]
-    fn one_cpu_has_no_pair() {
+    fn single_cpu_has_no_pair() {
         assert_eq!(pairs("Package:1 Core:1 PU:1"), []);
     }
 
     #[test]
-    fn a_distance_that_the_first_cpu_lacks_is_found_elsewhere() {
+    fn distance_missing_at_the_first_cpu_is_found_elsewhere() {
         let mut rome = machine("Package:1 NUMANode:1 L3Cache:2 L2Cache:4 Core:1 PU:1");
         // This cpuset leaves only one core of the first cache.
         for thread in &mut rome.threads[1..4] {
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partner_has_the_same_number_within_its_core_if_there_is_one() {
+    fn partner_has_the_same_sibling_number_if_available() {
         let of = |allowed: &[u32]| {
             let mut smt = machine("Package:1 NUMANode:1 Core:3 PU:2");
             smt.threads
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_matrix_has_one_rank_a_core() {
+    fn matrix_has_one_rank_per_core() {
         let smt = machine("Package:1 Core:3 PU:2");
         let cpus: Vec<u32> = one_a_core(&smt).iter().map(|cpu| cpu.0).collect();
         assert_eq!(cpus, [0, 2, 4]);
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_short_names_are_read() {
+    fn distances_are_parsed_by_long_and_short_name() {
         for (index, (distance, name, short)) in NAMES.iter().enumerate() {
             assert_eq!((*distance as usize, distance.to_string().as_str()), (index, *name));
             assert_eq!(serde_json::to_value(distance).unwrap(), *name);

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn two_of_a_cache_of_four_cores_are_its_cores_0_and_2() {
+    fn two_threads_of_a_four_core_cache_use_cores_0_and_2() {
         let cpus = numbers(ROME, 2, None);
         assert_eq!(cpus.len(), 64);
         assert_eq!(cpus[..4], [0, 2, 4, 6]);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn cores_come_before_their_siblings() {
+    fn cores_precede_their_siblings() {
         let smt = "Package:1 L3Cache:2 Core:4 PU:2";
         assert_eq!(numbers(smt, 4, Some(4)), [0, 2, 4, 6]);
         assert_eq!(numbers(smt, 6, Some(6)), [0, 1, 2, 4, 5, 6]);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_name_the_numbers() {
+    fn refusals_state_the_numbers() {
         let error = |description: &str, per_cache, threads| {
             cpus_per_cache(&machine(description), per_cache, threads).unwrap_err().to_string()
         };
@@ -162,7 +162,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_cpu_twice_and_caches_even(per_cache in 1u32..9, threads in 1u32..64) {
+        fn caches_are_filled_evenly_with_distinct_cpus(per_cache in 1u32..9, threads in 1u32..64) {
             let topology = machine("Package:2 L3Cache:4 Core:4 PU:2");
             if let Ok(cpus) = cpus_per_cache(&topology, per_cache, Some(threads)) {
                 prop_assert_eq!(cpus.len(), threads as usize);

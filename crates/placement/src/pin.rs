@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bound_thread_is_where_it_was_bound() {
+    fn bound_thread_runs_on_its_cpus() {
         // The test uses a separate thread, because the mask belongs to the thread.
         std::thread::spawn(|| {
             let before = current_affinity().unwrap();
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn cpus_outside_are_refused_by_name_and_nothing_changes() {
+    fn cpus_outside_the_cpuset_are_refused_without_effect() {
         std::thread::spawn(|| {
             let before = current_affinity().unwrap();
             let outside = CpuId(60_000);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn each_cause_reads_as_a_sentence() {
+    fn pin_errors_are_printed_as_sentences() {
         let cpus = [CpuId(3), CpuId(4)];
         let refused = SysError { call: "sched_setaffinity", errno: libc::EPERM };
         assert_eq!(

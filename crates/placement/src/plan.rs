@@ -6,6 +6,7 @@
 //! request.
 
 use crate::bind::Bind;
+use crate::cores::CoreChoice;
 use crate::cpus;
 use crate::error::PlacementError;
 use crate::kmp::{KmpAffinity, KmpKind, KmpOrder};
@@ -28,6 +29,10 @@ pub struct PlacementRequest {
     pub kmp: Option<KmpAffinity>,
     /// Number of threads per last-level cache, which replaces places and binding policy.
     pub per_cache: Option<u32>,
+    /// Class of cores that threads use.
+    pub cores: Option<CoreChoice>,
+    /// Largest number of threads if `threads` is absent.
+    pub most_threads: Option<u32>,
 }
 
 /// Placement of all threads of a process.
@@ -126,6 +131,13 @@ pub fn plan(topology: &Topology, request: &PlacementRequest) -> Result<Placement
     if topology.allowed().next().is_none() {
         return Err(PlacementError::no_cpus());
     }
+    if let Some(choice) = &request.cores {
+        let chosen = choice.on(topology)?;
+        choice.check_threads(&chosen, request.threads)?;
+        let placement = by_places(&chosen, request)?;
+        let is_whole = choice.is_all() || topology.core_classes.is_empty();
+        return Ok(if is_whole { placement } else { in_own_words(&chosen, placement) });
+    }
     match (request.per_cache, kmp) {
         (Some(per_cache), _) => {
             check_threads(topology, request.threads)?;
@@ -133,7 +145,7 @@ pub fn plan(topology: &Topology, request: &PlacementRequest) -> Result<Placement
             let single = cpus.into_iter().map(|cpu| vec![cpu]).collect();
             Ok(Placement::new(Bind::Spread, format!("per-cache {per_cache}"), single))
         }
-        (None, Some(kmp)) => by_kmp(topology, kmp, request.threads),
+        (None, Some(kmp)) => by_kmp(topology, kmp, request.threads, request.most_threads),
         (None, None) => by_places(topology, request),
     }
 }
@@ -153,6 +165,11 @@ fn refuse_conflicts(
         (BIND, request.bind.is_some()),
     ];
     let mut given = given.into_iter().filter(|(_, given)| *given).map(|(name, _)| name);
+    if request.cores.is_some()
+        && let Some(other) = given.clone().find(|name| *name != BIND)
+    {
+        return Err(PlacementError::conflict("threads go", "--cores", other));
+    }
     match (given.next(), given.next()) {
         (Some(first @ (PER_CACHE | KMP)), Some(second)) => {
             Err(PlacementError::conflict("threads go", first, second))
@@ -178,8 +195,10 @@ fn by_kmp(
     topology: &Topology,
     kmp: &KmpAffinity,
     threads: Option<u32>,
+    most_threads: Option<u32>,
 ) -> Result<Placement, PlacementError> {
-    let threads = threads.unwrap_or_else(|| kmp.default_threads(topology));
+    let limit = most_threads.unwrap_or(u32::MAX);
+    let threads = threads.unwrap_or_else(|| kmp.default_threads(topology).min(limit));
     check_threads(topology, Some(threads))?;
     let bind = match kmp.kind {
         Some(KmpKind::Ordered(KmpOrder::Compact, _) | KmpKind::Explicit(_)) => Bind::Close,
@@ -205,7 +224,10 @@ fn by_places(topology: &Topology, request: &PlacementRequest) -> Result<Placemen
     };
     let threads = match request.threads {
         Some(threads) => threads,
-        None => u32::try_from(places.len()).unwrap_or(u32::MAX),
+        None => {
+            let limit = request.most_threads.unwrap_or(u32::MAX);
+            u32::try_from(places.len()).unwrap_or(u32::MAX).min(limit)
+        }
     };
     check_threads(topology, Some(threads))?;
     let bind = request.bind.unwrap_or(policy);
@@ -261,7 +283,7 @@ fn default_places(
             cores.iter().filter(|core| !fastest.contains(core)).cloned().collect();
         notices.push(format!(
             "cores differ in speed: threads use the {} fastest ({}) of {} cores, not the slower ones ({}); to use all, \
-             add --places cores",
+             add --cores all",
             fastest.len(),
             cpus::ranges(&first_cpus(&fastest)),
             cores.len(),
@@ -306,6 +328,24 @@ fn fastest(topology: &Topology, cores: &[Vec<CpuId>]) -> Vec<Vec<CpuId>> {
 /// Returns the efficiency class of a core.
 fn efficiency(topology: &Topology, core: &[CpuId]) -> Option<usize> {
     topology.thread(*core.first()?)?.efficiency
+}
+
+/// Returns a placement on a chosen machine with a text of its places that describes the same CPUs on the whole
+/// machine.
+fn in_own_words(chosen: &Topology, placement: Placement) -> Placement {
+    let cores = cpus::grouped(chosen, |thread| Some(thread.core));
+    let places: Vec<Vec<CpuId>> = if placement.places == PlaceName::Threads.name() {
+        chosen.allowed().map(|thread| vec![thread.cpu]).collect()
+    } else if placement.places == PlaceName::Cores.name() && placement.bind == Bind::Primary {
+        cores
+    } else if placement.places == PlaceName::Cores.name() {
+        cores.iter().map(|core| vec![core[0]]).collect()
+    } else {
+        return placement;
+    };
+    let words: Vec<String> =
+        places.iter().map(|place| format!("{{{}}}", cpus::joined(place))).collect();
+    Placement { places: words.join(","), ..placement }
 }
 
 #[cfg(test)]

@@ -271,6 +271,16 @@ impl RankPlan {
 /// when there are not enough devices.
 pub fn plan_ranks(topology: &Topology, request: &RankRequest) -> Result<RankPlan, PlacementError> {
     refuse_conflicts(request)?;
+    if let Some(choice) = request.together.cores.clone() {
+        if let Some(other) = request.cpus.as_ref().map(|_| "--cpus") {
+            return Err(PlacementError::conflict("threads go", "--cores", other));
+        }
+        let chosen = choice.on(topology)?;
+        let threads = request.ranks.saturating_mul(request.threads.unwrap_or(1));
+        choice.check_threads(&chosen, Some(threads))?;
+        let together = PlacementRequest { cores: None, ..request.together.clone() };
+        return plan_ranks(&chosen, &RankRequest { together, ..request.clone() });
+    }
     let by_number = request.cpus.is_none()
         && request.policy.is_none()
         && request.map.is_none()

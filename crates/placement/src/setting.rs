@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn every_axis_prints_and_parses_back() {
+    fn placement_axis_round_trips() {
         for text in [
             "threads=1,2-8:2",
             "per-cache=1,2,4",
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_axis_is_pointed_at() {
+    fn invalid_axis_is_reported_with_its_column() {
         for (text, at) in [
             ("", 0),
             ("thread=1", 0),
@@ -136,7 +136,7 @@ mod tests {
 
     /// Every value replaces the option of its own axis, and no other.
     #[test]
-    fn a_value_sets_the_option_of_its_axis() {
+    fn axis_value_sets_its_own_option_only() {
         for text in [
             "threads=2",
             "per-cache=1",
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn policy_may_set_the_map_too() {
+    fn policy_may_also_set_the_map() {
         let mut job = JobPlacement::default();
         let mapped = &axis("policy=4/even").settings()[0].clone();
         mapped.apply(&mut job);

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_and_lists_are_read_in_order() {
+    fn thread_ranges_and_lists_keep_their_order() {
         assert_eq!(parse("8").unwrap().single(), Some(8));
         assert_eq!(parse("1,2-9:2, 64").unwrap().counts(), [1, 2, 4, 6, 8, 64]);
         assert_eq!(parse("4,2,1").unwrap().counts(), [4, 2, 1]);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_texts_are_pointed_at() {
+    fn invalid_thread_list_is_reported_with_its_column() {
         for (text, at, problem) in [
             ("", 0, "expected a number of threads"),
             ("x", 0, "expected a number of threads"),
@@ -136,7 +136,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn printing_then_parsing_is_identity(counts in prop::collection::vec(1u32..300, 1..12)) {
+        fn thread_list_round_trips(counts in prop::collection::vec(1u32..300, 1..12)) {
             let counts = ThreadList::new(counts).unwrap();
             prop_assert_eq!(parse(&counts.to_string()), Ok(counts));
         }

@@ -163,7 +163,8 @@ fn places(job: &JobPlacement, topology: &Topology) -> Result<PlacedProgram, Fail
     let threads = process.threads.is_some()
         || process.places.is_some()
         || process.bind.is_some()
-        || process.per_cache.is_some();
+        || process.per_cache.is_some()
+        || process.cores.is_some();
     if !threads && process.numa.is_none() {
         let places = Places::Anywhere;
         return Ok(PlacedProgram { places, variables: Vec::new(), notices: Vec::new() });
@@ -293,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_places_one_process_as_numactl_does_and_leaves_its_threads() {
+    fn policy_places_one_process_as_by_numactl() {
         let (all, _) = arranged(&["policy=0-5"], None).unwrap();
         let place = |at: usize| all[at].placed()[0].clone();
         assert_eq!(place(0).bound_cpus(), None);
@@ -307,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn policy_with_a_map_places_its_ranks_by_the_map() {
+    fn policy_with_a_map_places_its_ranks() {
         let (all, _) = arranged(&["policy=4,4/even"], Some(2)).unwrap();
         let cpus = |at: usize| -> Vec<u32> {
             all[at].placed().iter().map(|rank| rank.bound_cpus().unwrap()[0].0).collect()
@@ -320,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_bound_and_variables_follow() {
+    fn threads_are_bound_and_variables_set() {
         let (all, _) = arranged(&["threads=2", "env:OMP_SCHEDULE=dynamic"], None).unwrap();
         assert_eq!(value(&all[0], "OMP_PLACES"), Some("{0},{8}"));
         assert_eq!(value(&all[0], "OMP_SCHEDULE"), Some("dynamic"));
@@ -334,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn hybrids_are_ranks_with_threads_and_those_beyond_the_node_are_left_out() {
+    fn hybrids_beyond_the_node_are_omitted() {
         let (all, notices) = arranged(&["hybrid=4x4,2x8,16x2", "policy=4"], None).unwrap();
         let counts: Vec<_> =
             all.iter().map(|one| (one.ranks(), one.placed()[0].placement.threads.len())).collect();

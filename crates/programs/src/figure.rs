@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_only_number_that_matches_is_the_figure() {
+    fn figure_is_the_only_matching_number() {
         assert_eq!(of("^Triad: +([0-9.]+)", "Copy: 1\nTriad:   12345.6  0.1\n"), Ok(12345.6));
         assert_eq!(of(r"t = (\S+)", "t = 1.5D-03\n"), Ok(0.0015));
         let none = of(r"rate (\d+)", "one\ntwo\n\n").unwrap_err();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_number_is_no_figure() {
+    fn part_of_a_number_is_no_figure() {
         for (pattern, text, part, whole) in [
             ("x=([0-9.]+)", "x=1,500", "1", "1,500"),
             ("x=([0-9.]+)", "x=1,500,000.5 s", "1", "1,500,000.5"),
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn expressions_need_one_group() {
+    fn figure_pattern_needs_one_group() {
         for (pattern, reason) in [
             ("rate", "has 0 groups"),
             ("(a)(b)", "has 2 groups"),
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn units_have_prefixes() {
+    fn figure_units_accept_prefixes() {
         let of = |text: &str| text.parse::<FigureUnit>();
         assert_eq!(of("GB/s"), Ok(FigureUnit(ScaledUnit::GB_PER_S)));
         assert_eq!(of("ms"), Ok(FigureUnit(ScaledUnit::new(UnitPrefix::Milli, Unit::Seconds))));

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn two_even_combinations_have_a_verdict() {
+    fn combinations_with_little_noise_have_a_verdict() {
         let base = [2.0, 2.01, 2.0, 2.02, 2.0, 2.01];
         let all = swept(&base, &base.map(|seconds| seconds / 1.86));
         assert!(all.iter().all(|m| m.validity.status == Status::Valid), "{all:?}");
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_to_a_suspect_baseline_has_no_verdict() {
+    fn ratio_to_a_suspect_baseline_has_no_verdict() {
         // On a busy node, the runs of one combination scatter; each is slower than the baseline.
         let busy = [2.0, 2.9, 2.0, 2.4, 3.1, 2.2];
         let all = swept(&busy, &[4.0, 4.1, 4.0, 4.0, 4.1, 4.0]);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_rounds_give_no_verdict() {
+    fn few_rounds_give_no_verdict() {
         let all = swept(&[2.0; 5], &[1.0; 5]);
         assert_eq!(all[0].validity.status, Status::Suspect);
         assert!(all[0].validity.reasons[0].starts_with("5 samples count: too few"));

@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_consistent() {
+    fn catalog_of_published_nodes_is_consistent() {
         for node in all() {
             assert!(!node.source().is_empty(), "{node}");
             assert!(
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_are_found_as_their_drivers_call_them() {
+    fn devices_are_found_by_driver_names() {
         let title = |name: &str| nearest_device(name).map(ToString::to_string);
         assert_eq!(title("Tesla K40c").as_deref(), Some("1 x Tesla K40c, ECC off"));
         let phi = title("Intel(R) Xeon Phi(TM) coprocessor 7110P");
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_are_found_by_the_words_of_their_name() {
+    fn nodes_are_found_by_words_of_their_name() {
         assert_eq!(names("EPYC 7H12").len(), 8);
         assert_eq!(names("epyc 9654 nps4"), ["2 x EPYC 9654, NPS4, SMT off"]);
         assert_eq!(
@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn every_title_and_source_of_the_list_finds_what_it_is_of() {
+    fn every_title_and_source_finds_its_node() {
         for node in all() {
             for title in [node.to_string(), node.source().to_owned()] {
                 let found = find(&title).unwrap_or_else(|unknown| panic!("{unknown}"));
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_those_that_were_published() {
+    fn figures_equal_the_published_ones() {
         let node = find("EPYC 9654 NPS1").unwrap()[0];
         let triad = &node.measurements("asked")[3];
         assert_eq!((triad.name.as_str(), triad.value), ("triad", Some(715_650.4e6)));
@@ -528,22 +528,13 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_is_of_the_same_processor_and_most_alike() {
+    fn nearest_node_has_the_same_processor_and_most_in_common() {
         let machine = |model: &str, sockets: u32, nodes: u32| {
             let mut machine = Machine::default();
             machine.processor.model = Some(model.to_owned());
             machine.processor.sockets = sockets;
             machine.numa_nodes = (0..nodes)
-                .map(|id| nodegauge_measure::record::NumaNode {
-                    id,
-                    bytes: None,
-                    cache_bytes: None,
-                    free: None,
-                    available: None,
-                    cpus: Vec::new(),
-                    device: None,
-                    distances: None,
-                })
+                .map(|id| nodegauge_measure::record::NumaNode { id, ..Default::default() })
                 .collect();
             machine
         };

@@ -174,13 +174,13 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn names_are_unique() {
+    fn exporter_names_are_unique() {
         let names: BTreeSet<&str> = EXPORTERS.iter().map(|exporter| exporter.name()).collect();
         assert_eq!(names.len(), EXPORTERS.len());
     }
 
     #[test]
-    fn the_chapter_has_a_row_per_format() {
+    fn formats_chapter_has_a_row_per_format() {
         let rows =
             EXPORTERS.iter().map(|one| format!("| `{}` | {} |\n", one.name(), one.purpose()));
         let table = format!("| format | content |\n| --- | --- |\n{}\n", rows.collect::<String>());

@@ -250,20 +250,20 @@ mod tests {
     }
 
     #[test]
-    fn a_counted_cause_is_named_before_an_inferred_one() {
+    fn counted_cause_precedes_an_inferred_one() {
         let both = [suspect(&[LOAD, QUOTA]), suspect(&[LOAD])];
         assert_eq!(named(&both, &[busy(Severity::Critical)]), QUOTA);
     }
 
     #[test]
-    fn a_known_property_is_named_before_an_inferred_cause() {
+    fn known_property_precedes_an_inferred_cause() {
         let small = "arrays are 2 times the last-level caches in use";
         let figures = [suspect(&[LOAD, small]), suspect(&[LOAD, small])];
         assert_eq!(named(&figures, &[]), small);
     }
 
     #[test]
-    fn a_reason_of_one_figure_does_not_explain_the_others() {
+    fn reason_of_one_figure_does_not_explain_the_others() {
         let small = "arrays are 2 times the last-level caches in use";
         let figures = [suspect(&[LOAD]), suspect(&[small]), suspect(&[small]), suspect(&[small])];
         assert_eq!(named(&figures, &[]), small);

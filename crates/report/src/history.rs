@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_a_line_that_fits() {
+    fn run_is_listed_on_one_line_that_fits() {
         let other = ListLine { host: "a-host-with-a-long-name".to_owned(), ..line("01M7ZVE5") };
         let labelled =
             ListLine { labels: "nps=4 bios=tuned site=there".to_owned(), ..line("01M7ZVE4") };
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_little_leaves_the_rest_to_others() {
+    fn narrow_columns_leave_their_width_to_others() {
         assert_eq!(shares(&[4, 40, 40], 30), vec![4, 13, 13]);
         assert_eq!(shares(&[40, 4, 5], 30), vec![21, 4, 5]);
         assert_eq!(shares(&[3, 4], 30), vec![3, 4]);

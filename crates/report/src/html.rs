@@ -467,7 +467,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scripts_are_those_of_their_files() {
+    fn scripts_equal_their_files() {
         for script in [ECHARTS, ECHARTS_GL, DRAW] {
             let path = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/").to_owned() + script.name;
             assert!((script.text)() == std::fs::read_to_string(path).unwrap(), "{}", script.name);
@@ -475,13 +475,13 @@ mod tests {
     }
 
     #[test]
-    fn numbers_stay_on_the_line_of_their_units() {
+    fn numbers_stay_with_their_units() {
         let text = "1.5 GB/s in 2 threads (5 %), after 3 s.";
         assert_eq!(unbroken(text), "1.5\u{a0}GB/s in 2 threads (5\u{a0}%), after 3\u{a0}s.");
     }
 
     #[test]
-    fn nothing_has_no_bar() {
+    fn zero_has_no_bar() {
         let none = cell(&TableCell::bar(Fraction(0.0)), None, Fraction(1.0)).to_string();
         assert_eq!(none, "<td></td>");
     }
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_a_column_with_one_unit_are_aligned_at_their_points() {
+    fn numbers_of_one_unit_are_aligned_at_the_point() {
         assert_eq!(decimal_count("12.5 us"), Some(1));
         assert_eq!(["-3", "-", "L1", "9e-3"].map(decimal_count), [Some(0), None, None, Some(0)]);
         let mut table = Table::new(&["", ">GB/s", ">time"]);

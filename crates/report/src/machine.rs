@@ -7,10 +7,11 @@ use nodegauge_machine::{number_ranges, uptime_in_words};
 use nodegauge_measure::legible::in_lines;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{
-    Cache, Circumstances, ClockBasis, Dimm, Disk, Figure, Finding, Inherited, Machine, NumaNode,
-    Severity,
+    Cache, Circumstances, ClockBasis, CoreClass, Dimm, Disk, Figure, Finding, Inherited, Machine,
+    NumaNode, Severity,
 };
 use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec};
+use std::fmt::Display;
 
 /// Name of the section that describes the node.
 pub(crate) const MACHINE: &str = "machine";
@@ -25,6 +26,9 @@ pub fn page(machine: &Machine) -> Page {
         return Page { sections: vec![section], ..Page::default() };
     }
     section.note("processor", processor(machine));
+    for class in &machine.processor.core_classes {
+        section.note("cores", class_in_words(class));
+    }
     section.note_if("isa", facts::INSTRUCTION_SETS.text(machine));
     section.lines("peak", peak(machine));
     for cache in &machine.caches {
@@ -79,20 +83,79 @@ fn nodes(section: &mut Section, machine: &Machine) {
     let has_several = machine.numa_nodes.len() > 1;
     let (empty, with_memory): (Vec<&NumaNode>, Vec<&NumaNode>) =
         machine.numa_nodes.iter().partition(|node| has_several && node.bytes == Some(0));
+    let has_kinds = has_kinds(machine);
     for node in with_memory {
         let bytes = node.bytes.filter(|bytes| *bytes > 0);
-        let memory = bytes.map_or("memory unknown".to_owned(), |b| Bytes(b).to_string());
+        let mut memory = bytes.map_or("memory unknown".to_owned(), |b| Bytes(b).to_string());
+        if let Some(kind) = &node.kind
+            && has_kinds
+        {
+            let rank = if kind.starts_with("tier ") { "memory " } else { "" };
+            memory += &format!(" of {rank}{kind}");
+        }
+        if let Some(cache) = node.cache_bytes {
+            memory += &format!(" behind a memory-side cache of {}", Bytes(cache));
+        }
         let free = node.free.map(|free| format!(", {} free", Bytes(free))).unwrap_or_default();
         let owner = match &node.device {
             Some(device) => format!("memory of device {device}"),
-            None if node.cpus.is_empty() => "no cpus".to_owned(),
-            None => format!("cpus {}", number_ranges(&node.cpus)),
+            None => cpus_in_words(machine, node),
         };
         section.note("node", format!("{}: {memory}{free}, {owner}", node.id));
     }
     let empty: Vec<u32> = empty.iter().map(|node| node.id).collect();
     let text = format!("{}: no memory, not counted", number_ranges(&empty));
     section.note_if("node", (!empty.is_empty()).then_some(text));
+}
+
+/// True if the kind of the memory must be named, because it is not that of all memory, or is not DRAM.
+pub(crate) fn has_kinds(machine: &Machine) -> bool {
+    let kinds = machine.numa_nodes.iter().filter(|node| node.device.is_none());
+    kinds.filter_map(|node| node.kind.as_deref()).any(|kind| kind != "DRAM")
+}
+
+/// Describes the CPUs of a NUMA node: those on which this process may run, and the others.
+fn cpus_in_words(machine: &Machine, node: &NumaNode) -> String {
+    if node.cpus.is_empty() {
+        return "no cpus".to_owned();
+    }
+    let unusable = &node.unusable_cpus;
+    let usable: Vec<u32> =
+        node.cpus.iter().filter(|cpu| !unusable.contains(cpu)).copied().collect();
+    let mut parts = Vec::new();
+    if !usable.is_empty() {
+        parts.push(format!("cpus {}", number_ranges(&usable)));
+    }
+    if !unusable.is_empty() {
+        parts.push(format!("cpus {} {}", number_ranges(unusable), unusable_in_words(machine)));
+    }
+    parts.join(", ")
+}
+
+/// Returns the reason why CPUs cannot be used. A description does not tell CPUs that are offline from others.
+fn unusable_in_words(machine: &Machine) -> &'static str {
+    if machine.is_described() { "not allowed here, or offline" } else { "not allowed here" }
+}
+
+/// Describes a class of cores of equal speed: `fast: 10 cores, cpus 5-9,15-19, capacity 997 to 1024`.
+fn class_in_words(class: &CoreClass) -> String {
+    let cores = counted(class.cores as usize, "core");
+    let mut parts = vec![format!("{cores}, cpus {}", number_ranges(&class.cpus))];
+    if !class.designs.is_empty() {
+        parts.push(class.designs.join(" and "));
+    }
+    if let Some([min, max]) = class.capacities {
+        parts.push(format!("capacity {}", range_in_words(min, max)));
+    }
+    if let Some([min, max]) = class.clocks {
+        parts.push(format!("at most {}", range_in_words(min, max)));
+    }
+    format!("{}: {}", class.name, parts.join(", "))
+}
+
+/// Formats a range, or its only value.
+fn range_in_words<T: PartialEq + Display>(min: T, max: T) -> String {
+    if min == max { min.to_string() } else { format!("{min} to {max}") }
 }
 
 /// Describes the processor: model, counts and clock.
@@ -105,6 +168,10 @@ fn processor(machine: &Machine) -> String {
     }
     for (n, what) in [(p.sockets, "socket"), (p.cores, "core"), (p.threads, "hardware thread")] {
         text.push_str(&format!(", {}", counted(n as usize, what)));
+    }
+    let unusable: usize = machine.numa_nodes.iter().map(|node| node.unusable_cpus.len()).sum();
+    if unusable > 0 {
+        text.push_str(&format!(", {} {}", counted(unusable, "cpu"), unusable_in_words(machine)));
     }
     if let Some(hz) = p.hz {
         let basis = p.hz_basis.as_ref().map_or("?", ClockBasis::as_str);
@@ -145,7 +212,11 @@ fn cache_in_words(cache: &Cache) -> String {
     let size = cache.bytes.map_or("size unknown".to_owned(), |bytes| Bytes(bytes).to_string());
     let shared = match cache.cores {
         0 | 1 => "one per core".to_owned(),
-        n => format!("each shared by {n} cores"),
+        n => match cache.least_cores {
+            Some(0) => format!("each shared by up to {n} cores"),
+            Some(min) => format!("each shared by {min} to {n} cores"),
+            None => format!("each shared by {n} cores"),
+        },
     };
     format!("L{} {}: {} x {size}, {shared}", cache.level, cache.kind, cache.count)
 }
@@ -204,7 +275,8 @@ fn shares(machine: &Machine) -> Option<String> {
     let nodes = own_nodes.count() as u32;
     let sockets = machine.processor.sockets;
     let has_even_nodes = nodes > 1 && channels.is_multiple_of(nodes);
-    let has_even_sockets = sockets > 1 && channels.is_multiple_of(sockets) && sockets != nodes;
+    // With fewer nodes than sockets, a socket may have no memory.
+    let has_even_sockets = sockets > 1 && channels.is_multiple_of(sockets) && sockets < nodes;
     let is_host = machine.virtualisation.is_none();
     let parts = [
         (true, channels, "channel"),
@@ -366,6 +438,7 @@ pub(crate) fn brief(machine: &Machine) -> Section {
         return section;
     }
     section.note("machine", processor(machine));
+    section.note_if("", facts::CORE_CLASSES.text(machine).map(|text| format!("cores: {text}")));
     let cache = machine.caches.iter().rev().find(|cache| cache.holds_data());
     let thp = facts::TRANSPARENT_HUGE_PAGES.text(machine);
     let theoretical = match &machine.memory.theoretical {

@@ -142,7 +142,7 @@ mod tests {
     use nodegauge_measure::Fraction;
 
     #[test]
-    fn text_is_no_markup() {
+    fn text_is_escaped_in_markdown() {
         for (given, made) in [
             ("78.40 GB/s, 11.3 %", "78.40 GB/s, 11.3 %"),
             ("a|b\n\n\\|c", r"a\|b; \\\|c"),
@@ -159,13 +159,13 @@ mod tests {
     }
 
     #[test]
-    fn a_command_ends_no_fence() {
+    fn command_cannot_end_its_code_block() {
         let made = ticket(&Page::default(), "nodegauge '```\n````'");
         assert!(made.ends_with("\n`````sh\nnodegauge '```\n````'\n`````\n"), "{made}");
     }
 
     #[test]
-    fn bars_are_left_out_and_headings_are_rows() {
+    fn bars_are_omitted_and_headings_are_rows() {
         let mut one = Table::new(&["what", ">GB/s", ""]);
         one.heading("native");
         one.row([

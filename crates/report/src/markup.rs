@@ -104,7 +104,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn text_and_attributes_are_no_markup() {
+    fn text_and_attributes_are_escaped() {
         let hostile = "\"><img src=x onerror=alert(1)>&amp;\0\x1b</td>";
         let made = element("p", &[("title", hostile), ("class", "")], [text(hostile)]).to_string();
         let words =
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn data_end_no_script_and_stay_the_same() {
+    fn data_cannot_end_a_script_and_round_trips() {
         let hostile = "</script><!--\u{2028}&\u{1f600}\"\\";
         let made = script(&hostile).to_string();
         let json = made.strip_prefix("<script type=\"application/json\">").unwrap();
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_are_those_that_were_published() {
+    fn scripts_match_published_checksums() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/assets");
         let mut check = Command::new("sha256sum");
         check.args(["--check", "--strict", "SHA256SUMS"]).current_dir(folder);

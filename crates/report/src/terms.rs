@@ -122,7 +122,7 @@ mod tests {
     use nodegauge_gauge::view::Note;
 
     #[test]
-    fn a_term_is_explained_once_where_it_first_appears() {
+    fn term_is_explained_once_where_it_first_appears() {
         let section = |text: &str| {
             let mut section = Section::new("any");
             section.push(Note::new("how", text));

@@ -464,7 +464,7 @@ mod tests {
     use nodegauge_measure::Fraction;
 
     #[test]
-    fn a_note_keeps_its_label_in_a_column() {
+    fn note_has_its_label_in_a_column() {
         let style = Style { width: 40, colour: false };
         let note = Note::new("machine", "one two three four five six seven eight");
         let lines = "machine    one two three four five six\n           seven eight\n";
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_heading_is_broken_at_its_commas() {
+    fn long_heading_is_broken_at_commas() {
         let text = "nodegauge on n01, AMD EPYC, 1 socket x 2 cores, 21.9 s";
         let lines = ["nodegauge on n01,", "AMD EPYC,", "1 socket x 2 cores,", "21.9 s"];
         assert_eq!(heading(text, 20), lines);
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn heading_is_not_broken_within_a_word_and_columns_without_room_are_named() {
+    fn heading_keeps_words_and_omitted_columns_are_named() {
         let mut one = Table::new(&["host", ">triad bandwidth", ">runs"]);
         one.row(["n01".into(), "380.0 GB/s".into(), "1".into()]);
         let style = Style { width: 24, colour: false };
@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn headings_keep_their_rows_where_a_column_wraps() {
+    fn headings_keep_their_rows_if_a_column_wraps() {
         let mut one = Table::new(&["hpl", ">A", "verdict"]);
         one.heading("a heading that is longer than all its columns");
         one.row(["rating".into(), "1.5".into(), "no confidence".into()]);
@@ -512,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_text_neither_commands_the_terminal_nor_begins_a_line() {
+    fn foreign_text_cannot_control_the_terminal_or_begin_a_line() {
         let hostile = "\x1b[31mred\x1b[8m\x1b]0;title\x07\r\nfake\u{202e}";
         let mut cells = Table::new(&["what", ""]);
         cells.heading(hostile);
@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn tones_move_nothing() {
+    fn colours_do_not_change_the_layout() {
         let mut one = Table::new(&["what", ">A", "verdict"]);
         one.row(["copy".into(), TableCell::text("7").tone(Tone::Bad), "no confidence".into()]);
         one.row(["add".into(), "35".into(), TableCell::text("much faster").tone(Tone::Strong)]);
@@ -544,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_without_room_are_left_out_and_grow_on_a_wide_terminal() {
+    fn bars_are_omitted_if_narrow_and_grow_on_wide_terminals() {
         let mut one = Table::new(&["what", ">GB/s", ""]);
         one.row(["random_write".into(), "7".into(), TableCell::bar(Fraction(1.0))]);
         let narrow = super::table(&one, Style { width: 20, colour: false });
@@ -554,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn wide_table_is_shown_in_parts_that_fit() {
+    fn wide_table_is_split_into_parts_that_fit() {
         let names: Vec<String> = (0..30).map(|i| format!("n{i:02}")).collect();
         let columns = nodegauge_gauge::view::ColumnList::<String>::new()
             .left("ns", String::clone)
@@ -570,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn last_column_keeps_a_number_and_its_unit_in_a_line() {
+    fn last_column_keeps_numbers_with_their_units() {
         let mut one = Table::new(&["figure", "remark"]);
         one.row(["triad".into(), "too slow: 12 GB/s, use --budget 10".into()]);
         for width in 20..=60 {
@@ -580,7 +580,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_take_the_room_that_is_left() {
+    fn bars_fill_the_remaining_width() {
         let mut one = Table::new(&["what", ">GB/s", ""]);
         one.row(["copy".into(), "7".into(), TableCell::bar(Fraction(1.0))]);
         one.row(["scale".into(), "3.5".into(), TableCell::bar(Fraction(0.5))]);

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_point_is_read_and_its_wrong_character_pointed_at() {
+    fn point_is_parsed_and_errors_have_a_column() {
         let point: GivenPoint = "spmv,2.4e9,1.92e10,0.8".parse().unwrap();
         assert_eq!(
             (point.level.as_str(), point.flops, point.seconds),

@@ -32,7 +32,7 @@ fn given(text: &str) -> RooflinePoint {
 }
 
 #[test]
-fn points_and_kernels_are_held_against_their_roof() {
+fn points_and_kernels_are_compared_with_their_roof() {
     let kernel = json!({"level": "L1", "kernel": "axpy", "flops_per_byte": 1.0 / 12.0});
     let all = [measured(), vec![figure(KERNEL, "L1_axpy", 10e9, kernel)]].concat();
     let placed = place(all, vec![given("spmv,1e9,8e9,1"), given("wrong,1e9,8e9,0.1")]);
@@ -52,7 +52,7 @@ fn points_and_kernels_are_held_against_their_roof() {
 }
 
 #[test]
-fn the_page_has_a_chart_on_logarithmic_axes_and_every_figure() {
+fn page_has_a_logarithmic_chart_and_every_figure() {
     let placed = place(measured(), vec![given("spmv,1e9,8e9,1")]);
     let mut other = measured().remove(0);
     other.test = "unknown".to_owned();

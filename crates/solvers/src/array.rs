@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_written_apart_and_read_as_a_whole() {
+    fn parts_are_written_separately_and_read_as_a_whole() {
         let array = SharedArray::<f64>::map(1000).unwrap();
         std::thread::scope(|scope| {
             for index in 0..3 {

@@ -120,7 +120,7 @@ mod tests {
     use nodegauge_team::Team;
 
     #[test]
-    fn every_loop_is_timed_and_memory_that_cannot_be_had_is_said() {
+    fn every_loop_is_timed_and_failed_allocation_is_reported() {
         let all = loops();
         let of = |kernel: Kernel| all.iter().filter(|one| one.kernel() == kernel).count();
         assert!(of(Kernel::Read) >= 1 && of(Kernel::Triad) >= of(Kernel::Read));

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn every_node_has_a_row_and_nodes_of_a_colour_do_not_couple() {
+    fn every_node_has_a_row_and_equal_colours_do_not_couple() {
         let part = Subdomain::for_rank(Mesh { elements: [9, 6, 12] }, 1, [1, 1, 2]).unwrap();
         let owned: Vec<usize> = part.owned_nodes().collect();
         for order in EliminationOrder::ALL {
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn hexahedra_take_eight_colours_and_levels_keep_the_order() {
+    fn hexahedra_need_eight_colours_and_levels_keep_the_order() {
         let whole = Subdomain::whole(Mesh { elements: [7, 5, 6] });
         let colours = |order| Numbering::new(&whole, order, 2).colour_count();
         assert_eq!(colours(EliminationOrder::Multicolour), 8);

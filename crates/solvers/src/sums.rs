@@ -74,7 +74,7 @@ mod tests {
     use nodegauge_team::Team;
 
     #[test]
-    fn all_have_the_same_sums_and_know_that_one_wants_an_end() {
+    fn workers_get_equal_sums_and_see_a_request_to_stop() {
         let shared = SharedSums::map(3).unwrap();
         let mut team = Team::start(&vec![Vec::new(); 3]).unwrap();
         let made = team.map(|member| {

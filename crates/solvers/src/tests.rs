@@ -123,7 +123,7 @@ fn solve(case: Case<'_>, tolerance: Tolerance) -> DomainSolution {
 }
 
 #[test]
-fn the_error_of_a_manufactured_solution_falls_with_the_square_of_the_edge() {
+fn error_decreases_with_the_square_of_the_edge() {
     let error = |n: usize| {
         let order = Some(EliminationOrder::Domain);
         let case = Case { elements: [n; 3], problem: &Waves, order, threads: 1, ..SMALL };
@@ -139,7 +139,7 @@ fn the_error_of_a_manufactured_solution_falls_with_the_square_of_the_edge() {
 }
 
 #[test]
-fn every_order_storage_and_number_of_threads_finds_the_exact_linear_solution() {
+fn orders_storages_and_threads_find_the_exact_linear_solution() {
     for order in EliminationOrder::ALL.map(Some).into_iter().chain([None]) {
         for storage in [Storage::Bcsr, Storage::Sell] {
             for threads in [1, 2] {
@@ -157,7 +157,7 @@ fn every_order_storage_and_number_of_threads_finds_the_exact_linear_solution() {
 
 /// Compares with the solution of the same system by a dense Cholesky factorisation.
 #[test]
-fn a_direct_solution_agrees() {
+fn solution_agrees_with_dense_cholesky() {
     let whole = Subdomain::whole(Mesh { elements: [3, 4, 2] });
     let assembler = crate::elasticity::Assembler::new(&whole, &Waves).unwrap();
     let n = 3 * whole.mesh.count();
@@ -198,7 +198,7 @@ fn a_direct_solution_agrees() {
 }
 
 #[test]
-fn the_same_threads_and_colours_give_the_same_bits() {
+fn equal_threads_and_colours_give_identical_bits() {
     for (order, threads) in [
         (EliminationOrder::Domain, 3),
         (EliminationOrder::Multicolour, 2),
@@ -212,7 +212,7 @@ fn the_same_threads_and_colours_give_the_same_bits() {
 }
 
 #[test]
-fn orders_differ_in_iterations_as_they_must() {
+fn iterations_depend_on_order_as_expected() {
     let loose = Tolerance { residual: 1e-8, ..TIGHT };
     let iterations = |order, threads| {
         let case = Case { elements: [9; 3], order, threads, ..SMALL };
@@ -238,7 +238,7 @@ fn orders_differ_in_iterations_as_they_must() {
 }
 
 #[test]
-fn slices_made_during_the_assembly_are_those_of_the_blocks() {
+fn slices_from_assembly_equal_slices_from_blocks() {
     const THREADS: usize = 3;
     let mut team = Team::start(&vec![Vec::new(); THREADS]).unwrap();
     let problems: [&dyn Problem; 2] = [&Stretch, &Waves];
@@ -270,7 +270,7 @@ fn slices_made_during_the_assembly_are_those_of_the_blocks() {
 }
 
 #[test]
-fn what_does_not_converge_says_why() {
+fn failed_convergence_has_a_reason() {
     let few = solve(SMALL, Tolerance { residual: 1e-11, iterations: 3 });
     assert_eq!((few.state.end, few.state.iterations), (Some(End::Limit), 3));
     assert!(few.state.residual > 1e-11 && few.true_residual > 1e-11);
@@ -297,7 +297,7 @@ fn what_does_not_converge_says_why() {
 
 /// Processes compute the same results as threads, with the same number of iterations for both kinds of communication.
 #[test]
-fn ranks_solve_it_together() {
+fn ranks_agree_with_threads() {
     use nodegauge_placement::{Bind, MemoryPolicy, Placement, RankPlace, pin};
     let mesh = Mesh { elements: [5, 4, 6] };
     let cpus = pin::current_affinity().unwrap();

@@ -187,7 +187,7 @@ mod tests {
     use std::f64::consts::PI;
 
     #[test]
-    fn the_sum_is_pi_as_closely_as_the_rule_says() {
+    fn trapezoid_sum_is_pi_within_its_bound() {
         for rule in Rule::available() {
             for points in [1, 2, 31, 33, 1000, 4097, 1_000_000] {
                 let pi = rule.share(points, 0, 1);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_that_is_missing_or_wrong_is_seen() {
+    fn wrong_or_missing_point_exceeds_the_bound() {
         let points = 1_000_000_000;
         // A wrong or missing smallest term must exceed the allowed error.
         assert!(2.0 / points as f64 > 100.0 * allowed(points));
@@ -208,7 +208,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn shares_are_the_whole(points in 1u64..200_000, count in 1usize..9) {
+        fn shares_sum_to_the_whole(points in 1u64..200_000, count in 1usize..9) {
             let rule = Rule::detect();
             let sum: f64 = (0..count).map(|index| rule.share(points, index, count)).sum();
             prop_assert!((sum - PI).abs() <= allowed(points), "{sum}");

@@ -428,13 +428,9 @@ mod tests {
         let topology = Topology::load(&source).unwrap();
         let node = |id: u32, cache_bytes| NumaNode {
             id,
-            bytes: None,
-            free: None,
-            available: None,
             cache_bytes,
             cpus: vec![2 * id, 2 * id + 1],
-            device: None,
-            distances: None,
+            ..NumaNode::default()
         };
         let numa_nodes = vec![node(0, Some(64 << 30)), node(1, None)];
         let machine = Machine { numa_nodes, ..Machine::default() };

@@ -104,13 +104,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_axis_prints_and_parses_back() {
+    fn stream_axis_round_trips() {
         for text in [
             "threads=1,2-8:2",
             "bind=close,spread",
             "stores=regular,nontemporal",
             "pages=4k,thp,2m",
-            "size=auto,8xLLC,1000000",
+            "bind=close;spread",
+            "numa=local,interleave:0,bind:1",
+            "stores=nt",
+            "size=auto,8xLLC,1000000elements",
             "prefetch=off,512,4096+512",
             "side-by-side=1,2,4,8",
             "compiler=native;all;gcc -O3 -march=native;clang '-DX=a;b' -O2",
@@ -123,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_axis_is_pointed_at() {
+    fn invalid_axis_is_reported_with_its_column() {
         for (text, at) in [
             ("", 0),
             ("thread=1", 0),

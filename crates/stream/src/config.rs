@@ -329,7 +329,7 @@ mod tests {
     use nodegauge_machine::counters::MemoryTraffic;
 
     #[test]
-    fn the_record_has_factors_of_what_is_counted() {
+    fn record_has_ratios_of_counted_traffic() {
         let counted = Counted {
             family: "AMD UMC".to_owned(),
             counters: 48,

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_clearly_moves_more_than_triad_is_told_with_its_source() {
+    fn kernel_faster_than_triad_is_reported_with_its_source() {
         let nt = Some("nontemporal");
         let triad = || stream("triad", nt, 40e9);
         let text = |run: &[Measurement], saved: Option<&SavedMixes>| {

@@ -278,7 +278,8 @@ impl StreamRequest {
         let is_asked = by_rank.given().is_some()
             || self.cell.job.process.places.is_some()
             || self.cell.job.process.bind.is_some()
-            || self.cell.job.process.per_cache.is_some();
+            || self.cell.job.process.per_cache.is_some()
+            || self.cell.job.process.cores.is_some();
         if is_asked {
             let ranks = RankPlacementOptions { ranks: Some(count), ..by_rank };
             let plan = self.cell.job.process.ranks(&ranks, &joined.topology(topology))?;
@@ -299,7 +300,7 @@ mod tests {
     use nodegauge_placement::ThreadList;
 
     #[test]
-    fn several_thread_counts_are_a_sweep_and_compilers_an_axis_beside_another() {
+    fn several_thread_counts_or_compilers_make_a_sweep() {
         let threads = ThreadList::new(vec![1, 2]);
         let mut cell = StreamCellOptions::default();
         cell.job.process.threads = threads;

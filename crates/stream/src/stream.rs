@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_is_kept_or_the_least_that_works_is_said() {
+    fn budget_is_kept_or_a_sufficient_one_is_reported() {
         for pass in [0.001, 0.05, 0.2] {
             for budget in [5.0, 20.0, 60.0] {
                 let (outcome, took) = run(SizeSpec::Auto, budget, pass, 0.0);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_that_a_cache_helps_are_doubled_until_none_does_and_suspect_where_they_cannot_be() {
+    fn cached_arrays_are_doubled_or_suspect() {
         let bytes =
             |outcome: &Outcome| outcome.measurements[0].config["array_bytes"].as_u64().unwrap();
         let status = |outcome: &Outcome| outcome.measurements[0].validity.status;

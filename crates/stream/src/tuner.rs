@@ -629,7 +629,7 @@ mod tests {
     }
 
     #[test]
-    fn stores_of_a_kernel_are_chosen_by_its_own_lines() {
+    fn stores_of_a_kernel_are_chosen_by_its_own_traffic() {
         let shapes = [plain(Stores::NonTemporal, 4), plain(Stores::Regular, 4)];
         if !shapes[0].isa.has_nontemporal() {
             return;
@@ -679,7 +679,7 @@ mod tests {
     }
 
     #[test]
-    fn the_faster_loop_is_chosen_in_99_of_100_trials_though_others_disturb_most_passes() {
+    fn faster_loop_is_chosen_in_99_of_100_disturbed_trials() {
         const TRIALS: usize = 500;
         let shapes = [plain(Stores::Regular, 1), plain(Stores::Regular, 4)];
         for (share, seed) in [(0.0, 1), (0.2, 2), (0.4, 3), (0.6, 4)] {
@@ -698,7 +698,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_small_and_some_of_them_replace_the_contents_of_a_cache() {
+    fn trial_parts_are_small_and_some_exceed_a_cache() {
         let config = |elements, threads, cache_bytes| TargetConfig {
             places: vec![Vec::new(); threads],
             ..config(&[Kernel::Triad], plain(Stores::Regular, 4), elements, cache_bytes)

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_collected_from_a_link_that_is_asked_for_each_member() {
+    fn messages_are_polled_from_each_member() {
         let mut collection = of_four(LATER);
         let mut rounds = [0; 5];
         let wait = collection.wait().every(Duration::ZERO);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_collected_from_a_link_of_all_members() {
+    fn messages_are_received_from_a_common_link() {
         let (sender, inbox) = mpsc::channel();
         // The last message of a member that has responded, and that of a stranger, are discarded.
         for message in [(4, 'd'), (1, 'a'), (1, 'x'), (9, 'y'), (3, 'c'), (2, 'b')] {
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn message_that_arrives_at_the_deadline_counts() {
+    fn message_at_the_deadline_counts() {
         let mut late = Some((3, 'c'));
         let mut collection = Collection::new([3], Duration::ZERO);
         let wait = collection.wait();

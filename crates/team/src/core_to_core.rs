@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pairs_have_a_round_trip_and_a_single_thread_has_none() {
+    fn pairs_have_a_round_trip_but_a_single_thread_has_none() {
         for (members, has) in [(1, false), (2, true), (3, true), (4, true)] {
             let mut team = Team::start(&vec![Vec::new(); members]).unwrap();
             let lines = SharedLines::new(members);

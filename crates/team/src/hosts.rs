@@ -654,7 +654,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_of_one_name_and_one_boot_are_on_one_host() {
+    fn ranks_of_one_name_and_boot_share_a_host() {
         let ranks = [
             rank("a", "1", &[0]),
             rank("b", "1", &[0]),
@@ -670,14 +670,14 @@ mod tests {
     }
 
     #[test]
-    fn names_have_no_characters_that_other_programs_interpret() {
+    fn host_names_have_safe_characters_only() {
         assert_eq!(legible("n01.site"), "n01.site");
         assert_eq!(legible("a b\n;c"), "a_b__c");
         assert_eq!(legible(""), "unnamed");
     }
 
     #[test]
-    fn another_version_is_named_with_its_host() {
+    fn other_version_is_refused_with_its_host() {
         let other = RankHost { version: "2".to_owned(), ..rank("b", "1", &[0]) };
         let refusal = group(&[(0, rank("a", "1", &[0])), (1, other)]).unwrap_err();
         assert_eq!(refusal.message, "rank 1 on b runs nodegauge 2, rank 0 on a runs 1");

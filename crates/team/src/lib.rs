@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_passes_the_barrier_before_all_have_arrived() {
+    fn barrier_holds_until_all_have_arrived() {
         let mut team = unbound(3);
         let arrived = AtomicUsize::new(0);
         let seen = team
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_in_one_member_is_an_error_and_not_a_hang() {
+    fn panic_in_one_member_is_an_error_not_a_hang() {
         let mut team = unbound(2);
         let outcome = team.run(|member| {
             assert!(member.index != 1, "on purpose");
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_bound_where_they_were_told() {
+    fn members_are_bound_to_their_cpus() {
         let allowed = pin::current_affinity().unwrap();
         let cpu = allowed[allowed.len() - 1];
         let team = Team::start(&[vec![cpu], allowed.clone()]).unwrap();

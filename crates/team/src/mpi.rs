@@ -522,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn libraries_are_named_as_people_know_them() {
+    fn mpi_libraries_have_common_names() {
         let open_mpi = "Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4, repo rev: v4.1.4";
         assert_eq!(library_name(open_mpi), "Open MPI v4.1.4");
         assert_eq!(

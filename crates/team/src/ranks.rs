@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_work_together_where_they_are_put() {
+    fn ranks_run_together_in_their_places() {
         let shared = Mapping::shared(4096).unwrap();
         let sum: &AtomicU64 = shared.view(0);
         let places = places(3, true);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_that_dies_is_named_and_the_others_end() {
+    fn dead_rank_is_named_and_the_others_end() {
         let dies = run(&places(3, false), |member, _| {
             if member.index == 1 {
                 std::process::abort();
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_had_is_said_and_an_end_is_an_end() {
+    fn refused_policy_and_interruption_are_reported() {
         let mut beyond = places(2, false);
         beyond[1].memory = MemoryPolicy::Bind(vec![NumaNodeId(900)]);
         let refused = run(&beyond, |member, _| member.barrier()).unwrap_err().to_string();

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_lost_time_and_still_ended_first_disturbs_nothing() {
+    fn lost_time_of_a_thread_that_ends_first_is_no_disturbance() {
         let mut laps = vec![lap(10_000, 0); 127];
         laps.push(lap(9_000, 900));
         assert_eq!(causes(&laps), []);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn stolen_time_that_threads_show_is_of_their_parts_alone() {
+    fn stolen_time_is_attributed_to_the_disturbed_parts() {
         let quiet = vec![lap(50_000, 0); 2];
         let robbed = vec![lap(50_000, 0), lap(59_000, 9_000)];
         let parts = [quiet.clone(), robbed];
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_timed_together_and_whoever_attends_has_none() {
+    fn parts_are_timed_together_except_for_attendants() {
         let mut team = Team::start(&vec![Vec::new(); 3]).unwrap();
         let lines = SharedLines::new(0);
         let (sample, timed) = team

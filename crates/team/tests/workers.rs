@@ -11,7 +11,7 @@ fn both() -> [Workers; 2] {
 }
 
 #[test]
-fn both_kinds_of_workers_run_a_job_and_are_timed() {
+fn threads_and_ranks_run_a_timed_job() {
     let all = both();
     let mut pool = WorkerPool::start(&all).unwrap();
     let shared = Mapping::shared(4096).unwrap();
@@ -43,7 +43,7 @@ fn both_kinds_of_workers_run_a_job_and_are_timed() {
 }
 
 #[test]
-fn an_interrupt_ends_ranks_and_threads_end_themselves() {
+fn interruption_ends_ranks_but_threads_end_themselves() {
     let all = both();
     let mut pool = WorkerPool::start(&all).unwrap();
     let shared = Mapping::shared(4096).unwrap();
@@ -73,7 +73,7 @@ fn an_interrupt_ends_ranks_and_threads_end_themselves() {
 }
 
 #[test]
-fn a_panic_while_asking_goes_on_after_the_job() {
+fn panic_in_a_callback_is_raised_after_the_job() {
     let all = both();
     let mut pool = WorkerPool::start(&all).unwrap();
     let ended = AtomicU64::new(0);

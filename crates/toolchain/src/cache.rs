@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_found_again_and_another_is_not() {
+    fn cached_program_is_found_by_its_key() {
         let folder = tempfile::tempdir().unwrap();
         let cache = filled(&folder.path().join("a/b"));
         assert_eq!(cache.find("q", "key"), Ok(None));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_there_by_another_hand_is_refused() {
+    fn altered_cache_entry_is_refused() {
         type Plant = fn(&Path);
         let plants: [(Plant, &str); 7] = [
             (|p| std::fs::write(p, "planted").unwrap(), "has changed since it was compiled"),
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_that_others_may_change_are_refused() {
+    fn folders_writable_by_others_are_refused() {
         let outer = tempfile::tempdir().unwrap();
         let open = |name: &str| ProgramCache::open(&outer.path().join(name));
         let refused = |name: &str, why: &str| {
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cache_is_where_the_user_says() {
+    fn cache_folder_follows_the_environment() {
         let folder = |set: &[(&str, &str)]| {
             let set: Vec<(String, String)> =
                 set.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copied_line_loses_its_input_and_output() {
+    fn copied_command_loses_its_files() {
         let of = |line: &str| {
             let command: CommandLine = line.parse().unwrap();
             command.without_files("stream.c").to_string()
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn words_split_as_in_a_shell_and_nothing_is_expanded() {
+    fn words_are_split_as_in_a_shell_without_expansion() {
         assert_eq!(words("gcc -O3  -fopenmp"), ["gcc", "-O3", "-fopenmp"]);
         assert_eq!(
             words(r#"'my cc' "-DX=\"a b\"" a\ b '' $HOME `x`; rm"#),
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_command_is_pointed_at() {
+    fn invalid_command_is_reported_with_its_column() {
         for (text, at) in
             [("", 0), ("  ", 0), ("gcc 'x", 6), ("gcc \"x\\\"", 8), ("cc \\", 4), ("''", 0)]
         {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_parses_back() {
+    fn command_line_round_trips() {
         for text in ["gcc -O3", "'a b' c", r"cc '-DX=it'\''s' ''"] {
             let command: CommandLine = text.parse().unwrap();
             assert_eq!(command.to_string().parse::<CommandLine>().unwrap(), command);

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_has_the_hint_of_its_error() {
+    fn failure_has_the_hint_of_its_error() {
         let hint = |error: ToolchainError| Failure::from(error).hint;
         let command = || "prog --size 1".to_owned();
         let start = |text| ToolchainError::Start {

@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_threshold_is_read_from_the_list_of_tunables() {
+    fn memcpy_threshold_is_read_from_the_list_of_tunables() {
         let list = "glibc.rtld.nns: 0x4 (min: 0x1, max: 0x10)\n\
                     glibc.cpu.x86_non_temporal_threshold: 0x12000000 (min: 0x4040, max: 0xf)\n";
         assert_eq!(threshold(list), Some(288 << 20));
@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn the_library_here_says_something_sensible_or_nothing() {
+    fn memcpy_threshold_of_this_system_is_plausible() {
         let bytes = memcpy_streams_from(&|| false);
         assert!(bytes.is_none_or(|bytes| bytes >= 4096), "{bytes:?}");
     }

@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_is_started_by_its_own_launcher_or_by_slurm() {
+    fn library_is_started_by_its_own_launcher_or_slurm() {
         let mpich = library(LauncherKind::Hydra);
         assert!(mpich.started_by(Some(implementation(LauncherKind::Hydra))));
         assert!(mpich.started_by(None));
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn the_launchers_of_a_wrapper_are_those_along_its_links() {
+    fn launchers_of_a_wrapper_are_found_along_its_links() {
         let root = tempfile::tempdir().unwrap();
         let expected =
             ["mpirun.openmpi", "mpiexec.openmpi"].map(|name| launcher(root.path(), name, ""));
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn a_launcher_of_another_library_is_refused() {
+    fn launcher_of_another_library_is_refused() {
         let root = tempfile::tempdir().unwrap();
         let open = launcher(root.path(), "mpirun", OPEN_MPI);
         let hydra = launcher(root.path(), "mpiexec", HYDRA);

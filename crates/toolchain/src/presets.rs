@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn compilers_are_found_on_the_path_and_where_vendors_put_them() {
+    fn compilers_are_found_on_the_path_and_in_vendor_folders() {
         let root = tempfile::tempdir().unwrap();
         program(root.path(), "bin/gcc");
         program(root.path(), "opt/AMD/aocc-compiler-4.2.0/bin/clang");
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compiler_that_is_found_twice_is_listed_once() {
+    fn compiler_found_twice_is_listed_once() {
         let root = tempfile::tempdir().unwrap();
         program(root.path(), "opt/AMD/aocc-compiler-5.0.0/bin/clang");
         let path = root.path().join("opt/AMD/aocc-compiler-5.0.0/bin").into_os_string();
@@ -241,14 +241,14 @@ mod tests {
     }
 
     #[test]
-    fn a_compiler_without_flags_gets_those_of_its_family() {
+    fn compiler_without_flags_gets_those_of_its_family() {
         assert_eq!(usual_flags("/opt/nvidia/bin/nvc"), ["-O3", "-tp=native"]);
         assert_eq!(usual_flags("icx"), ["-O3", "-xHost"]);
         assert_eq!(usual_flags("gcc-12"), UNKNOWN);
     }
 
     #[test]
-    fn every_family_has_a_plain_variant_first_and_none_twice() {
+    fn families_begin_with_a_plain_variant_and_have_no_duplicates() {
         for family in &FAMILIES {
             let plain = family.variants[0];
             assert_eq!(plain.len(), 2, "{}", family.name);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn each_vendor_has_a_folder_of_its_own() {
+    fn each_vendor_has_its_own_folder() {
         let root = tempfile::tempdir().unwrap();
         for place in FAMILIES.iter().flat_map(|family| family.places) {
             program(root.path(), place.replace('*', "1.0").trim_start_matches('/'));

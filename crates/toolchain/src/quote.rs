@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lines_that_say_most_are_quoted() {
+    fn most_relevant_lines_are_quoted() {
         assert_eq!(last_lines("1\n2\n\n3\n4\n5\n6\n7\n"), "2\n3\n4\n5\n6\n7");
         assert_eq!(last_line("1\n2\n \n"), "2");
         assert_eq!(first_errors("a.c: In main\na.c:1: error: x\nnote"), "a.c:1: error: x");
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_line_is_quoted_in_some_hundred_characters() {
+    fn endless_line_is_shortened() {
         let endless = format!("error: {}", "y".repeat(1 << 20));
         for quoted in [last_lines(&endless), last_line(&endless), first_errors(&endless)] {
             assert!(quoted.starts_with("error: yyy") && quoted.len() < 600, "{}", quoted.len());
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_is_given_in_tenths_of_a_second() {
+    fn time_limit_is_printed_in_tenths_of_a_second() {
         let said = |seconds| too_long(Duration::from_secs_f64(seconds));
         assert_eq!(said(60.0), "took longer than 60 s and was killed");
         assert_eq!(exceeded(Duration::from_millis(7324)), "exceeded 7.3 s and was killed");

@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn the_folder_is_private_and_removed_with_its_content() {
+    fn scratch_folder_is_private_and_removed() {
         let scratch = Scratch::new().unwrap();
         let path = scratch.path().to_owned();
         let folder = std::fs::symlink_metadata(&path).unwrap();
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_may_not_be_mapped_is_not_executed() {
+    fn file_that_cannot_be_mapped_is_not_executed() {
         let scratch = Scratch::new().unwrap();
         // The kernel refuses a mapping of a file that is not open for reading with EACCES, as a security module does.
         let unreadable = File::create(scratch.path().join("file")).unwrap();
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn folder_in_which_others_can_exchange_files_is_passed_over() {
+    fn folder_where_others_can_replace_files_is_skipped() {
         let outer = tempfile::tempdir().unwrap();
         let other = tempfile::tempdir().unwrap();
         mode(outer.path(), 0o777);
@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn exchanged_folder_is_neither_written_nor_loaded_nor_removed() {
+    fn replaced_folder_is_neither_written_nor_loaded_nor_removed() {
         let outer = tempfile::tempdir().unwrap();
         mode(outer.path(), 0o777);
         let scratch =
@@ -530,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn program_is_the_file_that_was_opened() {
+    fn executed_program_is_the_opened_file() {
         let scratch = Scratch::new().unwrap();
         let path = scratch.write("program", "own").unwrap();
         let opened = scratch.executable(path.clone()).unwrap();

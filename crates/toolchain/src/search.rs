@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_lead_to_the_newest_first() {
+    fn patterns_expand_to_the_newest_first() {
         let root = tempfile::tempdir().unwrap();
         for name in ["cc-1/bin", "cc-2/bin", "dd-3/bin"] {
             std::fs::create_dir_all(root.path().join(name)).unwrap();
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_names_no_file_of_the_current_folder() {
+    fn plain_word_is_not_a_file_in_the_current_folder() {
         // The current folder of unit tests is the folder of their crate.
         assert!(Path::new("Cargo.toml").is_file());
         assert!(!is_path("Cargo.toml") && is_path("./Cargo.toml"));

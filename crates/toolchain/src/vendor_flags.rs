@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_flag_is_named_with_its_compiler_and_the_nearest_equal() {
+    fn refused_flag_is_named_with_its_compiler_and_an_equivalent() {
         let line = command("clang -O3 -fnt-store -mcmodel=large");
         let words = refused(&line, "clang: error: unknown argument: '-fnt-store'").unwrap();
         assert!(words.starts_with("-fnt-store is a flag of AMD's AOCC; elsewhere: "), "{words}");
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn flag_that_would_be_an_output_file_is_found_before_compiling() {
+    fn flag_taken_as_an_output_file_is_found_before_compiling() {
         let line =
             command("gcc -O3 -openmp -opt-prefetch-distance=64,8 -opt-streaming-cache-evict=0");
         let words = misread(&line, Some("gcc (Debian 12.2.0) 12.2.0")).unwrap();
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn flag_with_the_same_beginning_is_another_flag() {
+    fn flag_with_the_same_prefix_is_another_flag() {
         assert!(known("-openmp-stubs").is_none());
         assert!(known("-openmp").is_some());
         assert!(known("-mmicro").is_none());

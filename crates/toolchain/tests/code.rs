@@ -60,7 +60,7 @@ fn of(object: &SharedObject, name: &str) -> (Option<u32>, bool, bool) {
 }
 
 #[test]
-fn flags_that_fix_the_code_are_read_back_from_it() {
+fn code_properties_follow_the_flags() {
     let v256 = "-O3 -mavx2 -mfma";
     let v512 = "-O3 -mavx512f -mprefer-vector-width=512 -ffp-contract=off";
     for compiler in ["gcc", "clang"] {
@@ -83,7 +83,7 @@ fn flags_that_fix_the_code_are_read_back_from_it() {
 }
 
 #[test]
-fn loops_that_became_calls_are_named_through_every_kind_of_linkage() {
+fn loops_replaced_by_calls_are_named_for_every_linkage() {
     for flags in ["-O3", "-O3 -fno-plt", "-O3 -fcf-protection=full", "-O3 -Wl,-z,now", "-O3 -s"] {
         for compiler in ["gcc", "clang"] {
             let Some((_scratch, object)) = compiled(&format!("{compiler} {flags}"), LOOPS) else {
@@ -103,7 +103,7 @@ fn loops_that_became_calls_are_named_through_every_kind_of_linkage() {
 }
 
 #[test]
-fn streaming_stores_are_seen_in_every_dress() {
+fn streaming_stores_are_detected_in_every_form() {
     let intrinsics = r#"
         #include <emmintrin.h>
         #include <stddef.h>
@@ -147,7 +147,7 @@ fn streaming_stores_are_seen_in_every_dress() {
 }
 
 #[test]
-fn the_hot_loop_is_told_from_heads_and_tails_in_plain_assembly() {
+fn hot_loop_is_distinguished_from_heads_and_tails() {
     let assembly = r#"
         __asm__(".globl by_hand\n.type by_hand,@function\nby_hand:\n"
             "1: movsd (%rsi),%xmm0\n movsd %xmm0,(%rdi)\n add $8,%rsi\n add $8,%rdi\n dec %rcx\n jnz 1b\n"
@@ -176,7 +176,7 @@ fn the_hot_loop_is_told_from_heads_and_tails_in_plain_assembly() {
 }
 
 #[test]
-fn what_is_no_shared_object_is_refused() {
+fn invalid_shared_object_is_refused() {
     let missing = SharedObject::open(Path::new("/no/such.so")).unwrap_err().to_string();
     assert!(missing.starts_with("cannot read \"/no/such.so\""), "{missing}");
     let scratch = Scratch::new().unwrap();

@@ -36,7 +36,7 @@ fn job(scratch: &Scratch, source: &str, limit: Duration) -> Result<Job, Toolchai
 const LONG: Duration = Duration::from_secs(30);
 
 #[test]
-fn a_good_program_says_what_it_has_to_say_and_its_folder_goes() {
+fn successful_program_returns_its_output_and_its_folder_is_removed() {
     let scratch = Scratch::new().unwrap();
     let folder = scratch.path().to_owned();
     let source = r#"#include <stdio.h>
@@ -51,7 +51,7 @@ fn a_good_program_says_what_it_has_to_say_and_its_folder_goes() {
 }
 
 #[test]
-fn a_source_that_does_not_compile_is_refused_with_its_errors() {
+fn failed_compilation_is_reported_with_its_errors() {
     let scratch = Scratch::new().unwrap();
     let error = job(&scratch, "int main(void) { return nothing; }", LONG).unwrap_err().to_string();
     assert!(error.starts_with("gcc -O1 "), "{error}");
@@ -62,7 +62,7 @@ fn a_source_that_does_not_compile_is_refused_with_its_errors() {
 }
 
 #[test]
-fn a_missing_compiler_is_named() {
+fn missing_compiler_is_named() {
     let command = "no-such-cc -O3".parse().unwrap();
     let error = Compiler::find(command, LONG, &no).unwrap_err();
     assert!(matches!(&error, ToolchainError::NoCompiler { program } if program == "no-such-cc"));
@@ -70,7 +70,7 @@ fn a_missing_compiler_is_named() {
 }
 
 #[test]
-fn a_crash_and_a_failure_are_told_with_their_last_words() {
+fn crash_and_failure_are_reported_with_the_last_output() {
     let scratch = Scratch::new().unwrap();
     let source = r#"#include <stdio.h>
         #include <signal.h>
@@ -112,7 +112,7 @@ fn is_gone(number: &str) -> bool {
 }
 
 #[test]
-fn a_program_that_hangs_is_killed_with_its_children() {
+fn hanging_program_is_killed_with_its_children() {
     let scratch = Scratch::new().unwrap();
     let job = job(&scratch, HANGS, Duration::from_millis(300)).unwrap();
     let output = run(&job, &no).unwrap();
@@ -123,7 +123,7 @@ fn a_program_that_hangs_is_killed_with_its_children() {
 }
 
 #[test]
-fn an_interrupted_program_is_killed_with_its_children() {
+fn interrupted_program_is_killed_with_its_children() {
     let scratch = Scratch::new().unwrap();
     let job = job(&scratch, HANGS, LONG).unwrap();
     let started = Instant::now();
@@ -134,7 +134,7 @@ fn an_interrupted_program_is_killed_with_its_children() {
 }
 
 #[test]
-fn what_a_program_leaves_running_goes_with_it() {
+fn processes_left_by_a_program_are_killed() {
     let scratch = Scratch::new().unwrap();
     let source = HANGS.replace("for (;;) pause();\n    }", "return 0; }");
     let job = job(&scratch, &source, LONG).unwrap();

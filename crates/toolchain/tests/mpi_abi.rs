@@ -37,7 +37,7 @@ fn comparison(abi: &MpiAbi) -> String {
 }
 
 #[test]
-fn the_table_has_the_values_of_installed_libraries() {
+fn mpi_abi_table_matches_installed_libraries() {
     for abi in &MPI_ABIS {
         let Some(own) = &abi.implementation else { continue };
         let wrapper = format!("mpicc.{}", own.suffix);

@@ -76,7 +76,7 @@ fn is_alive(pid: &str) -> bool {
 }
 
 #[test]
-fn a_launched_program_has_its_input_and_its_output_is_read() {
+fn launched_program_reads_its_input_and_its_output_is_read() {
     let launcher = launcher();
     let topology = topology();
     let plan = plan(&topology);
@@ -121,7 +121,7 @@ fn assert_ended(stdout: &str) {
 }
 
 #[test]
-fn an_interrupted_program_leaves_no_process_and_no_folder() {
+fn interrupted_program_leaves_no_process_and_no_folder() {
     let launcher = launcher();
     let topology = topology();
     let plan = plan(&topology);
@@ -138,7 +138,7 @@ fn an_interrupted_program_leaves_no_process_and_no_folder() {
 }
 
 #[test]
-fn a_program_that_hangs_leaves_no_process_and_no_folder() {
+fn hanging_program_leaves_no_process_and_no_folder() {
     let launcher = launcher();
     let topology = topology();
     let plan = plan(&topology);
@@ -166,7 +166,7 @@ fn endless_output_ends_a_program_with_one_line() {
 }
 
 #[test]
-fn a_memory_fault_gets_the_remedy_for_a_limited_stack() {
+fn memory_fault_has_a_hint_on_the_stack_limit() {
     let remedy = |soft: Option<u64>, hard: Option<u64>| {
         let job = ProgramJob::new(script("kill -SEGV $$"), LONG);
         let job = job.with_stack(Some(StackLimit { soft, hard }));
@@ -186,7 +186,7 @@ fn a_memory_fault_gets_the_remedy_for_a_limited_stack() {
 }
 
 #[test]
-fn failures_are_reported_with_their_last_words_and_a_hint() {
+fn failures_are_reported_with_the_last_output_and_a_hint() {
     let fails = |text: &str| -> ProgramOutput {
         run(&ProgramJob::new(script(text), LONG), &|| false).unwrap()
     };

@@ -20,23 +20,24 @@ fn findings(record: &Value) -> String {
 }
 
 #[test]
-fn threads_on_one_core_of_a_narrowed_cpuset_are_one_or_refused() {
+fn narrowed_cpuset_has_one_thread_or_is_refused() {
     let harness = Harness::new();
     let first = harness.first_cpu();
     let under = ["taskset", "-c", &first];
-    let stream = ["stream", "--samples", "2", "--size", "1000000", "--budget", "1", "--no-save"];
+    let stream =
+        ["stream", "--samples", "2", "--size", "1000000elements", "--budget", "1", "--no-save"];
     let of_one = [&stream[..], &["--json", "-"]].concat();
     let Some(outcome) = harness.run_under(&under, &of_one) else { return };
     let record = outcome.exits(0).json();
     assert_eq!(measurements(&record)[0]["config"]["threads"], 1);
     let two = harness.run_under(&under, &[&stream[..], &["--threads", "2"]].concat()).unwrap();
-    two.exits(2).prints_nothing().complains(&format!(
+    two.exits(2).prints_nothing().warns(&format!(
         "cannot place 2 threads: this process may use 1 hardware thread ({first})"
     ));
 }
 
 #[test]
-fn a_throttled_control_group_is_found() {
+fn throttled_control_group_is_found() {
     let harness = Harness::new();
     let shown = control_group(&harness, 100_000_000, 40_000_000);
     harness.write("groups/job/cpu.max", "20000 100000\n");
@@ -49,12 +50,12 @@ fn a_throttled_control_group_is_found() {
 }
 
 #[test]
-fn a_real_quota_of_cpu_time_is_found_and_disturbs_passes() {
+fn real_cpu_quota_is_found_and_disturbs_passes() {
     let harness = Harness::new();
     let Some(group) = ControlGroup::with_quota("quota", 20) else { return };
     let starter = group.starter();
     let under: Vec<&str> = starter.iter().map(String::as_str).collect();
-    let args = ["stream", "--size", "1000000", "--dimms", "1024x20000", "--samples", "200"];
+    let args = ["stream", "--size", "1000000elements", "--dimms", "1024x20000", "--samples", "200"];
     let args = [&args[..], &["--no-save", "--json", "-"]].concat();
     let record = harness.run_under(&under, &args).unwrap().json();
     let disturbed = measurements(&record).iter().map(|m| m["disturbed"].as_array().unwrap().len());
@@ -72,7 +73,7 @@ fn a_real_quota_of_cpu_time_is_found_and_disturbs_passes() {
 
 /// Lost time under a quota is not attributed to other programs.
 #[test]
-fn a_throttled_rating_names_the_quota() {
+fn throttled_rating_names_the_quota() {
     let harness = Harness::new();
     let Some(group) = ControlGroup::with_quota("throttled", 20) else { return };
     let starter = group.starter();
@@ -93,7 +94,7 @@ fn a_throttled_rating_names_the_quota() {
 }
 
 #[test]
-fn a_real_limit_of_memory_reduces_the_arrays_and_refuses_a_size() {
+fn real_memory_limit_reduces_the_arrays_and_refuses_a_size() {
     let harness = Harness::new();
     let limit = 200_000_000;
     let Some(group) = ControlGroup::with_memory("memory", limit) else { return };
@@ -101,7 +102,7 @@ fn a_real_limit_of_memory_reduces_the_arrays_and_refuses_a_size() {
     let under: Vec<&str> = starter.iter().map(String::as_str).collect();
     let args = ["stream", "--samples", "1", "--dimms", "1024x20000", "--size", "1GiB"];
     let refused = harness.run_under(&under, &args).unwrap().exits(3).prints_nothing();
-    refused.complains("3 arrays of 1 GiB need 3 GiB, but only ");
+    refused.warns("3 arrays of 1 GiB need 3 GiB, but only ");
     let args = [&args[..5], &["--no-save", "--json", "-"]].concat();
     let record = harness.run_under(&under, &args).unwrap().exits(0).json();
     let bytes = measurements(&record)[0]["config"]["array_bytes"].as_u64().unwrap();
@@ -112,7 +113,7 @@ fn a_real_limit_of_memory_reduces_the_arrays_and_refuses_a_size() {
 }
 
 #[test]
-fn a_device_of_the_host_is_refused_in_a_group_without_memory_for_its_driver() {
+fn host_device_is_refused_in_a_group_without_memory_for_its_driver() {
     let harness = Harness::new();
     if !has_opencl(&harness) {
         return;
@@ -123,7 +124,7 @@ fn a_device_of_the_host_is_refused_in_a_group_without_memory_for_its_driver() {
     for part in ["stream", "peaks"] {
         let args = ["device", part, "--device", "opencl:0", "--samples", "1", "--no-save"];
         let refused = harness.run_under(&under, &args).unwrap().exits(3).prints_nothing();
-        refused.complains("the driver of opencl:0 needs up to 256 MiB of this process");
+        refused.warns("the driver of opencl:0 needs up to 256 MiB of this process");
     }
 }
 
@@ -151,12 +152,12 @@ impl Drop for Load {
 }
 
 #[test]
-fn a_noisy_neighbour_is_found_and_disturbs_passes() {
+fn noisy_neighbour_is_found_and_disturbs_passes() {
     let harness = Harness::new();
     let _load = Load::start(2 * harness.cpus());
     let doctor = harness.run(&["doctor", "--json"]).exits(0).json();
     assert!(findings(&doctor).contains("other-load"), "{}", findings(&doctor));
-    let args = ["stream", "--size", "1000000", "--dimms", "1024x20000", "--budget", "3"];
+    let args = ["stream", "--size", "1000000elements", "--dimms", "1024x20000", "--budget", "3"];
     let record = harness.run(&[&args[..], &["--no-save", "--json", "-"]].concat()).exits(0).json();
     let disturbed = measurements(&record).iter().map(|m| m["disturbed"].as_array().unwrap().len());
     // The warm-up is one of them.
@@ -164,9 +165,9 @@ fn a_noisy_neighbour_is_found_and_disturbs_passes() {
 }
 
 #[test]
-fn a_stop_disturbs_a_pass_and_does_not_end_the_run() {
+fn stop_signal_disturbs_a_pass_but_does_not_end_the_run() {
     let harness = Harness::new();
-    let args = ["stream", "--size", "1000000", "--dimms", "1024x20000", "--budget", "6"];
+    let args = ["stream", "--size", "1000000elements", "--dimms", "1024x20000", "--budget", "6"];
     let args = [&args[..], &["--no-save", "--json", "run.json"]].concat();
     let running = harness.start(&args).shows("measuring");
     for _ in 0..8 {
@@ -194,11 +195,11 @@ fn a_stop_disturbs_a_pass_and_does_not_end_the_run() {
 }
 
 #[test]
-fn a_wall_clock_that_is_set_back_during_the_run_changes_no_figure() {
+fn wall_clock_set_back_during_the_run_changes_no_figure() {
     let harness = Harness::new();
     let library = faults(&harness);
     let stepped = [("LD_PRELOAD", library.to_str().unwrap()), ("FAULT", "stepped=3600")];
-    let args = ["stream", "--size", "1000000", "--samples", "20", "--dimms", "1024x20000"];
+    let args = ["stream", "--size", "1000000elements", "--samples", "20", "--dimms", "1024x20000"];
     let args = [&args[..], &["--no-save", "--json", "-"]].concat();
     let record = harness.run_with(&stepped, &args).exits(0).json();
     let seconds = record["seconds"].as_f64().unwrap();
@@ -218,7 +219,7 @@ fn reasons_with(fault: &str, more: &[&str]) -> Vec<String> {
     let harness = Harness::new();
     let library = faults(&harness);
     let variables = [("LD_PRELOAD", library.to_str().unwrap()), ("FAULT", fault)];
-    let args = ["stream", "--size", "1000000", "--samples", "3", "--dimms", "1024x20000"];
+    let args = ["stream", "--size", "1000000elements", "--samples", "3", "--dimms", "1024x20000"];
     let args = [&args[..], more, &["--no-save", "--json", "-"]].concat();
     let record = harness.run_with(&variables, &args).json();
     assert_eq!(names(&record), ["copy", "scale", "add", "triad"]);
@@ -228,7 +229,7 @@ fn reasons_with(fault: &str, more: &[&str]) -> Vec<String> {
 
 /// With steps of 10 ms, passes over small arrays take no time or one step.
 #[test]
-fn a_coarse_clock_makes_short_loops_suspect() {
+fn coarse_clock_makes_short_loops_suspect() {
     for reasons in reasons_with("coarse=10000000", &["--threads", "1"]) {
         assert!(!reasons.starts_with("\"valid"), "{reasons}");
         let found = ["clock ticks; the minimum is 20", "a pass ended within one step of the clock"];
@@ -249,7 +250,7 @@ fn refused_huge_pages_are_suspect() {
 }
 
 #[test]
-fn an_mpi_that_falls_back_to_tcp_is_suspect_with_its_transport() {
+fn mpi_that_falls_back_to_tcp_is_suspect_with_its_transport() {
     let harness = Harness::new();
     if !harness.has_cpus(2) || !harness.has(Part::Mpi, "mpicc.openmpi") {
         return;
@@ -263,7 +264,7 @@ fn an_mpi_that_falls_back_to_tcp_is_suspect_with_its_transport() {
         if outcome.code == Some(1) {
             return skip(Part::Mpi, "Open MPI cannot use TCP here");
         }
-        let outcome = outcome.exits(0).tells("Open MPI").tells("pml ob1, btl tcp");
+        let outcome = outcome.exits(0).prints_words("Open MPI").prints_words("pml ob1, btl tcp");
         let words: Vec<&str> = outcome.stdout.split_whitespace().collect();
         if words.join(" ").contains(doubt) {
             return;
@@ -323,7 +324,7 @@ fn has_engine(record: &Value, engine: &str) -> bool {
 }
 
 #[test]
-fn compiled_programs_are_where_execution_is_permitted() {
+fn compiled_programs_are_stored_where_execution_is_permitted() {
     let node = NoExecution::new();
     if !node.harness.has(Part::Compilers, "gcc") {
         return;
@@ -339,13 +340,13 @@ fn compiled_programs_are_where_execution_is_permitted() {
     // Neither in /proc: there are no programs in memory.
     let refused = node.run(&[("tmpfs:ro", "/proc")], &compiled).unwrap().exits(3).prints_nothing();
     refused
-        .complains("no folder for compiled programs permits execution: ")
-        .complains("\" and /dev/shm do not permit execution (noexec, or a security module), and programs in memory cannot be executed")
-        .complains("hint: set TMPDIR to a folder that permits execution");
+        .warns("no folder for compiled programs permits execution: ")
+        .warns("\" and /dev/shm do not permit execution (noexec, or a security module), and programs in memory cannot be executed")
+        .warns("hint: set TMPDIR to a folder that permits execution");
 }
 
 #[test]
-fn compiled_programs_are_executed_in_memory_where_no_folder_permits_it() {
+fn compiled_programs_run_from_memory_without_an_executable_folder() {
     let node = NoExecution::new();
     if !node.harness.has(Part::Compilers, "gcc") {
         return;
@@ -364,7 +365,7 @@ fn compiled_programs_are_executed_in_memory_where_no_folder_permits_it() {
 }
 
 #[test]
-fn the_probe_of_messages_is_executed_in_memory_where_no_folder_permits_it() {
+fn message_probe_runs_from_memory_without_an_executable_folder() {
     let node = NoExecution::new();
     for which in installed(&node.harness) {
         let args = ["mpi", "--no-floor", "--patterns", "latency", "--mpicc", which.mpicc];
@@ -381,8 +382,8 @@ fn the_probe_of_messages_is_executed_in_memory_where_no_folder_permits_it() {
         let hosts = [&args[..], &["--hosts", "a,b"]].concat();
         let refused = node.run(&[], &hosts).unwrap().exits(3);
         refused
-            .complains("no folder for programs that other hosts execute: ")
-            .complains("hint: set NODEGAUGE_CACHE_DIR to a folder of all hosts");
+            .warns("no folder for programs that other hosts execute: ")
+            .warns("hint: set NODEGAUGE_CACHE_DIR to a folder of all hosts");
     }
 }
 
@@ -393,7 +394,7 @@ fn on_exposed_folders(record: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn programs_are_not_compiled_where_other_users_can_exchange_them() {
+fn programs_are_not_compiled_in_folders_writable_by_others() {
     let harness = Harness::without_probes();
     if !harness.has(Part::Compilers, "gcc") {
         return;
@@ -428,17 +429,18 @@ fn programs_are_not_compiled_where_other_users_can_exchange_them() {
 }
 
 #[test]
-fn a_node_without_sys_or_proc_is_measured() {
+fn node_without_sys_or_proc_is_measured() {
     let harness = Harness::new();
     let machine = harness.run(&["machine", "--json"]).exits(0).json()["machine"].clone();
     for absent in [&["/sys"][..], &["/proc"], &["/sys", "/proc"]] {
         let shown: Vec<(&str, &str)> = absent.iter().map(|folder| ("tmpfs:ro", *folder)).collect();
-        let stream = ["stream", "--samples", "2", "--size", "1000000", "--no-save", "--json", "-"];
+        let stream =
+            ["stream", "--samples", "2", "--size", "1000000elements", "--no-save", "--json", "-"];
         let Some(outcome) = harness.run_where(&shown, &stream) else { return };
         let record = outcome.exits(0).json();
         assert_eq!(measurements(&record).len(), 4, "without {absent:?}");
         let described = harness.run_where(&shown, &["machine"]).unwrap().exits(0);
-        let described = described.says("processor ").stdout;
+        let described = described.prints("processor ").stdout;
         let examined = harness.run_where(&shown, &["doctor"]).unwrap().exits(0).stdout;
         for text in [&described, &examined] {
             assert!(!text.contains(" 0 B"), "without {absent:?}: {text}");
@@ -453,20 +455,16 @@ fn a_node_without_sys_or_proc_is_measured() {
 }
 
 #[test]
-fn a_home_that_is_full_or_read_only_is_refused_before_measuring() {
+fn full_or_read_only_home_is_refused_before_measuring() {
     let harness = Harness::new();
     harness.write(".local/share/keep", "");
     let home = harness.arg(".local/share");
-    let stream = ["stream", "--samples", "1", "--size", "1000000"];
+    let stream = ["stream", "--samples", "1", "--size", "1000000elements"];
     for (options, hint) in
         [("tmpfs:ro", "use --no-save, or --db FILE"), ("tmpfs:size=4k", "--db FILE")]
     {
         let shown = [(options, home.as_str())];
         let Some(outcome) = harness.run_where(&shown, &stream) else { return };
-        outcome
-            .exits(3)
-            .prints_nothing()
-            .complains("cannot write history database")
-            .complains(hint);
+        outcome.exits(3).prints_nothing().warns("cannot write history database").warns(hint);
     }
 }

@@ -7,7 +7,7 @@ use crate::thorough::control_group::ControlGroup;
 use crate::thorough::slurm::Slurm;
 
 #[test]
-fn a_job_keeps_the_nodes_that_are_not_bad_and_runs_on_them() {
+fn job_runs_on_its_nodes_that_are_not_bad() {
     let harness = Harness::new();
     let names = ["node1", "node2", "node3", "node4"];
     let Some(slurm) = Slurm::of(&harness, &names) else { return };
@@ -30,7 +30,7 @@ fn a_job_keeps_the_nodes_that_are_not_bad_and_runs_on_them() {
         harness.run_other(&["salloc", "-Q", "-N4", "sh", "-c", &script], &variables)
     };
     let then = " && srun -N3 --nodelist=./good.txt sh -c 'echo on $SLURMD_NODENAME'";
-    let outcome = vet("3", then).exits(0).says("excluded   node3");
+    let outcome = vet("3", then).exits(0).prints("excluded   node3");
     assert!(outcome.stdout.contains("quota; bad: "), "{}", outcome.stdout);
     assert_eq!(std::fs::read_to_string(harness.path("bad.txt")).unwrap(), "node3\n");
     let mut ran: Vec<&str> =
@@ -50,7 +50,7 @@ fn a_job_keeps_the_nodes_that_are_not_bad_and_runs_on_them() {
 }
 
 #[test]
-fn options_of_a_vetting_that_do_not_fit_are_refused() {
+fn unsuitable_vetting_options_are_refused() {
     let harness = Harness::new();
     let alone = ["check", "--vet", "2", "--exclude-file", "bad.txt"];
     harness.run(&alone).exits(2);

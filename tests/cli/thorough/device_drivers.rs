@@ -41,7 +41,7 @@ fn libraries() -> &'static str {
 }
 
 /// Arrays of four times the stand-in's cache, and few samples.
-const STREAM: [&str; 6] = ["device", "stream", "--samples", "2", "--size", "65536"];
+const STREAM: [&str; 6] = ["device", "stream", "--samples", "2", "--size", "65536elements"];
 
 fn run(harness: &Harness, variables: &[(&str, &str)], args: &[&str]) -> Outcome {
     // Variables of the caller's environment are removed.
@@ -57,7 +57,7 @@ fn figures(harness: &Harness, variables: &[(&str, &str)], args: &[&str]) -> Vec<
 }
 
 #[test]
-fn carried_and_compiled_loops_are_measured_and_checked_on_both_drivers() {
+fn embedded_and_compiled_loops_are_checked_on_both_drivers() {
     let harness = Harness::new();
     for (driver, version) in
         [("cuda:0", "CUDA 12.4 (driver 550.54.15)"), ("hip:0", "HIP 6.4.43484")]
@@ -78,11 +78,14 @@ fn carried_and_compiled_loops_are_measured_and_checked_on_both_drivers() {
         // The carried build in groups of two sizes, or all that the stand-in for AMD's compiler makes.
         assert!(all.iter().any(|m| m["config"]["loops_tried"].as_u64().unwrap() > 1));
     }
-    run(&harness, &[], &["history", "show", "latest"]).exits(0).says("Stand-in GPU").says("hip:0");
+    run(&harness, &[], &["history", "show", "latest"])
+        .exits(0)
+        .prints("Stand-in GPU")
+        .prints("hip:0");
 }
 
 #[test]
-fn vendors_libraries_multiply_and_what_is_wrong_is_no_figure() {
+fn vendor_libraries_multiply_and_wrong_results_are_invalid() {
     let harness = Harness::new();
     let peaks = ["device", "peaks", "--samples", "1", "--budget", "2", "--device"];
     for (driver, library) in [("cuda:0", "cuBLAS 12.3.4"), ("hip:0", "rocBLAS 4.2.0")] {
@@ -100,7 +103,7 @@ fn vendors_libraries_multiply_and_what_is_wrong_is_no_figure() {
 }
 
 #[test]
-fn copies_between_host_and_devices_and_between_devices_arrive() {
+fn copies_between_host_and_devices_arrive() {
     let harness = Harness::new();
     let args =
         ["device", "links", "--sizes", "8,64KiB", "--samples", "1", "--device", "cuda:0,cuda:1"];
@@ -117,7 +120,7 @@ fn copies_between_host_and_devices_and_between_devices_arrive() {
 }
 
 #[test]
-fn copies_that_do_not_arrive_as_they_were_sent_are_no_figures() {
+fn copies_with_wrong_data_are_invalid() {
     let harness = Harness::new();
     let args =
         ["device", "links", "--sizes", "8,64KiB", "--samples", "1", "--device", "cuda:0,cuda:1"];
@@ -151,9 +154,9 @@ fn copies_that_do_not_arrive_as_they_were_sent_are_no_figures() {
 }
 
 #[test]
-fn what_keeps_a_driver_from_measuring_is_a_line_with_a_remedy() {
+fn unusable_driver_is_reported_with_a_hint() {
     let harness = Harness::new();
-    for (variables, says) in [
+    for (variables, expected) in [
         (&[("STANDIN_INIT", "100")][..], &["there is no device", "cuInit: 100", "hint: "][..]),
         (
             &[("STANDIN_VERSION", "7050")],
@@ -181,40 +184,41 @@ fn what_keeps_a_driver_from_measuring_is_a_line_with_a_remedy() {
     ] {
         let args = [&STREAM[..], &["--device", "cuda:0"]].concat();
         let outcome = run(&harness, variables, &args).exits(3);
-        says.iter().fold(outcome, |outcome, words| outcome.complains(words));
+        expected.iter().fold(outcome, |outcome, words| outcome.warns(words));
     }
     let gone = run(&harness, &[], &[&STREAM[..], &["--device", "cuda:7"]].concat());
-    gone.exits(2).complains("there is no device cuda:7: expected cuda:0, hip:0");
+    gone.exits(2).warns("there is no device cuda:7: expected cuda:0, hip:0");
     let broken = [("STANDIN_COMPILE", "fails")];
     let args = [&STREAM[..], &["--device", "hip:0"]].concat();
-    run(&harness, &broken, &args).exits(3).complains("it is told to fail");
+    run(&harness, &broken, &args).exits(3).warns("it is told to fail");
 }
 
 #[test]
-fn a_device_that_is_lost_in_the_middle_leaves_what_was_measured() {
+fn device_lost_in_the_middle_keeps_earlier_results() {
     let harness = Harness::new();
     // Dot has one carried loop, so that launch 30 is not part of a trial.
-    let own = ["--kernels", "dot", "--samples", "40", "--size", "65536", "--device", "cuda:0"];
+    let own =
+        ["--kernels", "dot", "--samples", "40", "--size", "65536elements", "--device", "cuda:0"];
     let args = [&STREAM[..2], &own].concat();
     let lost = run(&harness, &[("STANDIN_LAUNCH", "719@30")], &args);
-    lost.exits(1).complains("the device was lost");
+    lost.exits(1).warns("the device was lost");
     let record = harness.run(&["history", "show", "latest", "--json", "-"]).exits(0).json();
     assert_eq!(record["complete"], false);
     // The peaks fail after STREAM and the links.
     let all = ["device", "--device", "cuda:0", "--samples", "2", "--budget", "20"];
     let fails = [("STANDIN_CHAINS", "719"), ("STANDIN_MEMORY", "0x4000000")];
     let without_peaks = run(&harness, &fails, &all);
-    without_peaks.exits(1).complains("error: cuda: ").says("to device   to host");
+    without_peaks.exits(1).warns("error: cuda: ").prints("to device   to host");
     let saved = harness.run(&["history", "show", "latest", "--json", "-"]).exits(0).json();
     let tests: BTreeSet<&str> =
         measurements(&saved).iter().filter_map(|figure| figure["test"].as_str()).collect();
     assert_eq!((saved["complete"].as_bool(), tests.len()), (Some(false), 2), "{tests:?}");
     let ecc = run(&harness, &[("STANDIN_LAUNCH", "214@30")], &args);
-    ecc.exits(1).complains("uncorrectable error");
+    ecc.exits(1).warns("uncorrectable error");
 }
 
 #[test]
-fn errors_of_memory_wrong_elements_and_falling_clocks_are_judged() {
+fn memory_errors_wrong_elements_and_falling_clocks_are_judged() {
     let harness = Harness::new();
     let args = [&STREAM[..], &["--device", "cuda:0", "--kernels", "copy", "--json", "-"]].concat();
     let judged = |variables: &[(&str, &str)], exit: i32| {
@@ -257,7 +261,7 @@ fn errors_of_memory_wrong_elements_and_falling_clocks_are_judged() {
 }
 
 #[test]
-fn a_slice_is_described_as_one() {
+fn mig_slice_is_described() {
     let harness = Harness::new();
     let args = [&STREAM[..], &["--device", "cuda:0", "--kernels", "copy"]].concat();
     let copy = figures(&harness, &[("STANDIN_MIG", "1")], &args).remove(0);
@@ -268,10 +272,10 @@ fn a_slice_is_described_as_one() {
 }
 
 #[test]
-fn outputs_of_babelstream_and_nvbandwidth_are_imported() {
+fn babelstream_and_nvbandwidth_output_is_imported() {
     let harness = Harness::new();
     let outputs = format!("{ROOT}/crates/devices/tests/outputs");
-    for (file, says) in [
+    for (file, expected) in [
         ("babelstream-text-2t.txt", "49.29 GB/s"),
         ("babelstream-csv-2t.txt", "50.85 GB/s"),
         ("babelstream-4.0-text.txt", "172.3 GB/s"),
@@ -280,14 +284,14 @@ fn outputs_of_babelstream_and_nvbandwidth_are_imported() {
     ] {
         let imported = harness.run(&["history", "import", &format!("{outputs}/{file}")]).exits(0);
         let id = imported.stdout.split_whitespace().next().unwrap();
-        harness.run(&["history", "show", id, "-v"]).exits(0).says(says);
+        harness.run(&["history", "show", id, "-v"]).exits(0).prints(expected);
     }
     let cut = harness.write("cut.txt", "BabelStream\nVersion: 5.0\n");
-    harness.run(&["history", "import", &cut]).exits(2).complains("the output has no table");
+    harness.run(&["history", "import", &cut]).exits(2).warns("the output has no table");
 }
 
 #[test]
-fn programs_run_beside_and_their_figures_are_references() {
+fn reference_programs_give_reference_figures() {
     let harness = Harness::new();
     let outputs = format!("{ROOT}/crates/devices/tests/outputs");
     let program = |name: &str, output: &str| {
@@ -304,20 +308,19 @@ fn programs_run_beside_and_their_figures_are_references() {
     assert!(references.clone().all(|m| m["config"]["engine"] == "babelstream"));
     let asked = std::fs::read_to_string(harness.path("stream.args")).unwrap();
     assert_eq!(asked, "--device 0 --arraysize 65536 --numtimes 100\n");
-    run(&harness, &[], &["history", "show", "latest"]).exits(0).says("cuda:0 triad 0.0");
+    run(&harness, &[], &["history", "show", "latest"]).exits(0).prints("cuda:0 triad 0.0");
     let missing_args = [&STREAM[..], &["--device", "cuda:0", "--babelstream", "no/such"]].concat();
-    run(&harness, &[], &missing_args).exits(3).complains("there is no program no/such");
+    run(&harness, &[], &missing_args).exits(3).warns("there is no program no/such");
     // A name without a path does not mean a file in the current folder.
     std::fs::remove_file(harness.path("stream.args")).unwrap();
     let stand_in_args = [&STREAM[..], &["--device", "cuda:0", "--babelstream", "stream"]].concat();
-    let refused =
-        run(&harness, &[], &stand_in_args).exits(3).complains("there is no program stream");
-    refused.complains("; ./stream is the file in the current folder");
+    let refused = run(&harness, &[], &stand_in_args).exits(3).warns("there is no program stream");
+    refused.warns("; ./stream is the file in the current folder");
     assert!(!harness.path("stream.args").exists());
 }
 
 #[test]
-fn nvbandwidth_runs_by_turns_on_the_devices_that_copy() {
+fn nvbandwidth_alternates_on_the_copying_devices() {
     let harness = Harness::new();
     // Requested test cases from the recorded output, with the bus addresses of the stand-ins.
     let program = harness.write(
@@ -383,14 +386,14 @@ sed 's/:1b:/:3b:/; s/:43:/:3c:/' {ROOT}/crates/devices/tests/outputs/nvbandwidth
         )
     );
     let page = run(&harness, &[], &["history", "show", "latest"]).exits(0);
-    page.tells("figures: cuda:1 host_to_device").tells("cuda:0 device_to_device 0.");
+    page.prints_words("figures: cuda:1 host_to_device").prints_words("cuda:0 device_to_device 0.");
     let other = ["device", "links", "--sizes", "64KiB", "--samples", "1", "--device", "hip:0"];
     let other = run(&harness, &[], &[&other[..], &["--nvbandwidth", &program]].concat());
-    other.exits(0).says("nvbandwidth is not run");
+    other.exits(0).prints("nvbandwidth is not run");
 }
 
 #[test]
-fn hwloc_loads_no_library_of_a_vendor() {
+fn hwloc_does_not_load_vendor_libraries() {
     let harness = Harness::new();
     // Plug-ins that create a file in their folder when they are loaded.
     let source = harness.write(

@@ -1,7 +1,7 @@
 //! The examples of `docs/examples`: the names in them exist in the program's output, and they run.
 
 use crate::harness::{FAST, Harness, Outcome, Part, make_program, skip};
-use crate::report::golden;
+use crate::pages::golden;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ fn metrics(query: &str) -> impl Iterator<Item = &str> {
 }
 
 #[test]
-fn the_dashboard_asks_for_metrics_and_labels_that_are_written() {
+fn dashboard_uses_existing_metrics_and_labels() {
     let harness = Harness::new();
     let report = |name: &str| {
         let file = golden(name);
@@ -121,13 +121,13 @@ fn pipeline(harness: &Harness, file: &str, expect: &str) -> Outcome {
 }
 
 #[test]
-fn gates_pass_what_is_as_expected_and_fail_what_is_not() {
+fn pipeline_gates_pass_and_fail_by_expectation() {
     assert!(commands("gitlab-ci.yml").len() == 3 && commands("github-workflow.yml").len() == 3);
     for file in ["gitlab-ci.yml", "github-workflow.yml"] {
         let harness = Harness::new();
         pipeline(&harness, file, "triad>=1B/s").exits(0);
         let example = Harness::new();
-        pipeline(&example, file, "triad>=900TB/s").exits(1).complains("expected triad >= 900 TB/s");
+        pipeline(&example, file, "triad>=900TB/s").exits(1).warns("expected triad >= 900 TB/s");
         let artifacts = artifacts(file);
         assert!(!artifacts.is_empty());
         for name in artifacts {
@@ -163,7 +163,7 @@ fn reframe(harness: &Harness) -> Option<String> {
 }
 
 #[test]
-fn reframe_takes_the_figures_and_refuses_what_is_not_valid() {
+fn reframe_accepts_figures_and_refuses_invalid_ones() {
     let harness = Harness::new();
     let Some(reframe) = reframe(&harness) else { return };
     let check = example("reframe_nodegauge.py");
@@ -188,7 +188,7 @@ fn reframe_takes_the_figures_and_refuses_what_is_not_valid() {
         (ended, document["runs"][0]["testcases"][0].clone())
     };
     let (ended, case) = run("", "met.json");
-    ended.exits(0).says("PASSED");
+    ended.exits(0).prints("PASSED");
     let figures = case["perfvalues"].as_object().unwrap();
     for kernel in ["copy", "scale", "add", "triad"] {
         let figure = figures.iter().find(|(name, _)| name.ends_with(&format!(":{kernel}")));

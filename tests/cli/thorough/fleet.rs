@@ -29,7 +29,7 @@ fn every_node_gets_a_record_and_a_dead_one_a_reason() {
     let ranked = harness.run(&["fleet", "rank", "records", "--format", "json"]).exits(0).json();
     assert_eq!(ranked["unknown"], "n[1-4]", "fewer than eight nodes are not judged: {ranked}");
     // All is measured: nothing is submitted again.
-    fleet(&harness, &slurm, &[]).exits(0).complains("4 nodes measured");
+    fleet(&harness, &slurm, &[]).exits(0).warns("4 nodes measured");
     // A node without a record is measured again; one that died is missing, with the reason.
     for node in ["n2", "n3"] {
         std::fs::remove_file(harness.path(&format!("records/{node}.json"))).unwrap();
@@ -43,9 +43,12 @@ fn every_node_gets_a_record_and_a_dead_one_a_reason() {
     wait_for("the state of n3", || {
         control(&["show", "node", "n3"]).stdout.contains("DOWN").then_some(())
     });
-    fleet(&harness, &slurm, &[]).exits(0).says("n3: the node is not available: down");
+    fleet(&harness, &slurm, &[]).exits(0).prints("n3: the node is not available: down");
     assert!(harness.path("records/n2.json").is_file());
-    harness.run(&["fleet", "rank", "records"]).exits(0).says("n3: the node is not available: down");
+    harness
+        .run(&["fleet", "rank", "records"])
+        .exits(0)
+        .prints("n3: the node is not available: down");
 }
 
 /// Runs `fleet run` with scripts in place of Slurm's programs.
@@ -58,43 +61,43 @@ fn with_scripts(harness: &Harness, scripts: &[(&str, &str)], more: &[&str]) -> O
 }
 
 #[test]
-fn the_state_of_a_node_decides_whether_it_gets_a_job_and_is_named() {
+fn node_state_determines_whether_a_job_is_submitted() {
     let harness = Harness::new();
     let nodes = "printf 'gpu_3|maint|all*\\nn1|drained|all*\\nn2|down*|all*\\n'";
     let scripts =
         [("squeue", ""), ("sinfo", nodes), ("sbatch", "echo 'sbatch: error: refused' >&2; exit 1")];
     with_scripts(&harness, &scripts, &[])
         .exits(0)
-        .complains("gpu_3: sbatch: refused")
-        .complains("n1: the node is not available: drained")
-        .complains("n2: the node is not available: down, does not respond");
+        .warns("gpu_3: sbatch: refused")
+        .warns("n1: the node is not available: drained")
+        .warns("n2: the node is not available: down, does not respond");
 }
 
 #[test]
-fn the_deadline_holds_when_slurm_does_not_answer() {
+fn deadline_holds_if_slurm_does_not_respond() {
     let harness = Harness::new();
     let sleeping = [("squeue", "exec sleep 300")];
     let more = ["--nodes", "n[1-2]", "--deadline", "2"];
     let started = Instant::now();
-    with_scripts(&harness, &sleeping, &more).exits(3).complains("squeue");
+    with_scripts(&harness, &sleeping, &more).exits(3).warns("squeue");
     assert!(started.elapsed() < Duration::from_secs(50), "{:?}", started.elapsed());
 }
 
 #[test]
-fn a_job_that_fails_or_is_refused_is_missing_with_its_reason() {
+fn failed_or_refused_job_is_missing_with_its_reason() {
     let harness = Harness::new();
     let Some(slurm) = Slurm::of(&harness, &["n1", "n2"]) else { return };
     let run = ["fleet", "run", "records", "--slurm", "--nodes", "n[1-2]"];
     let variables = [("SLURM_CONF", slurm.conf.as_str())];
     let wrong = [&run[..], &["--", "stream", "--size", "900TiB"]].concat();
-    harness.run_with(&variables, &wrong).exits(0).says("FAILED: error: ");
+    harness.run_with(&variables, &wrong).exits(0).prints("FAILED: error: ");
     let refused = [&run[..], &["--sbatch=--mem=900T"]].concat();
-    harness.run_with(&variables, &refused).exits(0).says("sbatch: ");
+    harness.run_with(&variables, &refused).exits(0).prints("sbatch: ");
     let none = ["fleet", "run", "others", "--slurm", "--nodes", "n9"];
-    harness.run_with(&variables, &none).exits(0).says("Slurm does not know the node");
+    harness.run_with(&variables, &none).exits(0).prints("Slurm does not know the node");
     // Without Slurm's configuration, the command ends at once.
     let absent = [("SLURM_CONF", "/nonexistent/slurm.conf")];
-    harness.run_with(&absent, &run).exits(3).complains("there is no file /nonexistent");
+    harness.run_with(&absent, &run).exits(3).warns("there is no file /nonexistent");
 }
 
 /// Returns the processes of a node's jobs in this cluster.
@@ -117,13 +120,14 @@ fn parent(process: u32) -> u32 {
 }
 
 #[test]
-fn a_node_that_dies_during_its_job_is_missing_with_the_state_of_the_job() {
+fn node_that_dies_during_its_job_is_missing_with_the_job_state() {
     let harness = Harness::new();
     let short = "SlurmdTimeout=10\nTCPTimeout=2\nMessageTimeout=5\n";
     let Some(slurm) = Slurm::with(&harness, &["n1", "n2"], short) else { return };
     let variables = [("SLURM_CONF", slurm.conf.as_str())];
     let run = ["fleet", "run", "records", "--slurm", "--nodes", "n[1-2]", "--confirm", "1"];
-    let measure = ["--", "stream", "--size", "1000000", "--budget", "15", "--dimms", "1024x20000"];
+    let measure =
+        ["--", "stream", "--size", "1000000elements", "--budget", "15", "--dimms", "1024x20000"];
     let started = harness.start_with(&variables, &[&run[..], &measure].concat());
     let process = wait_for("the job of n2", || processes_on("n2", &slurm).first().copied());
     // The daemon first, so that it cannot report the end of the others.
@@ -131,30 +135,30 @@ fn a_node_that_dies_during_its_job_is_missing_with_the_state_of_the_job() {
     signal(slurm.nodes[1], "KILL");
     signal(step, "KILL");
     signal(process, "KILL");
-    started.end().exits(0).says("NODE_FAIL");
-    harness.run(&["fleet", "rank", "records"]).exits(0).says("n2: job ").says("NODE_FAIL");
+    started.end().exits(0).prints("NODE_FAIL");
+    harness.run(&["fleet", "rank", "records"]).exits(0).prints("n2: job ").prints("NODE_FAIL");
     assert!(harness.path("records/n1.json").is_file() && !harness.path("records/n2.json").exists());
 }
 
 #[test]
-fn a_job_at_its_time_limit_is_missing_with_this_reason() {
+fn job_at_its_time_limit_is_missing_with_the_reason() {
     let harness = Harness::new();
     let Some(slurm) = Slurm::with(&harness, &["n1"], "KillWait=1\n") else { return };
     let variables = [("SLURM_CONF", slurm.conf.as_str())];
     let run = ["fleet", "run", "records", "--slurm", "--nodes", "n1", "--minutes", "1"];
     let measure = ["--", "sweep", "threads=1", "--", "sleep", "600"];
     let ended = harness.start_with(&variables, &[&run[..], &measure].concat()).end().exits(0);
-    ended.says("n1: job ").says("TIMEOUT");
-    harness.run(&["fleet", "rank", "records"]).exits(0).says("TIMEOUT");
+    ended.prints("n1: job ").prints("TIMEOUT");
+    harness.run(&["fleet", "rank", "records"]).exits(0).prints("TIMEOUT");
     assert!(!harness.path("records/n1.json").exists(), "an interrupted run is no record");
 }
 
 #[test]
-fn a_job_whose_identifier_was_lost_is_found_in_the_queue_and_not_submitted_twice() {
+fn job_with_a_lost_identifier_is_found_and_not_submitted_twice() {
     let harness = Harness::new();
     let queue =
         "[ -e asked ] && state=FAILED || state=RUNNING; : >asked; echo \"7|$state|n1|None\"";
     let scripts = [("squeue", queue), ("sbatch", "echo submitted >twice; exit 1")];
-    with_scripts(&harness, &scripts, &["--nodes", "n1"]).exits(0).says("n1: job 7: FAILED");
+    with_scripts(&harness, &scripts, &["--nodes", "n1"]).exits(0).prints("n1: job 7: FAILED");
     assert!(!harness.path("twice").exists());
 }

@@ -200,7 +200,7 @@ fn mpirun_measures_each_host_with_its_own_ranks() {
 }
 
 #[test]
-fn a_host_that_fails_is_named_and_the_others_are_measured() {
+fn failing_host_is_named_and_others_are_measured() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -248,13 +248,13 @@ fn applications_have_the_same_result_on_two_hosts_as_on_one() {
         let [residual, expected] = [config, &alone].map(|of| of["residual"].as_f64().unwrap());
         assert!((residual / expected - 1.0).abs() < 1e-3, "{residual} {expected}");
         let sums = ["apps", "trapezoid", "--n", "1e6", "--samples", "2", "--no-save"];
-        run(&harness, &words, &[], &sums).exits(0).says("2 ranks on 2 hosts");
+        run(&harness, &words, &[], &sums).exits(0).prints("2 ranks on 2 hosts");
         no_orphans(&harness);
     }
 }
 
 #[test]
-fn hosts_with_networks_of_their_own_are_connected_by_tcp() {
+fn hosts_with_separate_networks_are_connected_by_tcp() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -287,7 +287,7 @@ fn hosts_with_networks_of_their_own_are_connected_by_tcp() {
 }
 
 #[test]
-fn another_processor_and_the_latency_of_each_host_are_shown() {
+fn other_processor_and_latency_of_each_host_are_shown() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -310,7 +310,7 @@ fn another_processor_and_the_latency_of_each_host_are_shown() {
     let latency = ["memory", "latency", "--size", "1MiB", "--samples", "2"];
     let outputs = ["--json", "record.json", "--no-save", "--exclude-file", "slow.txt"];
     let page = run(&harness, &words, &[], &[&latency[..], &outputs].concat()).exits(0);
-    page.says("of 3 hosts").says("slowest").says("another processor on n3: ");
+    page.prints("of 3 hosts").prints("slowest").prints("another processor on n3: ");
     let record = std::fs::read_to_string(harness.path("record.json")).unwrap();
     let record: Value = serde_json::from_str(&record).unwrap();
     let notices = texts(&record["notices"]);
@@ -321,7 +321,7 @@ fn another_processor_and_the_latency_of_each_host_are_shown() {
 }
 
 #[test]
-fn a_launcher_and_a_library_that_do_not_belong_together_are_refused_once() {
+fn mismatched_launcher_and_library_are_refused_once() {
     let harness = Harness::new();
     if installed(&harness).is_empty() {
         return;
@@ -334,12 +334,12 @@ fn a_launcher_and_a_library_that_do_not_belong_together_are_refused_once() {
         ];
         harness.run_with(&variables, &["stream", "--no-save"]).exits(3).prints_nothing()
     };
-    one("0").complains("Open MPI has started 4 ranks, but Open MPI v");
-    one("1").quietly();
+    one("0").warns("Open MPI has started 4 ranks, but Open MPI v");
+    one("1").warns_nothing();
     harness
         .run(&["stream", "--no-save", "--exclude-file", "slow.txt"])
         .exits(2)
-        .complains("--exclude-file requires several hosts");
+        .warns("--exclude-file requires several hosts");
 }
 
 /// CPU time, in ticks of 10 ms, after which a process has chosen its loops and measures. A process that waits for others
@@ -373,7 +373,8 @@ fn interrupted_step_has_result(harness: &Harness, slurm: &Slurm, kind: &str) -> 
     let variables = [("SLURM_CONF", slurm.conf.as_str())];
     // The job is found by its name.
     let two = ["srun", "-J", kind, "-N2", "--ntasks-per-node=1", kind].map(str::to_owned);
-    let endless = ["stream", "--size", "1000000", "--samples", "1000000", "--dimms=1024x20000"];
+    let endless =
+        ["stream", "--size", "1000000elements", "--samples", "1000000", "--dimms=1024x20000"];
     let args = [&endless[..], &["--no-save", "--json", "interrupted.json"]].concat();
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -406,7 +407,7 @@ fn interrupted_step_has_result(harness: &Harness, slurm: &Slurm, kind: &str) -> 
 }
 
 #[test]
-fn slurm_measures_four_nodes_over_mpi_and_without_it() {
+fn slurm_measures_four_nodes_with_and_without_mpi() {
     let harness = Harness::new();
     let names = ["node1", "node2", "node3", "node4"];
     let Some(slurm) = Slurm::of(&harness, &names) else { return };
@@ -430,7 +431,7 @@ fn slurm_measures_four_nodes_over_mpi_and_without_it() {
     let four = ["srun", "-N4", "--ntasks-per-node=1"].map(str::to_owned);
     let args = ["hpl", "-N", "300", "--samples", "1", "--no-save"];
     let page = run(&harness, &four, &variables, &args).exits(0);
-    page.says("host").says("slowest").says("of 4 hosts");
+    page.prints("host").prints("slowest").prints("of 4 hosts");
     // A node that is silent costs the time limit.
     let three = ["srun", "--nodelist=node1,node2,node3", "--ntasks-per-node=1", "--mpi=none"]
         .map(str::to_owned);

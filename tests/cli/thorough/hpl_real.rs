@@ -10,7 +10,7 @@ fn output(name: &str) -> String {
 }
 
 #[test]
-fn the_result_in_hpls_form_is_read_back_by_import() {
+fn hpl_text_is_imported() {
     let harness = Harness::new();
     let text = harness.run(&[&["hpl", "--hpl-text"], &SMALL[..]].concat()).exits(0).stdout;
     assert!(text.contains("WR20R2R4         600    64     1     1"), "{text}");
@@ -24,7 +24,7 @@ fn the_result_in_hpls_form_is_read_back_by_import() {
 }
 
 #[test]
-fn saved_outputs_of_hpl_are_imported_failed_ones_too() {
+fn passed_and_failed_hpl_output_is_imported() {
     let harness = Harness::new();
     let import = |name: &str| harness.run(&["history", "import", &output(name)]);
     import("three-nb.txt").exits(0);
@@ -41,7 +41,7 @@ fn saved_outputs_of_hpl_are_imported_failed_ones_too() {
 }
 
 #[test]
-fn input_for_the_real_hpl_is_written_whole() {
+fn input_for_xhpl_is_complete() {
     let harness = Harness::new();
     let args = ["hpl", "--hpl-dat-only", "--order", "8000", "--nb", "128,192", "--ranks", "32"];
     let text = harness.run(&args).exits(0).stdout;
@@ -62,24 +62,24 @@ fn scripted(harness: &Harness, script: &str, more: &[&str]) -> Outcome {
 }
 
 #[test]
-fn a_real_hpl_that_fails_keeps_the_native_figures() {
+fn failing_xhpl_keeps_the_native_figures() {
     let harness = Harness::new();
     if !harness.has(Part::Mpi, "mpirun.openmpi") {
         return;
     }
-    scripted(&harness, "exit 0", &[]).exits(1).complains("returned no result (exit status 0)");
+    scripted(&harness, "exit 0", &[]).exits(1).warns("returned no result (exit status 0)");
     let record = harness.latest();
     assert_eq!(named(&record, "rating").len(), 1);
-    scripted(&harness, "kill -9 $$", &[]).exits(1).complains("returned no result (");
+    scripted(&harness, "kill -9 $$", &[]).exits(1).warns("returned no result (");
     let too_few = "echo '>>> Need at least 2 processes for these tests <<<'; exit 1";
     scripted(&harness, too_few, &[])
         .exits(1)
-        .complains("Need at least 2 processes")
-        .complains("the launcher probably belongs to another MPI");
+        .warns("Need at least 2 processes")
+        .warns("the launcher probably belongs to another MPI");
 }
 
 #[test]
-fn passed_and_failed_of_a_real_hpl_are_told_apart() {
+fn passed_and_failed_results_of_xhpl_are_distinguished() {
     let harness = Harness::new();
     if !harness.has(Part::Mpi, "mpirun.openmpi") {
         return;
@@ -89,11 +89,11 @@ fn passed_and_failed_of_a_real_hpl_are_told_apart() {
     let real: Vec<&Value> =
         named(&record, "rating").into_iter().filter(|m| m["category"] == "reference").collect();
     assert_eq!((real.len(), &real[0]["config"]["engine"]), (3, &"xhpl".into()));
-    scripted(&harness, &prints("failed.txt"), &[]).exits(1).says("FAILED");
+    scripted(&harness, &prints("failed.txt"), &[]).exits(1).prints("FAILED");
 }
 
 #[test]
-fn what_the_real_hpl_lacks_is_said_before_anything_is_measured() {
+fn missing_requirements_of_xhpl_are_reported_before_measuring() {
     let harness = Harness::new();
     let args = |program: &str, more: &[&str]| {
         let all =
@@ -101,7 +101,7 @@ fn what_the_real_hpl_lacks_is_said_before_anything_is_measured() {
         harness.run(&all)
     };
     for planned in [&[][..], &["--plan"], &["--hpl-dat-only", "-"]] {
-        args("./no-xhpl", planned).exits(3).complains("there is no program \"./no-xhpl\"");
+        args("./no-xhpl", planned).exits(3).warns("there is no program \"./no-xhpl\"");
     }
     // A plan for another machine does not require xhpl.
     let other = ["--plan", "--topology", "synthetic:Package:2 Core:8 PU:1"];
@@ -111,16 +111,14 @@ fn what_the_real_hpl_lacks_is_said_before_anything_is_measured() {
         return;
     }
     for planned in [&[][..], &["--plan"]] {
-        args(hpcc, &[&["--launcher", "mpirun.mpich"], planned].concat())
-            .exits(3)
-            .complains("MPICH");
+        args(hpcc, &[&["--launcher", "mpirun.mpich"], planned].concat()).exits(3).warns("MPICH");
     }
-    args(hpcc, &["--ranks", "100000"]).exits(2).complains("100000");
-    harness.run(&["history", "list"]).exits(0).says("no saved runs");
+    args(hpcc, &["--ranks", "100000"]).exits(2).warns("100000");
+    harness.run(&["history", "list"]).exits(0).prints("no saved runs");
 }
 
 #[test]
-fn hpcc_is_run_and_read() {
+fn hpcc_runs_and_its_output_is_read() {
     let harness = Harness::new();
     if !harness.has(Part::Hpcc, "/usr/bin/hpcc") {
         return;
@@ -168,7 +166,7 @@ fn launcher(harness: &Harness, name: &str, version: &str) -> String {
 }
 
 #[test]
-fn ranks_are_spread_over_the_hosts_that_are_named() {
+fn ranks_are_spread_over_the_given_hosts() {
     let harness = Harness::new();
     let program = launcher(&harness, "xhpl", "");
     for (name, version, expected) in [
@@ -184,7 +182,7 @@ fn ranks_are_spread_over_the_hosts_that_are_named() {
         let real = ["hpl", "--xhpl", &program, "--launcher", &launcher, "--hosts", "one,two"];
         let one = ["--ranks", "1", "--threads", "1"];
         let small = [&real, &one[..], &SMALL].concat();
-        harness.run_with(&OPEN_MPI_AS_ROOT, &small).exits(0).tells("2 ranks by");
+        harness.run_with(&OPEN_MPI_AS_ROOT, &small).exits(0).prints_words("2 ranks by");
         let words = std::fs::read_to_string(harness.path("words")).unwrap();
         let last = words.lines().last().unwrap();
         assert!(last.starts_with(expected), "{last}");
@@ -194,7 +192,7 @@ fn ranks_are_spread_over_the_hosts_that_are_named() {
 }
 
 #[test]
-fn widths_and_grids_are_searched_with_the_real_hpl() {
+fn block_widths_and_grids_are_searched_with_xhpl() {
     let harness = Harness::new();
     let program = launcher(&harness, "xhpl", "");
     let launcher = launcher(&harness, "mpirun", "mpirun (Open MPI) 4.1.4");
@@ -210,12 +208,12 @@ fn widths_and_grids_are_searched_with_the_real_hpl() {
 }
 
 #[test]
-fn a_job_of_several_nodes_gives_its_hosts() {
+fn hosts_are_read_from_a_job_of_several_nodes() {
     let harness = Harness::new();
     let job = [("SLURM_JOB_NUM_NODES", "4"), ("SLURM_JOB_NODELIST", "n[1-3],m")];
     let args = ["hpl", "--hpl-dat-only", "--order", "8000", "--ranks", "2"];
     let text = harness.run_with(&job, &args).exits(0).stdout;
     assert!(text.contains("\n2            Ps\n4            Qs\n"), "{text}");
     let foul = [("SLURM_JOB_NUM_NODES", "2"), ("SLURM_JOB_NODELIST", "n1,-oProxyCommand=id")];
-    harness.run_with(&foul, &args).exits(2).complains("SLURM_JOB_NODELIST: ");
+    harness.run_with(&foul, &args).exits(2).warns("SLURM_JOB_NODELIST: ");
 }

@@ -29,15 +29,15 @@ fn with(harness: &Harness, fault: &str, args: &[&str]) -> Outcome {
 }
 
 #[test]
-fn a_full_file_system_ends_the_run_cleanly() {
+fn full_file_system_ends_the_run_cleanly() {
     let harness = Harness::new();
     for (fault, hint) in
         [("enospc=3000000", "free some space"), ("edquot=3000000", "the quota is used up")]
     {
-        let outcome = with(&harness, fault, &["--max-size", "1MiB", "-o", "write,read"]);
-        let outcome = outcome.exits(1).complains("cannot write").complains(hint);
+        let outcome = with(&harness, fault, &["--max-size", "1MiB", "--operations", "write,read"]);
+        let outcome = outcome.exits(1).warns("cannot write").warns(hint);
         // Earlier results are shown and saved, and the record is incomplete.
-        outcome.tells("incomplete").complains("data-file-");
+        outcome.prints_words("incomplete").warns("data-file-");
         let record = harness.latest();
         assert_eq!(record["complete"], false);
         let invalid: Vec<_> =
@@ -49,37 +49,37 @@ fn a_full_file_system_ends_the_run_cleanly() {
 }
 
 #[test]
-fn a_small_file_system_bounds_the_grid() {
+fn small_file_system_limits_the_grid() {
     let harness = Harness::new();
     let folder = folder(&harness, "small");
     let path = folder.to_str().unwrap();
     let shown = [("tmpfs:size=2m", path)];
-    let args = ["io", "--path", path, "--no-save", "-o", "write"];
+    let args = ["io", "--path", path, "--no-save", "--operations", "write"];
     let Some(outcome) = harness.run_where(&shown, &args) else { return };
-    outcome.exits(0).tells("cells left out: only").tells("left (free space)");
+    outcome.exits(0).prints_words("cells left out: only").prints_words("left (free space)");
     let large = ["io", "--path", path, "--no-save", "--file-sizes", "4MiB"];
     let Some(large_outcome) = harness.run_where(&shown, &large) else { return };
     large_outcome
         .exits(3)
-        .complains("files of 4 MiB do not fit")
-        .complains("hint: use a smaller --max-size")
+        .warns("files of 4 MiB do not fit")
+        .warns("hint: use a smaller --max-size")
         .prints_nothing();
     let beyond = ["io", "--path", path, "--no-save", "--cache", "beyond"];
     let Some(beyond_outcome) = harness.run_where(&shown, &beyond) else { return };
-    beyond_outcome.exits(3).complains("do not fit").prints_nothing();
+    beyond_outcome.exits(3).warns("do not fit").prints_nothing();
     let workers = ["io", "--path", path, "--no-save", "--file-sizes", "1MiB", "--threads", "3"];
     let Some(workers_outcome) = harness.run_where(&shown, &workers) else { return };
-    workers_outcome.exits(3).complains("files of 3 MiB do not fit");
+    workers_outcome.exits(3).warns("files of 3 MiB do not fit");
 }
 
 #[test]
-fn a_read_only_folder_is_refused() {
+fn read_only_folder_is_refused() {
     let harness = Harness::new();
     let outcome = with(&harness, "readonly", &SMALL);
     outcome
         .exits(3)
-        .complains("cannot write in")
-        .complains("hint: give a folder that you may write")
+        .warns("cannot write in")
+        .warns("hint: give a folder that you may write")
         .prints_nothing();
     let folder = folder(&harness, "ro");
     let path = folder.to_str().unwrap();
@@ -88,30 +88,30 @@ fn a_read_only_folder_is_refused() {
     else {
         return;
     };
-    tmpfs_outcome.exits(3).complains("Read-only file system").prints_nothing();
+    tmpfs_outcome.exits(3).warns("Read-only file system").prints_nothing();
 }
 
 #[test]
-fn a_quota_counts_as_space() {
+fn quota_counts_as_space() {
     let harness = Harness::new();
     let outcome = with(&harness, "quota=3000", &["--file-sizes", "4MiB", "--no-save"]);
     if outcome.code == Some(0) {
         return skip(Part::Device, "the folder is on no device of its own");
     }
-    outcome.exits(3).complains("has 2.9 MiB left (quota); files of 4 MiB do not fit");
+    outcome.exits(3).warns("has 2.9 MiB left (quota); files of 4 MiB do not fit");
 }
 
 #[test]
-fn an_error_of_the_device_invalidates_what_it_hits() {
+fn device_error_invalidates_the_affected_figures() {
     let harness = Harness::new();
-    let args = [&["-o", "write,read,reread,random_read"], &SMALL[..]].concat();
+    let args = [&["--operations", "write,read,reread,random_read"], &SMALL[..]].concat();
     let outcome = with(&harness, "eio=20", &args);
     // The second read operation fails; each has 16 blocks.
     outcome
         .exits(1)
-        .complains("cannot read")
-        .complains("at offset 49152: Input/output error")
-        .complains("hint: the device reports an error");
+        .warns("cannot read")
+        .warns("at offset 49152: Input/output error")
+        .warns("hint: the device reports an error");
     let record = harness.latest();
     let states: Vec<_> = measurements(&record)
         .iter()
@@ -124,49 +124,49 @@ fn an_error_of_the_device_invalidates_what_it_hits() {
         let args = [&args[..], &[workers, "2", "--no-save"]].concat();
         // Each process counts its own calls.
         let failing_outcome = with(&harness, "eio=10", &args);
-        failing_outcome.exits(1).complains("Input/output error");
+        failing_outcome.exits(1).warns("Input/output error");
     }
 }
 
 #[test]
-fn a_wrong_byte_is_found_and_named() {
+fn wrong_byte_is_found_and_located() {
     let harness = Harness::new();
-    let args = [&["-o", "write,read", "--verify"], &SMALL[..]].concat();
+    let args = [&["--operations", "write,read", "--verify"], &SMALL[..]].concat();
     let outcome = with(&harness, "flip=70000", &args);
     let outcome =
-        outcome.exits(1).complains("data-file-0\" has a wrong byte at offset 70000: expected 0x");
+        outcome.exits(1).warns("data-file-0\" has a wrong byte at offset 70000: expected 0x");
     let reported: Vec<&str> = outcome.stderr.split("0x").skip(1).collect();
     let byte = |text: &str| u8::from_str_radix(&text[..2], 16).unwrap();
     assert_eq!(byte(reported[0]), !byte(reported[1]), "{}", outcome.stderr);
     // Without the check, the fault is not detected.
-    let blind = [&["-o", "write,read", "--no-save"], &SMALL[..]].concat();
+    let blind = [&["--operations", "write,read", "--no-save"], &SMALL[..]].concat();
     with(&harness, "flip=70000", &blind).exits(0);
     // A lost write is detected although no read operation was requested.
-    let lost = [&["-o", "write,rewrite", "--verify", "--no-save"], &SMALL[..]].concat();
-    with(&harness, "lost=70000", &lost).exits(1).complains("has a wrong byte at offset 65536");
+    let lost = [&["--operations", "write,rewrite", "--verify", "--no-save"], &SMALL[..]].concat();
+    with(&harness, "lost=70000", &lost).exits(1).warns("has a wrong byte at offset 65536");
 }
 
 #[test]
-fn engines_that_are_not_there_are_refused() {
+fn unavailable_engines_are_refused() {
     let harness = Harness::new();
     let uring = [&["--engine", "uring"], &SMALL[..]].concat();
     let outcome = with(&harness, "uring", &uring);
     outcome
         .exits(3)
-        .complains("io_uring is unavailable: Function not implemented")
-        .complains("--engine sync")
+        .warns("io_uring is unavailable: Function not implemented")
+        .warns("--engine sync")
         .prints_nothing();
     assert!(!harness.path(".local").exists(), "a refusal touches no history");
 }
 
 #[test]
-fn direct_that_is_refused_at_the_first_transfer_is_refused() {
+fn direct_access_refused_at_the_first_transfer_is_refused() {
     let harness = Harness::new();
     let args = [&["--cache", "direct"], &SMALL[..]].concat();
     let outcome = with(&harness, "direct", &args);
     outcome
         .exits(3)
-        .complains("does not support direct I/O: ")
-        .complains("refused at the first transfer")
+        .warns("does not support direct I/O: ")
+        .warns("refused at the first transfer")
         .prints_nothing();
 }

@@ -5,11 +5,11 @@ use crate::io::{SMALL, io, record};
 use serde_json::Value;
 
 #[test]
-fn tables_of_the_original_and_of_gnuplot() {
+fn tables_of_iozone_and_gnuplot_are_written() {
     let harness = Harness::new();
     let surface = harness.arg("surface.dat");
     let args = ["--max-size", "128KiB", "--iozone-text", "--surface", &surface];
-    let text = io(&harness, &args).exits(0).quietly().stdout;
+    let text = io(&harness, &args).exits(0).warns_nothing().stdout;
     let header = "              kB  reclen    write  rewrite    read    reread    read     write     read   rewrite      read   fwrite frewrite    fread  freread";
     let lines: Vec<&str> = text.lines().skip_while(|line| *line != header).collect();
     assert_eq!(lines.len(), 1 + 5 + 6, "{text}");
@@ -25,9 +25,10 @@ fn tables_of_the_original_and_of_gnuplot() {
     assert_eq!(indices[2].split("\n\n").count(), 2);
     io(&harness, &["--json", "-", "--surface", "-"])
         .exits(2)
-        .complains("only one document can go to standard output");
-    let few =
-        io(&harness, &[&SMALL[..], &["-o", "read", "--iozone-text"]].concat()).exits(0).stdout;
+        .warns("only one document can go to standard output");
+    let few = io(&harness, &[&SMALL[..], &["--operations", "read", "--iozone-text"]].concat())
+        .exits(0)
+        .stdout;
     let row = few.lines().last().unwrap();
     assert_eq!(
         (row.split_whitespace().count(), row.len()),
@@ -37,10 +38,17 @@ fn tables_of_the_original_and_of_gnuplot() {
 }
 
 #[test]
-fn other_programs_run_by_turns() {
+fn reference_programs_alternate() {
     let harness = Harness::new();
     if harness.has(Part::Fio, "fio") {
-        let args = ["-o", "write,read,random_write,stride_read", "--fio", "fio", "--samples", "2"];
+        let args = [
+            "--operations",
+            "write,read,random_write,stride_read",
+            "--fio",
+            "fio",
+            "--samples",
+            "2",
+        ];
         let record = record(&harness, &[&SMALL[..], &args[..]].concat());
         let theirs: Vec<&Value> =
             measurements(&record).iter().filter(|m| m["category"] == "reference").collect();
@@ -56,7 +64,7 @@ fn other_programs_run_by_turns() {
     let script = "#!/bin/sh\ncase \"$*\" in\n-v) echo 'Version $Revision: 3.489 $';;\n*-i\\ 0*-f\\ data-iozone) echo > data-iozone; printf 'Iozone: Performance Test of File I/O\\n              kB  reclen    write  rewrite    read    reread\\n             256      16   100000   200000   300000   400000\\n\\niozone test complete.\\n';;\n*) exit 9;; esac\n";
     let program = harness.write("my iozone", script);
     make_program(&program);
-    let args = ["-o", "write,reread", "--iozone", &program];
+    let args = ["--operations", "write,reread", "--iozone", &program];
     let record = record(&harness, &[&SMALL[..], &args[..]].concat());
     let theirs: Vec<(&str, f64)> = measurements(&record)
         .iter()
@@ -64,12 +72,12 @@ fn other_programs_run_by_turns() {
         .map(|m| (m["name"].as_str().unwrap(), m["value"].as_f64().unwrap()))
         .collect();
     assert_eq!(theirs, [("write", 102_400_000.0), ("reread", 409_600_000.0)]);
-    io(&harness, &["--iozone", "/bin/true"]).exits(3).complains("is not IOzone");
-    io(&harness, &["--fio", "/nowhere/fio"]).exits(3).complains("program not found");
+    io(&harness, &["--iozone", "/bin/true"]).exits(3).warns("is not IOzone");
+    io(&harness, &["--fio", "/nowhere/fio"]).exits(3).warns("program not found");
 }
 
 #[test]
-fn saved_outputs_are_imported() {
+fn saved_file_benchmarks_are_imported() {
     let harness = Harness::new();
     let recorded =
         |name: &str| format!("{}/../files/tests/outputs/{name}", env!("CARGO_MANIFEST_DIR"));
@@ -80,20 +88,20 @@ fn saved_outputs_are_imported() {
         ("fio-seqread.json", 1, "read"),
         ("fio-randrw.json", 1, "random_mix"),
     ] {
-        harness.run(&["history", "import", &recorded(name)]).exits(0).quietly();
+        harness.run(&["history", "import", &recorded(name)]).exits(0).warns_nothing();
         let record = harness.latest();
         assert_eq!((measurements(&record).len(), names(&record)[0]), (measured, first), "{name}");
         assert!(measurements(&record).iter().all(|m| m["category"] == "reference"));
-        harness.run(&["history", "show", "latest"]).exits(0).says(first);
+        harness.run(&["history", "show", "latest"]).exits(0).prints(first);
     }
     harness
         .run(&["history", "import", &recorded("fio-error.txt")])
         .exits(1)
-        .complains("the job failed");
+        .warns("the job failed");
     harness
         .run(&["history", "import", &recorded("iozone-bad-r.txt")])
         .exits(1)
-        .complains("measured nothing");
+        .warns("measured nothing");
     let cut = harness.write("cut.json", "{\n\"fio version\" : \"fio-3.33\",\n");
-    harness.run(&["history", "import", &cut]).exits(2).complains("fio's JSON is invalid");
+    harness.run(&["history", "import", &cut]).exits(2).warns("fio's JSON is invalid");
 }

@@ -3,7 +3,7 @@
 
 use crate::harness::{Harness, Part, lives, make_program, wait_for};
 use crate::hpl::SMALL;
-use crate::report::golden;
+use crate::pages::golden;
 use std::path::Path;
 
 /// Ranks that leave a daemon and wait. Both write their process identifiers, and the rank writes the folders
@@ -39,7 +39,7 @@ fn entries(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn an_interrupted_hpl_leaves_no_rank_no_daemon_and_no_folder() {
+fn interrupted_hpl_leaves_no_rank_daemon_or_folder() {
     let harness = Harness::new();
     if !harness.has(Part::Mpi, "mpirun.openmpi") {
         return;
@@ -73,15 +73,15 @@ fn endless_output_ends_a_program_with_one_line() {
     let endless = harness.write("endless", "#!/bin/sh\nexec yes 'more and more and more'\n");
     make_program(&endless);
     let run = ["compare", "--run", &endless, "stream --budget 1", "--blocks", "3"];
-    harness.run(&run).exits(3).complains("printed more than 64 MiB and was killed\nhint: ");
+    harness.run(&run).exits(3).warns("printed more than 64 MiB and was killed\nhint: ");
     let numbers = harness.write("babelstream", "#!/bin/sh\nyes 1 | tr -d '\\n'\n");
     make_program(&numbers);
     let numbers_run = ["compare", "--run", &numbers, "stream --budget 1", "--blocks", "3"];
-    harness.run(&numbers_run).exits(3).complains("printed more than 64 MiB and was killed\nhint: ");
+    harness.run(&numbers_run).exits(3).warns("printed more than 64 MiB and was killed\nhint: ");
 }
 
 #[test]
-fn a_question_that_is_interrupted_leaves_no_process() {
+fn interrupted_query_leaves_no_process() {
     let harness = Harness::new();
     let hangs = harness.write("hangs", HANGS);
     make_program(&hangs);
@@ -106,7 +106,7 @@ fn a_question_that_is_interrupted_leaves_no_process() {
 }
 
 #[test]
-fn a_write_beyond_the_limit_of_file_sizes_is_an_error_and_leaves_nothing() {
+fn write_beyond_the_file_size_limit_is_an_error_and_leaves_nothing() {
     let harness = Harness::new();
     std::fs::create_dir(harness.path("measured")).unwrap();
     // A block of sh's ulimit has 512 B.
@@ -123,18 +123,18 @@ fn a_write_beyond_the_limit_of_file_sizes_is_an_error_and_leaves_nothing() {
         "--no-save",
     ];
     let Some(outcome) = harness.run_under(&limited, &io) else { return };
-    outcome.exits(3).complains("File too large");
+    outcome.exits(3).warns("File too large");
     assert_eq!(entries(&harness.path("measured")), [""; 0]);
 
     let record = golden("stream").to_str().unwrap().to_owned();
     std::fs::create_dir(harness.path("pages")).unwrap();
-    let report = ["report", record.as_str(), "-o", "pages/page.html"];
-    harness.run_under(&limited, &report).unwrap().exits(3).complains("File too large");
+    let report = ["report", record.as_str(), "--output", "pages/page.html"];
+    harness.run_under(&limited, &report).unwrap().exits(3).warns("File too large");
     assert_eq!(entries(&harness.path("pages")), [""; 0]);
 }
 
 #[test]
-fn a_killed_compiler_leaves_no_file() {
+fn killed_compiler_leaves_no_file() {
     let harness = Harness::new();
     // A compiler that writes a temporary file, as gcc does, and then takes long.
     let compiler = r#"#!/bin/sh
@@ -153,7 +153,7 @@ exec sleep 300
     let variables = [("TMPDIR", temporary.to_str().unwrap())];
     let launcher = harness.write("mpirun", "#!/bin/sh\necho 'mpirun (Open MPI) 4.1.4'\n");
     make_program(&launcher);
-    let stream = ["stream", "--size", "1000000", "--compiler", &compiler];
+    let stream = ["stream", "--size", "1000000elements", "--compiler", &compiler];
     let mpi = ["mpi", "--launcher", &launcher, "--mpicc", &compiler];
     for (args, signal, code) in [(stream, "HUP", 129), (stream, "TERM", 143), (mpi, "HUP", 129)] {
         let running = harness.start_with(&variables, &args);

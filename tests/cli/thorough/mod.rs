@@ -10,6 +10,7 @@ mod current_folder;
 mod device_drivers;
 mod examples;
 mod fleet;
+mod help_examples;
 mod hosts;
 mod hpl_real;
 pub mod io_faults;

@@ -36,7 +36,7 @@ fn is_root() -> bool {
 }
 
 #[test]
-fn open_mpi_starts_the_probe_as_root_and_programs_of_the_user_when_told() {
+fn open_mpi_as_root_needs_permission_for_user_programs() {
     let harness = Harness::new();
     if !is_root() {
         return skip(Part::Root, "whoever is not root is not refused");
@@ -47,7 +47,7 @@ fn open_mpi_starts_the_probe_as_root_and_programs_of_the_user_when_told() {
     let args = [&["mpi", "--mpicc", "mpicc.openmpi", "--patterns", "latency"], &FAST[..]].concat();
     let option =
         "ranks run as root, so /usr/bin/mpirun.openmpi was started with --allow-run-as-root";
-    harness.run(&args).exits(0).tells(option);
+    harness.run(&args).exits(0).prints_words(option);
     let launcher = harness.latest()["measurements"][0]["config"]["mpi"]["launcher"].clone();
     assert!(launcher.as_str().unwrap().contains(" --allow-run-as-root "), "{launcher}");
     // No hint is printed if the environment already allows root for Open MPI.
@@ -59,19 +59,19 @@ fn open_mpi_starts_the_probe_as_root_and_programs_of_the_user_when_told() {
     let folder = harness.arg("");
     let refused =
         "refuses to start programs as root\nhint: run as another user, or pass --allow-run-as-root";
-    harness.run(&[&args[..], &["--osu", &folder]].concat()).exits(3).complains(refused);
+    harness.run(&[&args[..], &["--osu", &folder]].concat()).exits(3).warns(refused);
     // A program that cannot be started ends the run before anything is measured.
     let program = harness.arg("osu_latency");
     let by_open_mpi = ["--launcher", "mpirun.openmpi", "--budget", "60"];
     for real in [["apps", "hpcg", "--xhpcg", &program], ["hpl", "--ranks=2", "--xhpl", &program]] {
         let before = harness.latest();
-        harness.run(&[&real[..], &by_open_mpi].concat()).exits(3).complains(refused);
+        harness.run(&[&real[..], &by_open_mpi].concat()).exits(3).warns(refused);
         assert_eq!(harness.latest()["id"], before["id"], "{real:?}");
     }
 }
 
 #[test]
-fn pairs_start_together_and_no_barrier_hides_between_barriers() {
+fn pairs_start_together_without_barriers_in_between() {
     let harness = Harness::new();
     for which in installed(&harness) {
         // Returns the number of barriers and the maximum number of batches; the last batch may be incomplete.
@@ -97,7 +97,7 @@ fn pairs_start_together_and_no_barrier_hides_between_barriers() {
 }
 
 #[test]
-fn buffers_that_memory_cannot_hold_are_refused_and_large_sizes_left_out() {
+fn buffers_beyond_memory_are_refused_and_large_sizes_omitted() {
     let harness = Harness::new();
     for which in installed(&harness).into_iter().take(1) {
         let own = ["mpi", "--mpicc", which.mpicc, "--patterns"];
@@ -107,22 +107,25 @@ fn buffers_that_memory_cannot_hold_are_refused_and_large_sizes_left_out() {
                     .concat(),
             )
             .exits(3)
-            .complains("the buffers of bw among 2 ranks need 4 TiB");
+            .warns("the buffers of bw among 2 ranks need 4 TiB");
         let small =
             ["alltoall", "--ranks", "2", "-m", "8,1MiB", "-M", "1MiB", "--size-limit", "0.01"];
         let few = [&own[..], &small].concat();
-        harness.run(&few).exits(0).tells("alltoall among 2 ranks is measured only up to 8 B");
+        harness
+            .run(&few)
+            .exits(0)
+            .prints_words("alltoall among 2 ranks is measured only up to 8 B");
         let with = |rest: &[&str]| harness.run(&[&own[..], &["alltoall"], rest].concat());
         with(&["--ranks", "2", "-m", "8,1GiB", "--size-limit", "0.01"])
             .exits(0)
-            .tells("is measured only up to 8 B: buffers of larger sizes exceed 512 MiB");
-        with(&["-m", "1GiB"]).exits(2).complains("is larger than 512 MiB for every size");
-        with(&["-m", "0"]).exits(2).complains("no requested size is valid for alltoall");
+            .prints_words("is measured only up to 8 B: buffers of larger sizes exceed 512 MiB");
+        with(&["-m", "1GiB"]).exits(2).warns("is larger than 512 MiB for every size");
+        with(&["-m", "0"]).exits(2).warns("no requested size is valid for alltoall");
     }
 }
 
 #[test]
-fn a_hang_is_killed_and_what_was_measured_is_kept() {
+fn hanging_probe_is_killed_and_results_are_kept() {
     let harness = Harness::new();
     for which in installed(&harness) {
         let args = [&FAST[..], &["--patterns", "latency", "--json", "-"]].concat();
@@ -135,25 +138,25 @@ fn a_hang_is_killed_and_what_was_measured_is_kept() {
         );
         assert!(texts(&hung["validity"]["reasons"])[0].contains("without output"));
         no_orphans(&harness);
-        harness.run(&["history", "show", "latest"]).exits(0).tells("were killed");
+        harness.run(&["history", "show", "latest"]).exits(0).prints_words("were killed");
     }
 }
 
 #[test]
-fn a_rank_that_dies_is_told_with_the_size() {
+fn dead_rank_is_reported_with_the_message_size() {
     let harness = Harness::new();
     for which in installed(&harness) {
         let args = [&FAST[..], &["--patterns", "latency"]].concat();
         with_fault(&harness, which, "die", &args)
             .exits(1)
-            .tells("a rank or the launcher ended")
-            .tells("during latency of 1 KiB");
+            .prints_words("a rank or the launcher ended")
+            .prints_words("during latency of 1 KiB");
         no_orphans(&harness);
     }
 }
 
 #[test]
-fn corrupted_data_is_no_result() {
+fn corrupted_data_is_invalid() {
     let harness = Harness::new();
     for which in installed(&harness) {
         let args = [&FAST[..], &["--patterns", "latency", "--json"]].concat();
@@ -173,20 +176,20 @@ fn corrupted_data_is_no_result() {
 }
 
 #[test]
-fn an_mpi_without_threads_leaves_their_pattern_out() {
+fn mpi_without_thread_support_omits_its_pattern() {
     let harness = Harness::new();
     for which in installed(&harness) {
-        let named = [&FAST[..], &["--patterns", "latency_mt", "-t", "1:1"]].concat();
+        let named = [&FAST[..], &["--patterns", "latency_mt", "--threads", "1:1"]].concat();
         with_fault(&harness, which, "single", &named)
             .exits(1)
-            .tells("does not provide MPI_THREAD_MULTIPLE");
-        with_fault(&harness, which, "single", &FAST).exits(0).tells("latency_mt left out");
+            .prints_words("does not provide MPI_THREAD_MULTIPLE");
+        with_fault(&harness, which, "single", &FAST).exits(0).prints_words("latency_mt left out");
         no_orphans(&harness);
     }
 }
 
 #[test]
-fn too_few_slots_are_told_with_the_launchers_words() {
+fn too_few_slots_are_reported_with_the_launcher_message() {
     let harness = Harness::new();
     if !harness.has_cpus(2) || !harness.has(Part::Mpi, OPEN_MPI.mpicc) {
         return;
@@ -202,13 +205,13 @@ fn too_few_slots_are_told_with_the_launchers_words() {
     let args = [&FAST[..], &["--launcher", &script, "--patterns", "latency"]].concat();
     mpi(&harness, OPEN_MPI, &args)
         .exits(3)
-        .complains("has too few slots for 2 ranks")
-        .complains("hint: use fewer --ranks");
+        .warns("has too few slots for 2 ranks")
+        .warns("hint: use fewer --ranks");
     no_orphans(&harness);
 }
 
 #[test]
-fn a_launcher_of_another_mpi_is_found_out() {
+fn launcher_of_another_mpi_is_detected() {
     let harness = Harness::new();
     if installed(&harness).len() < 2 {
         return;
@@ -216,8 +219,8 @@ fn a_launcher_of_another_mpi_is_found_out() {
     let args = [&FAST[..], &["--launcher", "mpirun.mpich"]].concat();
     mpi(&harness, OPEN_MPI, &args)
         .exits(2)
-        .complains("starts programs of MPICH")
-        .complains("every rank would be rank 0 of 1");
+        .warns("starts programs of MPICH")
+        .warns("every rank would be rank 0 of 1");
     // A launcher that reports the version of another MPI: only the ranks detect it.
     let script = harness.write(
         "mpirun",
@@ -229,12 +232,12 @@ fn a_launcher_of_another_mpi_is_found_out() {
     let script_args = [&FAST[..], &["--launcher", &script, "--patterns", "latency"]].concat();
     mpi(&harness, MPICH, &script_args)
         .exits(3)
-        .complains("2 ranks were requested, and each rank reports a world size of 1");
+        .warns("2 ranks were requested, and each rank reports a world size of 1");
     no_orphans(&harness);
 }
 
 #[test]
-fn a_missing_or_broken_compiler_is_told() {
+fn missing_or_broken_compiler_is_reported() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -242,11 +245,8 @@ fn a_missing_or_broken_compiler_is_told() {
     harness
         .run(&["mpi", "--mpicc", "mpicc-of-nobody"])
         .exits(3)
-        .complains("there is no mpicc-of-nobody on this node\nhint: install an MPI (on Debian: openmpi-bin libopenmpi-dev, or mpich libmpich-dev");
-    harness
-        .run(&["mpi", "--mpicc", "true"])
-        .exits(3)
-        .complains("is not a known MPI compiler wrapper");
+        .warns("there is no mpicc-of-nobody on this node\nhint: install an MPI (on Debian: openmpi-bin libopenmpi-dev, or mpich libmpich-dev");
+    harness.run(&["mpi", "--mpicc", "true"]).exits(3).warns("is not a known MPI compiler wrapper");
     for which in installed(&harness) {
         let broken = harness.write(
             "mpicc.broken",
@@ -260,12 +260,12 @@ fn a_missing_or_broken_compiler_is_told() {
         harness
             .run(&["mpi", "--mpicc", &broken, "--launcher", which.mpirun])
             .exits(3)
-            .complains("error: no such header");
+            .warns("error: no such header");
     }
 }
 
 #[test]
-fn ranks_that_are_killed_leave_no_shared_memory() {
+fn killed_ranks_leave_no_shared_memory() {
     let harness = Harness::new();
     for which in installed(&harness) {
         // A launcher that does not clean up: it and its ranks are killed.
@@ -281,7 +281,7 @@ fn ranks_that_are_killed_leave_no_shared_memory() {
         let own = ["mpi", "--launcher", &launcher, "--mpicc", which.mpicc, "--patterns", "latency"];
         let shown = [(memory.as_str(), "/dev/shm")];
         let Some(run) = harness.run_where(&shown, &[&own[..], &FAST].concat()) else { return };
-        run.exits(1).tells("no output for");
+        run.exits(1).prints_words("no output for");
         no_orphans(&harness);
         let left: Vec<_> = std::fs::read_dir(&memory).unwrap().flatten().collect();
         assert!(left.is_empty(), "{left:?}");
@@ -296,7 +296,7 @@ fn trap(harness: &Harness, name: &str) -> String {
 }
 
 #[test]
-fn a_planted_probe_is_not_run() {
+fn planted_probe_is_not_executed() {
     let harness = Harness::without_probes();
     let Some(which) = installed(&harness).into_iter().next() else { return };
     let args = [&FAST[..], &["--patterns", "latency"]].concat();
@@ -316,7 +316,7 @@ fn a_planted_probe_is_not_run() {
             "the cached probe is not used, and the probe was compiled again: {}",
             probe.display()
         );
-        mpi(&harness, which, &args).exits(0).tells(&reported).tells(why);
+        mpi(&harness, which, &args).exits(0).prints_words(&reported).prints_words(why);
         assert!(!harness.path("run").exists(), "{why}: the planted program was run");
         assert_eq!(std::fs::read(probe).unwrap(), genuine, "{why}");
     };
@@ -336,11 +336,13 @@ fn a_planted_probe_is_not_run() {
     // A folder that is a symbolic link is neither read nor written.
     std::fs::rename(&cache, harness.path("elsewhere")).unwrap();
     std::os::unix::fs::symlink(harness.path("elsewhere"), &cache).unwrap();
-    mpi(&harness, which, &args).exits(0).tells("nodegauge is a symbolic link or not a folder");
+    mpi(&harness, which, &args)
+        .exits(0)
+        .prints_words("nodegauge is a symbolic link or not a folder");
 }
 
 #[test]
-fn programs_of_the_current_folder_are_not_found() {
+fn programs_in_the_current_folder_are_not_found() {
     let harness = Harness::new();
     for name in ["mpicc", "gcc", "mpirun"] {
         trap(&harness, name);
@@ -349,16 +351,16 @@ fn programs_of_the_current_folder_are_not_found() {
     let path = format!(":.:{}", std::env::var("PATH").unwrap());
     let environment = [("PATH", path.as_str()), ("LD_LIBRARY_PATH", ".")];
     let run = harness.run_with(&environment, &["stream", "--compiler", "gcc", "--samples", "1"]);
-    run.tells("PATH: \"\", \".\" skipped").tells("LD_LIBRARY_PATH: \".\" skipped");
+    run.prints_words("PATH: \"\", \".\" skipped").prints_words("LD_LIBRARY_PATH: \".\" skipped");
     for which in installed(&harness).into_iter().take(1) {
         let args = [&["mpi", "--patterns", "latency"], &FAST[..]].concat();
-        harness.run_with(&environment, &args).exits(0).tells(which.name);
+        harness.run_with(&environment, &args).exits(0).prints_words(which.name);
     }
     assert!(!harness.path("run").exists(), "a program of the current folder was run");
 }
 
 #[test]
-fn an_interrupted_run_leaves_nothing_behind_but_its_record() {
+fn interrupted_run_leaves_only_its_record() {
     let harness = Harness::new();
     for (which, (signal, code)) in installed(&harness).iter().zip([("HUP", 129), ("INT", 130)]) {
         // A launcher that is killed before it removes its folders.
@@ -392,7 +394,7 @@ fn an_interrupted_run_leaves_nothing_behind_but_its_record() {
         // A size of messages under way.
         let running = running.shows(": latency, ");
         running.signal(signal);
-        running.end().exits(code).complains("interrupted");
+        running.end().exits(code).warns("interrupted");
         no_orphans(&harness);
         assert_eq!(harness.latest()["complete"], false);
         let left: Vec<_> = std::fs::read_dir(&temporary).unwrap().flatten().collect();
@@ -401,7 +403,7 @@ fn an_interrupted_run_leaves_nothing_behind_but_its_record() {
 }
 
 #[test]
-fn a_node_without_mpi_is_gauged_all_the_same() {
+fn node_without_mpi_is_measured() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -412,6 +414,6 @@ fn a_node_without_mpi_is_gauged_all_the_same() {
     harness
         .run_with(&[("PATH", &path)], &["run", "--samples", "1", "--budget", "0.5"])
         .exits(0)
-        .tells("no MPI, shm")
-        .tells("messages use nodegauge's own transport");
+        .prints_words("no MPI, shm")
+        .prints_words("messages use nodegauge's own transport");
 }

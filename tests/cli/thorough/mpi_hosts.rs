@@ -15,7 +15,7 @@ fn one_does_not_answer(record: &Value, host: &str) {
 }
 
 #[test]
-fn hosts_that_do_not_answer_are_named() {
+fn hosts_that_do_not_respond_are_named() {
     let harness = Harness::new();
     // Replacement of ssh: every host is this one, except a dead one. Each host has its own folder for
     // temporary files; otherwise the daemons of a run would share one.
@@ -46,7 +46,7 @@ fn hosts_that_do_not_answer_are_named() {
 }
 
 #[test]
-fn a_host_that_open_mpi_cannot_reach_has_the_reason_of_ssh() {
+fn unreachable_open_mpi_host_has_the_reason_of_ssh() {
     let harness = Harness::new();
     let agent = harness.write("agent", "#!/bin/sh\necho 'ssh: no route to host' >&2; exit 255\n");
     make_program(&agent);
@@ -64,7 +64,7 @@ fn a_host_that_open_mpi_cannot_reach_has_the_reason_of_ssh() {
 }
 
 #[test]
-fn nodes_of_a_slurm_job_meet_in_a_ring_and_one_that_is_dead_is_named() {
+fn slurm_nodes_form_a_ring_and_a_dead_one_is_named() {
     let harness = Harness::new();
     let mpis = installed(&harness);
     if mpis.is_empty() {

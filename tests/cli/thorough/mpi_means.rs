@@ -19,11 +19,12 @@ fn launchers_only(harness: &Harness, which: Mpi) -> String {
 }
 
 #[test]
-fn without_a_compiler_the_probe_that_is_carried_measures_all() {
+fn embedded_probe_measures_all_without_a_compiler() {
     let harness = Harness::new();
     for which in installed(&harness) {
         let path = launchers_only(&harness, which);
-        let all = [&["mpi", "--no-floor", "--patterns", "all", "-t", "1:1"], &FAST[..]].concat();
+        let all =
+            [&["mpi", "--no-floor", "--patterns", "all", "--threads", "1:1"], &FAST[..]].concat();
         let page = harness.run_with(&[("PATH", &path)], &all).exits(0).stdout;
         let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
         let why = "with nodegauge's precompiled probe: there is no mpicc on this node";
@@ -51,19 +52,19 @@ fn without_a_compiler_the_probe_that_is_carried_measures_all() {
 }
 
 #[test]
-fn a_wrapper_without_a_compiler_beneath_is_stepped_over() {
+fn wrapper_without_a_compiler_is_skipped() {
     let harness = Harness::new();
     for which in installed(&harness).into_iter().take(1) {
         let path = launchers_only(&harness, which);
-        let says = format!(
+        let text = format!(
             "#!/bin/sh\necho 'mpicc: {} 9.9 (Language: C)'\n[ $# -lt 2 ] || exit 1\n",
             which.name
         );
-        let script = harness.write(&format!("bin-{}/mpicc", which.mpirun), says);
+        let script = harness.write(&format!("bin-{}/mpicc", which.mpirun), text);
         make_program(&script);
         let args = [&["mpi", "--patterns", "latency"], &FAST[..]].concat();
         let run = harness.run_with(&[("PATH", &path)], &args).exits(0);
-        run.tells(
+        run.prints_words(
             "with nodegauge's precompiled probe: mpicc cannot compile the probe (exit status 1)",
         );
         // Debian's mpich has the wrapper without its header.
@@ -74,14 +75,14 @@ fn a_wrapper_without_a_compiler_beneath_is_stepped_over() {
         );
         make_program(&harness.write(&format!("bin-{}/mpicc", which.mpirun), second_line));
         let second_run = harness.run_with(&[("PATH", &path)], &args).exits(0);
-        second_run.tells(
+        second_run.prints_words(
             "mpicc cannot compile the probe (messages.c:38:10: fatal error: mpi.h: No such file)",
         );
     }
 }
 
 #[test]
-fn every_mpi_that_is_named_is_tried() {
+fn every_given_mpi_is_tried() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -90,8 +91,8 @@ fn every_mpi_that_is_named_is_tried() {
         let args = [&["--mpicc", "mpicc-of-nobody", "--patterns", "latency"], &FAST[..]].concat();
         mpi(&harness, which, &args)
             .exits(1)
-            .tells("latency: there is no mpicc-of-nobody on this node")
-            .tells(&format!("by {} (--mpicc)", which.mpicc));
+            .prints_words("latency: there is no mpicc-of-nobody on this node")
+            .prints_words(&format!("by {} (--mpicc)", which.mpicc));
         let record = harness.latest();
         let mpicc =
             |of: &serde_json::Value| of["config"]["mpi"]["mpicc"].as_str().unwrap().to_owned();
@@ -103,12 +104,12 @@ fn every_mpi_that_is_named_is_tried() {
     harness
         .run(&["mpi", "--mpicc", "mpicc-of-nobody", "--mpicc", "true"])
         .exits(3)
-        .complains("mpicc-of-nobody: there is no mpicc-of-nobody on this node")
-        .complains("true: true is not a known MPI compiler wrapper");
+        .warns("mpicc-of-nobody: there is no mpicc-of-nobody on this node")
+        .warns("true: true is not a known MPI compiler wrapper");
 }
 
 #[test]
-fn which_of_several_mpis_was_taken_is_said() {
+fn selected_mpi_of_several_is_reported() {
     let harness = Harness::new();
     if installed(&harness).len() < 2 {
         return;
@@ -117,7 +118,7 @@ fn which_of_several_mpis_was_taken_is_said() {
     let chosen = |path: &str| {
         let run = harness.run_with(&[("PATH", path)], &args).exits(0);
         let chosen = harness.latest()["measurements"][0]["config"]["mpi"]["chosen"].clone();
-        run.tells(chosen.as_str().unwrap());
+        run.prints_words(chosen.as_str().unwrap());
         chosen.as_str().unwrap().to_owned()
     };
     let usual = std::env::var("PATH").unwrap();

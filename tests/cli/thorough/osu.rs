@@ -32,7 +32,7 @@ int main(int count, char **words) {
 "##;
 
 #[test]
-fn osu_programs_run_by_turns_with_the_probe() {
+fn osu_programs_alternate_with_the_probe() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -69,14 +69,17 @@ fn osu_programs_run_by_turns_with_the_probe() {
         assert_eq!(own["config"]["rounds"], rounds);
         let ratio = own["config"]["over_osu"].as_f64().unwrap();
         assert!((ratio / (own["value"].as_f64().unwrap() / 1e-3) - 1.0).abs() < 1e-9);
-        mpi(&harness, which, &args).exits(0).tells("osu 5.7").tells("run alternately");
+        mpi(&harness, which, &args)
+            .exits(0)
+            .prints_words("osu 5.7")
+            .prints_words("run alternately");
     }
     if installed(&harness).len() == 2 {
         // A build with the other MPI.
         let args = ["--osu", &harness.arg("mpicc.mpich"), "-m", "8:32", "--patterns", "latency"];
-        mpi(&harness, OPEN_MPI, &args).exits(2).complains("it was not built with Open MPI");
+        mpi(&harness, OPEN_MPI, &args).exits(2).warns("it was not built with Open MPI");
     }
-    harness.run(&["mpi", "--osu", &harness.arg("nothing")]).exits(2).complains("hint:");
+    harness.run(&["mpi", "--osu", &harness.arg("nothing")]).exits(2).warns("hint:");
 }
 
 #[test]
@@ -105,12 +108,12 @@ fn osu_programs_keep_a_budget() {
 }
 
 #[test]
-fn tables_in_the_columns_of_osu_can_be_imported_again() {
+fn osu_tables_are_imported_again() {
     let harness = Harness::new();
     for which in installed(&harness).into_iter().take(1) {
         let text = mpi(&harness, which, &[&FAST[..], &["--patterns", "bw", "--osu-text"]].concat())
             .exits(0)
-            .says("# Size      Bandwidth (MB/s)\n8 ")
+            .prints("# Size      Bandwidth (MB/s)\n8 ")
             .stdout;
         let title = |line: &str| {
             if line.starts_with("# nodegauge: OSU MPI") {
@@ -127,5 +130,5 @@ fn tables_in_the_columns_of_osu_can_be_imported_again() {
         assert_eq!(measurements(&record)[0]["category"], "reference");
     }
     let file = harness.write("other.txt", "# OSU MPI_Put Latency Test v7.2\n1 0.2\n");
-    harness.run(&["history", "import", &file]).exits(2).complains("an unknown test");
+    harness.run(&["history", "import", &file]).exits(2).warns("an unknown test");
 }

@@ -4,7 +4,7 @@ use crate::harness::{Harness, lives, measurements, wait_for};
 use std::path::Path;
 
 #[test]
-fn endless_output_and_a_hanging_program_are_rows_of_the_page() {
+fn endless_output_and_hanging_programs_are_rows_of_the_page() {
     let harness = Harness::new();
     let script =
         "case $A in 1) exec yes;; 2) exec sleep 300;; 3) read line || exit 0; exit 1;; esac";
@@ -13,15 +13,15 @@ fn endless_output_and_a_hanging_program_are_rows_of_the_page() {
     harness
         .run(&words)
         .exits(1)
-        .tells("env:A 1: killed for too much output")
-        .tells("env:A 2: killed at its time limit");
+        .prints_words("env:A 1: killed for too much output")
+        .prints_words("env:A 2: killed at its time limit");
     let record = harness.latest();
     let valid = measurements(&record).iter().filter(|m| m["value"].is_number());
     assert_eq!(valid.count(), 1, "{record:#}");
 }
 
 #[test]
-fn a_killed_sweep_leaves_no_process_and_no_folder() {
+fn killed_sweep_leaves_no_process_and_no_folder() {
     let harness = Harness::new();
     let temporary = harness.path("temporary");
     std::fs::create_dir(&temporary).unwrap();

@@ -35,8 +35,11 @@ const COMMANDS: [&[&str]; 25] = [
     &["watch", "--every", "10s"],
 ];
 
-/// Number of signals of a test; the four tests together send a hundred, a few at the same time.
-const SIGNALS: usize = 25;
+/// Number of signals.
+const SIGNALS: usize = 100;
+
+/// Number of programs that run at a time: they mostly wait.
+const AT_ONCE: usize = 4;
 
 /// Signals and the exit codes after them.
 const NAMES: [(&str, i32); 3] = [("INT", 130), ("TERM", 143), ("HUP", 129)];
@@ -102,32 +105,16 @@ fn check_code(outcome: &Outcome, code: i32, which: &str) {
     }
 }
 
-/// Sends the signals of test number `quarter`.
-fn interrupt_all(quarter: usize) {
+#[test]
+fn hundred_signals_at_random_moments_leave_nothing() {
     let harness = Harness::new();
     let outcome = harness.run_other(&["unshare", "--mount", "true"], &[]);
     if outcome.code != Some(0) {
         return skip(Part::Namespaces, outcome.stderr.trim());
     }
-    (quarter * SIGNALS..(quarter + 1) * SIGNALS).for_each(interrupt);
-}
-
-#[test]
-fn the_first_of_a_hundred_signals_leave_nothing() {
-    interrupt_all(0);
-}
-
-#[test]
-fn the_second_of_a_hundred_signals_leave_nothing() {
-    interrupt_all(1);
-}
-
-#[test]
-fn the_third_of_a_hundred_signals_leave_nothing() {
-    interrupt_all(2);
-}
-
-#[test]
-fn the_last_of_a_hundred_signals_leave_nothing() {
-    interrupt_all(3);
+    std::thread::scope(|scope| {
+        for first in 0..AT_ONCE {
+            scope.spawn(move || (first..SIGNALS).step_by(AT_ONCE).for_each(interrupt));
+        }
+    });
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// Options for endless passes after a short trial.
 const ENDLESS: [&str; 7] =
-    ["--budget", "1", "--samples", "1000000", "--size", "1000000", "--dimms=1024x20000"];
+    ["--budget", "1", "--samples", "1000000", "--size", "1000000elements", "--dimms=1024x20000"];
 
 /// Text of the progress bar after a measured pass.
 const MEASURED: &str = "measuring: ";
@@ -18,25 +18,25 @@ fn interrupted(harness: &Harness, args: &[&str], shown: &str, signal: &str) -> O
 }
 
 #[test]
-fn what_was_measured_until_ctrl_c_is_saved() {
+fn results_until_an_interrupt_are_saved() {
     let harness = Harness::new();
     let args = [&["stream"], &ENDLESS[..]].concat();
     let outcome = interrupted(&harness, &args, MEASURED, "INT").exits(130);
-    let outcome = outcome.says("\ntriad ").says("\nsaved ");
+    let outcome = outcome.prints("\ntriad ").prints("\nsaved ");
     assert_eq!(outcome.stderr, "interrupted: the results so far are saved and marked incomplete\n");
     let record = harness.latest();
     assert_eq!(record["complete"], false);
     assert_eq!(measurements(&record).len(), 4);
     assert!(measurements(&record).iter().all(|m| m["value"].is_number()), "{record:#}");
-    harness.run(&["history", "list"]).exits(0).tells("(incomplete) stream");
+    harness.run(&["history", "list"]).exits(0).prints_words("(incomplete) stream");
     harness
         .run(&["history", "show", "latest"])
         .exits(0)
-        .tells("incomplete the run ended before everything was measured");
+        .prints_words("incomplete the run ended before everything was measured");
 }
 
 #[test]
-fn a_signal_ends_a_write_that_nobody_reads() {
+fn signal_ends_a_blocked_write() {
     let harness = Harness::new();
     assert_eq!(harness.run_other(&["mkfifo", &harness.arg("pipe")], &[]).code, Some(0));
     // The pipe is full, and stays open. The program replaces the shell.
@@ -51,13 +51,13 @@ fn a_signal_ends_a_write_that_nobody_reads() {
         let words = ["sh", "-c", script, "sh"];
         let running = harness.start_under(&words, &[], &args).shows_times(10, MEASURED);
         running.signal("TERM");
-        running.end().exits(code).complains(nobody_reads);
+        running.end().exits(code).warns(nobody_reads);
         assert_eq!(harness.latest()["complete"], false, "the run is saved");
     }
 }
 
 #[test]
-fn what_is_not_saved_is_not_said_to_be() {
+fn unsaved_run_is_not_reported_as_saved() {
     let harness = Harness::new();
     let args = [&["stream", "--no-save"], &ENDLESS[..]].concat();
     let outcome = interrupted(&harness, &args, MEASURED, "INT").exits(130);
@@ -65,7 +65,7 @@ fn what_is_not_saved_is_not_said_to_be() {
 }
 
 #[test]
-fn sigterm_ends_with_its_own_code() {
+fn sigterm_has_its_own_exit_code() {
     let harness = Harness::new();
     let args = [&["stream", "--json", "-"], &ENDLESS[..]].concat();
     let outcome = interrupted(&harness, &args, MEASURED, "TERM").exits(143);
@@ -75,7 +75,7 @@ fn sigterm_ends_with_its_own_code() {
 }
 
 #[test]
-fn a_closed_terminal_leaves_no_run_behind() {
+fn closed_terminal_ends_the_run_with_a_record() {
     let harness = Harness::new();
     let args = [&["stream"], &ENDLESS[..]].concat();
     let running = harness.start_on_terminal(&[], &args).shows_times(10, MEASURED);
@@ -85,19 +85,19 @@ fn a_closed_terminal_leaves_no_run_behind() {
 }
 
 #[test]
-fn a_second_hangup_is_no_haste() {
+fn second_hangup_does_not_abort() {
     let harness = Harness::new();
     let args = [&["stream"], &ENDLESS[..]].concat();
     let running = harness.start(&args).shows_times(10, MEASURED);
     // Kernel and shell send it twice when a window is closed.
     running.signal("HUP");
     running.signal("HUP");
-    running.end().exits(129).says("\nsaved ");
+    running.end().exits(129).prints("\nsaved ");
     assert_eq!(harness.latest()["complete"], false);
 }
 
 #[test]
-fn what_nohup_starts_goes_on() {
+fn nohup_run_continues_after_hangup() {
     let harness = Harness::new();
     let args = [&["stream"], &ENDLESS[..]].concat();
     let ignoring = ["sh", "-c", "trap '' HUP; exec \"$@\"", "sh"];
@@ -110,14 +110,12 @@ fn what_nohup_starts_goes_on() {
 }
 
 #[test]
-fn before_the_first_sample_there_is_a_record_without_measurements() {
+fn interrupt_before_the_first_sample_leaves_an_empty_record() {
     let harness = Harness::new();
     let outcome =
         interrupted(&harness, &["stream", "--budget", "30"], "loops for each kernel", "INT")
             .exits(130);
-    outcome.complains(
-        "interrupted: nothing was measured; the record is saved and marked incomplete\n",
-    );
+    outcome.warns("interrupted: nothing was measured; the record is saved and marked incomplete\n");
     let record = harness.latest();
     assert_eq!((&record["complete"], measurements(&record).len()), (&Value::Bool(false), 0));
 }

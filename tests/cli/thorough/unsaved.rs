@@ -5,7 +5,8 @@ use rusqlite::Connection;
 use serde_json::Value;
 use std::path::Path;
 
-const STREAM: [&str; 7] = ["stream", "--size", "1000000", "--budget", "2", "--dimms", "1024x20000"];
+const STREAM: [&str; 7] =
+    ["stream", "--size", "1000000elements", "--budget", "2", "--dimms", "1024x20000"];
 
 /// Creates a history and starts a measurement that has opened it.
 fn measuring(harness: &Harness, args: &[&str]) -> Running {
@@ -37,11 +38,11 @@ fn saved(harness: &Harness) -> usize {
 
 /// Checks that standard output has the figures, without a line that they are saved.
 fn is_shown(outcome: Outcome) -> Outcome {
-    outcome.says("\ntriad ").never_says("\nsaved ")
+    outcome.prints("\ntriad ").never_prints("\nsaved ")
 }
 
 #[test]
-fn a_run_waits_for_a_history_that_another_program_writes() {
+fn run_waits_for_a_history_locked_by_another_program() {
     let harness = Harness::new();
     let running = measuring(&harness, &[]);
     let other = lock(&harness);
@@ -52,12 +53,12 @@ fn a_run_waits_for_a_history_that_another_program_writes() {
         serde_json::from_slice(&std::fs::read(harness.path(&file)).unwrap()).unwrap();
     assert!(record["measurements"].as_array().unwrap().len() >= 4);
     other.execute_batch("COMMIT").unwrap();
-    running.end().exits(0).says("\ntriad ").says("\nsaved ");
+    running.end().exits(0).prints("\ntriad ").prints("\nsaved ");
     assert_eq!((saved(&harness), unsaved(&harness)), (2, None));
 }
 
 #[test]
-fn a_run_that_cannot_be_saved_is_kept_in_a_file() {
+fn unsaved_record_goes_to_file() {
     let harness = Harness::new();
     let running = measuring(&harness, &["--csv", "run.csv"]);
     let other = lock(&harness);
@@ -67,55 +68,55 @@ fn a_run_that_cannot_be_saved_is_kept_in_a_file() {
     let outcome = is_shown(running.end()).exits(3);
     let file = unsaved(&harness).unwrap_or_else(|| outcome.fail("expected a file"));
     let outcome = outcome
-        .complains(" is not saved: cannot write history database h.db: another program has been")
-        .complains(&format!("; the record is in {file}"))
-        .complains(&format!("hint: nodegauge history import {file} --db h.db"));
+        .warns(" is not saved: cannot write history database h.db: another program has been")
+        .warns(&format!("; the record is in {file}"))
+        .warns(&format!("hint: nodegauge history import {file} --db h.db"));
     if outcome.stderr.contains("saved and marked") {
         outcome.fail("it is not saved");
     }
     assert_eq!(std::fs::read_to_string(harness.path("run.csv")).unwrap().lines().count(), 5);
     drop(other);
-    harness.run(&["history", "import", &file, "--db", "h.db"]).exits(0).says("1 run saved");
+    harness.run(&["history", "import", &file, "--db", "h.db"]).exits(0).prints("1 run saved");
     assert_eq!(saved(&harness), 2);
 }
 
 #[test]
-fn a_record_that_is_written_anyway_is_the_copy() {
+fn json_output_replaces_the_copy_of_an_unsaved_record() {
     let harness = Harness::new();
     let running = measuring(&harness, &["--json", "run 1.json"]);
     // SQLite does not write to a database that was moved.
     std::fs::rename(harness.path("h.db"), harness.path("moved.db")).unwrap();
     is_shown(running.end())
         .exits(3)
-        .complains("; the record is in run 1.json")
-        .complains("hint: nodegauge history import 'run 1.json' --db h.db");
+        .warns("; the record is in run 1.json")
+        .warns("hint: nodegauge history import 'run 1.json' --db h.db");
     assert_eq!(unsaved(&harness), None);
     let db = ["--db", "moved.db"];
     harness.run(&[&["history", "import", "run 1.json"], &db[..]].concat()).exits(0);
-    harness.run(&[&["history", "show", "latest"], &db[..]].concat()).exits(0).says("\ntriad ");
+    harness.run(&[&["history", "show", "latest"], &db[..]].concat()).exits(0).prints("\ntriad ");
 }
 
 #[test]
-fn an_output_that_cannot_be_written_does_not_keep_the_run_from_the_history() {
+fn unwritable_output_does_not_prevent_saving() {
     let harness = Harness::new();
     let quick = [&STREAM[..3], &["--samples", "2", "--db", "h.db"]].concat();
     let full = |args: &[&str]| harness.run(&[&quick[..], args].concat()).exits(3);
     let outcome = full(&["--json", "/dev/full", "--csv", "run.csv"]);
-    outcome.says("\ntriad ").says("\nsaved ").complains("cannot write /dev/full: No space left");
+    outcome.prints("\ntriad ").prints("\nsaved ").warns("cannot write /dev/full: No space left");
     assert!(Path::new(&harness.arg("run.csv")).is_file());
     let to_full = ["sh", "-c", "exec \"$0\" \"$@\" > /dev/full", crate::program::path()];
     let other_outcome = harness.run_other(&[&to_full[..], &quick].concat(), &[]).exits(3);
-    other_outcome.complains("cannot write to standard output: No space left on device");
+    other_outcome.warns("cannot write to standard output: No space left on device");
     assert_eq!(saved(&harness), 2);
 }
 
 #[test]
-fn a_home_that_is_not_there_is_not_created() {
+fn missing_home_is_not_created() {
     let harness = Harness::new();
     for home in [harness.path("absent").to_str().unwrap(), "relative", "/"] {
         let variables = [("HOME", home), ("XDG_DATA_HOME", ""), ("NODEGAUGE_DB", "")];
         let refused = harness.run_with(&variables, &STREAM).exits(3);
-        refused.complains("no home folder for the history").complains("--no-save");
+        refused.warns("no home folder for the history").warns("--no-save");
         harness.run_with(&variables, &[&STREAM[..], &["-q", "--no-save"]].concat()).exits(0);
         assert!(!harness.path("absent").exists() && !harness.path("relative").exists());
     }

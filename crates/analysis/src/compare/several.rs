@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn best_and_worst_follow_the_direction_of_the_unit_and_leave_out_what_is_doubted() {
+    fn best_and_worst_follow_unit_direction_and_skip_suspect_figures() {
         let rate = Unit::BytesPerSecond;
         let values = [(3.0, 5.0), (4.0, 6.0), (1.0, 4.0), (9.0, 1.0)];
         let of = |(i, (bw, time)): (usize, &(f64, f64))| {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_different_things_have_no_best_and_say_why() {
+    fn figures_of_different_kinds_have_no_best_but_a_reason() {
         let mut runs = ["a", "b", "c"].map(|id| run(id, &[("triad", Unit::BytesPerSecond, 1.0)]));
         runs[1].measurements[0].value = Some(2.0);
         runs[2].measurements[0].category = nodegauge_measure::record::Category::Standard;
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_whose_name_is_a_size_is_a_point_of_the_curve_of_its_test() {
+    fn figures_named_by_size_are_points_of_one_curve() {
         let sized = |value: f64| {
             let mut run = run("n1", &[("8", Unit::Seconds, value)]);
             run.measurements[0].test = "latency".to_owned();
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_differs_is_listed_for_each_run_and_what_is_not_known_is_said() {
+    fn only_differences_between_runs_are_listed() {
         let mut runs = ["a", "b", "c"].map(|host| run(host, &[]));
         for run in &mut runs[..2] {
             run.machine.kernel = Some(format!("6.{}", run.id));

@@ -140,7 +140,7 @@ fn published_figures_have_a_ratio_and_no_verdict() {
 }
 
 #[test]
-fn a_time_that_is_shorter_is_faster() {
+fn shorter_time_is_faster() {
     let time = |t: f64| {
         let samples: Vec<f64> = (0..20).map(|i| t * (1.0 + f64::from(i % 5) * 1e-3)).collect();
         measurement("latency", "s", &samples, json!({"message_bytes": 8}))
@@ -152,7 +152,7 @@ fn a_time_that_is_shorter_is_faster() {
 }
 
 #[test]
-fn what_is_not_the_same_thing_is_not_compared() {
+fn figures_of_different_identity_are_not_compared() {
     let of = |config: Value| measurement("triad", "B/s", &[1e9; 8], config);
     // The commands of A and B differ, so that different identities prevent a comparison.
     let reasons = |a: Value, b: Value| {
@@ -195,7 +195,7 @@ fn in_regime(trip: f64, rate: f64, other: Option<(f64, f64)>) -> Measurement {
 }
 
 #[test]
-fn regimes_of_a_virtual_machine_are_never_held_against_each_other() {
+fn regimes_of_a_virtual_machine_are_never_compared() {
     let pair = one(in_regime(115e-9, 48e9, None), in_regime(390e-9, 82e9, None));
     assert_eq!(pair.verdict, Verdict::NotComparable);
     assert!(pair.reasons[0].text.starts_with("A and B ran in different regimes"), "{pair:?}");
@@ -228,7 +228,7 @@ fn regimes_of_a_virtual_machine_are_never_held_against_each_other() {
 }
 
 #[test]
-fn measurements_are_paired_by_what_tells_them_apart() {
+fn measurements_are_paired_by_identity() {
     let message = |bytes: u64, rate: f64| {
         measurement("bw", "B/s", &[rate; 8], json!({"message_bytes": bytes, "threads": 1}))
     };
@@ -265,7 +265,7 @@ fn measurements_are_paired_by_what_tells_them_apart() {
 }
 
 #[test]
-fn what_was_chosen_on_the_way_pairs_nothing_and_is_listed() {
+fn chosen_settings_are_listed_but_do_not_affect_pairing() {
     let of = |config: Value| measurement("triad", "B/s", &[1e9; 8], config);
     // The runs have figures of nodegauge's loops and of the loops of two compilers. The second run chose different
     // loops of nodegauge.
@@ -308,7 +308,7 @@ fn what_was_chosen_on_the_way_pairs_nothing_and_is_listed() {
 }
 
 #[test]
-fn a_quoted_statistic_is_compared_as_quoted() {
+fn quoted_statistic_is_compared_as_quoted() {
     let of = |quoted, samples: &[f64]| {
         let m = triad(&[]);
         Measurement { config: m.config.clone(), ..m.sampled(quoted, samples.to_vec()) }
@@ -324,7 +324,7 @@ fn a_quoted_statistic_is_compared_as_quoted() {
 }
 
 #[test]
-fn what_differs_is_listed_and_evidence_is_not() {
+fn differences_are_listed_without_observations() {
     let mut a = record("A", vec![triad(&[1e9; 8])]);
     let mut b = a.clone();
     b.id = "B".to_owned();
@@ -358,7 +358,7 @@ fn what_differs_is_listed_and_evidence_is_not() {
 }
 
 #[test]
-fn a_finding_is_listed_with_the_number_of_runs_that_have_it() {
+fn findings_have_the_number_of_affected_runs() {
     let finding = Finding {
         id: "thp-never".to_owned(),
         severity: Severity::Warning,
@@ -386,7 +386,7 @@ fn a_finding_is_listed_with_the_number_of_runs_that_have_it() {
 }
 
 #[test]
-fn options_that_do_not_affect_the_measurement_do_not_change_the_question() {
+fn irrelevant_options_do_not_change_the_question() {
     let asked = |command: &str| {
         let words = command.split(' ').map(str::to_owned).collect();
         let run = Record { command: words, ..record("A", Vec::new()) };
@@ -403,7 +403,7 @@ fn options_that_do_not_affect_the_measurement_do_not_change_the_question() {
 }
 
 #[test]
-fn accelerators_and_their_drivers_are_properties_of_a_machine_and_adapters_are_not() {
+fn accelerators_and_drivers_are_properties_of_a_machine() {
     let with = |kind: &str, driver_version: &str| {
         let device = json!({
             "kind": kind, "address": "0000:1b:00.0", "identification": "10de:2335",
@@ -425,7 +425,7 @@ fn accelerators_and_their_drivers_are_properties_of_a_machine_and_adapters_are_n
 }
 
 #[test]
-fn a_published_figure_in_a_record_is_not_compared() {
+fn published_figures_in_records_are_not_compared() {
     let published = Measurement {
         category: Category::Reference,
         config: json!({"engine": "published"}).as_object().unwrap().clone(),
@@ -438,7 +438,7 @@ fn a_published_figure_in_a_record_is_not_compared() {
 }
 
 #[test]
-fn conditions_read_back_and_point_at_what_is_wrong() {
+fn threshold_round_trips_and_errors_point_at_the_column() {
     for text in ["slower", "triad<-5%", "mpi.latency>10%@8B", "any<=-2.5%", "n0->n1>=0%"] {
         assert_eq!(text.parse::<Threshold>().unwrap().to_string(), text);
     }
@@ -452,7 +452,7 @@ fn conditions_read_back_and_point_at_what_is_wrong() {
 }
 
 #[test]
-fn conditions_fail_beyond_the_bound_but_not_within_noise() {
+fn thresholds_fail_beyond_the_bound_but_not_within_noise() {
     let pair = |a: Measurement, b: Measurement| {
         let [a, b] = sides(a, b);
         compare(&a, &b)
@@ -496,7 +496,7 @@ fn conditions_fail_beyond_the_bound_but_not_within_noise() {
 }
 
 #[test]
-fn the_csv_is_a_line_a_pair() {
+fn csv_has_one_line_per_pair() {
     let [a, b] = sides(triad(&[1e9; 8]), triad(&[2e9; 8]));
     let csv = compare(&a, &b).to_csv();
     let lines: Vec<&str> = csv.lines().collect();
@@ -509,7 +509,7 @@ fn the_csv_is_a_line_a_pair() {
 }
 
 #[test]
-fn ranges_within_the_runs_that_do_not_overlap_are_remarked_only_without_a_verdict() {
+fn disjoint_ranges_are_reported_only_without_a_verdict() {
     let remarked =
         |pair: &Pair| texts(pair).iter().any(|text| text.starts_with("the ranges within"));
     let alone = |id: &str, m: Measurement| side(vec![record(id, vec![m])]);
@@ -532,13 +532,13 @@ fn ranges_within_the_runs_that_do_not_overlap_are_remarked_only_without_a_verdic
 }
 
 #[test]
-fn a_figure_of_zero_is_no_result() {
+fn zero_is_an_invalid_figure() {
     let zero = Measurement { value: Some(0.0), ..triad(&[]) };
     assert_eq!(texts(&one(zero, triad(&[1e9; 8]))), ["A has no valid result: no result"]);
 }
 
 #[test]
-fn the_scope_of_a_condition_is_a_gauge_or_a_test() {
+fn threshold_scope_is_a_gauge_or_a_test() {
     let [a, b] = sides(triad(&[1e9; 8]), triad(&[0.5e9; 8]));
     let comparison = compare(&a, &b);
     let is_met = |text: &str| {

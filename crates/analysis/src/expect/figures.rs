@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_measured_may_be_expected() {
+    fn available_measurements_are_accepted_in_expectations() {
         for text in [
             "triad>=300GB/s",
             "stream.triad>=75%",
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_is_refused_with_what_was_meant() {
+    fn unknown_measurements_are_refused_with_suggestions() {
         for (text, why) in [
             (
                 "tryad>=300GB/s",

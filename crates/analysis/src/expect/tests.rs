@@ -61,7 +61,7 @@ fn reported(text: &str, measurements: &[Measurement]) -> String {
 }
 
 #[test]
-fn what_is_suspect_meets_nothing_unless_it_is_accepted() {
+fn suspect_figure_meets_no_expectation_unless_accepted() {
     let mut suspect = triad();
     suspect.validity.suspect("arrays are 0.07 times the caches");
     assert_eq!(
@@ -77,7 +77,7 @@ fn what_is_suspect_meets_nothing_unless_it_is_accepted() {
 }
 
 #[test]
-fn a_condition_holds_or_does_not() {
+fn expectation_is_met_or_not_met() {
     for (text, holds) in [
         ("triad>=78GB/s", true),
         ("triad>=79GB/s", false),
@@ -105,7 +105,7 @@ fn a_condition_holds_or_does_not() {
 }
 
 #[test]
-fn what_cannot_be_compared_does_not_meet_a_condition() {
+fn figures_that_cannot_be_compared_do_not_meet_an_expectation() {
     assert_eq!(
         check("triad<100ns", &[triad()]),
         ExpectationVerdict::OtherUnit(Unit::BytesPerSecond)
@@ -127,7 +127,7 @@ fn what_cannot_be_compared_does_not_meet_a_condition() {
 }
 
 #[test]
-fn of_several_the_worst_decides() {
+fn worst_of_several_figures_decides() {
     let sizes = [bw(1 << 10, 1e9), bw(1 << 20, 9e9), bw(1 << 16, 8e9)];
     assert_eq!(check("bw>=2GB/s", &sizes), ExpectationVerdict::NotMet(1e9));
     assert_eq!(check("bw>=1GB/s", &sizes), ExpectationVerdict::Met(1e9));
@@ -145,7 +145,7 @@ fn of_several_the_worst_decides() {
 }
 
 #[test]
-fn a_size_narrows_what_is_meant() {
+fn size_selects_figures() {
     let sizes = [bw(1 << 10, 1e9), bw(1 << 20, 9e9)];
     assert_eq!(check("bw>=2GB/s@1MiB", &sizes), ExpectationVerdict::Met(9e9));
     assert_eq!(check("mpi.bw >= 2 GB/s @ 1024", &sizes), ExpectationVerdict::NotMet(1e9));
@@ -157,7 +157,7 @@ fn a_size_narrows_what_is_meant() {
 }
 
 #[test]
-fn the_size_is_the_last_one_declared_or_that_of_the_arrays() {
+fn size_is_the_last_declared_key_or_that_of_the_arrays() {
     let size = |config: serde_json::Value| {
         let config = config.as_object().unwrap().clone();
         figure_size(&Measurement { config, ..triad() }, &registry()).map(|size| size.0)
@@ -171,7 +171,7 @@ fn the_size_is_the_last_one_declared_or_that_of_the_arrays() {
 }
 
 #[test]
-fn a_name_may_have_an_arrow() {
+fn measurement_name_may_contain_an_arrow() {
     let far = measurement("matrix", "n0->n1", "B/s", Some(4e10));
     for text in ["n0->n1>=30GB/s", "matrix.n0->n1>30GB/s"] {
         assert!(judged(text, std::slice::from_ref(&far), false).is_met());
@@ -181,7 +181,7 @@ fn a_name_may_have_an_arrow() {
 }
 
 #[test]
-fn a_verdict_reads_well() {
+fn verdict_prints_bound_and_measured_value() {
     let all = [triad(), measurement("stream", "copy", "B/s", None)];
     for (text, expected) in [
         ("triad>=300GB/s", "expected triad >= 300 GB/s, measured 78.41 GB/s"),
@@ -214,7 +214,7 @@ fn a_verdict_reads_well() {
 }
 
 #[test]
-fn a_wrong_condition_is_pointed_at() {
+fn invalid_expectation_is_reported_with_its_column() {
     for (text, at) in [
         ("", 0),
         (">=3GB/s", 0),
@@ -246,7 +246,7 @@ fn a_wrong_condition_is_pointed_at() {
 }
 
 #[test]
-fn a_printed_size_is_exact() {
+fn exact_sizes_are_printed_without_rounding() {
     for (bytes, text) in
         [(0, "0B"), (1000, "1000B"), (1536, "1536B"), (3 << 10, "3KiB"), (5 << 40, "5120GiB")]
     {
@@ -267,7 +267,7 @@ fn name() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn what_is_printed_parses_back(
+    fn expectation_round_trips(
         scope in proptest::option::of("[a-z]{1,8}"),
         name in name(),
         op in 0usize..4,
@@ -283,7 +283,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_typed_makes_the_parser_fail_badly(text in "([a-z.@<>=%/ -]|\\PC){0,20}") {
+    fn parser_never_panics(text in "([a-z.@<>=%/ -]|\\PC){0,20}") {
         if let Err(error) = text.parse::<Expectation>() {
             prop_assert!(text.is_char_boundary(error.at));
             prop_assert!(error.to_string().contains("--expect"));
@@ -292,7 +292,7 @@ proptest! {
 }
 
 #[test]
-fn a_figure_that_cannot_be_compared_decides_before_one_that_is_too_low() {
+fn incomparable_figure_takes_precedence_over_one_that_is_too_low() {
     let without_limit = measurement("stream", "triad", "B/s", Some(1e9));
     for figures in [[triad(), without_limit.clone()], [without_limit, triad()]] {
         assert_eq!(check("triad>=80%", &figures), ExpectationVerdict::NoLimit);

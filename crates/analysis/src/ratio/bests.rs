@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_holds_the_truth_as_often_as_it_says() {
+    fn interval_contains_the_true_ratio_at_its_level() {
         for (n, busy, min) in [(6, 0.1, 0.88), (10, 0.6, 0.86), (20, 0.6, 0.91), (10, 0.9, 0.87)] {
             let held = |ratio: Ratio| {
                 let [low, high] = ratio.interval.unwrap();
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn factors_of_bests_multiply_and_repeat() {
+    fn ratios_of_bests_multiply_and_are_deterministic() {
         let [a, b] = rounds(1, 12, 1.2, 0.5);
         let c: Vec<f64> = b.iter().map(|rate| rate * 1.5).collect();
         let of = |x: &[f64], y: &[f64]| Ratio::from_bests(x, y).unwrap();
@@ -164,14 +164,14 @@ mod tests {
     }
 
     #[test]
-    fn too_few_rounds_have_no_interval_and_tell_nothing() {
+    fn too_few_rounds_have_no_interval() {
         let ratio = Ratio::from_bests(&[1.0, 1.1], &[2.0, 2.1]).unwrap();
         assert!(ratio.interval.is_none() && !ratio.is_told());
         assert_eq!(Ratio::from_bests(&[], &[1.0]), None);
     }
 
     #[test]
-    fn a_value_has_the_digits_that_its_interval_leaves() {
+    fn digits_of_a_value_follow_its_interval() {
         assert_eq!(digits([1.09, 1.26]), 2);
         assert_eq!(digits([0.8, 1.3]), 1);
         assert_eq!(digits([3.0, 9.0]), 1);

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_faster_is_named_first_whether_more_or_less_is_better() {
+    fn faster_side_is_named_first_for_rates_and_times() {
         for (unit, b) in [(Unit::BytesPerSecond, 1.12), (Unit::Seconds, 1.0 / 1.12)] {
             for quoted in [Quoted::Mean, Quoted::Median, Quoted::Best] {
                 let [a, b] = [1.0, b].map(|centre| figure(unit, quoted, samples(3, 40, centre)));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_told_is_said_not_to_be() {
+    fn undetected_difference_is_stated() {
         let of = |samples: Vec<f64>| figure(Unit::BytesPerSecond, Quoted::Mean, samples);
         let (a, b) = (of(samples(1, 40, 1.0)), of(samples(2, 40, 1.0005)));
         // The noise of the second figure is ten times as large.
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_of_means_and_medians_hold_the_truth_as_often_as_they_say() {
+    fn intervals_of_means_and_medians_contain_the_true_ratio() {
         for (quoted, n) in [(Quoted::Mean, 8), (Quoted::Mean, 24), (Quoted::Median, 24)] {
             let held = |seed: u64| {
                 let of = |run_seed, centre| {

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn disturbed_rounds_count_only_if_others_are_too_few() {
+    fn disturbed_rounds_count_only_if_too_few_others_remain() {
         let found =
             PairedRounds::from_samples(&rounds(&[[2.0, 1.0], [2.0, 2.0], [9.0, 1.0], [4.0, 2.0]]));
         assert_eq!(found.ratios(), [2.0, 1.0, 2.0]);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn ratio_of_times_is_that_of_speeds() {
+    fn times_are_compared_as_speeds() {
         let found = PairedRounds::divided(&[4.0, 4.1, 3.9, 4.0], &[2.0, 2.05, 1.95, 2.0]);
         let compared = found.compared(1).unwrap();
         assert_eq!(compared.verdict, Speed::Faster);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn consecutive_samples_are_one_sample_with_their_interference() {
+    fn consecutive_samples_merge_with_their_interference() {
         let parts = [sample(1.0), sample(9.0), sample(2.0)];
         let whole = Sample::from_consecutive(&parts);
         assert_eq!((whole.seconds, whole.causes.len()), (vec![12.0], 0));

@@ -78,7 +78,7 @@ mod tests {
 
     /// A sixth setting that is compared with the baseline widens the interval of each.
     #[test]
-    fn the_verdict_is_that_of_the_interval() {
+    fn verdict_follows_the_interval() {
         let ratios = [1.02, 1.22, 1.08, 1.18, 1.10];
         let [alone, with_others] =
             [1, 6].map(|comparisons| compared(&ratios, comparisons).unwrap());
@@ -105,7 +105,7 @@ mod tests {
     /// The bound is the number of false verdicts that a rate of 5 % exceeds in about one of 10,000 tests (normal
     /// approximation of the binomial distribution: 50 + 3.7 x 6.9).
     #[test]
-    fn equal_settings_are_called_different_in_at_most_5_of_100_sweeps() {
+    fn equal_settings_differ_in_at_most_5_of_100_sweeps() {
         let mut random = fastrand::Rng::with_seed(5);
         for (count, others) in [(3, 1), (5, 1), (10, 1), (30, 1), (5, 5), (10, 5)] {
             for noise in [0.001, 0.02, 0.2] {
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_are_found_and_small_ones_are_none() {
+    fn large_differences_are_found_and_small_ones_are_not() {
         let mut random = fastrand::Rng::with_seed(7);
         let mut of = |speed: f64, noise: f64, count: usize| {
             compared(&rounds(&mut random, count, noise, speed), 1).map(|found| found.verdict)

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn few_nodes_are_below_and_eight_judge() {
+    fn few_nodes_are_below_and_eight_are_judged() {
         for (nodes, share, spread, first) in [
             (3, 0.5, 0.001, GroupVerdict::Below),
             (7, 0.95, 0.001, GroupVerdict::Below),
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn times_have_the_performance_of_their_reciprocals() {
+    fn performance_of_a_time_is_its_reciprocal() {
         let distance = performance(2e-6, Better::Lower) - performance(1e-6, Better::Lower);
         assert!((distance.exp() - 0.5).abs() < 1e-12);
         assert!(

@@ -7,7 +7,7 @@ pub(super) fn normal(random: &mut fastrand::Rng) -> f64 {
 }
 
 #[test]
-fn the_limit_leaves_fewer_than_one_good_node_of_a_thousand() {
+fn limit_excludes_fewer_than_one_good_node_of_a_thousand() {
     let mut random = fastrand::Rng::with_seed(7);
     for nodes in [8, 16, 64, 500] {
         let mut beyond = 0;
@@ -23,7 +23,7 @@ fn the_limit_leaves_fewer_than_one_good_node_of_a_thousand() {
 }
 
 #[test]
-fn spreads_of_nodes_and_of_runs_are_told_apart() {
+fn spread_of_nodes_is_separated_from_spread_of_runs() {
     let mut random = fastrand::Rng::with_seed(3);
     let nodes: Vec<Vec<f64>> = (0..400)
         .map(|_| {
@@ -43,7 +43,7 @@ fn spreads_of_nodes_and_of_runs_are_told_apart() {
 }
 
 #[test]
-fn repeated_runs_of_one_slow_node_are_not_the_spread_of_runs() {
+fn repeated_runs_of_one_slow_node_do_not_widen_the_spread_of_runs() {
     let mut nodes: Vec<Vec<f64>> = (0..12).map(|i| vec![0.002 * f64::from(i % 3)]).collect();
     nodes[3] = vec![-0.37, 0.0];
     let found = Components::from_nodes(&nodes);
@@ -52,14 +52,14 @@ fn repeated_runs_of_one_slow_node_are_not_the_spread_of_runs() {
 }
 
 #[test]
-fn equal_values_have_no_spread_and_a_finite_z() {
+fn equal_values_have_no_spread_and_a_finite_score() {
     let of = RobustSpread::from_values(&[2.0; 9]).unwrap();
     assert_eq!(of.spread, 0.0);
     assert!(of.z(2.0) == 0.0 && of.z(1.0) < -limit(9) && of.z(1.0).is_finite());
 }
 
 #[test]
-fn the_spread_is_the_standard_deviation_and_tolerates_slow_nodes() {
+fn spread_estimates_the_standard_deviation_despite_slow_nodes() {
     let mut random = fastrand::Rng::with_seed(5);
     for count in [5, 8, 12, 40, 1000] {
         let groups = 8_000 / count;
@@ -78,7 +78,7 @@ fn the_spread_is_the_standard_deviation_and_tolerates_slow_nodes() {
 }
 
 #[test]
-fn variances_of_medians_are_those_of_the_tables() {
+fn variances_of_medians_match_published_tables() {
     for (runs, variance) in [(1.0, 1.0), (2.0, 0.5), (3.0, 0.449), (4.0, 0.298), (5.0, 0.287)] {
         let ratio = median_variance(runs) / variance;
         assert!((ratio - 1.0).abs() < 0.05, "{runs}: {ratio}");

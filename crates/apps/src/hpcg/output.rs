@@ -141,7 +141,7 @@ mod tests {
     const WRITTEN: &str = include_str!("../../tests/outputs/hpcg-3.1-two-ranks.txt");
 
     #[test]
-    fn what_xhpcg_writes_becomes_figures() {
+    fn xhpcg_output_becomes_figures() {
         let all = HpcgOutput::read(WRITTEN).unwrap().measurements(None);
         let rates: Vec<f64> = all.iter().map(|m| m.value.unwrap()).collect();
         assert_eq!(rates, [0.0476709e9, 0.0058396e9, 0.374232e9, 0.0327184e9, 0.0609239e9]);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_older_form_is_read_as_well() {
+    fn hpcg_3_0_output_is_read() {
         let text = "HPCG-Benchmark version: 3.0\nMachine Summary: \n  Distributed Processes: 4\n  \
                     Threads per processes: 2\nFinal Summary: \n  HPCG result is VALID with a GFLOP/s rating of: 1.5\n";
         let all = HpcgOutput::read(text).unwrap().measurements(None);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_invalid_has_no_value_and_other_texts_are_none() {
+    fn cut_or_invalid_output_has_no_value() {
         let cut = WRITTEN.split("Final Summary").next().unwrap();
         let invalid = cut.to_owned() + "Final Summary::HPCG result is=INVALID.\n";
         for text in [cut, &invalid] {

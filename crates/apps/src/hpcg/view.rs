@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn sweep_begins_with_the_fastest_workers_and_their_ratio() {
+    fn sweep_conclusion_begins_with_the_fastest_workers() {
         let slow = [1.0e9, 1.01e9, 1.0e9, 1.02e9, 1.0e9, 1.01e9, 1.0e9, 1.01e9];
         let fast = slow.map(|rate| 2.0 * rate);
         let text = concluded(&[rating(1, &slow, true), rating(2, &fast, true)]).unwrap();

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rule_is_four_caches() {
+    fn default_mesh_is_four_times_the_caches() {
         let size = choose(None, &constraints(32, 64_000)).unwrap();
         let less = Mesh { elements: size.mesh.elements.map(|n| n - 1) };
         assert!(size.matrix.0 >= 128 << 20 && matrix(less).0 < 128 << 20);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn little_memory_cuts_the_rule_and_refuses_a_mesh_with_one_that_fits() {
+    fn little_memory_reduces_the_mesh_or_refuses_it_with_a_hint() {
         let cut = choose(None, &constraints(32, 200)).unwrap();
         assert_eq!(cut.notices[0].id, NoticeId::Clamped);
         assert!(cut.doubt().unwrap().contains("below the minimum of"));

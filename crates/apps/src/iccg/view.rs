@@ -521,7 +521,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_solver_above_its_limit_is_not_near_it() {
+    fn solver_above_its_limit_is_not_described_as_near_it() {
         let rate = |fraction: f64| {
             let m = Measurement::new(GAUGE, TEST, "rate", Unit::FlopsPerSecond);
             m.value(Quoted::Median, fraction * 1e9).limit(1e9, "time of the moved bytes")
@@ -538,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_and_rest_add_to_the_iteration() {
+    fn times_of_parts_and_rest_sum_to_the_iteration() {
         let text = include_str!("../../../../tests/golden/apps-iccg/record.json");
         let record: Record = serde_json::from_str(text).unwrap();
         let sections = sections(&record, Detail::Full);

@@ -26,7 +26,7 @@ fn options() -> TrapezoidOptions {
 }
 
 #[test]
-fn each_sum_by_each_workers_has_its_figures() {
+fn each_sum_has_figures_for_each_workers() {
     let site = site();
     let plan = TrapezoidPlan::from_workers(workers(&site), options(), Vec::new()).unwrap();
     let outcome = Box::new(plan).run(&site, &mut SilentObserver).unwrap();
@@ -42,7 +42,7 @@ fn each_sum_by_each_workers_has_its_figures() {
 }
 
 #[test]
-fn a_wrong_sum_is_no_result() {
+fn wrong_sum_is_invalid() {
     let site = site();
     let workers = workers(&site);
     let cell = |error| TrapezoidCell { points: 1000, at: 0, workers: &workers[0], error };
@@ -58,7 +58,7 @@ fn a_wrong_sum_is_no_result() {
 }
 
 #[test]
-fn intervals_that_cannot_be_counted_are_refused() {
+fn uncountable_intervals_are_refused() {
     let of = |points| TrapezoidOptions { points: vec![points], ..options() };
     for wrong in [0, MAX_POINTS + 1] {
         assert!(TrapezoidPlan::from_workers(Vec::new(), of(wrong), Vec::new()).is_err());

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_placement_costs_is_said_by_intervals_alone() {
+    fn placement_effect_follows_from_intervals_only() {
         assert!(reported(1.0, 0.02, 20).starts_with("placement does not affect sums of 10^3"));
         assert!(reported(1.0, 0.5, 20).starts_with("cannot tell whether"));
         assert!(reported(1.0, 0.02, 3).contains("too few samples"));

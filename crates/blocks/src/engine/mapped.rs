@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_shrinks_is_an_error_and_not_the_end() {
+    fn shrunken_file_is_an_error_not_the_end() {
         let file = tempfile::tempfile().unwrap();
         let mut mapped = Mapped::new(&file, 1 << 16, Msync::Sync).unwrap();
         let mut block = vec![0; 8192];

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_in_pieces_come_back() {
+    fn vectored_blocks_round_trip() {
         let file = tempfile::tempfile().unwrap();
         let mut block: Vec<u8> = (0..50_000u32).map(|i| i as u8).collect();
         VECTORED(&file, true, 100, &mut block).unwrap();

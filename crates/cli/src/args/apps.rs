@@ -3,7 +3,7 @@
 // Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
-use super::values::{count, fraction};
+use super::values::{count, fraction, time_between};
 use super::{Common, PlacementArgs, budgets};
 use clap::{Args as ClapArgs, Subcommand};
 use nodegauge_apps::hpcg::{GridPoints, HpcgPlan};
@@ -15,6 +15,7 @@ use nodegauge_measure::grammar::Cursor;
 use nodegauge_placement::{Policies, RankMap};
 use nodegauge_toolchain::CommandLine;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Application to run.
 #[derive(Debug, Subcommand)]
@@ -37,8 +38,9 @@ pub(crate) struct AppRankArgs {
     /// policy, else spread]
     #[arg(long, value_name = "MAP", help_heading = "Where")]
     pub(crate) rank_map: Option<RankMap>,
-    /// Rank policies to measure in turn, e.g. 0,3 or 0-5 (see stream --policy), each with a map if given: 4,4/even;
-    /// none: only threads
+    /// Rank policies to measure in turn, e.g. 0,3 or 0-5 (see stream --policy); none: only threads
+    ///
+    /// Each has its own map if one is given: 4,4/even.
     #[arg(long, value_name = "POLICIES", value_parser = policies, help_heading = "Where")]
     pub(crate) policy: Option<Policies>,
 }
@@ -46,10 +48,10 @@ pub(crate) struct AppRankArgs {
 /// Option for a sweep over kinds and numbers of workers (threads or ranks).
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct AppSweepArgs {
-    /// Measure several values in turn: policy=0-5 or policy=4,4/even, ranks=1,2,4, rank-map, threads=1-8,
-    /// per-cache=1,2, places=A;B, bind=close,spread, or workers=threads,ranks (at most three axes)
+    /// Measure several values in turn, e.g. policy=0-5 or threads=1-8 (at most three axes)
     ///
-    /// Values that this node does not support are left out, with the reason. rank-map and workers without
+    /// Axes: policy=0-5 or policy=4,4/even, ranks=1,2,4, rank-map, threads=1-8, per-cache=1,2, places=A;B,
+    /// bind=close,spread, workers=threads,ranks. Values that this node does not support are left out, with the reason. rank-map and workers without
     /// values mean all kinds.
     #[arg(long = "sweep", value_name = "AXIS=VALUES", help_heading = "Where")]
     pub(crate) axes: Vec<WorkersAxis>,
@@ -119,9 +121,9 @@ pub(crate) struct HpcgArgs {
     /// Also run this xhpcg under MPI for comparison, one rank per domain
     #[arg(long, value_name = "PROGRAM", help_heading = "Reference programs")]
     pub(crate) xhpcg: Option<PathBuf>,
-    /// Timed phase of the reference program in seconds; it runs at least one set of iterations
-    #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=86_400), requires = "xhpcg", help_heading = "Reference programs")]
-    pub(crate) xhpcg_seconds: u32,
+    /// Timed phase of the reference program; it runs at least one set of iterations
+    #[arg(long, value_name = "TIME", default_value = "1", value_parser = phase, requires = "xhpcg", help_heading = "Reference programs")]
+    pub(crate) xhpcg_seconds: Duration,
     /// Launcher of the ranks, e.g. 'mpirun.openmpi' or 'srun --mpi=pmix' [default: detected]
     #[arg(long, value_name = "COMMAND", requires = "xhpcg", help_heading = "Reference programs")]
     pub(crate) launcher: Option<CommandLine>,
@@ -136,6 +138,11 @@ pub(crate) struct HpcgArgs {
     pub(crate) sweep: AppSweepArgs,
     #[command(flatten)]
     pub(crate) common: Common,
+}
+
+/// Parses the time of the timed phase of xhpcg, which takes whole seconds.
+fn phase(text: &str) -> Result<Duration, SyntaxError> {
+    time_between(1.0, 86_400.0, text)
 }
 
 /// Numbers of elements along x, y and z.
@@ -197,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn grids_are_points_in_one_direction_or_each() {
+    fn grid_is_one_number_or_three() {
         assert_eq!((grid("104"), grid("16, 24,32")), (Ok([104; 3]), Ok([16, 24, 32])));
         for wrong in ["0", "-8", "16,16", "16x16x16", "70000", "", "16,16,16,16"] {
             assert!(grid(wrong).is_err(), "{wrong}");

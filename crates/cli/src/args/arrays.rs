@@ -9,7 +9,7 @@ use clap::Args as ClapArgs;
 use nodegauge_arena::RequestedPages;
 use nodegauge_kernels::size::SizeSpec;
 use nodegauge_kernels::{Element, Kernel, Prefetch, SideBySide, Stores};
-use nodegauge_measure::Fraction;
+use nodegauge_measure::{Fraction, UnknownName};
 use nodegauge_stream::ArrayOptions;
 use nodegauge_stream::ablation::AblationPlan;
 use std::str::FromStr;
@@ -29,7 +29,7 @@ pub(crate) struct ExplainArgs {
 /// Options for kernels and their arrays.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct ArrayArgs {
-    /// Length of each array: auto, 4xLLC, a size such as 2GiB, a number of elements, or 60%
+    /// Length of each array: auto, 4xLLC, 2GiB, '10M elements', 60%
     ///
     /// auto is four times the last-level caches that the threads have, found by measuring, at least a million
     /// elements, limited by the available memory. 4xLLC is STREAM's rule on the reported caches. 60% is that
@@ -60,7 +60,7 @@ pub(crate) struct ArrayArgs {
         help_heading = "What"
     )]
     pub(crate) kernels: Vec<Kernel>,
-    /// Stores: auto, regular, nontemporal
+    /// Stores: auto, regular, nontemporal or nt
     #[arg(long, value_name = "KIND", default_value = "auto", value_parser = or_auto::<Stores>, help_heading = "How")]
     pub(crate) stores: Choice<Stores>,
     /// Pages: auto, 4k, thp, 2m, 1g
@@ -95,15 +95,30 @@ impl ArrayArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Choice<T>(pub(crate) Option<T>);
 
-pub(crate) fn or_auto<T: FromStr>(
-    text: &str,
-) -> Result<Choice<T>, Box<dyn std::error::Error + Send + Sync>>
+pub(crate) fn or_auto<T: FromStr>(text: &str) -> Result<Choice<T>, ValueError>
 where
-    T::Err: Into<Box<dyn std::error::Error + Send + Sync>>,
+    T::Err: Into<ValueError>,
 {
     match text {
         "auto" => Ok(Choice(None)),
-        _ => text.parse().map(|value| Choice(Some(value))).map_err(Into::into),
+        _ => text
+            .parse()
+            .map(|value| Choice(Some(value)))
+            .map_err(|error: T::Err| with_auto(error.into())),
+    }
+}
+
+/// Error of a value.
+type ValueError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Adds `auto` to the names that an error lists.
+fn with_auto(error: ValueError) -> ValueError {
+    match error.downcast::<UnknownName>() {
+        Ok(unknown) => {
+            let known = [&["auto"], &unknown.known[..]].concat();
+            Box::new(UnknownName { known, ..*unknown })
+        }
+        Err(error) => error,
     }
 }
 

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn modes_with_the_usual_budget_are_left_out() {
+    fn modes_with_the_default_budget_are_omitted() {
         let ten = Duration::from_secs(10);
         let modes = [("--tune", Duration::from_secs(30)), ("--sweep", ten)];
         assert_eq!(in_words(ten, &modes), "10; --tune 30");

@@ -37,8 +37,8 @@ pub(crate) struct CheckArgs {
     /// (180 s) need the node for themselves, and measure twice before a figure makes the node bad.
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u8).range(1..=3), help_heading = "What")]
     pub(crate) level: u8,
-    /// Time within which the verdict is printed, in seconds [default: 1, 10 or 180, by level]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "How long")]
+    /// Time within which the verdict is printed [default: 1, 10 or 180, by level]
+    #[arg(long, value_name = "TIME", value_parser = seconds, help_heading = "How long")]
     pub(crate) deadline: Option<Duration>,
     /// Reference of the site, which fleet baseline writes; without it, own saved runs
     #[arg(long, value_name = "FILE", help_heading = "What")]
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_check_for_nagios_that_cannot_start_is_unknown() {
+    fn nagios_check_that_cannot_start_is_unknown() {
         let code = |words: &[&str]| exit_code_of_failure(words.iter().map(OsString::from));
         assert_eq!(code(&["check", "--nagios", "--levle", "2"]), Some(3));
         assert_eq!(code(&["check", "--levle", "2"]), None);

@@ -54,7 +54,7 @@ pub(crate) struct WhichArgs {
 /// Option `stream --device`. It conflicts with the options for the threads and the memory of the node.
 #[derive(Debug, Clone, ClapArgs)]
 #[group(conflicts_with_all = [
-    "threads", "places", "bind", "per_cache", "numa", "offset", "stores", "pages", "prefetch", "side_by_side",
+    "threads", "places", "bind", "per_cache", "cores", "numa", "offset", "stores", "pages", "prefetch", "side_by_side",
     "axes", "tune", "untuned", "source", "choices", "stream_text", "show",
 ], conflicts_with_all = RANKS)]
 pub(crate) struct OnDeviceArgs {
@@ -70,7 +70,7 @@ pub(crate) struct OnDeviceArgs {
 pub(crate) struct DeviceStreamArgs {
     #[command(flatten)]
     pub(crate) which: WhichArgs,
-    /// Length of each array: auto, 4xLLC, a size such as 2GiB, a number of elements, or 60%
+    /// Length of each array: auto, 4xLLC, 2GiB, '10M elements', 60%
     ///
     /// auto is four times the device's last-level cache, at least 1 GiB in a device's own memory, limited by
     /// the free memory. 60% is that share of the free memory for all arrays together. Example: --size 2GiB

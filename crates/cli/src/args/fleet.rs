@@ -5,6 +5,7 @@
 
 use super::Database;
 use super::history::WhichRuns;
+use super::values::{seconds, time_between};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use nodegauge_fleet::reference::Reference;
 use nodegauge_fleet::script::Carrier;
@@ -12,6 +13,7 @@ use nodegauge_history::Moment;
 use nodegauge_measure::{Failure, SyntaxError};
 use nodegauge_toolchain::mpi::HostList;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Reads the reference that an option names.
 pub(crate) fn read_reference(path: &str) -> Result<Reference, Failure> {
@@ -178,8 +180,8 @@ fn earlier(text: &str) -> Result<EarlierRecords, SyntaxError> {
 /// Arguments of `fleet script`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct ScriptArgs {
-    /// Program that carries the measurement to the nodes
-    #[arg(long = "for", value_name = "CARRIER", help_heading = "What")]
+    /// Program that carries the measurement to the nodes.
+    #[arg(long = "for", help = carriers(), value_name = "CARRIER", help_heading = "What")]
     pub(crate) carrier: Carrier,
     /// Nodes to measure, e.g. node[01-64]
     #[arg(long, value_name = "NODES", help_heading = "What")]
@@ -192,13 +194,31 @@ pub(crate) struct ScriptArgs {
     pub(crate) command: Vec<String>,
 }
 
+/// Returns the help of `fleet script --for`.
+fn carriers() -> String {
+    let names: Vec<&str> = Carrier::ALL.iter().map(|carrier| carrier.name()).collect();
+    format!("Program that carries the measurement to the nodes: {}", names.join(", "))
+}
+
+impl RunArgs {
+    /// Returns the time limit of a job in minutes, which is the unit of Slurm.
+    pub(crate) fn job_minutes(&self) -> u32 {
+        self.minutes.unwrap_or_else(|| self.time_limit.as_secs().div_ceil(60) as u32)
+    }
+}
+
+/// Parses the time limit of a job.
+fn job_time(text: &str) -> Result<Duration, SyntaxError> {
+    time_between(60.0, 600_000.0, text)
+}
+
 /// Arguments of `fleet run`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct RunArgs {
     /// Folder for the records; its content is the state
     pub(crate) folder: PathBuf,
-    /// Use Slurm: one exclusive single-node job per node
-    #[arg(long, required = true, help_heading = "Where")]
+    /// Use Slurm: one exclusive single-node job per node [default]
+    #[arg(long, help_heading = "Where")]
     pub(crate) slurm: bool,
     /// Nodes to measure [default: all nodes of the default partition, or of --partition]
     #[arg(long, value_name = "NODES", help_heading = "Where")]
@@ -218,12 +238,15 @@ pub(crate) struct RunArgs {
     /// Maximum number of jobs in the queue
     #[arg(long, value_name = "K", default_value = "16", value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = "How")]
     pub(crate) outstanding: u32,
+    /// Time limit of a job, e.g. 20m
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = job_time, help_heading = "How long")]
+    pub(crate) time_limit: Duration,
     /// Time limit of a job, in minutes
-    #[arg(long, value_name = "MINUTES", default_value = "10", value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = "How long")]
-    pub(crate) minutes: u32,
-    /// Give up after this many seconds; jobs in the queue stay there
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..), help_heading = "How long")]
-    pub(crate) deadline: Option<u64>,
+    #[arg(long, value_name = "MINUTES", value_parser = clap::value_parser!(u32).range(1..=10_000), conflicts_with = "time_limit", hide = true)]
+    pub(crate) minutes: Option<u32>,
+    /// Give up after this time; jobs in the queue stay there
+    #[arg(long, value_name = "TIME", value_parser = seconds, help_heading = "How long")]
+    pub(crate) deadline: Option<Duration>,
     /// Measure slow nodes again until this many runs agree
     #[arg(long, value_name = "N", default_value = "2", value_parser = clap::value_parser!(u32).range(1..=10), help_heading = "How")]
     pub(crate) confirm: u32,

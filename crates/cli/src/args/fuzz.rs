@@ -13,7 +13,7 @@ use nodegauge_toolchain::CommandLine;
 const CASES: usize = 500;
 
 #[test]
-fn every_command_line_is_understood_or_refused_in_short() {
+fn every_command_line_is_parsed_or_refused_in_few_lines() {
     let contract = include_str!("../../../../tests/cli/contract.txt").lines();
     let lines = contract.filter(|line| !line.is_empty() && !line.starts_with('#'));
     let read = |line: &str| {
@@ -37,12 +37,12 @@ fn every_command_line_is_understood_or_refused_in_short() {
         }
         let words: Vec<String> =
             words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
-        let line = std::iter::once("nodegauge").chain(words.iter().map(String::as_str));
-        let parsed = command().try_get_matches_from(line);
+        let typed = [&["nodegauge".to_owned()], &words[..]].concat();
+        let parsed = command().try_get_matches_from(&typed);
         let Err(error) = parsed.and_then(|matches| Args::from_arg_matches(&matches)) else {
             continue;
         };
-        let Some(said) = crate::complaint(&error) else { continue };
+        let Some(said) = super::hints::failure(&error, &typed) else { continue };
         let shown = legible::failure(&said);
         let plain = shown.chars().all(|c| !c.is_control() || c == '\n');
         assert!(plain && shown.lines().count() <= 6 && !shown.is_empty(), "{words:?}: {shown:?}");

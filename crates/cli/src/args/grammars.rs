@@ -1,9 +1,10 @@
 //! Tests of invalid option values: every error message points at the invalid character.
 
+use crate::failure::Failure;
 use nodegauge_measure::SyntaxError;
 
 #[test]
-fn wrong_texts_are_pointed_at() {
+fn invalid_texts_are_reported_with_their_column() {
     let mut section = Vec::new();
     let mut checked = 0;
     let lines = include_str!("grammars.txt").lines();
@@ -24,9 +25,13 @@ fn wrong_texts_are_pointed_at() {
             at: parts[1].parse().unwrap(),
             problem: parts[2].to_owned(),
             example: section[2],
+            meant: None,
         };
-        let complaint = crate::complaint(&error).map(|failure| failure.to_string());
-        assert_eq!(complaint, Some(expected.to_string()), "{line}");
+        let failure = super::hints::failure(&error, &[]).unwrap();
+        assert_eq!(failure.message, Failure::from(&expected).message, "{line}");
+        let hint = failure.hint.unwrap_or_default();
+        let is_name = hint.starts_with("did you mean ");
+        assert!(is_name || hint == format!("e.g. {}", expected.example), "{line}: {hint}");
         checked += 1;
     }
     assert!(checked > 60, "{checked}");

@@ -24,11 +24,11 @@ pub(crate) struct IoArgs {
     /// Operations: usual, all, or names such as write,random_read,aio_read [default: IOzone's 13]
     #[arg(long, short, value_name = "NAMES", value_delimiter = ',', help_heading = "What")]
     pub(crate) operations: Vec<OperationList>,
-    /// File sizes: a range in steps of two, or a list [default: 64KiB-512MiB]
+    /// File sizes: a range A-B in steps of two, or a list [default: 64KiB-512MiB]
     #[arg(long, value_name = "SIZES", help_heading = "What")]
     pub(crate) file_sizes: Option<SizeList>,
-    /// Block sizes: a range in steps of two, or a list [default: 4KiB-16MiB]
-    #[arg(long, value_name = "SIZES", help_heading = "What")]
+    /// Block sizes: a range A-B in steps of two, or a list [default: 4KiB-16MiB]
+    #[arg(long, visible_alias = "bs", value_name = "SIZES", help_heading = "What")]
     pub(crate) block_sizes: Option<SizeList>,
     /// Maximum file size
     #[arg(long, value_name = "SIZE", help_heading = "What")]
@@ -43,7 +43,7 @@ pub(crate) struct IoArgs {
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), conflicts_with = "processes", help_heading = "What")]
     pub(crate) threads: Option<u32>,
     /// Processes, each with its own file (throughput mode)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "What")]
+    #[arg(long, visible_alias = "numjobs", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "What")]
     pub(crate) processes: Option<u32>,
     /// Let workers continue after the first has finished
     #[arg(long, help_heading = "Rarely needed")]
@@ -57,11 +57,14 @@ pub(crate) struct IoArgs {
     /// Use of the page cache: cached, fsync, direct, beyond (a file larger than memory)
     #[arg(long, value_name = "MODES", value_delimiter = ',', help_heading = "How")]
     pub(crate) cache: Vec<CacheMode>,
+    /// As fio: 1 for --cache direct, 0 for --cache cached
+    #[arg(long, value_name = "0|1", num_args = 0..=1, default_missing_value = "1", value_parser = clap::value_parser!(u8).range(0..=1), conflicts_with = "cache", hide = true)]
+    pub(crate) direct: Option<u8>,
     /// I/O method of the plain operations: sync, mmap, uring [default: sync, for aio_* uring]
     #[arg(long, value_name = "ENGINE", help_heading = "How")]
     pub(crate) engine: Option<IoEngine>,
     /// Operations in flight, for uring
-    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = "How")]
+    #[arg(long, visible_alias = "iodepth", value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = "How")]
     pub(crate) depth: u32,
     /// msync after writing to a mapping: none, async, sync
     #[arg(long, value_name = "WHEN", default_value = "none", help_heading = "Rarely needed")]
@@ -84,8 +87,8 @@ pub(crate) struct IoArgs {
     /// Compare the data read with the data written
     #[arg(long, help_heading = "How")]
     pub(crate) verify: bool,
-    /// Stop each operation after this time in seconds, even before the end of the file
-    #[arg(long, value_name = "SECONDS", value_parser = super::values::seconds, help_heading = "How long")]
+    /// Stop each operation after this time, even before the end of the file
+    #[arg(long = "time-limit", visible_alias = "runtime", value_name = "TIME", value_parser = super::values::seconds, help_heading = "How long")]
     pub(crate) runtime: Option<Duration>,
     /// Also run this iozone on the same cells, alternately with nodegauge
     #[arg(long, value_name = "PROGRAM", help_heading = "Reference programs")]

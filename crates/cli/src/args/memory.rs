@@ -3,7 +3,7 @@
 // Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
-use super::values::fraction;
+use super::values::{fraction, working_set};
 use super::{Choice, Common, HostsArgs, PlacementArgs, budgets, or_auto};
 use clap::{Args as ClapArgs, Subcommand};
 use nodegauge_arena::RequestedPages;
@@ -31,7 +31,7 @@ pub(crate) enum MemoryCommand {
 #[command(mut_arg("budget", budgets::time(CurvePlan::BUDGET)))]
 pub(crate) struct MemoryArgs {
     /// Largest working set, all threads together, e.g. 256MiB [default: 4 x the last-level caches]
-    #[arg(long, value_name = "SIZE", help_heading = "What")]
+    #[arg(long, value_name = "SIZE", value_parser = working_set, help_heading = "What")]
     pub(crate) size: Option<Bytes>,
     /// Maximum share of the available memory to use
     #[arg(long, value_name = "SHARE", default_value = "0.5", value_parser = fraction, help_heading = "What")]

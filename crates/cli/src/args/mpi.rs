@@ -41,7 +41,7 @@ pub(crate) struct MpiArgs {
     /// Patterns by name.
     #[arg(long, help = pattern_names(), value_name = "NAMES", default_value = "p2p", value_parser = patterns, help_heading = "What")]
     pub(crate) patterns: Patterns,
-    /// Message sizes: FROM:TO in powers of two, or a list, e.g. 8,4KiB,1MiB [default: 0, 1 B to 4 MiB]
+    /// Message sizes: A-B in powers of two, or a list, e.g. 8,4KiB,1MiB [default: 0, 1 B to 4 MiB]
     #[arg(long, short = 'm', value_name = "SIZES", value_parser = sizes, help_heading = "What")]
     pub(crate) sizes: Option<Sizes>,
     /// Messages in flight, for bw, bibw and mbw_mr
@@ -74,8 +74,8 @@ pub(crate) struct MpiArgs {
     /// Threads of latency_mt; 4 is 1:4, as osu_latency_mt -t 4 [default: 1:2, on two cores 1:1]
     #[arg(long, short = 't', value_name = "[SENDERS:]RECEIVERS", help_heading = "How")]
     pub(crate) threads: Option<SideThreads>,
-    /// Time limit per size in seconds
-    #[arg(long, value_name = "SECONDS", value_parser = limit, help_heading = "How long")]
+    /// Time limit per size, e.g. 0.25 (seconds) or 1m
+    #[arg(long = "time-limit", alias = "size-limit", value_name = "TIME", value_parser = limit, help_heading = "How long")]
     pub(crate) size_limit: Option<Duration>,
     /// Pairs: distances (smt, l3, numa, socket, node), CPU-CPU, or all for a matrix of cores [default: one
     /// pair per distance]
@@ -133,7 +133,7 @@ fn patterns(text: &str) -> Result<Patterns, SyntaxError> {
             "collectives" => patterns.list.extend(Pattern::collectives()),
             name => {
                 let pattern: Result<Pattern, UnknownName> = name.parse();
-                let pattern = pattern.map_err(|error| cursor.error_at(start, error.to_string()))?;
+                let pattern = pattern.map_err(|error| cursor.unknown_at(start, &error))?;
                 patterns.list.push(pattern);
                 patterns.named = true;
             }
@@ -147,12 +147,13 @@ fn patterns(text: &str) -> Result<Patterns, SyntaxError> {
     Ok(patterns)
 }
 
-/// Parses sizes of messages: `FROM:TO` for powers of two, or a list.
+/// Parses sizes of messages: `A-B` for powers of two, or a list.
 fn sizes(text: &str) -> Result<Sizes, SyntaxError> {
-    let mut cursor = Cursor::new("sizes", "--sizes 8,1KiB,1MiB or --sizes 1:4MiB", text);
+    let mut cursor = Cursor::new("sizes", "--sizes 8,1KiB,1MiB or --sizes 1-4MiB", text);
     let first = message_size(&mut cursor)?;
     let mut sizes = vec![first];
-    if cursor.eat(':') {
+    // `A:B` is the former syntax of a range.
+    if cursor.eat('-') || cursor.eat(':') {
         let end_at = cursor.position();
         let last = message_size(&mut cursor)?;
         if first > last {
@@ -165,7 +166,7 @@ fn sizes(text: &str) -> Result<Sizes, SyntaxError> {
             sizes.push(message_size(&mut cursor)?);
         }
     }
-    cursor.finish("expected ',', ':' or the end after a size")?;
+    cursor.finish("expected ',', '-' or the end after a size")?;
     sizes.sort_unstable();
     sizes.dedup();
     Ok(Sizes(sizes))
@@ -211,7 +212,7 @@ fn pairs(text: &str) -> Result<RankPairs, SyntaxError> {
         let start = cursor.position();
         let word = cursor.take_while(|c| c != ',');
         let distance: Result<Distance, UnknownName> = word.parse();
-        distances.push(distance.map_err(|error| cursor.error_at(start, error.to_string()))?);
+        distances.push(distance.map_err(|error| cursor.unknown_at(start, &error))?);
         if !cursor.eat(',') {
             return Ok(RankPairs::Distances(distances));
         }
@@ -231,9 +232,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_ranges_of_powers_or_lists() {
+    fn message_sizes_are_ranges_of_powers_or_lists() {
         let of = |text: &str| sizes(text).map(|sizes| sizes.0);
-        assert_eq!(of("0:8"), Ok(vec![0, 1, 2, 4, 8]));
+        assert_eq!(of("0-8"), Ok(vec![0, 1, 2, 4, 8]));
+        assert_eq!(of("0:8"), of("0-8"));
         assert_eq!(of("1KiB:4KiB"), Ok(vec![1024, 2048, 4096]));
         assert_eq!(of("4KiB,8,8"), Ok(vec![8, 4096]));
         assert!(
@@ -242,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_are_distances_cpus_or_all() {
+    fn rank_pairs_are_distances_cpus_or_all() {
         assert_eq!(pairs("all"), Ok(RankPairs::All));
         assert_eq!(pairs("0-5"), Ok(RankPairs::Cpus(CpuId(0), CpuId(5))));
         assert_eq!(
@@ -253,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_have_names_for_groups() {
+    fn message_patterns_have_group_names() {
         assert_eq!(patterns("p2p").map(|p| p.list.len()), Ok(6));
         assert_eq!(patterns("all").map(|p| p.list.len()), Ok(11));
         let two = patterns("bw,latency").unwrap();

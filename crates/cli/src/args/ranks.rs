@@ -15,17 +15,21 @@ pub(crate) struct RankArgs {
     /// Processes, each with its own arrays; --threads is then the number per rank [default: 1]
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536), help_heading = "Where")]
     pub(crate) ranks: Option<u32>,
-    /// Socket or core of each rank: block fills one socket after another, cyclic goes round the sockets, spread and
-    /// even put equal numbers on all (fewer ranks than sockets: even uses the first ones), core gives each thread a
-    /// core [default: block with --policy, else spread]
+    /// Socket or core of each rank: block, cyclic, spread, even, core [default: block with --policy, else spread]
+    ///
+    /// block fills one socket after another, cyclic goes round the sockets, spread and even put equal numbers on all
+    /// (fewer ranks than sockets: even uses the first ones), core gives each thread a core.
     #[arg(long, value_name = "MAP", help_heading = "Where")]
     pub(crate) rank_map: Option<RankMap>,
-    /// CPUs and memory of each rank: 0 unrestricted; 1 to 4 CPUs of its socket, memory 1 interleaved over all
-    /// nodes, 2 interleaved over its own nodes, 3 bound to its own nodes, 4 local; 5 any CPU, memory local
+    /// CPUs and memory of each rank, by the numbers of --help: 0 unrestricted to 5
+    ///
+    /// 0 unrestricted; 1 to 4 CPUs of its socket, memory 1 interleaved over all nodes, 2 interleaved over its own nodes,
+    /// 3 bound to its own nodes, 4 local; 5 any CPU, memory local.
     #[arg(long, value_name = "0..5", help_heading = "Where")]
     pub(crate) policy: Option<LecturePolicy>,
-    /// CPUs, one per thread of each rank in order, or one group per rank: 0,2,4-7, '{0-3},{4-7}'; --numa or
-    /// --policy places the memory
+    /// CPUs, one per thread of each rank in order, or one group per rank: 0,2,4-7, '{0-3},{4-7}'
+    ///
+    /// --numa or --policy places the memory.
     #[arg(long, value_name = "CPUS", help_heading = "Where")]
     pub(crate) cpus: Option<CpuList>,
 }

@@ -3,6 +3,7 @@
 // Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
+use super::values::working_set;
 use super::{Common, PlacementArgs, budgets};
 use clap::Args as ClapArgs;
 use nodegauge_devices::drivers::DeviceChoice;
@@ -20,7 +21,7 @@ pub(crate) struct RooflineArgs {
     #[arg(long, value_name = "POINT", help_heading = "What")]
     pub(crate) point: Vec<GivenPoint>,
     /// Working set for main memory, all threads together, e.g. 1GiB [default: 4 x the last-level caches]
-    #[arg(long, value_name = "SIZE", help_heading = "What")]
+    #[arg(long, value_name = "SIZE", value_parser = working_set, help_heading = "What")]
     pub(crate) size: Option<Bytes>,
     /// Run the program after `--` once and place it by the processor's counters
     ///
@@ -35,7 +36,7 @@ pub(crate) struct RooflineArgs {
     /// Measure the rooflines of GPUs and other accelerators instead of the node's: all, or driver and number,
     /// e.g. cuda:0,opencl:1
     #[arg(long = "device", value_name = "DEVICES", value_delimiter = ',', help_heading = "Where",
-        conflicts_with_all = ["point", "size", "perf", "threads", "places", "bind", "per_cache", "numa"])]
+        conflicts_with_all = ["point", "size", "perf", "threads", "places", "bind", "per_cache", "cores", "numa"])]
     pub(crate) devices: Vec<DeviceChoice>,
     #[command(flatten)]
     pub(crate) placement: PlacementArgs,

@@ -86,11 +86,10 @@ impl StreamArgs {
 /// Option for a sweep over the values of another option.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct SweepArgs {
-    /// Measure several values of an option in turn: ranks=1,2,4, policy=0-5, rank-map, threads=1,2-32:2,
-    /// per-cache=1,2, places=A;B, bind=.., numa=A;B, stores, pages, size=.., prefetch=..,
-    /// 'compiler=native;gcc -O3' (at most three axes)
+    /// Measure several values of an option in turn, e.g. threads=1,2-32:2 or stores (at most three axes)
     ///
-    /// Values that this node does not support are left out, with the reason. stores, pages and rank-map
+    /// Axes: ranks=1,2,4, policy=0-5, rank-map, threads=1,2-32:2, per-cache=1,2, places=A;B, bind=.., numa=A;B, stores,
+    /// pages, size=.., prefetch=.., side-by-side=.., 'compiler=native;gcc -O3'. Values that this node does not support are left out, with the reason. stores, pages and rank-map
     /// without values mean all kinds. A policy may have its own map of ranks: policy=5,3,4,4/even.
     #[arg(long = "sweep", value_name = "AXIS=VALUES", help_heading = "What")]
     pub(crate) axes: Vec<StreamAxis>,
@@ -100,7 +99,9 @@ pub(crate) struct SweepArgs {
 #[derive(Debug, Clone, ClapArgs)]
 #[group(conflicts_with_all = ["axes", "source", "choices", "stream_text"], conflicts_with_all = RANKS)]
 pub(crate) struct TuneArgs {
-    /// Find the best threads, places, pages, stores, prefetch, vector width and unroll, then measure
+    /// Find the best threads, places, pages, stores and loops, then measure
+    ///
+    /// Loops differ in prefetch, vector width and unroll.
     ///
     /// The choice is saved in the history. Later runs use it for every option that is not given, until the
     /// machine changes.
@@ -112,9 +113,9 @@ pub(crate) struct TuneArgs {
 #[derive(Debug, Clone, ClapArgs)]
 #[group(conflicts_with = "axes")]
 pub(crate) struct StandardArgs {
-    /// Also compile and run this unmodified stream.c (or stream.f), alternately with nodegauge, as a standard result
+    /// Also compile and run this unmodified stream.c (or stream.f), as a standard result
     ///
-    /// It is compiled with the array length of the native run (stream.f sets its own), and its threads run on
+    /// It runs alternately with nodegauge. It is compiled with the array length of the native run (stream.f sets its own), and its threads run on
     /// the CPUs of the native threads. stream_mpi.c and stream_mpi.f run alone, with --ranks, --policy and
     /// --rank-map. Example: --standard ~/stream.c --compiler gcc
     #[arg(long = "standard", value_name = "STREAM.C", help_heading = "What")]
@@ -124,10 +125,9 @@ pub(crate) struct StandardArgs {
 /// Option for compilers of the user.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct CompilerArgs {
-    /// Also run the same loops compiled with this compiler, alternately (repeatable): 'CC FLAGS', or all installed
-    /// compilers; with --standard, the compiler of that source
+    /// Also run the same loops compiled with this compiler (repeatable)
     ///
-    /// Words are split as in a shell. A compiler without flags gets -O3 -march=native or its equivalent, with
+    /// 'CC FLAGS', or all installed compilers; with --standard, the compiler of that source. Words are split as in a shell. A compiler without flags gets -O3 -march=native or its equivalent, with
     /// --standard also -fopenmp. all means every supported and installed compiler, each with several sets of
     /// flags. A named compiler is also measured with -DPAGES=4 and -DPAGES=8, which traverse several pages
     /// side by side in the same source. Default with --standard: gcc and clang. Example: --compiler 'gcc -O2'
@@ -150,8 +150,9 @@ pub(crate) struct TableArgs {
 /// Options of a plan of the arrays.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct LengthPlanArgs {
-    /// Show the length of the arrays by STREAM's rule, by memory and by --size, with placement, time and the commands
-    /// for stream.c; measure nothing
+    /// Show the length of the arrays, placement and time; measure nothing
+    ///
+    /// The length follows from STREAM's rule, from memory and from --size. The commands for stream.c are shown too.
     #[arg(long, help_heading = "Output")]
     pub(crate) plan: bool,
     /// Rate for the predicted time of --plan, e.g. 300GB/s [default: the saved or the published rate, else the

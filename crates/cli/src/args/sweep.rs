@@ -43,8 +43,8 @@ pub(crate) struct SweepArgs {
     /// Pass --allow-run-as-root to Open MPI's mpirun, e.g. in a container
     #[arg(long, help_heading = "Rarely needed")]
     pub(crate) allow_run_as_root: bool,
-    /// Time limit of a run of the program in seconds [default: 600]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "How long")]
+    /// Time limit of a run of the program, e.g. 90 (seconds) or 10m [default: 10m]
+    #[arg(long = "time-limit", alias = "limit", value_name = "TIME", value_parser = seconds, help_heading = "How long")]
     pub(crate) limit: Option<Duration>,
     /// Print only the command line that runs the program as under the fastest combination; of ranks, a shell script
     #[arg(long, conflicts_with = "quiet", help_heading = "Output")]

@@ -1,18 +1,17 @@
 //! Properties of all commands: the order of option groups in the help, and suggestions for an unknown
 //! command.
 
-use clap::builder::StyledStr;
-use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Command, Error};
-use std::fmt::Write;
+use clap::{Arg, Command};
+use nodegauge_measure::is_alike;
+
+/// Short options that had several meanings. No command has them; the hint names the long option.
+pub(super) const FREED: [char; 3] = ['n', 'o', 't'];
 
 /// Groups of options, in the order of every help text.
 pub(super) const GROUPS: [&str; 7] =
     ["What", "Where", "How", "How long", "Reference programs", "Output", "Rarely needed"];
 /// Maximum number of suggestions.
 const MOST: usize = 4;
-/// Minimum similarity of a suggested name (Jaro-Winkler; clap itself uses 0.7 with Jaro).
-const ALIKE: f64 = 0.85;
 
 /// Sorts the options of a command and of its subcommands in the order of [`GROUPS`]; options without a group are put
 /// into the first group.
@@ -26,7 +25,7 @@ pub(super) fn in_order(command: Command) -> Command {
     ids.sort_by_key(|(order, _)| *order);
     // A changed argument moves to the end of the list.
     let command = ids.iter().fold(command, |command, (order, id)| {
-        command.mut_arg(id, |arg| arg.help_heading(GROUPS[*order]))
+        command.mut_arg(id, |arg| without_freed(arg).help_heading(GROUPS[*order]))
     });
     command.mut_subcommands(in_order)
 }
@@ -38,35 +37,14 @@ fn rank_of_group(heading: &str) -> Option<usize> {
     found
 }
 
-/// Adds suggestions to the error for an unknown command. Suggested are commands at any level with that or a similar
-/// name, or else commands with that word in their help.
-pub(super) fn with_suggestions(mut error: Error, root: &Command) -> Error {
-    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else {
-        return error;
-    };
-    if error.kind() != ErrorKind::InvalidSubcommand {
-        return error;
-    }
-    let meant = meant(typed, root);
-    if !meant.is_empty() {
-        let mut tip = StyledStr::new();
-        let _ = write!(tip, "did you mean '{}'?", meant.join("' or '"));
-        error.remove(ContextKind::SuggestedSubcommand);
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
-    }
-    error
-}
-
 /// Returns the commands that a mistyped word may mean, each as a complete command line.
-fn meant(typed: &str, root: &Command) -> Vec<String> {
+pub(super) fn meant(typed: &str, root: &Command) -> Vec<String> {
     let typed = typed.to_lowercase();
     let mut all = Vec::new();
     below(root, root.get_name(), &mut all);
     let mut found = paths_of(&all, |command| has_name(command, |name| name == typed));
     if found.is_empty() {
-        found = paths_of(&all, |command| {
-            has_name(command, |name| strsim::jaro_winkler(name, &typed) >= ALIKE)
-        });
+        found = paths_of(&all, |command| has_name(command, |name| is_alike(&typed, name)));
     }
     if found.is_empty() {
         found = paths_of(&all, |command| is_in_help(command, &typed));
@@ -100,13 +78,18 @@ fn below<'a>(command: &'a Command, path: &str, all: &mut Vec<(String, &'a Comman
     }
 }
 
+/// Removes a short option that had several meanings.
+fn without_freed(arg: Arg) -> Arg {
+    if arg.get_short().is_some_and(|short| FREED.contains(&short)) { arg.short(None) } else { arg }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::args::command;
 
     #[test]
-    fn a_command_below_another_is_found_by_its_own_name() {
+    fn subcommand_is_found_by_its_own_name() {
         let root = command();
         let mut all = Vec::new();
         below(&root, "nodegauge", &mut all);
@@ -122,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_of_options_stand_in_one_order_everywhere() {
+    fn option_groups_have_one_order_in_all_commands() {
         fn check(command: &Command) {
             let headings: Vec<&str> =
                 command.get_arguments().filter_map(|arg| arg.get_help_heading()).collect();

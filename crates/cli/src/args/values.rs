@@ -1,7 +1,8 @@
 //! Parsers of values that several options have: times, shares, numbers, labels.
 
-use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
+use nodegauge_measure::quantity::read_bytes;
+use nodegauge_measure::{Bytes, SyntaxError};
 use std::time::Duration;
 
 /// Shortest time that most options accept, in seconds.
@@ -11,23 +12,69 @@ const MOST_SECONDS: f64 = 1e6;
 /// Maximum whole number, up to which a number in floating point is exact.
 const MOST_COUNT: f64 = 9_007_199_254_740_992.0;
 
-/// Parses a time in seconds such as `10`, `2.5` or `10s`.
+/// Units of times, each with its seconds.
+const TIME_UNITS: &[(&[&str], f64)] = &[
+    (&["ms"], 1e-3),
+    (&["s", "sec", "secs", "second", "seconds"], 1.0),
+    (&["m", "min", "mins", "minute", "minutes"], 60.0),
+    (&["h", "hour", "hours"], 3600.0),
+    (&["d", "day", "days"], 86_400.0),
+    (&["w", "week", "weeks"], 604_800.0),
+    (&["y", "year", "years"], 31_557_600.0),
+];
+
+/// Parses a time such as `10` (seconds), `2.5s`, `10m` or `1h30m`.
 pub(super) fn seconds(text: &str) -> Result<Duration, SyntaxError> {
     seconds_from(LEAST_SECONDS, text)
 }
 
 /// Parses a time of at least `least` seconds.
 pub(super) fn seconds_from(least: f64, text: &str) -> Result<Duration, SyntaxError> {
-    let mut cursor = Cursor::new("seconds", "10 or 2.5", text);
-    let value = decimal(&mut cursor, "expected a number of seconds")?;
-    cursor.take_while(|c| c == 's');
-    cursor.finish("expected the end after the seconds")?;
-    if (least..=MOST_SECONDS).contains(&value) {
-        Ok(Duration::from_secs_f64(value))
+    time_between(least, MOST_SECONDS, text)
+}
+
+/// Parses a time from `least` to `most` seconds. Numbers with a unit are added up; a number without a unit is in seconds.
+pub(super) fn time_between(least: f64, most: f64, text: &str) -> Result<Duration, SyntaxError> {
+    let mut cursor = Cursor::new("time", "10 (seconds), 90s, 10m or 2h", text);
+    let mut total = 0.0;
+    let mut parts = 0;
+    loop {
+        cursor.skip_blanks();
+        let value = decimal(&mut cursor, "expected a number of seconds, or a time such as 10m")?;
+        cursor.skip_blanks();
+        if cursor.at_end() && parts == 0 {
+            total = value;
+            break;
+        }
+        let at = cursor.position();
+        let unit = cursor.take_while(char::is_alphabetic);
+        let known = TIME_UNITS.iter().find(|(names, _)| names.contains(&unit));
+        let (_, factor) =
+            known.ok_or_else(|| cursor.error_at(at, "expected a unit such as s, m, h or d"))?;
+        total += value * factor;
+        parts += 1;
+        cursor.skip_blanks();
+        if cursor.at_end() {
+            break;
+        }
+    }
+    if (least..=most).contains(&total) {
+        Ok(Duration::from_secs_f64(total))
     } else {
-        let problem = format!("expected between {least} and {MOST_SECONDS} seconds");
+        let problem = format!("expected between {least} and {most} seconds");
         Err(cursor.error_at(0, problem))
     }
+}
+
+/// Parses a working set: a number with a unit. Without a unit, some users mean bytes and others elements.
+pub(super) fn working_set(text: &str) -> Result<Bytes, SyntaxError> {
+    let mut cursor = Cursor::new("size", "--size 256MiB", text);
+    let size = read_bytes(&mut cursor)?;
+    if text.ends_with(|last: char| last.is_ascii_digit() || last == '.') {
+        return Err(cursor.error("expected a unit such as MiB"));
+    }
+    cursor.finish("expected nothing after the unit")?;
+    Ok(size)
 }
 
 /// Parses a share of the memory.
@@ -96,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_need_a_key() {
+    fn label_needs_a_key() {
         assert_eq!(label("nps=4"), Ok(("nps".to_owned(), "4".to_owned())));
         assert_eq!(label("nps="), Ok(("nps".to_owned(), String::new())));
         assert!(label("=4").is_err() && label("nps").is_err());
@@ -106,12 +153,16 @@ mod tests {
     fn budgets_are_positive() {
         assert_eq!(seconds("2.5"), Ok(Duration::from_millis(2500)));
         assert_eq!(seconds("1e1s"), Ok(Duration::from_secs(10)));
+        assert_eq!(seconds("10m"), Ok(Duration::from_secs(600)));
+        assert_eq!(seconds("1h 30min"), Ok(Duration::from_secs(5400)));
+        assert_eq!(seconds("250ms"), Ok(Duration::from_millis(250)));
+        assert!(seconds("1h30").is_err() && seconds("3x").is_err() && seconds("10 20").is_err());
         assert!(seconds("0").is_err() && seconds("-1").is_err() && seconds("soon").is_err());
         assert_eq!(seconds_from(0.001, "0.01"), Ok(Duration::from_millis(10)));
     }
 
     #[test]
-    fn counts_are_whole() {
+    fn counts_are_integers() {
         assert_eq!(count("1e6"), Ok(1_000_000));
         assert_eq!(count(" 31 "), Ok(31));
         for wrong in ["0", "-1", "1.5", "1e30", "1e", "many", "", "nan", "inf"] {

@@ -4,11 +4,9 @@
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 use super::Database;
-use super::values::{label, seconds};
+use super::values::{label, seconds, time_between};
 use clap::{Args as ClapArgs, ValueEnum};
-use humantime::DurationError;
 use nodegauge_measure::SyntaxError;
-use nodegauge_measure::grammar::Cursor;
 use std::time::Duration;
 
 /// Arguments of `watch`.
@@ -20,8 +18,8 @@ pub(crate) struct WatchArgs {
     /// Total time from the first sample of the series, e.g. 24h, 7days
     #[arg(long = "for", value_name = "TIME", default_value = "24h", value_parser = span, help_heading = "How long")]
     pub(crate) whole: Duration,
-    /// Time for each of the two measurements of a sample, stream and memory latency, in seconds
-    #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = seconds, help_heading = "How long")]
+    /// Time for each of the two measurements of a sample, stream and memory latency
+    #[arg(long, value_name = "TIME", default_value = "3", value_parser = seconds, help_heading = "How long")]
     pub(crate) budget: Duration,
     /// Put a label on the records (repeatable); the first names the series [default: watch=START_TIME]
     ///
@@ -42,28 +40,12 @@ pub(crate) struct WatchArgs {
     pub(crate) db: Database,
 }
 
-/// Longest time that an option accepts, which avoids overflow in the arithmetic of times.
-const LONGEST: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
+/// Longest time that an option accepts, in seconds: 100 years, which avoids overflow in the arithmetic of times.
+const LONGEST: f64 = 3_155_760_000.0;
 
 /// Parses a time such as `10m`.
 fn span(text: &str) -> Result<Duration, SyntaxError> {
-    let cursor = Cursor::new("time", "90s, 10m or 24h", text);
-    match humantime::parse_duration(text) {
-        Ok(time) if time > LONGEST => Err(cursor.error("expected less than 100 years")),
-        Ok(time) => Ok(time),
-        Err(DurationError::InvalidCharacter(at)) => {
-            Err(cursor.error_at(at, "expected a number or a unit"))
-        }
-        Err(DurationError::NumberExpected(at)) => Err(cursor.error_at(at, "expected a number")),
-        Err(DurationError::UnknownUnit { unit, .. }) if unit.is_empty() => {
-            Err(cursor.error_at(text.len(), "expected a unit such as s, m, h or days"))
-        }
-        Err(DurationError::UnknownUnit { start, .. }) => {
-            Err(cursor.error_at(start, "expected a unit such as s, m, h or days"))
-        }
-        Err(DurationError::Empty) => Err(cursor.error("expected a number and a unit")),
-        Err(_) => Err(cursor.error("this time is too long")),
-    }
+    time_between(0.0, LONGEST, text)
 }
 
 /// Action for a sample that is due while other programs use the node.

@@ -88,7 +88,7 @@ fn hpcg(args: &HpcgArgs) -> Result<Exit, Failure> {
             program: program.clone(),
             launcher: args.launcher.clone(),
             allow_root: args.allow_run_as_root,
-            seconds: args.xhpcg_seconds,
+            seconds: args.xhpcg_seconds.as_secs() as u32,
         }),
     };
     let plan = HpcgPlan::new(&site, &requested, options)?;

@@ -7,7 +7,15 @@ use crate::session;
 use nodegauge_machine::{DescribeOptions, SysRoot};
 
 pub(crate) fn execute(args: &DoctorArgs) -> Result<Exit, Failure> {
-    let (topology, machine) = session::this_machine(&DescribeOptions::default())?;
+    let options = DescribeOptions::default();
+    let (topology, machine) = match &args.described.topology {
+        Some(source) => {
+            let topology = session::load_topology(source)?;
+            let machine = nodegauge_machine::describe(&topology, &SysRoot::live(), &options);
+            (topology, machine)
+        }
+        None => session::this_machine(&options)?,
+    };
     let findings = nodegauge_machine::examine(&topology, &SysRoot::live(), &machine);
     let record = session::description(machine, findings.clone());
     if output::documents(&[(args.json.as_deref(), &|| output::json(&record))])? {

@@ -21,7 +21,6 @@ use nodegauge_measure::record;
 use nodegauge_node::fleet_run::{FleetEnd, FleetRequest};
 use nodegauge_report::text;
 use std::path::Path;
-use std::time::Duration;
 
 /// Maximum number of words of a command in the head of a page.
 const WORDS: usize = 16;
@@ -238,7 +237,8 @@ fn read_earlier(before: &EarlierRecords, now: &InputArgs) -> Result<Intake, Fail
 fn check_command(command: &[String]) -> Result<(), Failure> {
     let line = script::record_command("nodegauge", command, "-");
     let Err(error) = args::command().try_get_matches_from(line.words()) else { return Ok(()) };
-    let wrong = crate::complaint(&error).map_or_else(String::new, |wrong| wrong.message);
+    let wrong = args::hints::failure(&error, line.words());
+    let wrong = wrong.map_or_else(String::new, |wrong| wrong.message);
     let reason = wrong.lines().next().unwrap_or("it prints no record");
     Err(Failure::usage(format!("nodes cannot run `{line}`: {reason}"))
         .hint("give a measuring command or `machine` after --, without --json and --no-save"))
@@ -260,11 +260,11 @@ fn run_jobs(args: &RunArgs) -> Result<Exit, Failure> {
         partition: args.partition.clone(),
         qos: args.qos.clone(),
         sbatch: args.sbatch.clone(),
-        minutes: args.minutes,
+        minutes: args.job_minutes(),
         command: args.command.clone(),
         power_up: args.power_up,
         outstanding: args.outstanding as usize,
-        deadline: args.deadline.map(Duration::from_secs),
+        deadline: args.deadline,
         confirm: args.confirm as usize,
         reference: args.reference.clone(),
         only_watch: args.watch,

@@ -5,7 +5,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::{self, Sink};
 use crate::session::{self, Shown};
 use nodegauge_files::reference::ReferenceProgram;
-use nodegauge_files::{FileWorkers, FilesOptions, TaskSetup, WorkerKind, export};
+use nodegauge_files::{CacheMode, FileWorkers, FilesOptions, TaskSetup, WorkerKind, export};
 use nodegauge_gauge::PlannedRun;
 use nodegauge_measure::legible;
 use nodegauge_measure::record::Record;
@@ -115,7 +115,7 @@ fn options(args: &IoArgs) -> Result<FilesOptions, Failure> {
             verify: args.verify,
             ..TaskSetup::default()
         },
-        caches: args.cache.clone(),
+        caches: caches(args),
         drop_before_reads: args.drop,
         read_percents: args.mix.clone(),
         workers: workers.map(|(kind, count)| FileWorkers {
@@ -128,4 +128,13 @@ fn options(args: &IoArgs) -> Result<FilesOptions, Failure> {
         ..FilesOptions::default()
     };
     Ok(options.limited(args.quick, args.common.budget, args.runtime))
+}
+
+/// Returns the uses of the page cache.
+fn caches(args: &IoArgs) -> Vec<CacheMode> {
+    match args.direct {
+        Some(0) => vec![CacheMode::Cached],
+        Some(_) => vec![CacheMode::Direct],
+        None => args.cache.clone(),
+    }
 }

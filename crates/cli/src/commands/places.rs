@@ -23,9 +23,9 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
         return mpi_pairs(args, &topology);
     }
     let mut topology = topology;
-    if args.verbose && source != TopologySource::Live {
-        let message = "-v binds threads on this machine and cannot be used with --topology";
-        return Err(Failure::usage(message).hint("leave out -v or --topology"));
+    if args.verify && source != TopologySource::Live {
+        let message = "--verify binds threads on this machine and cannot be used with --topology";
+        return Err(Failure::usage(message).hint("leave out --verify or --topology"));
     }
     let options = args.placement.options();
     let ranks = ranks(args, &mut topology)?;
@@ -42,10 +42,9 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
         return Ok(Exit::Success);
     }
     if let Some(plan) = ranked {
-        if args.verbose {
-            return Err(
-                Failure::usage("-v requires a single process").hint("leave out -v, or --ranks")
-            );
+        if args.verify {
+            return Err(Failure::usage("--verify requires a single process")
+                .hint("leave out --verify, or --ranks"));
         }
         let document = PlacesDocument { nodes: args.nodes, ..document(&topology, &plan) };
         if !show(args, &[document])? {
@@ -68,7 +67,7 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
     for notice in &planned.notices {
         output::print(&format!("note: {notice}\n"));
     }
-    if args.verbose {
+    if args.verify {
         for placement in &planned.placements {
             output::print(&observed(placement)?);
         }

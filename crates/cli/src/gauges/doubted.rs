@@ -59,7 +59,7 @@ pub(super) fn recommends_nothing(name: &str, notices: &[Notice]) {
 /// A text that is moved or changed is also changed in the table, and the function that has it asks whether a conclusion
 /// can be drawn.
 #[test]
-fn recommendations_are_those_of_the_sources() {
+fn recommendations_are_listed_and_judged() {
     for Recommendation { source, words } in RECOMMENDATIONS {
         let path = format!("{}/../{source}", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(&path).unwrap();
@@ -146,7 +146,7 @@ fn suspect_figures_of_every_gauge_give_no_conclusion() {
 }
 
 #[test]
-fn rule_of_doubt_holds_for_the_figures_of_every_gauge() {
+fn rule_of_doubt_applies_to_figures_of_every_gauge() {
     for (name, record) in measured() {
         let judged = |samples: &dyn Fn(f64) -> Vec<f64>| {
             changed(&record, |m| {

@@ -101,17 +101,17 @@ macro_rules! cases {
             }
 
             #[test]
-            fn lost_target_ends_the_run_with_its_samples() {
+            fn lost_target_keeps_its_samples() {
                 super::keeps_samples_of_a_lost_target(case());
             }
 
             #[test]
-            fn interrupted_turn_is_no_failure() {
+            fn interrupted_turn_is_not_a_failure() {
                 super::is_only_interrupted(case());
             }
 
             #[test]
-            fn budget_that_is_too_small_is_refused_with_one_that_suffices() {
+            fn too_small_budget_is_refused_with_a_sufficient_one() {
                 super::budgets::refuses_or_delivers(case());
             }
 
@@ -126,12 +126,12 @@ macro_rules! cases {
             }
 
             #[test]
-            fn load_beyond_the_budget_ends_the_run_with_its_figures() {
+            fn load_beyond_the_budget_keeps_the_figures() {
                 super::budgets::delivers_under_load(case());
             }
 
             #[test]
-            fn turn_beyond_the_budget_ends_the_run_with_its_figures() {
+            fn turn_beyond_the_budget_keeps_the_figures() {
                 super::delivers_after_a_long_turn(case());
             }
         })*
@@ -537,7 +537,7 @@ fn delivers_after_a_long_turn(case: &Case) {
 }
 
 #[test]
-fn every_gauge_has_a_plan_here_or_no_series() {
+fn every_gauge_has_a_case_or_no_series() {
     for gauge in GAUGES {
         let has_case = CASES.iter().any(|case| case.gauge == gauge.name());
         let is_excepted = WITHOUT_SERIES.iter().any(|(name, _)| *name == gauge.name());

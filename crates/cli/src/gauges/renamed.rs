@@ -62,7 +62,7 @@ fn pairs_with_today(read: Record) {
 }
 
 #[test]
-fn records_with_the_former_name_of_a_key_are_read_and_paired() {
+fn records_with_a_former_key_name_are_read_and_paired() {
     let registry = registry();
     let names = registry.former_names();
     let folder = tempfile::tempdir().unwrap();

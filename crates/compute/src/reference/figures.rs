@@ -87,7 +87,7 @@ mod tests {
     use crate::output;
 
     #[test]
-    fn rows_become_measurements_best_first_and_failed_ones_have_no_value() {
+    fn rows_become_measurements_best_first_and_failed_ones_are_invalid() {
         let rows = output::read(include_str!("../../tests/outputs/three-nb.txt")).rows;
         let made = measurements(&rows, "xhpl", Some("2.3"), None);
         assert_eq!(made.len(), 3);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_without_residual_is_doubted() {
+    fn result_without_residual_is_suspect() {
         let rows = output::read(
             "WR11C2R4        4000   192     1     2               0.56             7.6559e+01\n",
         )

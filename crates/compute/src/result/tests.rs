@@ -80,7 +80,7 @@ fn timed(
 }
 
 #[test]
-fn the_limit_of_a_peak_is_the_clock_of_its_own_burst() {
+fn limit_of_a_peak_uses_the_clock_of_its_burst() {
     // The clock dropped after the best burst; the best burst is still valid.
     let even = burst(178.0, 2.97);
     let bursts = [burst(180.0, 3.0), even, even, even, burst(120.0, 2.0)];
@@ -91,7 +91,7 @@ fn the_limit_of_a_peak_is_the_clock_of_its_own_burst() {
 }
 
 #[test]
-fn more_operations_a_cycle_than_a_core_can_do_mean_that_the_clock_was_not_measured() {
+fn impossible_operations_per_cycle_discard_the_clock() {
     let (peak, _) = judged("fma_peak", &[burst(205.0, 3.0)], ComparisonRates::default());
     assert_eq!((&peak.limit, peak.validity.status), (&None, Status::Valid));
     let config: PeakConfig = peak.read_config();
@@ -100,7 +100,7 @@ fn more_operations_a_cycle_than_a_core_can_do_mean_that_the_clock_was_not_measur
 }
 
 #[test]
-fn a_busy_minute_is_said_with_the_rating() {
+fn load_during_the_solution_is_reported_with_the_rating() {
     let quiet = [burst(190.0, 3.0), burst(188.0, 3.0), burst(126.0, 2.0)];
     let comparison =
         |bursts: &[Burst]| ComparisonRates { dgemm: vec![100e9], bursts: of_loop(bursts) };
@@ -116,7 +116,7 @@ fn a_busy_minute_is_said_with_the_rating() {
 }
 
 #[test]
-fn a_loop_that_other_load_slowed_down_is_measured_again() {
+fn loop_slowed_by_other_load_is_measured_again() {
     let of_double: Vec<PeakLoop> =
         loops().into_iter().filter(|kernel| kernel.element == "f64").collect();
     let (narrow, wide) = (of_double[0], of_double[of_double.len() - 1]);
@@ -137,19 +137,19 @@ fn a_loop_that_other_load_slowed_down_is_measured_again() {
 }
 
 #[test]
-fn lu_is_held_against_dgemm_of_the_same_minutes() {
+fn lu_is_compared_with_dgemm_of_the_same_minutes() {
     let comparison = |dgemm: &[f64]| ComparisonRates { dgemm: dgemm.to_vec(), bursts: Vec::new() };
     let loses = |notices: &[String]| notices.iter().any(|text| text.starts_with("LU is slow"));
     // The best DGEMM rate is 140 GFLOP/s, the median around the solution is 100 GFLOP/s, and LU reached 90 GFLOP/s.
     let (rating, notices) = judged("rating", &[], comparison(&[98e9, 100e9, 140e9]));
-    assert_eq!(rating.read_config::<RatingConfig>().dgemm_share, Some(Fraction(0.9)));
+    assert_eq!(rating.read_config::<RatingConfig>().of_dgemm, Some(Fraction(0.9)));
     assert!(!loses(&notices), "{notices:?}");
     let (_, quiet_notices) = judged("rating", &[], comparison(&[138e9, 140e9, 141e9]));
     assert!(loses(&quiet_notices), "{quiet_notices:?}");
 }
 
 #[test]
-fn a_rating_that_panels_set_is_doubted_by_what_the_threads_did_not_by_their_number() {
+fn panel_limited_rating_is_doubted_by_waiting_not_thread_count() {
     let of = |panels, waiting| {
         let comparison = ComparisonRates { dgemm: vec![200e9], bursts: Vec::new() };
         timed("rating", &[], comparison, TimeConfig { panels, waiting, ..TimeConfig::default() }).0

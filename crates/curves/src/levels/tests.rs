@@ -125,7 +125,7 @@ fn has_levels(dots: &[Dot], reported: &[Reported], expected: &[(&str, u64, u64)]
 }
 
 #[test]
-fn memory_is_no_cache_however_large_that_is_said_to_be() {
+fn memory_is_not_a_cache_despite_the_reported_size() {
     let caches = sapphire_rapids(1);
     for (curve, l2, memory) in [(CHASE_1, 1536, 3), (CHASE_2, 1024, 4)] {
         let dots = curves(&[&curve]);
@@ -140,7 +140,7 @@ fn memory_is_no_cache_however_large_that_is_said_to_be() {
 }
 
 #[test]
-fn what_a_ladder_gets_of_a_shared_cache_is_found() {
+fn share_of_a_shared_cache_is_found() {
     let caches = sapphire_rapids(2);
     for (ladder, memory) in [(LADDER_1, 24), (LADDER_2, 32)] {
         let dots = curves(&ladder.each_ref().map(|curve| &curve[..]));
@@ -162,7 +162,7 @@ fn what_a_ladder_gets_of_a_shared_cache_is_found() {
 }
 
 #[test]
-fn levels_of_zen_guests_are_found_and_named() {
+fn cache_levels_of_zen_guests_are_named() {
     let caches = reported(48, 1024, 32 << 10, 32 << 10);
     let l3 = "L3 of 32 MiB, as reported by the system: in the curve, this level ends between";
     let dots = curves(&[&ZEN5]);
@@ -187,7 +187,7 @@ fn levels_of_zen_guests_are_found_and_named() {
 }
 
 #[test]
-fn where_sets_end_within_a_cache_a_guest_does_not_know_its_name() {
+fn last_level_of_a_guest_is_ambiguous_if_sets_end_within_it() {
     let caches = sapphire_rapids(1);
     let dots = curves(&[&CHASE_1[..29]]);
     let last = |guest| found(&dots, &caches, guest).pop().unwrap().0;
@@ -204,7 +204,7 @@ const CHASE_BUSY: [f64; 35] = [
 ];
 
 #[test]
-fn loads_as_slow_as_those_of_flushed_lines_are_of_memory() {
+fn loads_as_slow_as_flushed_lines_are_memory() {
     let caches = sapphire_rapids(1);
     let with = |cached: &dyn Fn(u64) -> bool| {
         let mut dots = curves(&[&CHASE_BUSY]);
@@ -228,7 +228,7 @@ fn loads_as_slow_as_those_of_flushed_lines_are_of_memory() {
 }
 
 #[test]
-fn one_flat_curve_is_one_level_and_a_steady_slope_none() {
+fn flat_curve_has_one_level_and_steady_slope_none() {
     let dots = curves(&[&[5.0, 5.1, 5.0, 4.9, 5.0, 5.05]]);
     assert_eq!(levels(&dots).iter().map(|level| level.last).collect::<Vec<_>>(), [5]);
     assert!(levels(&[]).is_empty());
@@ -240,7 +240,7 @@ fn one_flat_curve_is_one_level_and_a_steady_slope_none() {
 }
 
 #[test]
-fn a_cache_without_a_plateau_is_said() {
+fn cache_without_a_plateau_is_reported() {
     let mut values = vec![1.0; 8];
     values.extend([100.0; 23]);
     let (dots, caches) = (curves(&[&values]), reported(48, 1024, 32 << 10, 32 << 10));
@@ -274,7 +274,7 @@ fn noisy(lengths: &[usize], factors: &[f64], noise: f64, seed: u64) -> Vec<f64> 
 
 /// Checks that the levels of 95 % of 400 noisy curves with four levels are found exactly.
 #[test]
-fn levels_are_found_through_noise_and_outliers() {
+fn levels_are_found_despite_noise_and_outliers() {
     let lengths = [8, 10, 6, 9];
     let (mut right, all) = (0usize, 400);
     for seed in 0..all {
@@ -295,7 +295,7 @@ proptest! {
     /// Checks that steps of 50 % and more are found at the correct position in one curve and in two curves with noise
     /// of 3 %.
     #[test]
-    fn steps_are_found_through_noise(
+    fn steps_are_found_despite_noise(
         lengths in proptest::collection::vec(4usize..9, 2..5),
         factors in proptest::collection::vec(1.5f64..5.0, 5),
         noise in proptest::collection::vec(-0.03f64..0.03, 40),

@@ -126,7 +126,7 @@ mod tests {
     use nodegauge_measure::record::Quoted;
 
     #[test]
-    fn a_suspect_mix_is_named_only_without_a_valid_one() {
+    fn suspect_mix_is_named_only_without_a_valid_one() {
         let figure = |name: &str, value: f64| {
             let m = Measurement::new(GAUGE, MIX, name, Unit::BytesPerSecond);
             m.value(Quoted::Best, value)

@@ -221,7 +221,7 @@ mod tests {
     use nodegauge_measure::record::{Measurement, Quoted};
 
     #[test]
-    fn pairs_are_told_by_the_configuration() {
+    fn matrix_pairs_are_read_from_the_configuration() {
         let m = Measurement::new("memory", "matrix", "any", Unit::Seconds);
         let of = |config: CurveConfig| pair(&(&m, config));
         let nodes = CurveConfig { from_node: Some(0), to_node: Some(11), ..Default::default() };
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_of_a_device_is_named_and_a_node_without_cpus_has_no_row() {
+    fn device_memory_is_named_and_nodes_without_cpus_have_no_row() {
         let m = |unit| Measurement::new("memory", "matrix", "any", unit).value(Quoted::Best, 1e9);
         let (rate, time) = (m(Unit::BytesPerSecond), m(Unit::Seconds));
         let config = |to, device: Option<&str>| CurveConfig {

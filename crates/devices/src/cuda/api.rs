@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_mean_what_cuda_h_says() {
+    fn error_codes_match_cuda_h() {
         let kinds =
             [2, 46, 100, 218, 214, 719, 35, 304, 801].map(|code| failure_class(code).unwrap());
         let meant = [

@@ -121,7 +121,7 @@ fn entries(n: usize, from: usize) -> Vec<f64> {
 }
 
 #[test]
-fn kernels_get_their_arrays_scalar_and_length() {
+fn kernels_receive_arrays_scalar_and_length() {
     for (source, _) in CARRIED {
         let mut bench = bench(source.element);
         let width = source.width as usize;
@@ -165,7 +165,7 @@ fn kernels_get_their_arrays_scalar_and_length() {
 }
 
 #[test]
-fn the_check_counts_wrong_elements_and_finds_the_worst() {
+fn check_counts_wrong_elements_and_finds_the_worst() {
     for (source, _) in CARRIED {
         let mut bench = bench(source.element);
         let (n, groups) = (4096 * source.width as usize, 2);
@@ -204,7 +204,7 @@ fn the_check_counts_wrong_elements_and_finds_the_worst() {
 }
 
 #[test]
-fn failures_of_calls_have_their_kind_and_name() {
+fn failed_calls_have_kind_and_name() {
     let device = opened();
     let error = device.allocate(2 << 30).unwrap_err();
     assert_eq!(error.kind, FailureClass::OutOfMemory);
@@ -229,7 +229,7 @@ fn free_memory_follows_allocations() {
 }
 
 #[test]
-fn why_there_is_no_device_is_said_by_what_nvml_sees() {
+fn missing_device_is_explained_by_nvml() {
     let error = || VendorApi::Cuda.error(FailureClass::NoDevice, "cuInit", 100);
     let seen = |gpus, silent| Ok(NvmlReading { driver: None, gpus, silent });
     let two = || vec![GpuState::default(), GpuState::default()];
@@ -248,7 +248,7 @@ fn why_there_is_no_device_is_said_by_what_nvml_sees() {
 }
 
 #[test]
-fn peaks_are_those_of_data_sheets() {
+fn peaks_match_data_sheets() {
     // H100 SXM with 132 multiprocessors at 1.98 GHz; NVIDIA specifies 34 and 67 TFLOP/s.
     let [double, single] = peaks([9, 0], 132, Some(Hertz(1.98e9)));
     assert_eq!((double.unwrap().value / 1e12).round(), 33.0);

@@ -12,7 +12,7 @@ fn first() -> Option<Box<dyn OpenDevice>> {
 }
 
 #[test]
-fn what_is_filled_is_what_the_check_finds() {
+fn check_accepts_filled_arrays() {
     let Some(device) = first() else { return };
     let source = KernelSource { element: Element::F64, width: 2, items: 4, strided: true };
     let program = device.build(&source).unwrap();
@@ -53,7 +53,7 @@ fn what_is_filled_is_what_the_check_finds() {
 }
 
 #[test]
-fn kernels_are_kept_only_below_absolute_paths_of_the_user() {
+fn compiled_kernels_are_kept_only_in_absolute_private_folders() {
     let has = |set: &[(&str, &str)]| {
         has_kernel_folder(|name| {
             set.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into())

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_has_rates_and_latencies() {
+    fn fio_job_has_rates_and_latencies() {
         let output = recorded("fio-seqread.json");
         let job = &output.jobs[0];
         assert_eq!((output.version.as_str(), job.error), ("fio-3.33", 0));
@@ -304,14 +304,14 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_job_has_its_error_and_no_figures() {
+    fn failed_fio_job_has_its_error_and_no_figures() {
         let output = recorded("fio-error.txt");
         assert_eq!((output.jobs[0].error, output.jobs[0].halves().len()), (2, 0));
         assert_eq!(figure(&output, "fio"), Ok(None));
     }
 
     #[test]
-    fn rate_data_and_time_agree() {
+    fn contradictory_rate_data_and_time_are_refused() {
         let sound = Half {
             bw_bytes: Some(1_048_576_000.0),
             bw: Some(1_024_000.0),
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_around_the_document_are_passed_over_and_others_refused() {
+    fn notes_around_the_json_document_are_ignored() {
         let path = format!("{}/tests/outputs/fio-seqread.json", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(path).unwrap();
         assert!(FioOutput::read(&format!("fio: a note\n{text}\nmore\n")).is_ok());
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn options_say_the_same_as_ours() {
+    fn fio_options_match_the_task() {
         let task = Task {
             cell: CellSize { file: Bytes::mib(64), block: Bytes::kib(4) },
             cache: CacheMode::Direct,

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn options_say_the_same_as_ours() {
+    fn iozone_options_match_the_task() {
         let plain = task(TaskSetup::default(), &["read", "reread", "random_write"]);
         assert_eq!(
             arguments(&plain, None).as_deref(),

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grid_of_iozone_is_a_measurement_a_figure() {
+    fn iozone_grid_has_one_measurement_per_figure() {
         let imported = recorded("iozone-a.txt");
         assert!(imported.len().is_multiple_of(13));
         let first = &imported[0];
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_of_fio_are_operations() {
+    fn fio_jobs_become_operations() {
         let one = &recorded("fio-seqread.json")[0];
         assert_eq!((one.name.as_str(), one.value), ("read", Some(1_104_672_658.0)));
         assert_eq!(
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_of_fio_2_and_contradictions_have_no_false_figure() {
+    fn fio_2_and_contradictory_jobs_have_no_false_figure() {
         let path = format!("{}/tests/outputs/fio-seqread.json", env!("CARGO_MANIFEST_DIR"));
         let whole = std::fs::read_to_string(path).unwrap();
         let of = |text: &str| fio_figures(&FioOutput::read(text).unwrap()).remove(0);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_left_to_others() {
+    fn output_of_other_programs_is_not_recognised() {
         let stream = "STREAM version $Revision: 5.10 $";
         assert!(!FioOutput::recognises(stream) && !IozoneOutput::recognises(stream));
         assert!(FioOutput::read("{\"fio version\": 3}").is_err());

@@ -75,14 +75,14 @@ mod tests {
     const GIB: u64 = 1 << 30;
 
     #[test]
-    fn a_plateau_begins_where_the_rates_stop_to_fall() {
+    fn plateau_begins_where_rates_stop_falling() {
         let rates = [(1, 5e9), (2, 5.2e9), (4, 2e9), (8, 660e6), (16, 670e6), (32, 655e6)];
         let found = plateau(&rates.map(|(file, rate)| (file * GIB, rate))).unwrap();
         assert_eq!(found, Plateau { from: 8 * GIB, rate: 660e6, before: 5.2e9 });
     }
 
     #[test]
-    fn rates_that_keep_falling_or_stay_have_no_plateau() {
+    fn falling_or_constant_rates_have_no_plateau() {
         assert_eq!(plateau(&[(1, 8e9), (2, 4e9), (4, 2e9), (8, 1e9)]), None);
         assert_eq!(plateau(&[(1, 5e9), (2, 5.1e9), (4, 4.9e9), (8, 5e9)]), None);
         assert_eq!(plateau(&[(1, 5e9), (2, 1e9)]), None);

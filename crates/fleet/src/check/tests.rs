@@ -45,7 +45,7 @@ fn event(kind: HardwareEvent, events: u64) -> EventCount {
 }
 
 #[test]
-fn a_figure_is_bad_only_after_two_measurements() {
+fn figure_is_bad_only_after_two_measurements() {
     let once = checked(&[231e9]).remark(Some("DIMM")).unwrap();
     assert_eq!((once.verdict, once.reason.as_str()), (NodeVerdict::Unknown, "not confirmed"));
     let twice = checked(&[231e9, 229e9]).remark(Some("DIMM")).unwrap();
@@ -62,7 +62,7 @@ fn a_figure_is_bad_only_after_two_measurements() {
 }
 
 #[test]
-fn without_a_bound_nothing_is_bad() {
+fn node_without_a_bound_is_not_bad() {
     let unbounded = CheckedFigure { bound: None, ..checked(&[1e9, 1e9]) };
     assert!(!unbounded.is_below() && unbounded.remark(None).is_none());
     assert_eq!(FigureBound::from_own_runs(&triad(), &[300e9; 4]), None);
@@ -95,7 +95,7 @@ fn bound_without_power_never_makes_a_node_good() {
 }
 
 #[test]
-fn value_that_does_not_exclude_the_loss_is_measured_again_and_unknown() {
+fn value_that_does_not_exclude_the_loss_is_repeated_and_unknown() {
     // The bound was edited by hand.
     let low = |values: &[f64]| CheckedFigure {
         bound: Some(figure_bound(0.008, 0.5 * 335e9)),
@@ -138,7 +138,7 @@ fn figure_of_another_size_is_not_compared() {
 
 /// Simulated references of 12 nodes, and a check of a node that measures a low figure again.
 #[test]
-fn simulated_checks_find_the_loss_and_call_good_nodes_good() {
+fn simulated_checks_find_the_loss_and_accept_good_nodes() {
     let mut random = fastrand::Rng::with_seed(23);
     let mut normal = |spread: f64| {
         let radius = (-2.0 * (1.0 - random.f64()).ln()).sqrt();
@@ -185,7 +185,7 @@ fn simulated_checks_find_the_loss_and_call_good_nodes_good() {
 }
 
 #[test]
-fn errors_that_were_not_corrected_and_storms_of_corrected_ones_are_bad() {
+fn uncorrected_errors_and_storms_of_corrected_ones_are_bad() {
     let of = |kind, events, hours: u64| {
         let interval = Some(Duration::from_secs(3600 * hours));
         errors(&[event(kind, events)], interval).first().map(|remark| remark.reason.clone())
@@ -207,7 +207,7 @@ fn errors_that_were_not_corrected_and_storms_of_corrected_ones_are_bad() {
 }
 
 #[test]
-fn a_busy_node_is_unknown_and_a_critical_finding_is_bad() {
+fn busy_node_is_unknown_and_critical_finding_is_bad() {
     let finding = |id: &str, severity| Finding {
         id: id.to_owned(),
         severity,
@@ -225,7 +225,7 @@ fn a_busy_node_is_unknown_and_a_critical_finding_is_bad() {
 }
 
 #[test]
-fn a_lost_module_is_the_reason_and_the_cause_of_a_bad_figure() {
+fn lost_module_is_reason_and_cause_of_a_bad_figure() {
     let inventory = Inventory { cores: Some(96), ..Inventory::default() };
     let group = ReferenceGroup {
         kind: Default::default(),
@@ -245,7 +245,7 @@ fn a_lost_module_is_the_reason_and_the_cause_of_a_bad_figure() {
 }
 
 #[test]
-fn the_line_has_the_reason_first_and_at_most_eighty_characters() {
+fn line_begins_with_the_reason_and_has_at_most_80_characters() {
     let bad = checked(&[231e9, 229e9]).remark(Some("DIMM")).unwrap();
     let line_text = line("n017.site.example", NodeVerdict::Bad, Some(&bad), "");
     assert!(

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn documents_begin_at_braces_that_are_not_within_others() {
+    fn documents_begin_at_outermost_braces() {
         let list = "{\"a\": [\n{\"b\": 1},\n{\"b\":\n{}}\n]}";
         let half = "{\"a\": 1, \"b";
         let text = format!("{list}\n{half}\n{list}\r\n{{}}\nbye\n");
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_file_has_parts_that_begin_with_documents() {
+    fn large_file_is_split_at_documents() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("all.jsonl");
         let line = format!("{{\"text\": \"{}\"}}\n", "x".repeat(100_000));

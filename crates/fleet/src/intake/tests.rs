@@ -53,7 +53,7 @@ fn labelled(label: &str, record: &serde_json::Value) -> String {
 }
 
 #[test]
-fn a_record_is_found_in_every_form() {
+fn record_is_found_in_every_carrier_format() {
     let a = record("n1", 3e9);
     let b = record("n2", 4e9);
     let expected = [("n1", 3e9), ("n2", 4e9)];
@@ -79,7 +79,7 @@ fn a_record_is_found_in_every_form() {
 }
 
 #[test]
-fn what_is_no_record_is_named_with_its_reason() {
+fn invalid_records_are_rejected_with_reasons() {
     let whole = serde_json::to_string_pretty(&record("n1", 3e9)).unwrap();
     let half = &whole[..whole.len() / 2];
     assert_eq!(reasons(&read(half)), ["?: the record is incomplete: the file ends within it"]);
@@ -113,7 +113,7 @@ fn what_is_no_record_is_named_with_its_reason() {
 }
 
 #[test]
-fn reframes_report_gives_a_run_per_node() {
+fn reframe_report_gives_a_run_per_node() {
     let case = |node: &str, value: f64| {
         json!({
             "name": "NodegaugeStream", "system": "daint", "partition": "mc", "result": "pass",
@@ -161,7 +161,7 @@ fn files_of_a_folder_are_counted_and_named() {
 }
 
 #[test]
-fn logs_beside_records_are_reasons_and_other_files_are_no_nodes() {
+fn logs_beside_records_are_reasons_and_other_files_are_ignored() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {
         let path = folder.path().join(name);
@@ -202,7 +202,7 @@ fn logs_beside_records_are_reasons_and_other_files_are_no_nodes() {
 }
 
 #[test]
-fn folded_names_in_messages_are_nodes() {
+fn folded_host_names_in_messages_are_expanded() {
     let one = labelled("n1", &record("n1", 3e9));
     let found = read(&format!("{one}clush: n[14-15],login (3): exited with exit code 255\n"));
     assert_eq!(hosts(&found), [("n1", 3e9)]);
@@ -220,7 +220,7 @@ fn folded_names_in_messages_are_nodes() {
 }
 
 #[test]
-fn output_of_ansible_has_the_results_of_nodes() {
+fn ansible_output_has_the_results_of_nodes() {
     let pretty = serde_json::to_string_pretty(&record("n1", 3e9)).unwrap();
     let printed = format!(
         "n1 | CHANGED | rc=0 >>\n{pretty}\n\

@@ -65,7 +65,7 @@ fn simulated(spread: f64, loss: f64, key: &FigureKey) -> (f64, f64) {
 }
 
 #[test]
-fn slow_nodes_of_simulated_fleets_are_found_and_good_ones_are_not() {
+fn slow_nodes_of_simulated_fleets_are_found_without_false_alarms() {
     let found = |spread: f64, loss: f64, key: &FigureKey, min: f64| {
         let (recall, wrong) = simulated(spread, loss, key);
         assert!(recall >= min && wrong < 0.001, "{key}: {recall} {wrong}");
@@ -82,7 +82,7 @@ fn fleet(count: usize) -> Vec<NodeRun> {
 }
 
 #[test]
-fn a_slow_node_is_named_with_the_part_that_it_lacks() {
+fn slow_node_is_named_with_its_missing_part() {
     let mut runs = fleet(20);
     runs[7].figures[0].value = 262e9;
     runs[7].inventory.dimms = Some(23);
@@ -102,7 +102,7 @@ fn a_slow_node_is_named_with_the_part_that_it_lacks() {
 }
 
 #[test]
-fn variants_of_eight_nodes_are_groups_and_the_busy_are_unknown() {
+fn eight_alike_nodes_form_a_group_and_busy_nodes_are_unknown() {
     let mut runs = fleet(30);
     for one in &mut runs[..8] {
         one.inventory.dimms = Some(12);
@@ -127,7 +127,7 @@ fn variants_of_eight_nodes_are_groups_and_the_busy_are_unknown() {
 }
 
 #[test]
-fn under_eight_alike_nodes_the_reference_judges() {
+fn fewer_than_eight_alike_nodes_need_a_reference() {
     let mut runs = fleet(4);
     runs[1].figures[0].value = 304e9;
     let alone = rank(runs.clone(), &RankingOptions::default());
@@ -229,7 +229,7 @@ fn nodes_without_a_record_are_missing_with_their_reason() {
 }
 
 #[test]
-fn a_fast_second_run_acquits_a_node() {
+fn fast_second_run_acquits_a_node() {
     let mut runs = fleet(12);
     runs[3].figures[0].value = 0.69 * 380e9;
     let mut options = RankingOptions { confirm: 1, ..RankingOptions::default() };
@@ -256,7 +256,7 @@ fn a_fast_second_run_acquits_a_node() {
 }
 
 #[test]
-fn nodes_with_one_host_name_have_the_names_of_their_carrier() {
+fn nodes_with_one_host_name_are_named_by_their_carrier() {
     let named = |i: usize, label: &str| NodeRun {
         label: Some(label.to_owned()),
         ..run("localhost", 380e9 + 1e9 * i as f64)
@@ -278,7 +278,7 @@ fn nodes_with_one_host_name_have_the_names_of_their_carrier() {
 }
 
 #[test]
-fn a_reference_of_other_nodes_is_named_for_a_group_of_any_size() {
+fn reference_without_such_nodes_is_reported() {
     let runs = fleet(12);
     let reference = Reference {
         schema: crate::reference::SCHEMA.to_owned(),
@@ -296,7 +296,7 @@ fn a_reference_of_other_nodes_is_named_for_a_group_of_any_size() {
 }
 
 #[test]
-fn node_has_the_name_that_was_asked_for() {
+fn node_keeps_the_requested_name() {
     let hosts = |of_runs: &[&str], asked: &[&str]| -> Vec<String> {
         let runs: Vec<NodeRun> = of_runs.iter().map(|name| run(name, 1e9)).collect();
         let expected: Vec<String> = asked.iter().map(|name| (*name).to_owned()).collect();
@@ -350,7 +350,7 @@ fn count(verdicts: &[RankVerdict], of: RankVerdict) -> usize {
 }
 
 #[test]
-fn loss_of_a_tenth_is_found_and_good_nodes_are_good_where_the_spread_permits_it() {
+fn loss_of_a_tenth_is_found_and_good_nodes_are_good() {
     for runs in [1, 3] {
         let (lost, others) = verdicts(100, 0.02, runs, 0.1);
         assert!(count(&lost, RankVerdict::Good) <= 5, "{runs} runs");
@@ -370,7 +370,7 @@ fn loss_of_a_tenth_is_found_and_good_nodes_are_good_where_the_spread_permits_it(
 }
 
 #[test]
-fn wide_spread_makes_nodes_unknown_and_the_named_runs_make_them_good() {
+fn wide_spread_makes_nodes_unknown_until_the_stated_runs() {
     for loss in [0.0, 0.1] {
         let (first, others) = verdicts(100, 0.17, 1, loss);
         assert_eq!(count(&first, RankVerdict::Good) + count(&others, RankVerdict::Good), 0);
@@ -392,7 +392,7 @@ fn wide_spread_makes_nodes_unknown_and_the_named_runs_make_them_good() {
 }
 
 #[test]
-fn critical_finding_that_the_peers_lack_is_never_good() {
+fn node_with_a_critical_finding_of_its_own_is_never_good() {
     let mut runs = fleet(12);
     runs[5].findings.push("cpu-quota".to_owned());
     runs[5].critical.push("cpu-quota".to_owned());

@@ -76,7 +76,7 @@ fn several_runs_are_named_with_their_lines() {
 }
 
 #[test]
-fn description_belongs_to_programs_that_lack_it() {
+fn given_properties_are_refused_for_other_programs() {
     let known = KnownRun { threads: Some(2), ..KnownRun::default() };
     assert!(read_as("alpha\n=5\n", &known).is_ok());
     let refused = read_as("beta\n=5\n", &known).unwrap_err().into_failure("x.txt").single_line();

@@ -27,7 +27,7 @@ fn measured() -> Vec<Measurement> {
 
 /// Williams, Waterman, Patterson: the attainable rate is the minimum of peak and intensity x bandwidth.
 #[test]
-fn a_roof_is_the_lower_one_of_bandwidth_and_peak() {
+fn roof_is_the_minimum_of_bandwidth_and_peak() {
     let roofline = Roofline::from_figures(&measured(), false);
     assert_eq!(roofline.levels(), ["L1", "memory"]);
     let memory = roofline.bandwidth(MEMORY).unwrap();

@@ -42,7 +42,7 @@ fn failing(
 }
 
 #[test]
-fn failing_turn_ends_its_cell_and_the_others_are_measured() {
+fn failing_turn_ends_its_cell_and_others_continue() {
     for cell in 0..3 {
         for round in [0, 1, 3] {
             let (series, turns, ended) = failing(cell, round, false);
@@ -75,7 +75,7 @@ fn lost_target_ends_the_series_and_keeps_the_samples() {
 }
 
 #[test]
-fn run_without_any_figure_fails_with_the_failure_of_the_turn() {
+fn run_without_figures_fails_with_the_failure_of_the_turn() {
     let mut all = series(2);
     let mut cells = |_: Turn| -> Result<Vec<Sample>, TurnFailure> { Err(failure(false)) };
     let refused = all.run(&mut cells, &mut SilentObserver, None).unwrap_err();
@@ -135,7 +135,7 @@ fn failure_before_an_interruption_is_kept() {
 }
 
 #[test]
-fn nothing_is_measured_again_after_the_loss_of_the_target() {
+fn lost_target_is_not_measured_again() {
     let (mut lost, ..) = failing(1, 3, true);
     let mut turns = 0;
     let mut cells = |_: Turn| -> Result<Vec<Sample>, TurnFailure> {
@@ -166,7 +166,7 @@ fn turns_of_every_series_can_be_altered() {
 }
 
 #[test]
-fn end_of_the_time_within_a_turn_is_no_failure() {
+fn time_that_ends_within_a_turn_is_not_a_failure() {
     let mut series = series(2);
     let mut cells = |turn: Turn| -> Result<Vec<Sample>, TurnFailure> {
         if turn.round == 2 { Err(TurnFailure::OutOfTime) } else { Ok(vec![sample()]) }
@@ -209,7 +209,7 @@ fn compared(
 }
 
 #[test]
-fn reference_program_runs_between_native_turns_beyond_the_budget() {
+fn reference_program_runs_between_native_turns_outside_the_budget() {
     let figure = Measurement::new("g", "t", "n", nodegauge_measure::Unit::Seconds);
     let ComparedCells { series, after, figures } = compared(Ok(vec![figure]), &mut SilentObserver);
     assert_eq!((after, figures), (vec![1; 3], 1));
@@ -223,7 +223,7 @@ fn reference_program_runs_between_native_turns_beyond_the_budget() {
 }
 
 #[test]
-fn failing_reference_program_is_the_failure_of_the_run_only() {
+fn failing_reference_program_fails_only_the_run() {
     let refusal = Failure::missing("no result");
     let ComparedCells { series, after, figures } =
         compared(Err(refusal.clone()), &mut SilentObserver);
@@ -235,7 +235,7 @@ fn failing_reference_program_is_the_failure_of_the_run_only() {
 }
 
 #[test]
-fn interrupted_reference_program_is_no_failure() {
+fn interrupted_reference_program_is_not_a_failure() {
     let interrupted = &mut After(&std::cell::Cell::new(4));
     let ComparedCells { series, after, .. } =
         compared(Err(Failure::missing("no result")), interrupted);

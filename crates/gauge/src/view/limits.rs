@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn theoretical_bandwidth_of_a_node_in_use_is_the_limit_and_the_fastest_loop_a_second_mark() {
+    fn theoretical_bandwidth_limits_a_whole_node_with_a_second_mark() {
         let cases = [
             (triad(16, 409.6e9, "option"), node()),
             (placed(triad(32, 409.6e9, "catalog"), 0..32), node()),
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_with_more_channels_than_cores_is_used_by_all_cores() {
+    fn more_channels_than_cores_are_used_by_all_cores() {
         let mut machine = node();
         machine.memory.channels = Some(72);
         assert_eq!(part_in_use(&triad(32, 409.6e9, "option"), &machine), None);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn run_on_a_part_of_the_node_is_compared_with_its_own_loops_and_says_so() {
+    fn run_on_part_of_a_node_is_compared_with_its_own_loops() {
         let mut guest = node();
         guest.virtualisation = Some("kvm".to_owned());
         let cases = [
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_number_of_threads_and_other_limits_are_no_part() {
+    fn partial_use_needs_a_thread_count_and_a_memory_limit() {
         let mut unknown = triad(0, 409.6e9, "catalog");
         unknown.config.clear();
         assert_eq!(part_in_use(&unknown, &node()), None);

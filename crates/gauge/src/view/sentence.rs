@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suspect_figure_is_marked_and_an_invalid_one_is_not_quoted() {
+    fn suspect_figure_is_marked_and_invalid_one_is_not_quoted() {
         let mut m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
         assert_eq!(quoted(&m), None);
         m = m.value(Quoted::Best, 41.2e9);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn best_of_suspect_figures_is_not_the_best() {
+    fn best_suspect_figure_is_not_called_the_best() {
         let figure = |value| {
             let m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
             m.value(Quoted::Best, value)
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_enumerations_are_words() {
+    fn numbers_and_lists_are_words() {
         assert_eq!(number_with_noun(2, "thread"), "Two threads");
         assert_eq!(number_with_noun(1, "rank"), "One rank");
         assert_eq!(number_with_noun(128, "thread"), "128 threads");

@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn headline_names_both_if_they_are_not_distinguished() {
+    fn headline_names_both_if_indistinguishable() {
         let even = [("a", figure(40e9, 0.001)), ("b", figure(40.01e9, 0.001))];
         let none = rows(&even).headline().unwrap();
         assert!(none.starts_with("no difference between the fastest, b and a: 1.00"), "{none}");
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn suspect_figures_give_no_verdict_and_their_cause() {
+    fn suspect_figures_give_no_verdict_but_a_cause() {
         let mut all = [("a", figure(40e9, 0.001)), ("b", figure(80e9, 0.001))];
         for (_, m) in &mut all {
             m.validity.suspect("other load took 36 % of the time of a thread");

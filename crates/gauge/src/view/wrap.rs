@@ -115,7 +115,7 @@ mod tests {
                         300 GB/s; 1.01 x as fast (10^9 FLOP/s)";
 
     #[test]
-    fn numbers_stay_with_their_units_and_options_with_their_values() {
+    fn numbers_keep_their_units_and_options_their_values() {
         let pairs = [
             "2 x 48 KiB",
             "3.2 s",
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn pair_that_is_wider_than_a_line_is_broken_and_a_word_is_not() {
+    fn pair_wider_than_a_line_is_broken_but_words_are_not() {
         assert_eq!(wrap("--exclude-file /a/long/path", 20), ["--exclude-file", "/a/long/path"]);
         assert_eq!(wrap("unbreakable", 4), ["unbreakable"]);
         assert_eq!(wrap("a  b", 9), ["a  b"]);

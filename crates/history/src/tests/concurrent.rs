@@ -4,7 +4,7 @@ use super::*;
 use std::sync::Barrier;
 
 #[test]
-fn a_database_may_be_made_by_several_at_once() {
+fn history_may_be_created_by_several_processes_at_once() {
     let folder = folder();
     for round in 0..30 {
         let path = folder.path().join(format!("{round}.db"));
@@ -21,7 +21,7 @@ fn a_database_may_be_made_by_several_at_once() {
 }
 
 #[test]
-fn writers_at_once_all_succeed() {
+fn concurrent_writers_all_succeed() {
     let folder = folder();
     for round in 0..2 {
         let path = folder.path().join(format!("{round}.db"));
@@ -43,7 +43,7 @@ fn writers_at_once_all_succeed() {
 }
 
 #[test]
-fn readers_see_whole_runs_while_others_write() {
+fn readers_see_complete_runs_during_a_write() {
     let (_folder, store, ..) = two_runs();
     let reader = open_to_read(store.path()).unwrap().unwrap();
     let writing = store.connection.unchecked_transaction().unwrap();
@@ -54,7 +54,7 @@ fn readers_see_whole_runs_while_others_write() {
 }
 
 #[test]
-fn a_locked_history_is_said_to_be_so() {
+fn locked_history_is_reported() {
     let (folder, store, ..) = two_runs();
     let other = Connection::open(store.path()).unwrap();
     other.execute_batch("BEGIN EXCLUSIVE").unwrap();
@@ -76,7 +76,7 @@ fn a_locked_history_is_said_to_be_so() {
 }
 
 #[test]
-fn others_save_while_a_long_import_goes_on() {
+fn long_import_does_not_block_other_saves() {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     let (_folder, mut store, ..) = two_runs();
     let path = store.path().to_owned();
@@ -106,7 +106,7 @@ fn others_save_while_a_long_import_goes_on() {
 }
 
 #[test]
-fn a_save_waits_for_others_as_long_as_it_is_told_to() {
+fn save_waits_for_others_up_to_its_limit() {
     use std::time::Duration;
     let (folder, mut store, ..) = two_runs();
     let other = Connection::open(store.path()).unwrap();

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_is_saved_is_found_again_in_every_way() {
+fn saved_runs_are_found_by_every_selector() {
     let (_folder, store, first, second) = two_runs();
     for (selector, expected) in [
         ("01ABCE0002", &second),
@@ -21,7 +21,7 @@ fn what_is_saved_is_found_again_in_every_way() {
 }
 
 #[test]
-fn a_label_names_all_runs_that_carry_it() {
+fn label_selects_all_runs_with_it() {
     let (_folder, store, first, second) = two_runs();
     let ids = |selector: &str| -> Vec<String> {
         store.find_all(selector).unwrap().into_iter().map(|record| record.id).collect()
@@ -36,7 +36,7 @@ fn a_label_names_all_runs_that_carry_it() {
 }
 
 #[test]
-fn a_run_that_is_not_there_is_answered_with_what_comes_near() {
+fn unknown_run_is_reported_with_similar_names() {
     let (folder, store, ..) = two_runs();
     for (selector, expected) in [
         ("01ABCX", "no saved run '01ABCX'; available: 01ABCE0002, 01ABCD0001\n"),
@@ -63,7 +63,7 @@ fn a_run_that_is_not_there_is_answered_with_what_comes_near() {
 }
 
 #[test]
-fn a_saved_run_comes_before_a_file_and_a_file_is_read_all_the_same() {
+fn saved_run_takes_precedence_over_a_file() {
     let (folder, store, first, _) = two_runs();
     let path = folder.path().join("nps=8.json");
     let saved = Record { id: "01FILE".to_owned(), ..record(5e9) };
@@ -73,7 +73,7 @@ fn a_saved_run_comes_before_a_file_and_a_file_is_read_all_the_same() {
 }
 
 #[test]
-fn a_file_with_a_record_is_read_and_others_are_refused_with_the_reason() {
+fn record_file_is_read_and_other_files_are_refused_with_reasons() {
     let folder = folder();
     let path = folder.path().join("r.json");
     let saved = record(1e9);

@@ -11,7 +11,7 @@ fn refusals(path: &Path) -> [HistoryError; 2] {
 }
 
 #[test]
-fn what_is_no_history_is_refused_and_left_as_it_is() {
+fn foreign_files_are_refused_and_unchanged() {
     let folder = folder();
     let path = folder.path().join("h.db");
     let garbage = "this text is not a database; it is longer than the header of one hundred bytes \
@@ -43,7 +43,7 @@ fn what_is_no_history_is_refused_and_left_as_it_is() {
 }
 
 #[test]
-fn a_history_cut_short_is_refused_and_left_as_it_is() {
+fn truncated_history_is_refused_and_unchanged() {
     let (folder, store, ..) = two_runs();
     let whole = fs::read(store.path()).unwrap();
     drop(store);
@@ -65,7 +65,7 @@ fn a_history_cut_short_is_refused_and_left_as_it_is() {
 }
 
 #[test]
-fn a_newer_history_is_refused_with_both_versions() {
+fn newer_history_is_refused_with_both_versions() {
     let (folder, store, ..) = two_runs();
     let connection = Connection::open(store.path()).unwrap();
     connection.pragma_update(None, "user_version", 99).unwrap();
@@ -94,7 +94,7 @@ const SAVED: [(&[&str], &str); 3] = [
 ];
 
 #[test]
-fn a_history_of_every_version_is_read_as_it_is_and_todays_after_opening() {
+fn history_of_every_version_is_read_and_migrated_when_opened() {
     schema::migrations().validate().unwrap();
     assert_eq!(
         SAVED.len(),
@@ -150,7 +150,7 @@ fn a_history_of_every_version_is_read_as_it_is_and_todays_after_opening() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_made_is_an_environment_error() {
+fn folder_that_cannot_be_created_is_an_environment_error() {
     let folder = folder();
     let file = folder.path().join("file");
     fs::write(&file, "x").unwrap();
@@ -181,7 +181,7 @@ fn a_folder_that_cannot_be_made_is_an_environment_error() {
 }
 
 #[test]
-fn a_link_that_another_user_may_have_made_is_not_followed() {
+fn symbolic_link_in_a_shared_folder_is_not_followed() {
     let (folder, store, ..) = two_runs();
     let history = store.path().to_owned();
     drop(store);
@@ -208,7 +208,7 @@ fn a_link_that_another_user_may_have_made_is_not_followed() {
 }
 
 #[test]
-fn what_sqlite_takes_for_a_database_in_memory_is_a_file_here() {
+fn sqlite_uri_is_a_file_name() {
     assert!(is_environment(&open(Path::new("")).unwrap_err()));
     let folder = folder();
     let path = folder.path().join("file:x?mode=memory");
@@ -218,7 +218,7 @@ fn what_sqlite_takes_for_a_database_in_memory_is_a_file_here() {
 }
 
 #[test]
-fn there_may_be_no_history_yet() {
+fn missing_history_is_empty() {
     let folder = folder();
     assert!(open_to_read(&folder.path().join("none.db")).unwrap().is_none());
     let empty = folder.path().join("empty.db");
@@ -229,7 +229,7 @@ fn there_may_be_no_history_yet() {
 }
 
 #[test]
-fn a_reader_needs_no_permission_to_write_and_cannot() {
+fn reader_needs_no_write_permission_and_cannot_write() {
     let (folder, store, _, second) = two_runs();
     let path = store.path().to_owned();
     drop(store);
@@ -258,7 +258,7 @@ fn a_reader_needs_no_permission_to_write_and_cannot() {
 }
 
 #[test]
-fn the_default_place_follows_the_environment() {
+fn default_path_follows_the_environment() {
     let place = |set: &[(&str, &str)]| {
         default_path(|asked| {
             set.iter().find(|(name, _)| *name == asked).map(|(_, value)| OsString::from(value))

@@ -4,7 +4,7 @@ use super::*;
 use nodegauge_measure::record::MachineSource;
 
 #[test]
-fn only_what_the_node_measured_itself_comes_back() {
+fn own_runs_are_those_measured_on_the_node() {
     let folder = folder();
     let mut store = open(&folder.path().join("history.db")).unwrap();
     let own = |history: &Store| -> Vec<f64> {
@@ -57,7 +57,7 @@ fn only_what_the_node_measured_itself_comes_back() {
 }
 
 #[test]
-fn a_run_in_the_future_is_not_the_newest() {
+fn run_in_the_future_is_not_the_newest() {
     let folder = folder();
     let mut store = open(&folder.path().join("history.db")).unwrap();
     let started = |value: f64, started: &str, label: &str| Record {

@@ -4,7 +4,7 @@ use super::*;
 use nodegauge_measure::record::MachineSource;
 
 #[test]
-fn a_list_is_newest_first_and_can_be_narrowed() {
+fn list_is_newest_first_and_can_be_filtered() {
     let (_folder, store, first, second) = two_runs();
     let moments = [&first, &second].map(|record| record.started.parse::<Moment>().unwrap());
     let [at_first, at_second] = moments.map(Some);
@@ -47,7 +47,7 @@ fn a_list_is_newest_first_and_can_be_narrowed() {
 }
 
 #[test]
-fn a_series_is_known_by_its_label_on_its_host() {
+fn series_is_identified_by_label_and_host() {
     let (_folder, mut store, _, second) = two_runs();
     let series = |history: &Store, host: &str, key: &str, value: Option<&str>| {
         history.series(Some(host), key, value).unwrap()
@@ -70,7 +70,7 @@ fn a_series_is_known_by_its_label_on_its_host() {
 }
 
 #[test]
-fn what_is_not_valid_is_no_headline() {
+fn invalid_figure_is_no_headline() {
     let (_folder, mut store, ..) = two_runs();
     let mut spoilt = Record { started: in_hours(2), ..record(3e9) };
     spoilt.measurements[0].validity.add(Status::Invalid, "check failed");
@@ -80,7 +80,7 @@ fn what_is_not_valid_is_no_headline() {
 }
 
 #[test]
-fn a_published_figure_is_no_headline() {
+fn published_figure_is_no_headline() {
     let folder = folder();
     let mut store = open(&folder.path().join("history.db")).unwrap();
     let mut record = record(1e9);
@@ -131,7 +131,7 @@ fn figures_of_one_name_are_listed_by_their_best() {
 }
 
 #[test]
-fn as_much_of_an_identifier_is_shown_as_tells_it_from_all_others() {
+fn shown_prefix_of_an_identifier_is_unique() {
     let (_folder, mut store, ..) = two_runs();
     let telling = |history: &Store, limit| {
         let filter = RunFilter { limit: Some(limit), ..RunFilter::default() };
@@ -157,7 +157,7 @@ fn samples_are_saved_once() {
 }
 
 #[test]
-fn labels_change_and_runs_go() {
+fn labels_are_changed_and_runs_removed() {
     let (_folder, store, first, second) = two_runs();
     store.set_label("latest", "ecc", "on").unwrap();
     store.set_label("latest", "nps", "1").unwrap();
@@ -181,7 +181,7 @@ fn labels_change_and_runs_go() {
 }
 
 #[test]
-fn quotes_and_semicolons_are_only_text() {
+fn quotes_and_semicolons_are_plain_text() {
     let (_folder, mut store, ..) = two_runs();
     let odd = "x'; DROP TABLE run; --";
     store.set_label("latest", odd, odd).unwrap();
@@ -191,7 +191,7 @@ fn quotes_and_semicolons_are_only_text() {
 }
 
 #[test]
-fn a_run_is_saved_once_and_a_record_that_would_not_read_back_never() {
+fn run_is_saved_once_and_only_if_its_record_round_trips() {
     let (folder, mut store, first, _) = two_runs();
     let error = store.save(&first).unwrap_err();
     assert_eq!(
@@ -215,7 +215,7 @@ fn a_run_is_saved_once_and_a_record_that_would_not_read_back_never() {
 }
 
 #[test]
-fn a_full_disk_is_an_environment_error_and_saves_nothing() {
+fn full_disk_is_an_environment_error_and_saves_nothing() {
     let (folder, mut store, ..) = two_runs();
     let pages: i64 = store.connection.query_row("PRAGMA page_count", [], |r| r.get(0)).unwrap();
     store

@@ -44,7 +44,7 @@ fn steps(store: &Store, ask: &dyn Fn(&Store)) -> u64 {
 }
 
 #[test]
-fn questions_take_no_more_steps_in_a_larger_history() {
+fn queries_take_no_more_steps_in_a_larger_history() {
     let folder = folder();
     let stores = RUNS.map(|runs| history(folder.path(), runs));
     let limit = |filter: RunFilter| RunFilter { limit: Some(20), ..filter };

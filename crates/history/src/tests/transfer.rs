@@ -15,7 +15,7 @@ fn lines(records: &[Record]) -> String {
 }
 
 #[test]
-fn records_keep_their_identifiers_and_are_saved_once() {
+fn imported_records_keep_identifiers_and_are_saved_once() {
     let (_folder, mut store, ..) = two_runs();
     let there = [record(1e9), record(2e9), record(3e9)];
     let done = |saved, known| ImportResult { saved, known };
@@ -34,7 +34,7 @@ fn records_keep_their_identifiers_and_are_saved_once() {
 }
 
 #[test]
-fn what_is_refused_leaves_everything_as_it_was_and_is_named() {
+fn refused_import_changes_nothing_and_is_named() {
     let (_folder, mut store, ..) = two_runs();
     let (known, fresh) = (record(1e9), record(2e9));
     store.save(&known).unwrap();
@@ -78,7 +78,7 @@ fn what_is_refused_leaves_everything_as_it_was_and_is_named() {
 }
 
 #[test]
-fn a_run_with_an_implausible_start_or_figure_is_not_imported() {
+fn run_with_an_implausible_start_or_figure_is_not_imported() {
     let (_folder, mut store, _, second) = two_runs();
     let started = |text: &str| Record { started: text.to_owned(), ..record(1e9) };
     let negative = {

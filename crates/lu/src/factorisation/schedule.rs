@@ -392,7 +392,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_that_was_sent_away_is_not_called_back() {
+    fn abandoned_group_is_not_called_again() {
         let schedule = LuSchedule::new(4, 8, 2, ColumnDistribution::one());
         schedule.call();
         assert_eq!(schedule.called.load(Ordering::Relaxed), 1);

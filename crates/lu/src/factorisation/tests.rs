@@ -78,7 +78,7 @@ fn agrees(n: usize, nb: usize, threads: usize, seed: u64) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
-    fn random_systems_of_odd_sizes_agree_with_plain_elimination(
+    fn random_systems_agree_with_plain_elimination(
         n in 1usize..260, nb in 1usize..100, threads in 1usize..6, seed: u64,
     ) {
         agrees(n, nb, threads, seed);
@@ -86,7 +86,7 @@ proptest! {
 }
 
 #[test]
-fn every_edge_of_panels_agrees_with_plain_elimination() {
+fn panel_edges_agree_with_plain_elimination() {
     for nb in [1, 7, 12, 13, 24, 32] {
         for n in [nb - 1, nb, nb + 1, 2 * nb - 1, 2 * nb, 2 * nb + 1, 5 * nb + 3] {
             if n > 0 {
@@ -103,7 +103,7 @@ fn wide_ranges_and_cut_rows_agree_with_plain_elimination() {
 }
 
 #[test]
-fn a_matrix_without_a_pivot_is_singular() {
+fn matrix_without_a_pivot_is_singular() {
     let n = 50;
     let mut elements = vec![0.0; n * (n + 1)];
     Sequence::new(3).fill(0, &mut elements);
@@ -117,7 +117,7 @@ fn a_matrix_without_a_pivot_is_singular() {
 }
 
 #[test]
-fn pivots_whose_inverse_overflows_are_divided_by() {
+fn rows_are_divided_by_pivots_with_an_overflowing_inverse() {
     let (n, tiny) = (30, 1e-310);
     let mut elements = vec![0.0; n * (n + 1)];
     Sequence::new(4).fill(0, &mut elements);
@@ -128,7 +128,7 @@ fn pivots_whose_inverse_overflows_are_divided_by() {
 }
 
 #[test]
-fn results_are_the_same_whatever_the_number_of_threads_in_a_panel() {
+fn threads_per_panel_do_not_change_results() {
     // Pivots do not depend on the distribution of rows over threads, but rounding errors in sums of products may.
     let source = Sequence::new(9);
     let (one, _) = solved(&mut team(1), 200, 16, &source).unwrap();
@@ -138,7 +138,7 @@ fn results_are_the_same_whatever_the_number_of_threads_in_a_panel() {
 }
 
 #[test]
-fn a_run_that_is_stopped_ends_at_once() {
+fn stopped_factorisation_ends_at_once() {
     let progress = LuProgress::default();
     progress.stop.store(true, Ordering::Relaxed);
     let mut team = team(2);
@@ -149,7 +149,7 @@ fn a_run_that_is_stopped_ends_at_once() {
 }
 
 #[test]
-fn a_wrong_solution_does_not_pass() {
+fn wrong_solution_fails_the_residual_check() {
     let (n, source) = (40, Sequence::new(2));
     let mut team = team(1);
     let mut x = by_elimination(n, &source);
@@ -168,6 +168,6 @@ fn panel_groups_grow_with_threads_and_shrink_with_the_order() {
 }
 
 #[test]
-fn operations_are_counted_as_hpl_counts_them() {
+fn operations_are_counted_as_by_hpl() {
     assert_eq!(flops(8000), 2.0 / 3.0 * 5.12e11 + 1.5 * 6.4e7);
 }

@@ -148,7 +148,7 @@ mod tests {
     /// Compares the sum with published counts and results of other programs, because the counters of these processors
     /// were not available for tests.
     #[test]
-    fn counts_of_known_processors_are_the_operations_that_were_said() {
+    fn flop_counts_match_published_results() {
         // suanPan's manual, perf stat on an i7-1185G7: "roughly 114 GFLOPS" in 39.43 s.
         let tiger_lake = counts(&[
             (1.0, 122_202_329),
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_that_share_time_are_scaled_and_one_that_never_counted_is_none() {
+    fn multiplexed_counts_are_scaled_and_idle_counters_excluded() {
         let half = Count { value: 100, enabled: 20, running: 10 };
         assert_eq!(sum(&[(4.0, half), (1.0, Count { running: 20, ..half })]), Some(900.0));
         assert_eq!(sum(&[(4.0, half), (1.0, Count { running: 0, ..half })]), None);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_those_of_the_processor() {
+    fn flop_events_match_the_processor() {
         let chip = |vendor: &str, family: u32, model: u32, flags: &str| {
             format!(
                 "vendor_id : {vendor}\ncpu family : {family}\nmodel : {model}\nmodel name : x\nstepping : 1\nflags : fpu {flags}"

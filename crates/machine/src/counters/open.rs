@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_does_not_exist_is_refused_with_a_reason() {
+    fn unavailable_event_is_refused_with_a_reason() {
         let event = Event { kind: u32::MAX - 1, pmu: "amd_umc_0".to_owned(), ..software(0) };
         let error = open(&event, 0, -1, 0).unwrap_err();
         let absent = refused(&SysRoot::recorded("/nonexistent"), &event, &error);
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_name_what_stands_in_the_way() {
+    fn refused_event_states_the_cause() {
         let folder = tempfile::tempdir().unwrap();
         let kernel = folder.path().join("proc/sys/kernel");
         std::fs::create_dir_all(&kernel).unwrap();
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_that_share_time_are_scaled() {
+    fn multiplexed_traffic_counters_are_scaled() {
         let event = |direction: TrafficDirection| Event { direction, bytes: 64.0, ..software(0) };
         let reading = |counts: &[(u64, u64, u64)]| {
             let count = |(value, enabled, running)| Count { value, enabled, running };

@@ -52,7 +52,7 @@ fn events(name: &str) -> (String, Vec<String>) {
 }
 
 #[test]
-fn the_table_is_consistent() {
+fn counter_table_is_consistent() {
     for family in &table().family {
         let are_distinguished = !family.read.is_empty() && !family.write.is_empty();
         assert_ne!(are_distinguished, !family.both.is_empty(), "{}", family.name);
@@ -62,7 +62,7 @@ fn the_table_is_consistent() {
 }
 
 #[test]
-fn memory_controllers_of_zen_4_are_counted_each() {
+fn zen_4_memory_controllers_are_counted_separately() {
     let (family, events) = events("genoa");
     assert_eq!(family, "AMD UMC");
     assert_eq!(
@@ -77,7 +77,7 @@ fn memory_controllers_of_zen_4_are_counted_each() {
 }
 
 #[test]
-fn the_data_fabric_of_zen_2_is_counted_on_each_socket() {
+fn zen_2_data_fabric_is_counted_on_each_socket() {
     let (family, events) = events("rome");
     assert_eq!((family.as_str(), events.len()), ("AMD data fabric", 16));
     assert_eq!(events[0], "amd_df 13 0x3807 0 Both 64");
@@ -127,7 +127,7 @@ fn intel_memory_controllers_are_counted_by_model() {
 }
 
 #[test]
-fn arm_nodes_are_counted_by_what_their_fabric_shows() {
+fn arm_memory_traffic_is_counted_by_the_fabric() {
     assert_eq!(
         events("grace").1,
         [
@@ -141,7 +141,7 @@ fn arm_nodes_are_counted_by_what_their_fabric_shows() {
 }
 
 #[test]
-fn a_guest_is_told_that_it_is_shown_none() {
+fn guest_without_memory_counters_is_reported() {
     let (_folder, root) = machine("kvm-guest");
     let absent = find(&root).unwrap_err();
     assert!(
@@ -151,7 +151,7 @@ fn a_guest_is_told_that_it_is_shown_none() {
 }
 
 #[test]
-fn a_machine_with_half_of_its_counters_is_not_counted() {
+fn incomplete_counters_are_not_used() {
     let (folder, root) = machine("genoa");
     fs::remove_file(folder.path().join(DEVICES).join("amd_umc_1/format/rdwrmask")).unwrap();
     assert_eq!(
@@ -168,7 +168,7 @@ fn a_machine_with_half_of_its_counters_is_not_counted() {
 }
 
 #[test]
-fn terms_go_where_their_format_says() {
+fn event_terms_are_encoded_by_their_format() {
     let format = |term: &str| {
         let place = match term {
             "event" => "config:0-7,32-35",

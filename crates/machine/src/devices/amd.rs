@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_the_levels_of_a_clock_one_is_in_use() {
+    fn current_level_of_a_clock_is_read() {
         assert_eq!(
             levels("0: 500Mhz\n1: 800Mhz *\n2: 1700Mhz "),
             (Some(Hertz(800e6)), Some(Hertz(1700e6)))

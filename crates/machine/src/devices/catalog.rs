@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_consistent() {
+    fn device_table_is_consistent() {
         let DeviceTables { sources, device } = tables();
         let mut ids: Vec<&String> = device.iter().flat_map(|entry| &entry.ids).collect();
         let all = ids.len();
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_drivers_are_told_apart() {
+    fn device_names_are_distinguished() {
         let rate = |name: &str| named(name).map(|entry| entry.bandwidth().value);
         assert_eq!(rate("NVIDIA H200"), Some(4.8e12));
         assert_eq!(rate("NVIDIA H100 80GB HBM3"), Some(3.35e12));

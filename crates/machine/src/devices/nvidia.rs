@@ -96,7 +96,7 @@ mod tests {
     use nodegauge_measure::record::DeviceKind;
 
     #[test]
-    fn what_the_library_says_is_added() {
+    fn nvml_readings_are_added_to_devices() {
         let text = r#"{"kind": "gpu", "address": "0000:1b:00.0", "identification": "10de:2335"}"#;
         let mut devices: Vec<Device> = vec![serde_json::from_str(text).unwrap()];
         assert_eq!(devices[0].kind, DeviceKind::Gpu);

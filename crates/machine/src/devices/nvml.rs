@@ -473,20 +473,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn structures_are_as_large_as_nvml_declares_them() {
+    fn structures_have_the_sizes_of_nvml() {
         assert_eq!(size_of::<PciInfo>(), 68);
         assert_eq!(size_of::<Process>(), 24);
         assert_eq!(size_of::<NvmlMemory>(), 24);
     }
 
     #[test]
-    fn bits_that_cost_speed_have_words_and_resting_has_none() {
+    fn clock_limits_have_words_except_idle() {
         assert_eq!(clock_limits(0x1 | 0x4 | 0x40), ["power limit", "temperature (hardware)"]);
         assert!(clock_limits(0x1 | 0x2 | 0x100).is_empty());
     }
 
     #[test]
-    fn a_reading_survives_the_way_out_of_the_child() {
+    fn nvml_reading_round_trips_through_the_child() {
         let gpu = GpuState { pci: "0000:3b:00.0".into(), ecc: Some(true), ..GpuState::default() };
         let silent = vec![(1, NvmlError::from_code(4))];
         let reading: Result<_, NvmlError> =

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_of_visible_devices_end_at_what_is_none() {
+    fn visible_device_list_ends_at_the_first_invalid_entry() {
         let uuids = [Some("GPU-5e0b"), Some("GPU-77aa"), None];
         assert_eq!(visible_to("0,2", &uuids), [0, 2]);
         assert_eq!(visible_to("1, 0", &uuids), [1, 0]);

@@ -40,7 +40,7 @@ fn table(devices: &[Vec<u8>]) -> Modules {
 }
 
 #[test]
-fn the_option_is_channels_times_transfers() {
+fn dimms_option_is_channels_times_transfers() {
     let spec: DimmSpec = "16x3200".parse().unwrap();
     assert_eq!(spec, DimmSpec { channels: 16, mts: 3200 });
     let known = bandwidth(Some(spec), None, None, 2, false);
@@ -84,7 +84,7 @@ fn more_modules_than_channels_do_not_add_bandwidth() {
 }
 
 #[test]
-fn a_wrong_option_is_pointed_at() {
+fn invalid_dimms_option_is_reported_with_its_column() {
     let error = |text: &str| text.parse::<DimmSpec>().unwrap_err();
     assert_eq!(
         error("16*3200").to_string(),
@@ -105,7 +105,7 @@ fn a_wrong_option_is_pointed_at() {
 }
 
 #[test]
-fn two_modules_of_firmware_give_two_channels() {
+fn two_modules_in_the_firmware_table_give_two_channels() {
     let modules = table(&[
         device("DIMM_A1", "P0 CHANNEL A", 65536, 4800, DDR5),
         device("DIMM_B1", "P0 CHANNEL B", 16384, 4400, DDR5),
@@ -126,7 +126,7 @@ fn two_modules_of_firmware_give_two_channels() {
 }
 
 #[test]
-fn empty_slots_and_flash_are_no_memory() {
+fn empty_slots_and_flash_are_not_memory() {
     let table = [
         device("A1", "BANK 0", 0, 0, DDR4),
         device("ROM", "BANK 1", 64, 0, 0x09),
@@ -154,7 +154,7 @@ fn two_modules_on_a_channel_are_one_channel() {
 }
 
 #[test]
-fn modules_without_a_channel_in_their_name_are_no_more_channels_than_there_are() {
+fn modules_without_channel_names_are_limited_to_the_known_channels() {
     let devices: Vec<Vec<u8>> =
         (1..=16).map(|n| device(&format!("A{n}"), "NONE", 16384, 2933, DDR4)).collect();
     let rome = crate::catalog::named("EPYC 7H12").unwrap().memory.unwrap();
@@ -170,7 +170,7 @@ fn modules_without_a_channel_in_their_name_are_no_more_channels_than_there_are()
 }
 
 #[test]
-fn channels_are_told_by_node_and_channel() {
+fn channels_are_distinguished_by_node_and_channel() {
     let names = ["NODE 0 CHANNEL 0 DIMM 0", "NODE 0 CHANNEL 0 DIMM 1", "NODE 1 CHANNEL 0 DIMM 0"];
     let devices: Vec<Vec<u8>> =
         names.iter().map(|bank| device("DIMM", bank, 16384, 2666, DDR4)).collect();
@@ -178,7 +178,7 @@ fn channels_are_told_by_node_and_channel() {
 }
 
 #[test]
-fn channels_without_a_module_are_those_whose_slots_are_all_empty() {
+fn channel_is_empty_if_all_its_slots_are_empty() {
     let slot = |name: &str, gib: u32| device(name, "BANK", gib << 10, 3200, DDR4);
     // Two slots per channel: A and B have two modules, C one, and D none.
     let modules = table(&[
@@ -210,14 +210,14 @@ fn channels_without_a_module_are_those_whose_slots_are_all_empty() {
 }
 
 #[test]
-fn the_bus_is_wider_with_error_correction() {
+fn error_correction_does_not_widen_the_channel() {
     let modules = table(&[device("DIMM_A1", "BANK", 16384, 3200, DDR4)]);
     assert_eq!((modules.dimms[0].data_bits, modules.dimms[0].total_bits), (Some(64), Some(72)));
     assert_eq!(modules.channel_bytes, 8);
 }
 
 #[test]
-fn a_channel_keeps_its_name() {
+fn channel_name_is_read_from_the_bank_locator() {
     let channel = |bank: &str| {
         let device = device("DIMM", bank, 16384, 3200, DDR4);
         table(&[device]).dimms[0].channel.clone()
@@ -233,7 +233,7 @@ fn a_channel_keeps_its_name() {
 }
 
 #[test]
-fn memory_of_two_kinds_has_no_one_bandwidth() {
+fn mixed_memory_technologies_have_no_bandwidth() {
     let modules = table(&[
         device("DIMM_A1", "BANK 0", 16384, 4800, DDR5),
         device("HBM0", "BANK 1", 16384, 3200, 0x24),
@@ -243,7 +243,7 @@ fn memory_of_two_kinds_has_no_one_bandwidth() {
 }
 
 #[test]
-fn the_catalog_answers_last_and_says_what_it_takes_for_granted() {
+fn catalog_is_the_last_source_and_states_its_assumption() {
     let genoa = crate::catalog::named("EPYC 9654").unwrap();
     let memory = genoa.memory.unwrap();
     let known = bandwidth(None, None, Some((&memory, "EPYC 9654")), 2, false);
@@ -266,7 +266,7 @@ fn the_catalog_answers_last_and_says_what_it_takes_for_granted() {
 }
 
 #[test]
-fn the_limit_of_a_guest_is_that_of_all_sockets_on_which_its_memory_may_be() {
+fn guest_limit_includes_all_sockets_of_its_memory() {
     let sockets = |text: &str| {
         let source = TopologySource::Synthetic(text.to_owned());
         sockets_behind_guest(&Topology::load(&source).unwrap())
@@ -290,16 +290,7 @@ fn the_limit_of_a_guest_is_that_of_all_sockets_on_which_its_memory_may_be() {
 
 /// Returns a machine with eight NUMA nodes and this total number of channels.
 fn of_eight_nodes(channels: u32, guest: bool) -> Machine {
-    let node = |id| NumaNode {
-        id,
-        bytes: None,
-        free: None,
-        available: None,
-        cache_bytes: None,
-        cpus: vec![id],
-        device: None,
-        distances: None,
-    };
+    let node = |id| NumaNode { id, cpus: vec![id], ..NumaNode::default() };
     let modules = Modules {
         channels,
         channel_bytes: 8,
@@ -315,7 +306,7 @@ fn of_eight_nodes(channels: u32, guest: bool) -> Machine {
 }
 
 #[test]
-fn what_lies_on_some_nodes_has_those_nodes_bandwidth() {
+fn bandwidth_of_some_nodes_is_their_share() {
     let rome = of_eight_nodes(16, false);
     let of = |machine: &Machine, nodes: &[u32]| node_bandwidth(machine, nodes).unwrap();
     assert_eq!(of(&rome, &[3]).value, 51.2e9);
@@ -335,7 +326,7 @@ fn what_lies_on_some_nodes_has_those_nodes_bandwidth() {
 }
 
 #[test]
-fn a_figure_above_what_is_at_most_has_no_limit_and_is_not_invalid() {
+fn figure_above_an_upper_bound_has_no_limit() {
     let figure =
         |at_most| Figure { value: 307.2e9, basis: "catalog".to_owned(), detail: None, at_most };
     let limit = |value: f64, at_most| {
@@ -350,13 +341,13 @@ fn a_figure_above_what_is_at_most_has_no_limit_and_is_not_invalid() {
 
 proptest! {
     #[test]
-    fn a_printed_option_parses_back(channels in 1u32..=1024, mts in 200u32..=20_000) {
+    fn dimms_option_round_trips(channels in 1u32..=1024, mts in 200u32..=20_000) {
         let spec = DimmSpec { channels, mts };
         prop_assert_eq!(spec.to_string().parse(), Ok(spec));
     }
 
     #[test]
-    fn no_option_text_panics(text in "[0-9x* .-]{0,12}") {
+    fn dimms_parser_never_panics(text in "[0-9x* .-]{0,12}") {
         if let Err(error) = text.parse::<DimmSpec>() {
             prop_assert!(error.at <= text.len());
             let _ = error.to_string();
@@ -364,12 +355,12 @@ proptest! {
     }
 
     #[test]
-    fn no_table_panics(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+    fn firmware_table_parser_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         let _ = parse(bytes);
     }
 
     #[test]
-    fn no_structure_panics(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
+    fn firmware_structure_parser_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
         let mut table = vec![17u8, 4];
         table.extend(bytes);
         table.extend([0, 0]);

@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn offline_cpus_are_named_as_a_shell_takes_them() {
+    fn offline_cpus_are_printed_in_shell_syntax() {
         assert_eq!(brace(&[5]), "5");
         assert_eq!(brace(&[4, 5, 6, 7]), "{4..7}");
         assert_eq!(brace(&[1, 3]), "{1,3}");

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_near_to_devices_that_are_all_left_to_it_and_far_from_those_it_was_given() {
+    fn only_devices_assigned_to_a_process_may_be_far() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/topologies/dgx-h100.xml");
         let mut topology = Topology::load(&TopologySource::Xml(path.into())).unwrap();
         let root = SysRoot::recorded("/nonexistent");

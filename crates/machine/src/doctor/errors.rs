@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn events_since_boot_are_findings_with_the_slot() {
+    fn memory_errors_since_boot_are_findings_with_the_slot() {
         let all = found_in("rome-ghes");
         let [(id, severity, finding)] = all.as_slice() else { panic!("{all:?}") };
         assert_eq!((*id, *severity, finding.severity), (MEMORY_ERRORS, Severity::Warning, None));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_at_zero_and_absent_counters_are_no_findings() {
+    fn zero_or_missing_counters_give_no_findings() {
         assert!(found_in("kvm-guest").is_empty());
         assert!(found_in("nonexistent").is_empty());
     }

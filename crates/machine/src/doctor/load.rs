@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_read_and_subtracted() {
+    fn cpu_times_are_read_and_subtracted() {
         let before =
             CpuTimes::parse("cpu  100 1 50 1000 10 2 3 4 90 0\ncpu0 1 1 1 1 1 1 1 1").unwrap();
         assert_eq!(before, CpuTimes { busy: 156, idle: 1010, stolen: 4 });
@@ -179,14 +179,14 @@ mod tests {
     }
 
     #[test]
-    fn a_quiet_node_makes_no_finding() {
+    fn idle_node_has_no_load_finding() {
         let times = CpuTimes { busy: 1, idle: 5, stolen: 0 };
         assert_eq!(judge_load(&LoadSample { times, running: 0, load: 0.1 }, 2), None);
         assert_eq!(judge_load(&LoadSample { times, running: 0, load: 0.6 }, 128), None);
     }
 
     #[test]
-    fn load_is_worse_the_more_it_takes() {
+    fn severity_increases_with_load() {
         let severity = |busy, idle, running, load| {
             let times = CpuTimes { busy, idle, stolen: 0 };
             judge_load(&LoadSample { times, running, load }, 128).and_then(|found| found.severity)
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_says_what_was_seen() {
+    fn load_finding_lists_tasks_and_cpu_time() {
         let times = CpuTimes { busy: 3, idle: 3, stolen: 0 };
         let found = judge_load(&LoadSample { times, running: 2, load: 1.9 }, 2).unwrap();
         assert_eq!(

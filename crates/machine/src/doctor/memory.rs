@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn page_sizes_are_named_as_the_option_takes_them() {
+    fn page_sizes_are_printed_as_option_values() {
         assert_eq!(short(2 << 20), "2m");
         assert_eq!(short(1 << 30), "1g");
     }

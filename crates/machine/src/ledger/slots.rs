@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_that_contains_the_slot_names_it() {
+    fn label_that_contains_a_slot_names_it() {
         let board = locators(&[("DIMM_A1", "P0 CHANNEL A"), ("DIMM_A12", "P0 CHANNEL L")]);
         assert_eq!(slot("mc0 dimm0, P0 CHANNEL A DIMM_A1", &board).as_deref(), Some("DIMM_A1"));
         assert_eq!(slot("mc0 dimm0, DIMM_A12", &board).as_deref(), Some("DIMM_A12"));
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_on_both_sides_name_the_slot_where_there_is_one_controller() {
+    fn matching_numbers_name_the_slot_if_there_is_one_controller() {
         let board = locators(&[
             ("CPU1_DIMM_A1", "NODE 0 CHANNEL 0 DIMM 0"),
             ("CPU2_DIMM_C1", "NODE 1 CHANNEL 2 DIMM 0"),

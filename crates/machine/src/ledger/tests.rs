@@ -87,7 +87,7 @@ fn check(path: &Path) {
 }
 
 #[test]
-fn every_recorded_ledger_is_read_before_and_after_a_run() {
+fn recorded_ledgers_are_compared_before_and_after_a_run() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/ledgers");
     let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let cases: Vec<PathBuf> =
@@ -99,7 +99,7 @@ fn every_recorded_ledger_is_read_before_and_after_a_run() {
 }
 
 #[test]
-fn after_another_boot_all_events_count() {
+fn all_events_count_after_a_reboot() {
     let tree = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ledgers/skylake-hot");
     let now = LedgerReading::take(&SysRoot::recorded(tree));
     let earlier = LedgerReading { boot: Some("another".to_owned()), ..now.clone() };
@@ -111,7 +111,7 @@ fn after_another_boot_all_events_count() {
 }
 
 #[test]
-fn the_counters_of_this_machine_are_read() {
+fn counters_of_this_machine_are_read() {
     let reading = LedgerReading::take(&SysRoot::live());
     assert_eq!(reading.sources.len(), 5);
     assert!(reading.since(&reading).events.is_empty());

@@ -94,7 +94,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_cache_behind_an_older_table_is_read() {
+    fn loader_cache_after_an_older_table_is_read() {
         let mut bytes = b"ld.so-1.7.0\0\0\0\0\0".to_vec();
         bytes.extend(cache(&[("libm.so.6", "/lib/libm.so.6")]));
         let found = entries(&bytes);
@@ -104,7 +104,7 @@ pub(super) mod tests {
 
     proptest! {
         #[test]
-        fn damaged_caches_never_fail(at in 0usize..200, byte: u8, length in 0usize..200) {
+        fn damaged_loader_cache_never_panics(at in 0usize..200, byte: u8, length in 0usize..200) {
             let mut bytes = cache(&[("libm.so.6", "/lib/libm.so.6"), ("libc.so.6", "/c")]);
             if let Some(one) = bytes.get_mut(at) {
                 *one = byte;

@@ -2,7 +2,10 @@
 //! one design whose maximum clocks differ by a few percent are several kinds. Work that is divided equally is not slower
 //! on them than on the fastest cores alone, as long as there are more of them. Pure.
 
+use super::HardwareThread;
+use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 /// Smallest ratio of the speed of a kind to that of the fastest kind of its class. hwloc treats maximum clocks that
 /// differ by at most a tenth as equal when it ranks cores (`HWLOC_CPUKINDS_MAXFREQ`, default `adjust=10`); here the same
@@ -40,6 +43,62 @@ impl CoreKind {
             Some((own, theirs)) => own.total_cmp(&theirs).then(self.rank.cmp(&other.rank)),
             None => self.rank.cmp(&other.rank),
         }
+    }
+}
+
+/// Cores of equal speed, with what their kinds have in common.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SpeedClass {
+    /// Names of the designs, such as `IntelAtom`; empty if unknown.
+    pub designs: Vec<String>,
+    /// Lowest and highest capacity by Linux; `None` if unknown.
+    pub capacities: Option<[u32; 2]>,
+    /// Lowest and highest maximum clock, MHz; `None` if unknown.
+    pub clocks: Option<[u32; 2]>,
+}
+
+/// Returns the classes that [`classes`] found, the slowest first; empty if there are no classes.
+pub(super) fn described(kinds: &[CoreKind], classes: &[Option<usize>]) -> Vec<SpeedClass> {
+    let count = classes.iter().flatten().max().map_or(0, |max| max + 1);
+    let mut found = vec![SpeedClass::default(); count];
+    for (kind, class) in kinds.iter().zip(classes) {
+        let Some(class) = class else { continue };
+        let class = &mut found[*class];
+        if let Some(design) = kind.design.as_ref().filter(|name| !class.designs.contains(name)) {
+            class.designs.push(design.clone());
+        }
+        class.capacities = widened(class.capacities, kind.capacity);
+        class.clocks = widened(class.clocks, kind.clock);
+    }
+    found
+}
+
+/// Returns the range with a further value.
+fn widened(range: Option<[u32; 2]>, value: Option<f64>) -> Option<[u32; 2]> {
+    let Some(value) = value.map(|value| value.round() as u32) else { return range };
+    let [min, max] = range.unwrap_or([value, value]);
+    Some([min.min(value), max.max(value)])
+}
+
+/// Gives all hardware threads of a core the class of the fastest of them. Hypervisors may report several kinds for one
+/// core.
+pub(super) fn unify(threads: &mut [HardwareThread]) {
+    let mut fastest: BTreeMap<usize, Option<usize>> = BTreeMap::new();
+    for thread in threads.iter() {
+        let class = fastest.entry(thread.core).or_insert(thread.efficiency);
+        *class = (*class).max(thread.efficiency);
+    }
+    for thread in threads {
+        thread.efficiency = fastest[&thread.core];
+    }
+}
+
+/// Returns the name of a class in options and on pages; `class` counts from the slowest of `count` classes.
+pub(super) fn class_name(class: usize, count: usize) -> String {
+    match count.saturating_sub(class) {
+        0 | 1 => "fast".to_owned(),
+        last if last == count => "slow".to_owned(),
+        between => format!("class{between}"),
     }
 }
 
@@ -105,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_within_a_tenth_of_the_fastest_are_one_class_without_capacities() {
+    fn clocks_within_a_tenth_of_the_fastest_are_one_class() {
         // Cortex-A55 and two clusters of Cortex-A76 of an RK3588.
         let kinds = [clocked(1800.0, 0, None), clocked(2304.0, 1, None), clocked(2352.0, 2, None)];
         assert_eq!(classes(&kinds), [Some(0), Some(1), Some(1)]);
@@ -124,6 +183,22 @@ mod tests {
             [600.0, 700.0, 800.0, 920.0, 1024.0].map(|capacity| rated(capacity, 0)).to_vec();
         // 920 is below nine tenths of 1024, 800 below those of 920, and so on.
         assert_eq!(classes(&steps), [0, 1, 2, 3, 4].map(Some));
+    }
+
+    #[test]
+    fn classes_have_names_and_the_bounds_of_their_kinds() {
+        let names = |count: usize| (0..count).map(|class| class_name(class, count)).collect();
+        let of_two: Vec<String> = names(2);
+        assert_eq!(of_two, ["slow", "fast"]);
+        let of_four: Vec<String> = names(4);
+        assert_eq!(of_four, ["slow", "class3", "class2", "fast"]);
+        let kinds = [rated(718.0, 0), rated(731.0, 1), rated(1017.0, 2), rated(1024.0, 3)];
+        let found = described(&kinds, &classes(&kinds));
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0].capacities, Some([718, 731]));
+        assert_eq!(found[1].capacities, Some([1017, 1024]));
+        assert_eq!(found[1].clocks, None);
+        assert!(described(&kinds[..1], &[None]).is_empty());
     }
 
     #[test]

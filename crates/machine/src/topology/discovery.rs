@@ -4,16 +4,17 @@
 
 use super::core_kinds::{self, CoreKind};
 use super::{HardwareThread, Topology, TopologyNumaNode, TopologySource};
-use crate::ids::{CpuId, NumaNodeId};
+use crate::ids::CpuId;
 use crate::root::SysRoot;
 use crate::{memory, pci};
 use hwlocality::Topology as Hwloc;
+use hwlocality::bitmap::BitmapRef;
+use hwlocality::cpu::cpuset::CpuSet;
 use hwlocality::cpu::kind::CpuKind;
 use hwlocality::object::TopologyObject;
-use hwlocality::object::attributes::ObjectAttributes;
-use hwlocality::object::types::{CacheType, ObjectType};
+use hwlocality::object::types::ObjectType;
 use hwlocality::topology::builder::{BuildFlags, TypeFilter};
-use nodegauge_measure::record::{Cache, CacheKind};
+use memory_nodes::MemoryNodes;
 use nodegauge_measure::{Failure, legible};
 use nodegauge_os::{AnswerLimits, ChildAnswer};
 use std::collections::BTreeMap;
@@ -24,7 +25,9 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+mod caches;
 mod io_objects;
+mod memory_nodes;
 
 /// Limits for reading a description. The CPU time is thousands of times longer than the largest machine needs, and
 /// independent of other load.
@@ -56,16 +59,20 @@ pub(super) fn load(source: &TopologySource) -> Result<Topology, Failure> {
             let text = read(path).map_err(|cause| {
                 Failure::usage(format!("cannot read topology file {shown}: {cause}"))
             })?;
-            let described = match newer_xml_version(&text) {
-                Some(version) => Err(format!(
-                    "it was written by hwloc {version}; the installed hwloc 2 cannot read it"
-                )),
-                None => described(source, &text),
-            };
-            described.map_err(|cause| {
-                Failure::usage(format!("{shown} is not an XML topology that hwloc can read"))
-                    .cause(cause)
-                    .hint("write one with `lstopo FILE.xml`")
+            if let Some(version) = newer_xml_version(&text) {
+                return Err(unreadable(
+                    &shown,
+                    format!(
+                        "it was written by hwloc {version}; the installed hwloc 2 cannot read it"
+                    ),
+                    &format!(
+                        "convert it with the lstopo that wrote it: `lstopo -i {shown} --export-xml-flags v2 NEW.xml`"
+                    ),
+                ));
+            }
+            described(source, &text).map_err(|cause| {
+                let is_whole = text.trim_end().ends_with("</topology>");
+                unreadable(&shown, cause, if is_whole { WRITE } else { CUT_OFF })
             })
         }
         TopologySource::Synthetic(description) => {
@@ -78,6 +85,19 @@ pub(super) fn load(source: &TopologySource) -> Result<Topology, Failure> {
             })
         }
     }
+}
+
+/// Hint for a file that hwloc cannot read.
+const WRITE: &str = "write one with `lstopo FILE.xml`";
+/// Hint for a file that lacks its end.
+const CUT_OFF: &str =
+    "the file does not end with </topology>: copy it again, or write one with `lstopo FILE.xml`";
+
+/// Returns the failure of reading the file that is `shown`.
+fn unreadable(shown: &str, cause: String, hint: &str) -> Failure {
+    Failure::usage(format!("{shown} is not an XML topology that hwloc can read"))
+        .cause(cause)
+        .hint(hint)
 }
 
 fn read(path: &Path) -> io::Result<String> {
@@ -120,13 +140,15 @@ fn built(source: &TopologySource, text: &str) -> Result<Topology, String> {
 
 /// Loads the topology with hwloc.
 fn loaded(source: &TopologySource, text: &str) -> Result<Hwloc, Box<dyn Error>> {
-    let builder = Hwloc::builder();
+    // Without a filter, hwloc leaves out caches in front of memory.
+    let builder = Hwloc::builder().with_type_filter(ObjectType::MemCache, TypeFilter::KeepAll)?;
     let builder = match source {
         TopologySource::Live => builder.with_flags(BuildFlags::INCLUDE_DISALLOWED)?,
         TopologySource::Synthetic(_) => builder.from_synthetic(text)?,
-        TopologySource::Xml(_) => {
-            builder.from_xml(text)?.with_io_type_filter(TypeFilter::KeepImportant)?
-        }
+        TopologySource::Xml(_) => builder
+            .with_flags(BuildFlags::INCLUDE_DISALLOWED)?
+            .from_xml(text)?
+            .with_io_type_filter(TypeFilter::KeepImportant)?,
     };
     Ok(builder.build()?)
 }
@@ -138,8 +160,7 @@ fn with_kernels_view(mut topology: Topology, root: &SysRoot) -> Topology {
     let of_devices = pci::memory_nodes(root);
     for (id, bytes) in memory::nodes(root) {
         if topology.nodes.iter().all(|node| node.id != id) && bytes > 0 {
-            let hidden =
-                TopologyNumaNode { id, bytes: Some(bytes), cpus: Vec::new(), device: None };
+            let hidden = TopologyNumaNode { id, bytes: Some(bytes), ..TopologyNumaNode::default() };
             topology.nodes.push(hidden);
         }
     }
@@ -153,7 +174,7 @@ fn with_kernels_view(mut topology: Topology, root: &SysRoot) -> Topology {
 /// Converts hwloc's tree to a [`Topology`].
 fn copied(hwloc: &Hwloc, source: &TopologySource) -> Topology {
     let mut numbering = Numbering::default();
-    let llc_type = last_level_cache(hwloc);
+    let llc_type = caches::last_level(hwloc);
     let affinity = match source {
         TopologySource::Live => nodegauge_os::affinity().ok(),
         _ => None,
@@ -168,12 +189,12 @@ fn copied(hwloc: &Hwloc, source: &TopologySource) -> Topology {
     }
     let speed_classes = core_kinds::classes(&kinds);
     let mut siblings: BTreeMap<usize, u32> = BTreeMap::new();
-    let mut nodes = nodes(hwloc, source);
+    let nodes = MemoryNodes::of(hwloc, source);
     let mut threads = Vec::new();
     for pu in hwloc.objects_with_type(ObjectType::PU) {
         let Some(os) = pu.os_index() else { continue };
         let cpu = CpuId(os as u32);
-        let core = numbering.index(pu, ObjectType::Core);
+        let core = numbering.core(pu);
         let sibling = siblings.entry(core).or_insert(0);
         let socket = numbering.index(pu, ObjectType::Package);
         let llc = llc_type
@@ -184,11 +205,7 @@ fn copied(hwloc: &Hwloc, source: &TopologySource) -> Topology {
             core,
             llc,
             socket,
-            // The nearest node is the smallest node that contains the thread.
-            node: (0..nodes.len())
-                .filter(|i| nodes[*i].device.is_none())
-                .filter(|i| nodes[*i].cpus.binary_search(&cpu).is_ok())
-                .min_by_key(|i| nodes[*i].cpus.len()),
+            node: nodes.nearest(cpu),
             sibling: *sibling,
             efficiency: kind_sets
                 .iter()
@@ -199,21 +216,20 @@ fn copied(hwloc: &Hwloc, source: &TopologySource) -> Topology {
         });
         *sibling += 1;
     }
-    // To memory without CPUs, such as device memory, hwloc assigns the nearest CPUs.
-    for (at, node) in nodes.iter_mut().enumerate() {
-        node.cpus.retain(|cpu| {
-            threads.iter().any(|thread| thread.cpu == *cpu && thread.node == Some(at))
-        });
-    }
+    core_kinds::unify(&mut threads);
+    let mut nodes = nodes.with_own_cpus(&threads);
+    caches::add_memory_side(hwloc, &mut nodes);
     let package = hwloc.objects_with_type(ObjectType::Package).next();
     Topology {
         source: source.clone(),
+        caches: caches::levels(hwloc, source, &threads),
         threads,
         cores: numbering.take(ObjectType::Core),
+        lacks_cores: hwloc.objects_with_type(ObjectType::Core).next().is_none(),
         llcs: llc_type.map(|kind| numbering.take(kind)).unwrap_or_default(),
         sockets: numbering.take(ObjectType::Package),
+        core_classes: core_kinds::described(&kinds, &speed_classes),
         nodes,
-        caches: cache_levels(hwloc, source),
         devices: io_objects::devices(hwloc),
         processor_model: package.and_then(|package| info(package, "CPUModel")),
         identification: package.and_then(identification),
@@ -272,90 +288,33 @@ impl Numbering {
         })
     }
 
+    /// Returns the index of the core of `pu`. Sandboxes and some guests report no cores; there, each hardware thread is a
+    /// core.
+    fn core(&mut self, pu: &TopologyObject) -> usize {
+        if pu.first_ancestor_with_type(ObjectType::Core).is_some() {
+            return self.index(pu, ObjectType::Core);
+        }
+        let numbers = self.numbers.entry(ObjectType::Core.to_string()).or_default();
+        numbers.push(pu.os_index().unwrap_or_default() as u32);
+        numbers.len() - 1
+    }
+
     fn take(&mut self, kind: ObjectType) -> Vec<u32> {
         self.numbers.remove(&kind.to_string()).unwrap_or_default()
     }
 }
 
-/// Returns the type of the highest level of data or unified cache beyond level 1.
-fn last_level_cache(hwloc: &Hwloc) -> Option<ObjectType> {
-    [ObjectType::L5Cache, ObjectType::L4Cache, ObjectType::L3Cache, ObjectType::L2Cache]
-        .into_iter()
-        .find(|kind| hwloc.objects_with_type(*kind).next().is_some())
-}
-
-fn nodes(hwloc: &Hwloc, source: &TopologySource) -> Vec<TopologyNumaNode> {
-    // For a synthetic machine without memory sizes, hwloc assumes 1 GiB per node, so that the size is unknown.
-    let known = match source {
-        TopologySource::Synthetic(text) => text.contains("memory="),
-        TopologySource::Live | TopologySource::Xml(_) => true,
-    };
-    let mut nodes: Vec<TopologyNumaNode> = hwloc
-        .objects_with_type(ObjectType::NUMANode)
-        .filter_map(|object| {
-            let mut cpus: Vec<CpuId> =
-                object.cpuset()?.iter_set().map(|index| CpuId(usize::from(index) as u32)).collect();
-            cpus.sort_unstable();
-            Some(TopologyNumaNode {
-                id: NumaNodeId(object.os_index()? as u32),
-                bytes: known.then(|| object.total_memory()),
-                cpus,
-                device: object
-                    .info("PCIBusID")
-                    .and_then(|at| Some(at.to_str().ok()?.to_lowercase())),
-            })
-        })
-        .collect();
-    nodes.sort_by_key(|node| node.id);
-    nodes
-}
-
-/// Returns the number of cores that share a cache.
-fn cache_cores(hwloc: &Hwloc, cache: &TopologyObject) -> u32 {
-    let Some(cpus) = cache.cpuset() else { return 0 };
-    let cores = hwloc.objects_with_type(ObjectType::Core);
-    cores.filter(|core| core.is_inside_cpuset(cpus)).count() as u32
-}
-
-fn cache_levels(hwloc: &Hwloc, source: &TopologySource) -> Vec<Cache> {
-    const TYPES: [ObjectType; 8] = [
-        ObjectType::L1Cache,
-        ObjectType::L1ICache,
-        ObjectType::L2Cache,
-        ObjectType::L2ICache,
-        ObjectType::L3Cache,
-        ObjectType::L3ICache,
-        ObjectType::L4Cache,
-        ObjectType::L5Cache,
-    ];
-    TYPES
-        .iter()
-        .filter_map(|kind| {
-            let objects: Vec<&TopologyObject> = hwloc.objects_with_type(*kind).collect();
-            let Some(ObjectAttributes::Cache(first)) = objects.first()?.attributes() else {
-                return None;
-            };
-
-            let level = first.depth() as u32;
-            // For a synthetic machine without cache sizes, hwloc assumes sizes, so that the real size is unknown.
-            let known = match source {
-                TopologySource::Synthetic(text) => crate::synthetic::states_level_size(text, level),
-                TopologySource::Live | TopologySource::Xml(_) => true,
-            };
-            Some(Cache {
-                level,
-                kind: match first.cache_type() {
-                    CacheType::Instruction => CacheKind::Instruction,
-                    CacheType::Data => CacheKind::Data,
-                    _ => CacheKind::Unified,
-                },
-                bytes: first.size().map(std::num::NonZero::get).filter(|_| known),
-                line: first.line_size().map(|line| line.get() as u32).filter(|_| known),
-                count: objects.len() as u32,
-                cores: objects.iter().map(|cache| cache_cores(hwloc, cache)).max().unwrap_or(0),
-            })
-        })
-        .collect()
+/// Returns the CPUs of a set, in numeric order; none without a set.
+fn cpus(set: Option<BitmapRef<'_, CpuSet>>) -> Vec<CpuId> {
+    let Some(set) = set else { return Vec::new() };
+    // The set of a node without a bound is infinite.
+    if set.weight().is_none() {
+        return Vec::new();
+    }
+    let mut cpus: Vec<CpuId> =
+        set.iter_set().map(|index| CpuId(usize::from(index) as u32)).collect();
+    cpus.sort_unstable();
+    cpus
 }
 
 /// Returns the version of an hwloc XML text if the version is 3 or later; hwloc 2 rejects such texts without a reason.
@@ -372,7 +331,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn a_node_that_hwloc_hides_is_the_memory_of_its_device() {
+    fn node_hidden_by_hwloc_is_the_memory_of_its_device() {
         let folder = tempfile::tempdir().unwrap();
         let put = |path: &str, text: &str| {
             let path = folder.path().join(path);

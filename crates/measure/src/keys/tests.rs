@@ -29,7 +29,7 @@ crate::config! {
 }
 
 #[test]
-fn included_keys_stand_before_the_others_in_one_map() {
+fn included_keys_precede_the_others_in_one_map() {
     let names: Vec<&str> = Cells::KEYS.iter().map(|key| key.name).collect();
     assert_eq!(names, ["array_bytes", "threads", "trials", "bind", "cells"]);
     let sizes = Sizes { trials: Some(2), ..Sizes::default() };
@@ -48,7 +48,7 @@ fn included_keys_stand_before_the_others_in_one_map() {
 }
 
 #[test]
-fn a_shared_key_is_as_declared_but_for_what_is_excepted() {
+fn shared_key_equals_its_declaration_except_for_exceptions() {
     let [array_bytes, threads, trials] = Sizes::KEYS else { unreachable!() };
     assert_eq!(*array_bytes, shared::array_bytes::KEY);
     let expected = shared::threads::KEY.except(Role::Observation, "a test");
@@ -58,7 +58,7 @@ fn a_shared_key_is_as_declared_but_for_what_is_excepted() {
 }
 
 #[test]
-fn a_map_reads_back_and_what_has_another_shape_is_absent() {
+fn map_round_trips_and_values_of_other_types_are_absent() {
     let sizes = Sizes { array_bytes: Some(8), threads: None, trials: Some(3) };
     assert_eq!(Value::Object(sizes.to_map()), json!({"array_bytes": 8, "trials": 3}));
     assert_eq!(Sizes::from_map(&sizes.to_map()), sizes);
@@ -69,7 +69,7 @@ fn a_map_reads_back_and_what_has_another_shape_is_absent() {
 }
 
 #[test]
-fn columns_come_in_their_order() {
+fn columns_are_in_declared_order() {
     let registry = Registry::new([ConfigKind::of::<Sizes>("memory", &["stream"])]);
     let names: Vec<&str> = registry.columns().iter().map(|key| key.name).collect();
     assert_eq!(names, ["threads", "array_bytes"]);
@@ -81,7 +81,7 @@ fn columns_come_in_their_order() {
 }
 
 #[test]
-fn the_place_of_a_key_is_that_in_its_own_kind_of_figure() {
+fn key_position_is_counted_in_its_kind_of_figure() {
     let registry = Registry::new([
         ConfigKind::of::<Sizes>("memory", &["stream"]),
         ConfigKind::of::<Cells>("files", &["io"]),
@@ -97,7 +97,7 @@ fn the_place_of_a_key_is_that_in_its_own_kind_of_figure() {
 }
 
 #[test]
-fn keys_of_sizes_end_with_the_unit() {
+fn size_keys_end_with_their_unit() {
     assert!(is_size("array_bytes"));
     assert!(!is_size("threads") && !is_size("flops_per_byte"));
 }

@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_are_told_by_generation_lanes_and_what_they_lose() {
+    fn links_are_described_by_generation_lanes_and_loss() {
         let link = |now: f64, width, max: f64, most_width| PciLink {
             transfers_per_s: Some(TransfersPerSec(now)),
             width: Some(width),

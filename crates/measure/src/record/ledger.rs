@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_of_a_later_version_is_read_and_has_no_effect() {
+    fn event_kind_of_a_later_version_has_no_effect() {
         let kind: HardwareEvent = serde_json::from_str("\"gravity-wave\"").unwrap();
         assert_eq!((kind, kind.effect()), (HardwareEvent::Other, None));
         let known: HardwareEvent = serde_json::from_str("\"memory-corrected\"").unwrap();

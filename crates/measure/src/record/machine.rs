@@ -221,6 +221,10 @@ pub struct Processor {
     /// Number of hardware threads per core.
     #[serde(default)]
     pub threads_per_core: u32,
+    /// Classes of cores of equal speed, the fastest first; absent if all cores are of one class, or if their speed is
+    /// unknown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub core_classes: Vec<CoreClass>,
     /// Instruction-set extensions that nodegauge uses, e.g. `sse2`, `avx2`, `avx512f`.
     #[serde(default)]
     pub isa: Vec<String>,
@@ -345,6 +349,26 @@ impl Cache {
     }
 }
 
+/// Cores of equal speed, on a node whose cores differ.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CoreClass {
+    /// Name in `--cores`: `fast`, `slow`, and between them `class2`, `class3`, ...
+    pub name: String,
+    /// Number of cores.
+    pub cores: u32,
+    /// Hardware threads of these cores, by their numbers in the operating system.
+    pub cpus: Vec<u32>,
+    /// Names of the designs, such as `IntelAtom`; empty if unknown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub designs: Vec<String>,
+    /// Lowest and highest capacity by Linux, relative to 1024 of the fastest core; absent if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacities: Option<[u32; 2]>,
+    /// Lowest and highest maximum clock, Hz; absent if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clocks: Option<[Hertz; 2]>,
+}
+
 /// Caches of one level and kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cache {
@@ -357,15 +381,18 @@ pub struct Cache {
     pub bytes: Option<u64>,
     /// Number of these caches on the node.
     pub count: u32,
-    /// Number of cores that share one cache.
+    /// Number of cores that share one cache; if it differs between the caches, the largest number.
     pub cores: u32,
+    /// Smallest number of cores that share one of the caches; absent if all are shared by `cores`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub least_cores: Option<u32>,
     /// Line size in bytes.
     #[serde(default)]
     pub line: Option<u32>,
 }
 
 /// A NUMA node of the machine.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct NumaNode {
     /// Number of the NUMA node in the operating system.
     pub id: u32,
@@ -382,6 +409,14 @@ pub struct NumaNode {
     pub cache_bytes: Option<u64>,
     /// Hardware threads of the NUMA node, by their numbers in the operating system.
     pub cpus: Vec<u32>,
+    /// Hardware threads of the NUMA node on which this process may not run, because its cpuset or its affinity mask
+    /// leaves them out, or, on a described machine, because they are offline; absent if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unusable_cpus: Vec<u32>,
+    /// Kind of the memory, as hwloc names it: `DRAM`, `HBM`, `MCDRAM`, `NVM`, `CXL-DRAM`, or its rank among the kinds of
+    /// the node, `tier 1`; absent if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
     /// PCI address of the device to which the memory belongs; absent for memory of the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
@@ -502,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn the_source_of_a_clock_reads_back_from_its_text() {
+    fn clock_basis_round_trips() {
         let known =
             [ClockBasis::Measured, ClockBasis::Catalog, ClockBasis::Name, ClockBasis::Kernel];
         for basis in known {

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn saved_runs_between_the_same_cpus_tell_what_is_near() {
+    fn saved_trips_are_found_for_the_same_cpus() {
         let figure = |places: &[[u32; 1]], trip: f64| {
             let unit = crate::Unit::BytesPerSecond;
             let mut m = Measurement::new("memory", "stream", "triad", unit);

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn all_cells_are_of_the_regime_that_most_of_them_saw() {
+    fn all_cells_use_the_regime_of_most_cells() {
         let (near, far) = (90e-9, 380e-9);
         // The first cell was faster in the regime with the long round trip, in which the second cell has only one
         // sample.
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_without_the_runs_regime_still_has_its_samples_and_says_so() {
+    fn cell_without_the_common_regime_keeps_its_samples_with_a_doubt() {
         let (near, far) = (90e-9, 380e-9);
         let judged = OneRegime::new(
             vec![

@@ -11,7 +11,7 @@ const NEAR: f64 = 115e-9;
 const FAR: f64 = 390e-9;
 
 #[test]
-fn regimes_are_never_pooled_and_the_faster_gives_the_headline() {
+fn regimes_are_never_pooled_and_the_faster_is_the_headline() {
     let mut samples = vec![sample(9.0, FAR, FAR, vec![])];
     for _ in 0..6 {
         samples.push(sample(2.0, NEAR, NEAR, vec![]));
@@ -33,7 +33,7 @@ fn regimes_are_never_pooled_and_the_faster_gives_the_headline() {
 }
 
 #[test]
-fn a_disturbance_costs_one_part_and_nothing_of_the_best() {
+fn disturbance_excludes_one_part_but_not_the_best() {
     let part = |copy, triad, cause: [Option<Cause>; 2]| Sample {
         round_trips: (NEAR, NEAR),
         part_causes: cause.map(|cause| cause.into_iter().collect()).to_vec(),
@@ -66,7 +66,7 @@ fn a_disturbance_costs_one_part_and_nothing_of_the_best() {
 }
 
 #[test]
-fn another_regime_gives_no_best() {
+fn best_is_not_from_another_regime() {
     let mut samples = vec![sample(2.0, NEAR, NEAR, vec![]); 30];
     // These samples are faster, but the CPUs were in another regime or were moved.
     samples.push(sample(1.0, FAR, FAR, vec![Cause::Faults(99)]));
@@ -78,7 +78,7 @@ fn another_regime_gives_no_best() {
 }
 
 #[test]
-fn a_fast_regime_seen_once_gives_no_headline() {
+fn fast_regime_seen_once_is_no_headline() {
     let mut samples = vec![sample(2.0, NEAR, NEAR, vec![]); 30];
     samples.push(sample(1.0, FAR, FAR, vec![]));
     assert_eq!(sort(&samples).headline().unwrap().all.len(), 29);
@@ -102,7 +102,7 @@ fn round_trips_of_other_runs_separate_regimes_of_few_samples() {
 }
 
 #[test]
-fn a_single_thread_has_one_group() {
+fn single_thread_has_one_group() {
     let samples = vec![sample(1.0, f64::NAN, f64::NAN, vec![]); 5];
     let sorted = sort(&samples);
     assert_eq!((sorted.groups.len(), sorted.in_regimes()), (1, 4));
@@ -110,8 +110,7 @@ fn a_single_thread_has_one_group() {
 }
 
 #[test]
-fn when_the_regime_changes_in_every_pass_there_is_still_an_answer_and_the_reason_is_what_is_known()
-{
+fn regime_change_in_every_pass_still_gives_a_figure_with_a_reason() {
     let doubt = |samples: &[Sample], guest| {
         let sorted = sort(samples);
         let headline = sorted.headline().unwrap();
@@ -129,7 +128,7 @@ fn when_the_regime_changes_in_every_pass_there_is_still_an_answer_and_the_reason
 }
 
 #[test]
-fn when_all_is_disturbed_all_counts_and_it_is_said_with_the_count_of_the_record() {
+fn all_samples_count_if_all_are_disturbed() {
     let mut samples = vec![sample(1.0, 1e-7, 1e-7, vec![Cause::Stolen { ticks: 1 }]); 20];
     samples[7] = sample(0.5, 1e-7, 1e-7, vec![]);
     let sorted = sort(&samples);
@@ -152,7 +151,7 @@ fn when_all_is_disturbed_all_counts_and_it_is_said_with_the_count_of_the_record(
 }
 
 #[test]
-fn the_reason_for_doubt_has_the_counts_of_the_record_without_the_warm_up() {
+fn reason_for_doubt_counts_passes_without_the_warm_up() {
     let mut samples = vec![sample(1.0, 1e-7, 1e-7, vec![Cause::Stolen { ticks: 1 }]); 14];
     for one in &mut samples[1..6] {
         *one = sample(0.5, 1e-7, 1e-7, vec![]);
@@ -170,7 +169,7 @@ fn the_reason_for_doubt_has_the_counts_of_the_record_without_the_warm_up() {
 }
 
 #[test]
-fn disturbances_of_less_than_half_of_the_passes_cast_no_doubt() {
+fn disturbances_in_less_than_half_of_the_passes_are_accepted() {
     let mut samples = vec![sample(1.0, 1e-7, 1e-7, vec![]); 14];
     for one in &mut samples[1..6] {
         *one = sample(1.5, 1e-7, 1e-7, vec![Cause::Stolen { ticks: 1 }]);
@@ -181,7 +180,7 @@ fn disturbances_of_less_than_half_of_the_passes_cast_no_doubt() {
 }
 
 #[test]
-fn a_round_counts_when_all_its_bound_steps_saw_one_regime_in_peace() {
+fn round_counts_if_its_bound_steps_are_undisturbed_in_one_regime() {
     let sample = |trip, causes| super::tests::sample(1.0, trip, trip, causes);
     let (near, far, none) = (90e-9, 380e-9, f64::NAN);
     let preempted = || vec![Cause::Faults(99)];
@@ -199,7 +198,7 @@ fn a_round_counts_when_all_its_bound_steps_saw_one_regime_in_peace() {
 /// Simulates passes of four kernels; each kernel is disturbed independently with a probability of 1/8. Compares the
 /// number of samples that count if whole passes are judged with the number if each kernel is judged separately.
 #[test]
-fn of_disturbances_in_an_eighth_of_the_kernels_an_eighth_is_lost_and_no_best() {
+fn disturbed_kernels_lose_their_own_samples_only() {
     let mut state = 1u64;
     let mut random = || {
         state =

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_are_accepted_until_their_setup_and_turns_fill_the_time() {
+    fn cells_are_accepted_until_setup_and_turns_fill_the_time() {
         let second = Duration::from_secs(1);
         let mut affordable = Affordable::until(clock::now() + 100 * second, 3);
         // Two cells of 15 s take 90 s in three turns.
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_of_samples_has_no_end() {
+    fn number_of_samples_is_always_affordable() {
         let hour = Duration::from_secs(3600);
         let limits = |samples| Limits::new(Duration::from_secs(10), samples);
         let of = |samples| Affordable::new(&policy::SWEEP, &limits(samples));

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_cannot_be_told_from_the_last_that_stays_stays() {
+    fn candidates_indistinguishable_from_the_last_survivor_stay() {
         // The noise is 2 %. Candidates 0 to 2 differ by less than the noise; candidate 3 is much slower.
         let mut halving = Halving::new([0, 1, 2, 3]);
         for i in 0..4 {
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn only_those_that_are_told_from_the_leader_leave_it_alone() {
+    fn candidates_slower_than_the_leader_leave() {
         // The second candidate is as fast as the first, except for one disturbed sample. The third candidate is slower
         // in all samples except one.
         let mut halving = Halving::new([0, 1, 2]);
@@ -346,7 +346,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_race_ends_and_without_noise_the_fastest_wins(
+        fn halving_ends_and_finds_the_fastest_without_noise(
             rates in proptest::collection::vec(1.0f64..100.0, 1..40)
         ) {
             let mut halving = Halving::new(rates.iter().copied());

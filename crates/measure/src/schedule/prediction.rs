@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn shortest_run_is_refused_with_a_budget_that_suffices() {
+    fn impossible_budget_is_refused_with_a_sufficient_one() {
         let mut run = Halved { time: 80 * SECOND, left: 2 };
         let refused = asked(10).admit(&mut run).unwrap_err();
         assert_eq!(refused.message, "--budget 10 is too short: the run takes at least 20.0 s");
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn number_of_samples_has_no_time() {
+    fn given_number_of_samples_has_no_budget() {
         let mut run = Halved { time: 90 * SECOND, left: 1 };
         assert_eq!(Limits { samples: Some(3), ..asked(2) }.admit(&mut run).unwrap(), "");
         assert_eq!(run.left, 1);

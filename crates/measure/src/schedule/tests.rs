@@ -18,7 +18,7 @@ fn turns(policy: RepetitionPolicy, limits: Limits, cells: usize) -> (Vec<Turn>, 
 }
 
 #[test]
-fn a_number_of_samples_is_kept_and_the_warm_up_is_one_more() {
+fn given_number_of_samples_excludes_the_warm_up() {
     for policy in [policy::STREAM, policy::SWEEP, policy::CURVES, policy::EXPLAIN] {
         let (seen, schedule, stop) = turns(policy, Limits::new(Duration::ZERO, Some(4)), 3);
         assert_eq!((seen.len(), stop), (15, Stop::Samples));
@@ -28,7 +28,7 @@ fn a_number_of_samples_is_kept_and_the_warm_up_is_one_more() {
 }
 
 #[test]
-fn the_reference_is_measured_before_each_other_cell() {
+fn baseline_is_measured_before_each_other_cell() {
     let limits = Limits::new(Duration::ZERO, None);
     let (seen, ..) = turns(policy::COMPILED, limits, 4);
     assert!(!seen.is_empty());
@@ -56,7 +56,7 @@ fn cells_are_measured_in_the_order_of_the_policy() {
 }
 
 #[test]
-fn a_shuffler_gives_all_orders_equally_often() {
+fn shuffler_gives_all_orders_equally_often() {
     for seed in [0, 1, policy::SWEEP.seed] {
         let mut shuffler = Shuffler::new(seed);
         let mut times = std::collections::BTreeMap::new();
@@ -72,7 +72,7 @@ fn a_shuffler_gives_all_orders_equally_often() {
 }
 
 #[test]
-fn without_time_the_fewest_rounds_are_measured_all_the_same() {
+fn minimum_rounds_are_measured_without_time() {
     for policy in [policy::STREAM, policy::SWEEP, policy::CURVES] {
         let (_, schedule, stop) = turns(policy, Limits::new(Duration::ZERO, None), 2);
         assert_eq!(stop, Stop::Budget);
@@ -82,7 +82,7 @@ fn without_time_the_fewest_rounds_are_measured_all_the_same() {
 }
 
 #[test]
-fn a_cell_that_gives_nothing_leaves() {
+fn cell_without_samples_leaves_the_schedule() {
     let mut schedule = Schedule::new(policy::SWEEP, Limits::new(Duration::ZERO, Some(3)), 2);
     let stop = schedule.run(&mut SilentObserver, None, |turn| {
         let gives = turn.cell == 0 || turn.round == 0;
@@ -94,7 +94,7 @@ fn a_cell_that_gives_nothing_leaves() {
 }
 
 #[test]
-fn a_stable_cell_leaves_where_it_may_and_a_scattered_one_goes_on() {
+fn stable_cell_ends_early_and_scattered_cell_continues() {
     let limits = Limits::new(Duration::from_millis(100), None);
     let mut schedule = Schedule::new(policy::CURVES, limits, 2);
     let mut n = 0u32;
@@ -111,7 +111,7 @@ fn a_stable_cell_leaves_where_it_may_and_a_scattered_one_goes_on() {
 }
 
 #[test]
-fn an_interrupt_and_an_error_keep_what_there_is() {
+fn interruption_and_error_keep_samples() {
     struct After(std::cell::Cell<u32>);
     impl Observer for After {
         fn phase(&mut self, _: &str) {}
@@ -132,7 +132,7 @@ fn an_interrupt_and_an_error_keep_what_there_is() {
 }
 
 #[test]
-fn what_is_disturbed_is_tried_again_and_the_last_try_stands() {
+fn disturbed_measurement_is_repeated_and_the_last_try_counts() {
     let mut n = 0;
     let mut count = || {
         n += 1;
@@ -143,7 +143,7 @@ fn what_is_disturbed_is_tried_again_and_the_last_try_stands() {
 }
 
 #[test]
-fn the_progress_of_a_number_of_samples_is_that_of_the_turns() {
+fn progress_of_a_number_of_samples_follows_the_turns() {
     struct Progress(Vec<f64>);
     impl Observer for Progress {
         fn phase(&mut self, _: &str) {}
@@ -165,7 +165,7 @@ fn the_progress_of_a_number_of_samples_is_that_of_the_turns() {
 }
 
 #[test]
-fn the_time_ends_files_though_samples_are_due() {
+fn time_ends_the_files_policy_before_its_samples() {
     let (seen, _, stop) = turns(policy::FILES, Limits::new(Duration::ZERO, Some(3)), 2);
     assert_eq!((seen.len(), stop), (0, Stop::Budget));
     let limits = Limits::new(Duration::from_secs(3600), Some(3));
@@ -174,7 +174,7 @@ fn the_time_ends_files_though_samples_are_due() {
 }
 
 #[test]
-fn disturbed_rounds_are_repeated_until_enough_count_or_the_tries_are_spent() {
+fn disturbed_rounds_are_repeated_up_to_a_limit() {
     for (moved, rounds, clean) in [(2, 5, 3), (usize::MAX, 9, 0)] {
         let mut schedule = Schedule::new(policy::OSU, Limits::new(FOREVER, Some(3)), 1);
         let stop = schedule.run(&mut SilentObserver, None, |turn| {
@@ -214,7 +214,7 @@ fn simulated(
 }
 
 #[test]
-fn budgets_are_kept_with_setting_up_and_ending_and_however_slow_turns_are() {
+fn budgets_are_kept_with_set_up_and_slow_turns() {
     let policies = [
         policy::STREAM,
         policy::SWEEP,
@@ -267,7 +267,7 @@ fn late(limits: Limits, turn: Duration) -> (Vec<usize>, Stop) {
 }
 
 #[test]
-fn late_run_ends_with_what_it_has() {
+fn late_run_ends_with_its_samples() {
     let asked = |seconds| {
         Limits::from_budget(Budget::new(Some(Duration::from_secs(seconds)), FOREVER), None)
     };
@@ -286,7 +286,7 @@ fn late_run_ends_with_what_it_has() {
 }
 
 #[test]
-fn the_notice_of_a_late_run_says_why() {
+fn notice_of_a_late_run_has_a_cause() {
     let limits = Limits::new(Duration::from_secs(10), None);
     clock::run_ahead(Duration::from_secs_f64(20.0));
     let reported = limits.overrun("memory", Duration::from_secs(3)).unwrap().message;
@@ -295,7 +295,7 @@ fn the_notice_of_a_late_run_says_why() {
 }
 
 #[test]
-fn prediction_ends_while_a_budget_can_still_be_refused_in_time() {
+fn prediction_ends_before_a_refusal_would_be_late() {
     let time = Duration::from_secs(10);
     let asked = Limits::from_budget(Budget::new(Some(time), FOREVER), None);
     let usual = Limits::from_budget(Budget::new(None, time), None);

@@ -49,7 +49,7 @@ impl From<std::convert::Infallible> for InvalidAxisValue {
 
 impl From<std::num::ParseIntError> for InvalidAxisValue {
     fn from(_: std::num::ParseIntError) -> Self {
-        Self(1, "no number".to_owned())
+        Self { at: 1, problem: "no number".to_owned(), meant: None }
     }
 }
 
@@ -66,7 +66,7 @@ fn axis(text: &str) -> Axis<Typed> {
 }
 
 #[test]
-fn axes_are_read_and_wrong_ones_are_pointed_at() {
+fn axes_are_parsed_and_errors_have_a_column() {
     assert_eq!(axis("rate=1, 22").settings(), [Rate(1), Rate(22)]);
     assert_eq!(axis("name").settings(), [Name("all".into())]);
     assert_eq!(axis("name='a;b';c").settings(), [Name("'a;b'".into()), Name("c".into())]);
@@ -76,7 +76,7 @@ fn axes_are_read_and_wrong_ones_are_pointed_at() {
 }
 
 #[test]
-fn combinations_come_once_in_the_order_of_the_axes() {
+fn combinations_are_unique_in_the_order_of_the_axes() {
     let (all, notices) = combinations(&[axis("rate=1,2,1"), axis("name=a;b")], "gauge");
     let words: Vec<String> = all.iter().map(in_words).collect();
     assert_eq!(words, ["rate 1, name a", "rate 1, name b", "rate 2, name a", "rate 2, name b"]);
@@ -86,7 +86,7 @@ fn combinations_come_once_in_the_order_of_the_axes() {
 }
 
 #[test]
-fn what_cannot_be_had_is_said_once_with_the_reason() {
+fn unavailable_combinations_are_reported_once_with_the_reason() {
     let (settings, _) = combinations(&[axis("rate=1,9"), axis("name=a;b;c")], "gauge");
     let why = |text: &str| Failure::missing(format!("no {text}")).hint("buy some");
     let gone = [(1, "b"), (3, "nine"), (4, "b"), (2, "c")];
@@ -103,7 +103,7 @@ fn what_cannot_be_had_is_said_once_with_the_reason() {
 }
 
 #[test]
-fn values_that_are_left_out_for_one_reason_have_one_notice() {
+fn values_omitted_for_one_reason_share_a_notice() {
     let (settings, _) = combinations(&[axis("rate=1,7,8,9"), axis("name=a;b")], "gauge");
     let gone: Vec<(Vec<Typed>, Failure)> =
         settings[2..].iter().map(|one| (one.clone(), Failure::missing("too fast"))).collect();
@@ -114,18 +114,18 @@ fn values_that_are_left_out_for_one_reason_have_one_notice() {
 }
 
 #[test]
-fn an_option_has_one_value() {
-    let says = |axes: &[Axis<Typed>], fixed: &str| {
+fn option_and_axis_exclude_each_other() {
+    let checked = |axes: &[Axis<Typed>], fixed: &str| {
         let rate = (fixed == "rate").then_some(1);
         let options = Journey { rate, ..Journey::default() };
         check(axes, &options).map_err(|failure| failure.to_string())
     };
     let twice =
         "the axis rate is given twice\nhint: give all values in one --sweep, e.g. --sweep rate=3";
-    assert_eq!(says(&[axis("rate=1,2"), axis("rate=3")], ""), Err(twice.to_owned()));
+    assert_eq!(checked(&[axis("rate=1,2"), axis("rate=3")], ""), Err(twice.to_owned()));
     let fixed = "--rate is both fixed and swept\nhint: leave out --rate, e.g. --sweep rate=1,2";
-    assert_eq!(says(&[axis("rate=1,2")], "rate"), Err(fixed.to_owned()));
-    assert_eq!(says(&[axis("rate=1"), axis("name")], ""), Ok(()));
+    assert_eq!(checked(&[axis("rate=1,2")], "rate"), Err(fixed.to_owned()));
+    assert_eq!(checked(&[axis("rate=1"), axis("name")], ""), Ok(()));
     // The name `fast` gives the rate too.
     let both = |option: &str| {
         Err(format!(
@@ -133,13 +133,13 @@ fn an_option_has_one_value() {
              hint: leave out {option}, or the part after '/' in the values of name"
         ))
     };
-    assert_eq!(says(&[axis("name=slow;fast"), axis("rate=1")], ""), both("--sweep rate"));
-    assert_eq!(says(&[axis("name=fast")], "rate"), both("--rate"));
-    assert_eq!(says(&[axis("name=slow;fast")], ""), Ok(()));
+    assert_eq!(checked(&[axis("name=slow;fast"), axis("rate=1")], ""), both("--sweep rate"));
+    assert_eq!(checked(&[axis("name=fast")], "rate"), both("--rate"));
+    assert_eq!(checked(&[axis("name=slow;fast")], ""), Ok(()));
 }
 
 #[test]
-fn table_includes_the_axes_of_another() {
+fn axis_table_includes_the_axes_of_another() {
     let axes: Vec<Axis<OfTicket>> =
         ["rate=3,4", "class=1,2"].iter().map(|text| text.parse().unwrap()).collect();
     assert_eq!(axes[0].settings()[1], OfTicket::from(Rate(4)));
@@ -156,7 +156,7 @@ fn table_includes_the_axes_of_another() {
 }
 
 #[test]
-fn cells_of_other_machines_are_left_out() {
+fn cells_of_other_machines_are_omitted() {
     let kept_of = |text: &str| {
         let (all, _) = combinations(&[axis(text)], "gauge");
         let planned = all.into_iter().map(|settings| match settings[0] {
@@ -172,7 +172,7 @@ fn cells_of_other_machines_are_left_out() {
 
 proptest! {
     #[test]
-    fn nothing_typed_makes_the_parser_fail_badly(text in "[a-z-]{0,9}=?.{0,12}") {
+    fn parser_never_panics(text in "[a-z-]{0,9}=?.{0,12}") {
         let _ = text.parse::<Axis<Typed>>();
     }
 }

@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn the_variable_of_the_transport_tells() {
+    fn eager_limit_read_from_variable() {
         let vader = Some((4096, "btl_vader_eager_limit".to_owned()));
         assert_eq!(reported(Some("pml ob1, btl vader"), None), vader);
         let tcp = Some((65_536, "btl_tcp_eager_limit".to_owned()));
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_to_others_is_not_told() {
+    fn eager_limit_of_other_transports_is_unknown() {
         for transport in ["pml ob1, btl vader, btl tcp", "pml ucx", "pml ob1, btl sm", "pml ob1"] {
             assert_eq!(reported(Some(transport), None), None, "{transport}");
         }

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_of_starts_by_turns_in_one_regime() {
+    fn shares_compare_starts_by_turns_in_one_regime() {
         let mpi = report(&[(NEAR, [2.0; 3]), (FAR, [9.0; 3]), (NEAR, [2.2; 3]), (NEAR, [2.0; 3])]);
         let bound =
             report(&[(NEAR, [1.0; 3]), (NEAR, [1.0; 3]), (NEAR, [1.1; 3]), (NEAR, [1.0; 3])]);
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_no_start_explains_is_in_doubt_in_its_range_of_sizes() {
+    fn unexplained_time_is_suspect_in_its_range_of_sizes() {
         let times = |large: f64| (NEAR, [1.2e-6, 1.3e-6, large]);
         let mpi = report(&[times(300e-6), times(330e-6), times(315e-6)]);
         let bound = report(&[(NEAR, [1e-6, 1e-6, 100e-6]); 3]);
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_starts_leave_open_is_no_doubt() {
+    fn difference_within_the_spread_of_starts_is_not_doubted() {
         let bound = starts(&[1.0, 1.0, 1.0]);
         // A time below twice the bound's is the normal overhead of an MPI.
         assert_eq!(judged(&starts(&[1.8, 1.81, 1.82]), &bound), (Vec::new(), Vec::new()));
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn an_mpi_that_is_faster_has_no_lower_bound() {
+    fn faster_mpi_has_no_lower_bound() {
         let (notices, doubts) = judged(&starts(&[0.5, 0.51, 0.52]), &starts(&[1.0, 1.0, 1.0]));
         assert_eq!(doubts.len(), 0);
         assert_eq!(
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_to_look_at_follows_the_route_of_the_bound_and_the_variable() {
+    fn advice_follows_the_route_and_the_eager_variable() {
         let (mpi, mut bound) = (starts(&[4.0; 3]), starts(&[1.0; 3]));
         let limit = EagerLimit { bytes: 4096, variable: "btl_sm_eager_limit".to_owned() };
         let look = |lower: &StartReport, from| {

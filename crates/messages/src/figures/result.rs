@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_of_the_other_sizes_regime_count() {
+    fn batches_in_the_regime_of_other_sizes_count() {
         let both = run(&[
             ((NEAR, NEAR), 1.0, 0.0),
             ((FAR, FAR), 3.0, 0.0),
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_without_a_shared_line_are_in_no_regime() {
+    fn ranks_without_a_shared_line_have_no_regime() {
         let batches = of(&run(&[((0.0, 0.0), 1.0, 0.0), ((0.0, 0.0), 5.0, 0.5)]));
         assert_eq!((batches.counted.counted(0), batches.moved), (&[0, 1, 2][..], false));
         assert!(batches.counted.round_trip.is_nan());
@@ -489,13 +489,13 @@ mod tests {
     }
 
     #[test]
-    fn batches_that_are_all_disturbed_count() {
+    fn disturbed_batches_count_if_all_are_disturbed() {
         let batches = of(&run(&[((FAR, FAR), 1.0, 0.5)]));
         assert_eq!((batches.counted.counted(0).len(), batches.moved), (3, false));
     }
 
     #[test]
-    fn a_mean_is_one_of_operations() {
+    fn mean_is_weighted_by_operations() {
         let mut both = run(&[((FAR, FAR), 1.0, 0.0), ((FAR, FAR), 4.0, 0.5)]);
         both.groups[0].operations = 20;
         let batches = of(&both);

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn open_mpi_4_takes_a_rank_file_in_the_systems_numbers() {
+    fn open_mpi_4_rank_file_uses_operating_system_numbers() {
         let (command, file) =
             words(&launch(&[&[2], &[0, 1]]), &launcher(LauncherKind::OpenMpi, "4.1.4"), false);
         assert_eq!(
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn open_mpi_5_takes_one_in_hwlocs_numbers() {
+    fn open_mpi_5_rank_file_uses_hwloc_numbers() {
         let (command, file) =
             words(&launch(&[&[2], &[1]]), &launcher(LauncherKind::OpenMpi, "5.0.3"), true);
         assert!(command.ends_with(
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn hydra_and_slurm_take_numbers_or_masks() {
+    fn hydra_and_slurm_bind_by_numbers_or_masks() {
         let hydra = launcher(LauncherKind::Hydra, "4.0.2");
         assert_eq!(
             words(&launch(&[&[2], &[0, 1]]), &hydra, false).0,
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn the_probe_is_told_everything() {
+    fn probe_receives_all_options() {
         let mut launch = launch(&[&[0], &[1]]);
         launch.patterns = vec![Pattern::Bw, Pattern::Latency];
         launch.steps = vec![vec![(0, 1), (2, 3)], vec![(0, 2)]];

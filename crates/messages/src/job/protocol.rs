@@ -250,7 +250,7 @@ spread 1.5e-6 2.5e-6
 ";
 
     #[test]
-    fn a_run_is_read_as_far_as_it_went() {
+    fn incomplete_run_is_read_up_to_its_end() {
         let mut output = ProbeOutput::default();
         // The output is received in parts.
         let (first, second) = PRINTED.split_at(PRINTED.find("size latency").unwrap());
@@ -279,7 +279,7 @@ spread 1.5e-6 2.5e-6
     }
 
     #[test]
-    fn what_is_not_a_number_is_no_sample() {
+    fn invalid_numbers_are_no_samples() {
         let mut output = ProbeOutput::default();
         assert!(output.read("size bw 8 0 1 1\n"));
         assert!(!output.read("batch 10 0 0 nan\nbatch 10 0 0\nbatch x 0 0 1\n"));
@@ -289,7 +289,7 @@ spread 1.5e-6 2.5e-6
 
     proptest! {
         #[test]
-        fn no_text_makes_the_reader_fail(text in "[a-z 0-9.\n-]{0,200}", cut in 0usize..300) {
+        fn protocol_reader_never_panics(text in "[a-z 0-9.\n-]{0,200}", cut in 0usize..300) {
             let mut output = ProbeOutput::default();
             output.read(&text);
             output.read(&PRINTED[..cut.min(PRINTED.len())]);

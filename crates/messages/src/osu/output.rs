@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn version_5_begins_with_nothing_and_times_the_whole_loop() {
+    fn osu_5_is_recognised_and_times_the_whole_loop() {
         let output = OsuOutput::read(recorded!("osu57-ompi-osu_latency")).unwrap();
         assert_eq!((output.pattern, output.version.as_deref()), (Pattern::Latency, Some("5.7")));
         assert_eq!((output.rows.len(), output.rows[0].bytes), (24, 0));
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn version_7_says_its_data_type_and_times_each_message() {
+    fn osu_7_has_a_data_type_and_times_each_message() {
         for text in [recorded!("osu72-mpich-osu_latency"), recorded!("osu72-ompi-osu_multi_lat")] {
             let output = OsuOutput::read(text).unwrap();
             assert_eq!((output.rows.len(), output.rows[0].bytes), (23, 1));
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_megabytes_of_a_million() {
+    fn osu_megabytes_are_decimal() {
         let bw = OsuOutput::read(recorded!("osu72-ompi-osu_bw")).unwrap();
         assert!(near(bw.rows[11].value, 7967.90e6));
         let bibw = OsuOutput::read(recorded!("osu72-ompi-osu_bibw")).unwrap();
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_and_spreads_are_read() {
+    fn thread_counts_and_spreads_are_read() {
         let output = OsuOutput::read(recorded!("osu72-ompi-osu_latency_mt")).unwrap();
         assert_eq!((output.pattern, output.threads), (Pattern::LatencyMt, Some((1, 2))));
         let allreduce = OsuOutput::read(recorded!("osu72-ompi-osu_allreduce-f")).unwrap();
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn verdicts_on_the_data_are_read_and_a_barrier_has_no_size() {
+    fn validation_results_are_read_and_a_barrier_has_no_size() {
         let text = "# OSU MPI Latency Test v7.4\n# Size          Latency (us)        Validation\n\
                     1                       0.20              Pass\n2   0.20   Fail\n";
         let output = OsuOutput::read(text).unwrap();
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_output_is_said_to_be_none() {
+    fn foreign_output_is_refused_with_the_missing_title() {
         let whole = recorded!("osu72-ompi-osu_bw");
         let title = "it has no title such as \"# OSU MPI Latency Test v7.2\"";
         let cases = [
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_table_is_suspect() {
+    fn cut_osu_table_is_suspect() {
         let whole = recorded!("osu72-ompi-osu_bw");
         let of = |text: &str| saved_figures(&OsuOutput::read(text).unwrap());
         assert!(of(whole).iter().all(|m| m.validity.status == Status::Valid));
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_of_zero_is_invalid() {
+    fn zero_is_an_invalid_figure() {
         let text = recorded!("osu72-ompi-osu_bw").replace("7967.90", "   0.00");
         let all = saved_figures(&OsuOutput::read(&text).unwrap());
         assert_eq!((all[11].value, all[11].validity.status), (None, Status::Invalid));
@@ -468,7 +468,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_the_reader_fail(cut in 0usize..900, insert in ".{0,20}") {
+        fn osu_reader_never_panics(cut in 0usize..900, insert in ".{0,20}") {
             let whole = recorded!("osu72-ompi-osu_mbw_mr");
             let cut = cut.min(whole.len());
             let _ = OsuOutput::read(&format!("{}{insert}{}", &whole[..cut], &whole[cut..]));

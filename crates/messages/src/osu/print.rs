@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_reads_back() {
+    fn osu_tables_round_trip() {
         for pattern in Pattern::ALL.iter().copied() {
             let sizes = pattern.sizes_of(&[8, 1024]);
             let of_size = |bytes: &u64| (*bytes, if pattern.is_rate() { 125e6 } else { 1.25e-6 });

@@ -167,14 +167,14 @@ mod tests {
     const FAR: [f64; 6] = [190e-9; 6];
 
     #[test]
-    fn rounds_of_the_commoner_regime_count() {
+    fn rounds_of_the_most_common_regime_count() {
         let rounds = [round(&NEAR), round(&FAR), round(&FAR), round(&FAR), round(&NEAR)];
         // The CPUs were moved during OSU's program of round 1, and before round 4.
         assert_eq!(counting(&rounds), [2, 3]);
     }
 
     #[test]
-    fn a_round_within_which_the_cpus_were_moved_does_not_count() {
+    fn round_with_moved_cpus_does_not_count() {
         let both = [&NEAR[..], &FAR].concat();
         let rounds = [round(&NEAR), round(&NEAR), round(&both), round(&FAR)];
         assert_eq!(counting(&rounds), [0, 1]);
@@ -185,14 +185,14 @@ mod tests {
     }
 
     #[test]
-    fn a_round_that_others_disturbed_does_not_count() {
+    fn disturbed_round_does_not_count() {
         let loud = Round { others: 0.2, ..round(&NEAR) };
         assert_eq!(counting(&[round(&NEAR), loud.clone(), round(&NEAR)]), [0, 2]);
         assert!(counting(&[loud]).is_empty());
     }
 
     #[test]
-    fn without_a_shared_line_all_rounds_count() {
+    fn all_rounds_count_without_a_shared_line() {
         assert_eq!(counting(&[round(&[]), round(&[]), round(&[])]), [0, 1, 2]);
         assert!(counting(&[]).is_empty());
     }

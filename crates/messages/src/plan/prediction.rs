@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_of_the_user_are_refused_with_a_budget_that_suffices() {
+    fn given_sizes_are_refused_with_a_sufficient_budget() {
         let sizes: Vec<u64> = (1..2000).map(|number| 8 * number).collect();
         let mut many = plan(Duration::from_millis(1), Some(sizes.clone()));
         let refused = many.admit(&limits(&many)).unwrap_err();

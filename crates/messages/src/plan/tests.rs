@@ -14,7 +14,7 @@ fn here(launch: &Launch) -> Vec<Vec<u32>> {
 }
 
 #[test]
-fn two_cores_are_served_by_two_starts() {
+fn two_cores_need_two_starts() {
     let topology = machine("Package:1 L3Cache:1 L2Cache:2 Core:1 PU:1");
     let (launches, notices) =
         launches(&topology, &MessageOptions::default(), &RankPairs::EachDistance, None).unwrap();
@@ -53,7 +53,7 @@ fn every_distance_has_a_start_and_all_cores_another() {
 }
 
 #[test]
-fn distances_and_cpus_can_be_chosen_if_they_are_there() {
+fn available_distances_and_cpus_can_be_chosen() {
     let topology = machine("Package:2 NUMANode:1 Core:2 PU:2");
     let options = MessageOptions { patterns: vec![Pattern::Bw], ..MessageOptions::default() };
     let of = |between| launches(&topology, &options, &between, None);
@@ -78,7 +78,7 @@ fn distances_and_cpus_can_be_chosen_if_they_are_there() {
 }
 
 #[test]
-fn a_matrix_meets_every_pair_of_cores_once() {
+fn matrix_measures_every_pair_of_cores_once() {
     let topology = machine("Package:1 Core:5 PU:2");
     let (launches, _) =
         launches(&topology, &MessageOptions::default(), &RankPairs::All, None).unwrap();
@@ -87,7 +87,7 @@ fn a_matrix_meets_every_pair_of_cores_once() {
 }
 
 #[test]
-fn one_cpu_is_too_few_and_an_odd_rank_pauses() {
+fn single_cpu_is_refused_and_an_odd_rank_is_unused() {
     let one = machine("Package:1 Core:1 PU:1");
     let error =
         launches(&one, &MessageOptions::default(), &RankPairs::EachDistance, None).unwrap_err();
@@ -108,7 +108,7 @@ fn collectives(patterns: &[Pattern], memory_limit: u64) -> Result<MessagesPlan, 
 }
 
 #[test]
-fn buffers_that_memory_cannot_hold_are_refused() {
+fn buffers_larger_than_memory_are_refused() {
     let gib = 1 << 30;
     let plan = collectives(&[Pattern::Alltoall, Pattern::Bcast], MEMORY_LIMIT).unwrap();
     // Each of 128 ranks sends and receives 1 MiB for each of 128 ranks.
@@ -129,7 +129,7 @@ fn buffers_that_memory_cannot_hold_are_refused() {
 }
 
 #[test]
-fn sizes_beyond_the_memory_limit_are_left_out_and_told() {
+fn sizes_beyond_the_memory_limit_are_omitted_with_a_notice() {
     let plan = collectives(&[Pattern::Alltoall, Pattern::Bcast], 32 << 20).unwrap();
     let sizes = |pattern| plan.launches[0].sizes_of(pattern, &plan.options).into_iter().max();
     assert_eq!((sizes(Pattern::Alltoall), sizes(Pattern::Bcast)), (Some(256 << 10), Some(1 << 20)));

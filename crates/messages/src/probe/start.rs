@@ -443,7 +443,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pause_of_the_machine_is_no_silence() {
+    fn paused_machine_is_not_a_silent_job() {
         let mut silence = Silence::new();
         let begun = silence.looked;
         for look in 1..=100 {
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn the_transport_is_what_the_library_says() {
+    fn transport_is_read_from_library_output() {
         let open = "[vm:1] select: component v not in the include list\n\
                     [vm:1] select: component ob1 selected\n\
                     [vm:1] mca: bml: Using self btl for send to [[1,1],0] on node vm\n\
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_tail_leaves_out_rules_and_chatter() {
+    fn error_tail_omits_rules_and_chatter() {
         let text =
             "-----\nmpirun has exited\n[vm:1] mca: bml: Using vader\n\n  rank 1 died  \n----\n";
         assert_eq!(error_tail(text), "mpirun has exited\nrank 1 died");

@@ -341,7 +341,7 @@ mod tests {
     use nodegauge_measure::record::{Measurement, Quoted};
 
     #[test]
-    fn a_library_has_one_colour_on_all_charts() {
+    fn library_has_one_colour_on_all_charts() {
         let figure = |category, pattern: &str, unit| {
             Measurement::new(GAUGE, "mpi", pattern, unit)
                 .category(category)
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn many_curves_have_a_chart_per_pattern_a_colour_per_library_and_a_dash_per_distance() {
+    fn many_curves_have_a_chart_per_pattern_and_a_dash_per_distance() {
         let figure = |category, pattern: &str| {
             Measurement::new(GAUGE, "mpi", pattern, Unit::Seconds)
                 .category(category)
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn an_mpi_and_the_transport_without_mpi_are_different_curves() {
+    fn mpi_and_transport_are_different_curves() {
         let figure = |category, seconds| {
             let m = Measurement::new(GAUGE, "mpi", "latency", Unit::Seconds);
             m.category(category).value(Quoted::Median, seconds)

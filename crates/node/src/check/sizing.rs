@@ -173,6 +173,7 @@ mod tests {
             bytes: Some(llc.0),
             count: 1,
             cores: 2,
+            least_cores: None,
             line: None,
         };
         Machine {
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn size_of_the_reference_comes_first_if_it_ends_in_time() {
+    fn size_of_the_reference_is_used_if_it_ends_in_time() {
         let large = guest(Bytes::mib(300));
         let of = |size: Bytes, rates| {
             PartSize::new(SizedPart::Arrays, Some(size.0), &large, rates, MOST)

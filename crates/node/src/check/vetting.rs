@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_that_are_not_bad_are_kept() {
+    fn best_nodes_that_are_not_bad_are_selected() {
         use NodeVerdict::{Bad, Good, Unknown};
         let all = vec![
             verdict(0, "n1", Good, Some(0.97)),
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn only_files_of_the_same_user_are_verdicts() {
+    fn verdict_files_of_other_users_are_refused() {
         use std::os::unix::fs::{PermissionsExt, chown, symlink};
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_with_several_ranks_has_its_worst_verdict() {
+    fn node_with_several_ranks_has_its_worst_verdict() {
         let all = vec![
             verdict(0, "n1", NodeVerdict::Good, Some(1.0)),
             verdict(1, "n1", NodeVerdict::Bad, Some(0.7)),

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn command_that_lacks_an_option_is_without_it() {
+    fn command_without_an_option_is_named_without_it() {
         let added = named("stream", "stream --stores regular");
         assert_eq!(added, ["without --stores regular", "--stores regular"]);
         assert_eq!(named("stream -q", "nodegauge stream"), ["-q", "without -q"]);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_command_names_another_program_and_the_same_one_twice() {
+    fn whole_command_names_different_programs_and_identical_commands() {
         assert_eq!(named("stream --samples 3", "memory mix"), ["stream --samples 3", "memory mix"]);
         let wrapped = named("numactl -m 0 nodegauge stream", "stream");
         assert_eq!(wrapped, ["numactl -m 0 nodegauge stream", "stream"]);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_quoted_for_a_shell() {
+    fn names_are_quoted_for_the_shell() {
         let quoted = named("stream --compiler 'gcc -O3'", "stream --compiler 'clang -O3'");
         assert_eq!(quoted, ["--compiler 'gcc -O3'", "--compiler 'clang -O3'"]);
         let positional = named("sweep 'env:A=x y' -- ./a", "sweep env:A=z -- ./a");

@@ -37,7 +37,7 @@ fn hybrid(description: &str) -> RankPlan {
 }
 
 #[test]
-fn openmp_gets_a_place_for_each_thread() {
+fn openmp_variables_have_a_place_for_each_thread() {
     let rank = &hybrid(T2K).ranks[1];
     assert_eq!(
         omp(rank),
@@ -60,7 +60,7 @@ fn openmp_gets_a_place_for_each_thread() {
 }
 
 #[test]
-fn numactl_has_a_word_for_every_policy() {
+fn numactl_options_exist_for_every_policy() {
     let command = |policy| numactl(&t2k(policy).ranks[2]).join(" ");
     assert_eq!(command(0), "");
     assert_eq!(command(1), "numactl --physcpubind=4-7 --interleave=0-1");
@@ -71,7 +71,7 @@ fn numactl_has_a_word_for_every_policy() {
 }
 
 #[test]
-fn rank_files_of_open_mpi_4_and_5_differ_in_how_cpus_are_numbered() {
+fn rank_files_of_open_mpi_4_and_5_number_cpus_differently() {
     // The system numbers CPUs alternately on the sockets, as many servers do.
     let text = "Package:2 NUMANode:1 Core:2 PU:2(indexes=0,4,1,5,2,6,3,7)";
     let topology = machine(text);
@@ -100,13 +100,13 @@ fn rank_files_of_open_mpi_4_and_5_differ_in_how_cpus_are_numbered() {
 }
 
 #[test]
-fn hydra_joins_the_cpus_of_a_rank() {
+fn hydra_binding_joins_the_cpus_of_a_rank() {
     assert_eq!(mpich(&hybrid(T2K)).join(" "), "-np 2 -bind-to user:0+1,4+5");
     assert_eq!(mpich(&t2k(0)).join(" "), "-np 4 -bind-to none");
 }
 
 #[test]
-fn srun_gets_numbers_or_masks() {
+fn srun_binding_has_numbers_or_masks() {
     let one = "--nodes=1 --ntasks=4 --cpus-per-task=1 --cpu-bind=";
     assert_eq!(
         slurm(&t2k(3), 1).join(" "),
@@ -127,7 +127,7 @@ fn srun_gets_numbers_or_masks() {
 }
 
 #[test]
-fn a_script_of_variables_selects_them_by_rank_where_they_differ() {
+fn script_of_variables_selects_them_by_rank_where_they_differ() {
     let head = "#!/bin/sh\n# 2 ranks, 4 threads in all: cyclic\n\
                 # use: . ./FILE, in the shell that starts the program\n";
     let expected = "0) export OMP_NUM_THREADS='2' OMP_PLACES='{0},{1}' OMP_PROC_BIND='close' ;;\n\
@@ -142,7 +142,7 @@ fn a_script_of_variables_selects_them_by_rank_where_they_differ() {
 }
 
 #[test]
-fn a_wrapper_has_a_command_for_each_rank_of_a_node() {
+fn wrapper_has_a_command_for_each_rank_of_a_node() {
     let text = script::wrapper(&on_nodes(&t2k(3), None));
     let commands: Vec<&str> = text.lines().filter(|line| line.contains(") exec ")).collect();
     assert_eq!(commands.len(), 4);
@@ -158,7 +158,7 @@ fn a_wrapper_has_a_command_for_each_rank_of_a_node() {
 }
 
 #[test]
-fn code_that_finds_the_rank_has_no_single_quotes() {
+fn rank_detection_code_has_no_single_quotes() {
     let plan = t2k(3);
     for nodes in [None, Some(3)] {
         let text = script::wrapper(&on_nodes(&plan, nodes));

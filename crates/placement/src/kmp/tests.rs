@@ -15,7 +15,7 @@ fn resolved(topology: &Topology, text: &str, threads: u32) -> Vec<String> {
 }
 
 #[test]
-fn scatter_puts_60_threads_on_60_cores_of_a_xeon_phi() {
+fn scatter_puts_60_threads_on_60_xeon_phi_cores() {
     let phi = machine(PHI);
     let masks = resolved(&phi, "scatter", 60);
     assert_eq!(masks[..3], ["0-3", "4-7", "8-11"]);
@@ -26,7 +26,7 @@ fn scatter_puts_60_threads_on_60_cores_of_a_xeon_phi() {
 }
 
 #[test]
-fn compact_fills_the_four_hardware_threads_of_each_core_of_a_xeon_phi() {
+fn compact_fills_the_threads_of_each_xeon_phi_core() {
     let phi = machine(PHI);
     assert_eq!(resolved(&phi, "compact", 5), ["0-3", "0-3", "0-3", "0-3", "4-7"]);
     assert_eq!(resolved(&phi, "granularity=thread,compact", 5), ["0", "1", "2", "3", "4"]);
@@ -35,7 +35,7 @@ fn compact_fills_the_four_hardware_threads_of_each_core_of_a_xeon_phi() {
 }
 
 #[test]
-fn balanced_keeps_consecutive_threads_on_a_core_of_a_xeon_phi() {
+fn balanced_keeps_consecutive_threads_on_a_xeon_phi_core() {
     let phi = machine(PHI);
     assert_eq!(resolved(&phi, "granularity=fine,balanced", 3), ["0", "4", "8"]);
     let masks = resolved(&phi, "granularity=fine,balanced", 122);
@@ -47,7 +47,7 @@ fn balanced_keeps_consecutive_threads_on_a_core_of_a_xeon_phi() {
 }
 
 #[test]
-fn scatter_goes_round_sockets_then_nodes_then_caches() {
+fn scatter_cycles_through_sockets_then_nodes_then_caches() {
     let t2k = machine(T2K);
     assert_eq!(resolved(&t2k, "scatter", 6), ["0", "4", "8", "12", "1", "5"]);
     assert_eq!(resolved(&t2k, "compact", 5), ["0", "1", "2", "3", "4"]);
@@ -59,7 +59,7 @@ fn scatter_goes_round_sockets_then_nodes_then_caches() {
 }
 
 #[test]
-fn granularity_names_the_object_around_the_thread() {
+fn granularity_is_the_object_around_the_thread() {
     let rome = machine(ROME);
     let phi = machine(PHI);
     let t2k = machine(T2K);
@@ -80,7 +80,7 @@ fn granularity_names_the_object_around_the_thread() {
 }
 
 #[test]
-fn proclist_gives_one_entry_to_each_thread() {
+fn proclist_has_one_entry_per_thread() {
     let t2k = machine(T2K);
     let text = "proclist=[3,0,{1,2},4-12:4,7-6:-1],explicit";
     assert_eq!(parse(text).default_threads(&t2k), 8);
@@ -91,7 +91,7 @@ fn proclist_gives_one_entry_to_each_thread() {
 }
 
 #[test]
-fn types_that_bind_nothing_give_all_cpus() {
+fn types_without_binding_give_all_cpus() {
     let t2k = machine(T2K);
     for text in ["none", "disabled", "verbose"] {
         assert_eq!(resolved(&t2k, text, 2), ["0-15", "0-15"]);
@@ -99,14 +99,14 @@ fn types_that_bind_nothing_give_all_cpus() {
 }
 
 #[test]
-fn threads_without_a_number_follow_the_granularity() {
+fn default_number_of_threads_follows_the_granularity() {
     let phi = machine(PHI);
     assert_eq!(parse("scatter").default_threads(&phi), 61);
     assert_eq!(parse("granularity=fine,scatter").default_threads(&phi), 244);
 }
 
 #[test]
-fn words_without_effect_are_named() {
+fn modifiers_without_effect_are_reported() {
     let notices = |text: &str| parse(text).notices();
     assert!(notices("compact,1,0").is_empty());
     assert!(notices("respect,balanced").is_empty());
@@ -120,7 +120,7 @@ fn words_without_effect_are_named() {
 }
 
 #[test]
-fn refusals_name_the_numbers() {
+fn refusals_state_the_numbers() {
     let t2k = machine(T2K);
     let error = |text: &str| parse(text).resolve(&t2k, 2).unwrap_err().to_string();
     assert_eq!(
@@ -137,7 +137,7 @@ fn refusals_name_the_numbers() {
 }
 
 #[test]
-fn only_cpus_that_may_be_used_are_used() {
+fn only_usable_cpus_are_assigned() {
     let mut phi = machine(PHI);
     phi.threads.iter_mut().for_each(|thread| thread.allowed = (4..11).contains(&thread.cpu.0));
     assert_eq!(resolved(&phi, "norespect,granularity=fine,scatter", 4), ["4", "8", "5", "9"]);
@@ -146,7 +146,7 @@ fn only_cpus_that_may_be_used_are_used() {
 }
 
 #[test]
-fn words_in_any_order_print_canonically() {
+fn modifiers_are_printed_in_canonical_order() {
     for (text, canonical) in [
         ("Verbose,granularity=THREAD,compact,1,0", "verbose,granularity=fine,compact,1"),
         ("compact,0,3,gran = core", "granularity=core,compact,0,3"),
@@ -160,7 +160,7 @@ fn words_in_any_order_print_canonically() {
 }
 
 #[test]
-fn wrong_texts_are_pointed_at() {
+fn invalid_kmp_affinity_is_reported_with_its_column() {
     let words = "expected compact, scatter, balanced, explicit, none, disabled or a modifier";
     let numbers = "permute and offset require the type compact, scatter or balanced";
     for (text, at, problem) in [
@@ -247,12 +247,12 @@ fn affinity() -> impl Strategy<Value = KmpAffinity> {
 
 proptest! {
     #[test]
-    fn printing_then_parsing_is_identity(affinity in affinity()) {
+    fn kmp_affinity_round_trips(affinity in affinity()) {
         prop_assert_eq!(parse(&affinity.to_string()), affinity);
     }
 
     #[test]
-    fn neither_parsing_nor_resolving_panics(
+    fn parsing_and_resolving_never_panic(
         text in "((no)?(verbose|respect)|compact|scatter|balanced|proclist=\\[[0-9{},:-]{0,8}\\]|gran=(fine|l3)|[0-9]{1,3}|,){0,6}|.{0,16}",
         threads in 0u32..40,
     ) {
@@ -264,7 +264,7 @@ proptest! {
     }
 
     #[test]
-    fn no_cpu_is_used_twice_before_all_are_used(
+    fn all_cpus_are_used_before_any_is_used_twice(
         threads in 1u32..80,
         kind in prop::sample::select(vec!["compact", "compact,1", "scatter", "scatter,2", "balanced"]),
     ) {

@@ -25,7 +25,7 @@ fn policies_resolve_to_nodes() {
 }
 
 #[test]
-fn nodes_that_do_not_exist_are_named() {
+fn nonexistent_nodes_are_named() {
     let error = |text: &str, description: &str| {
         parse(text).resolve(&machine(description)).unwrap_err().to_string()
     };
@@ -40,7 +40,7 @@ fn nodes_that_do_not_exist_are_named() {
 }
 
 #[test]
-fn wrong_texts_are_pointed_at() {
+fn invalid_policy_is_reported_with_its_column() {
     for (text, at, problem) in [
         ("", 0, "expected local, interleave, bind or preferred"),
         ("locale", 0, "expected local, interleave, bind or preferred"),
@@ -73,7 +73,7 @@ fn untouched(pages: usize) -> (Vec<u8>, usize, usize) {
 }
 
 #[test]
-fn a_policy_is_what_the_kernel_reports_afterwards() {
+fn applied_policy_equals_the_policy_of_the_kernel() {
     // The memory is large enough that the allocator uses a separate mapping.
     let (_memory, address, bytes) = untouched(1024);
     let node = Topology::load(&nodegauge_machine::TopologySource::Live).unwrap().nodes[0].id;
@@ -95,7 +95,7 @@ fn a_policy_is_what_the_kernel_reports_afterwards() {
 }
 
 #[test]
-fn the_policy_of_a_thread_is_inherited_if_it_has_nodes() {
+fn thread_policy_with_nodes_is_inherited() {
     let node = Topology::load(&nodegauge_machine::TopologySource::Live).unwrap().nodes[0].id;
     let inherited = |policy: MemoryPolicy| {
         // The test uses a separate thread, because the policy belongs to the thread.
@@ -120,7 +120,7 @@ fn the_policy_of_a_thread_is_inherited_if_it_has_nodes() {
 }
 
 #[test]
-fn touched_pages_are_on_a_node_and_others_are_not() {
+fn touched_pages_have_a_node_and_others_have_none() {
     let (mut memory, address, bytes) = untouched(64);
     let before = match pages_by_node(address, bytes, 16) {
         Ok(before) => before,
@@ -135,7 +135,7 @@ fn touched_pages_are_on_a_node_and_others_are_not() {
 }
 
 #[test]
-fn a_sample_of_interleaved_pages_shows_every_node() {
+fn sample_of_interleaved_pages_contains_every_node() {
     for nodes in [2, 3, 4, 8] {
         for (asked, count) in [(1000, 262_144), (1000, 1_000_000), (64, 4096), (1000, 1500)] {
             let mut seen = vec![0; nodes];
@@ -158,7 +158,7 @@ fn nodes() -> impl Strategy<Value = NodeList> {
 
 proptest! {
     #[test]
-    fn printing_then_parsing_is_identity(spec in prop_oneof![
+    fn policy_round_trips(spec in prop_oneof![
         Just(NumaSpec::Local),
         nodes().prop_map(NumaSpec::Interleave),
         nodes().prop_map(NumaSpec::Bind),

@@ -15,7 +15,7 @@ fn resolved(text: &str) -> String {
 }
 
 #[test]
-fn the_list_of_the_specification_in_its_three_forms() {
+fn three_forms_of_the_specification_are_equal() {
     let expected = "{0:4} {4:4} {8:4} {12:4}";
     assert_eq!(resolved("{0,1,2,3},{4,5,6,7},{8,9,10,11},{12,13,14,15}"), expected);
     assert_eq!(resolved("{0:4},{4:4},{8:4},{12:4}"), expected);
@@ -23,7 +23,7 @@ fn the_list_of_the_specification_in_its_three_forms() {
 }
 
 #[test]
-fn numbers_strides_and_exclusions() {
+fn strides_and_exclusions_are_resolved() {
     assert_eq!(resolved("0:4:8"), "{0} {8} {16} {24}");
     assert_eq!(resolved("3, 1, 3"), "{3} {1} {3}");
     assert_eq!(resolved("6:3:-2"), "{6} {4} {2}");
@@ -48,7 +48,7 @@ fn abstract_names_follow_the_topology() {
 }
 
 #[test]
-fn abstract_places_leave_out_cpus_that_may_not_be_used() {
+fn abstract_places_exclude_unusable_cpus() {
     let mut topology = machine("Package:2 NUMANode:1 Core:2 PU:2");
     for thread in &mut topology.threads {
         thread.allowed = [1, 4, 5].contains(&thread.cpu.0);
@@ -63,7 +63,7 @@ fn abstract_places_leave_out_cpus_that_may_not_be_used() {
 }
 
 #[test]
-fn each_refusal_says_the_numbers() {
+fn place_refusals_state_the_numbers() {
     let topology = machine("Package:2 NUMANode:1 Core:4 PU:1");
     let error = |text: &str| parse(text).resolve(&topology).unwrap_err().to_string();
     for (text, expected) in [
@@ -108,7 +108,7 @@ fn each_refusal_says_the_numbers() {
 }
 
 #[test]
-fn wrong_texts_are_pointed_at() {
+fn invalid_places_are_reported_with_their_column() {
     for (text, at, problem) in [
         ("", 0, "expected a place: a number or '{'"),
         ("core", 0, "expected threads, cores, sockets, ll_caches, numa_domains, a number or '{'"),
@@ -142,7 +142,7 @@ fn wrong_texts_are_pointed_at() {
 }
 
 #[test]
-fn an_error_shows_the_text_the_place_and_an_example() {
+fn error_shows_text_column_and_example() {
     assert_eq!(
         "{0:4}:x:8".parse::<PlacesSpec>().unwrap_err().to_string(),
         "places \"{0:4}:x:8\": expected a count after ':', found 'x'\n  {0:4}:x:8\n        ^\nhint: e.g. --places cores, --places '{0:4}:4:8' or --places 0:96:2"
@@ -150,7 +150,7 @@ fn an_error_shows_the_text_the_place_and_an_example() {
 }
 
 #[test]
-fn printing_drops_what_says_nothing() {
+fn places_are_printed_canonically() {
     for (text, canonical) in [
         (" Cores ( 4 ) ", "cores(4)"),
         ("{0:1:1}", "{0}"),
@@ -194,19 +194,19 @@ fn spec() -> impl Strategy<Value = PlacesSpec> {
 
 proptest! {
     #[test]
-    fn printing_then_parsing_is_identity(spec in spec()) {
+    fn places_round_trip(spec in spec()) {
         prop_assert_eq!(parse(&spec.to_string()), spec);
     }
 
     #[test]
-    fn neither_parsing_nor_resolving_panics(text in "[0-9{}:,!()a-z_ -]{0,24}|.{0,16}") {
+    fn parsing_and_resolving_never_panic(text in "[0-9{}:,!()a-z_ -]{0,24}|.{0,16}") {
         if let Ok(spec) = text.parse::<PlacesSpec>() {
             let _ = spec.resolve(&machine("Package:1 Core:4 PU:2"));
         }
     }
 
     #[test]
-    fn a_printed_place_resolves_to_itself(numbers in prop::collection::btree_set(0u32..32, 1..9)) {
+    fn printed_place_resolves_to_itself(numbers in prop::collection::btree_set(0u32..32, 1..9)) {
         let place = Place::new(numbers.into_iter().map(CpuId)).unwrap();
         prop_assert_eq!(resolved(&place.to_string()), place.to_string());
     }

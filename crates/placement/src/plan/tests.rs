@@ -27,7 +27,7 @@ fn default_is_the_first_hardware_thread_of_each_core() {
 }
 
 #[test]
-fn of_cores_that_differ_the_fastest_kind_is_used_unless_more_are_asked_for() {
+fn fastest_core_kind_is_used_unless_more_threads_are_given() {
     // The machine has four small cores and four large cores with two hardware threads each, as in a phone or a laptop.
     let mut topology = machine("Package:1 L3Cache:1 Core:8 PU:2");
     topology.threads.retain(|thread| thread.core >= 4 || thread.sibling == 0);
@@ -52,7 +52,7 @@ fn of_cores_that_differ_the_fastest_kind_is_used_unless_more_are_asked_for() {
 }
 
 #[test]
-fn cpus_that_may_not_be_used_are_not_used() {
+fn unusable_cpus_are_not_used() {
     let mut topology = machine(SMT);
     for thread in &mut topology.threads {
         thread.allowed = [1, 6, 7, 8].contains(&thread.cpu.0);
@@ -62,7 +62,7 @@ fn cpus_that_may_not_be_used_are_not_used() {
 }
 
 #[test]
-fn policies_without_places() {
+fn bindings_without_places_use_cores_then_siblings() {
     let topology = machine(SMT);
     let with = |threads, bind| plan(&topology, &request(Some(threads), "", Some(bind))).unwrap();
     assert_eq!(cpus(&with(3, Bind::Close)), ["0", "2", "4"]);
@@ -76,7 +76,7 @@ fn policies_without_places() {
 }
 
 #[test]
-fn places_without_a_number_of_threads_take_one_each() {
+fn places_without_a_thread_count_have_one_thread_each() {
     let topology = machine(SMT);
     let sockets = plan(&topology, &request(None, "sockets", None)).unwrap();
     assert_eq!(cpus(&sockets), ["0-7", "8-15"]);
@@ -84,7 +84,7 @@ fn places_without_a_number_of_threads_take_one_each() {
 }
 
 #[test]
-fn what_was_not_asked_for_is_a_notice() {
+fn deviations_from_the_request_are_notices() {
     let topology = machine(SMT);
     let notices = |request: &PlacementRequest| plan(&topology, request).unwrap().notices;
     assert_eq!(
@@ -105,7 +105,7 @@ fn what_was_not_asked_for_is_a_notice() {
 }
 
 #[test]
-fn conflicts_are_refused() {
+fn conflicting_options_are_refused() {
     let topology = machine(ROME);
     let kmp = |text: &str| Some(text.parse().unwrap());
     let both = |request: PlacementRequest| plan(&topology, &request).unwrap_err().to_string();
@@ -148,7 +148,7 @@ fn conflicts_are_refused() {
 }
 
 #[test]
-fn too_many_and_no_threads_are_refused() {
+fn too_many_or_no_threads_are_refused() {
     let topology = machine("Package:1 NUMANode:1 Core:2 PU:1");
     let text = |request: &PlacementRequest| plan(&topology, request).unwrap_err().to_string();
     let many = "cannot place 500 threads: this process may use 2 hardware threads (0-1)\nhint: use 2 or fewer, e.g. --threads 2";
@@ -181,7 +181,7 @@ fn too_many_and_no_threads_are_refused() {
 }
 
 #[test]
-fn a_thread_knows_its_objects() {
+fn objects_of_a_thread_are_found() {
     let t2k = machine(T2K);
     let sockets = plan(&t2k, &request(None, "sockets", None)).unwrap();
     let second = &sockets.threads[1];

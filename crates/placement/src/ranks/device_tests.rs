@@ -29,7 +29,7 @@ fn all_near(plan: &RankPlan) -> bool {
 }
 
 #[test]
-fn eight_dies_of_mi250x_have_ranks_on_the_nodes_that_are_near() {
+fn eight_mi250x_dies_have_ranks_on_near_nodes() {
     // On Frontier, the first two dies are near the last node, and so on.
     let plan = planned("mi250x", RankRequest { threads: Some(2), ..request(8, 1) });
     assert!(all_near(&plan));
@@ -58,7 +58,7 @@ fn eight_dies_of_mi250x_have_ranks_on_the_nodes_that_are_near() {
 }
 
 #[test]
-fn four_a100_in_the_reverse_order_of_the_nodes() {
+fn four_a100_have_ranks_on_nodes_in_reverse_order() {
     let plan = planned("four-a100", request(4, 1));
     let nodes: Vec<_> = table(&plan).into_iter().map(|(_, node, cpus)| (node, cpus)).collect();
     assert_eq!(
@@ -69,7 +69,7 @@ fn four_a100_in_the_reverse_order_of_the_nodes() {
 }
 
 #[test]
-fn fewer_ranks_are_spread_and_more_share() {
+fn few_ranks_spread_over_devices_and_many_share_them() {
     let plan = planned("dgx-h100", request(4, 2));
     let numbers: Vec<_> = table(&plan).into_iter().map(|(numbers, ..)| numbers).collect();
     assert_eq!(numbers, [[0, 1], [2, 3], [4, 5], [6, 7]]);
@@ -88,7 +88,7 @@ fn fewer_ranks_are_spread_and_more_share() {
 }
 
 #[test]
-fn what_cannot_be_given_is_refused() {
+fn impossible_device_placement_is_refused() {
     let refused = |name: &str, request: RankRequest| {
         plan_ranks(&topology(name), &request).unwrap_err().to_string()
     };
@@ -101,7 +101,7 @@ fn what_cannot_be_given_is_refused() {
 }
 
 #[test]
-fn a_rank_that_is_far_is_said_to_be() {
+fn rank_far_from_its_device_is_reported() {
     let cpus = "0,1".parse().ok();
     let plan = planned("dgx-h100", RankRequest { cpus, ..request(2, 4) });
     assert_eq!(plan.notices.len(), 4, "{:?}", plan.notices);

@@ -94,5 +94,5 @@ fn map_after_slash(cursor: &mut Cursor<'_>) -> Result<Option<RankMap>, SyntaxErr
     if name.is_empty() {
         return Err(cursor.error_at(at, "expected a map after '/'"));
     }
-    name.parse().map(Some).map_err(|unknown: UnknownName| cursor.error_at(at, unknown.to_string()))
+    name.parse().map(Some).map_err(|unknown: UnknownName| cursor.unknown_at(at, &unknown))
 }

@@ -33,7 +33,7 @@ fn sockets(request: RankRequest) -> Vec<u32> {
 }
 
 #[test]
-fn sixteen_ranks_as_the_lecture_lays_them_out() {
+fn sixteen_ranks_follow_the_lecture() {
     let block: Vec<u32> = (0..16).map(|rank| rank / 4 % 4).collect();
     let cyclic: Vec<u32> = (0..16).map(|rank| rank % 4).collect();
     assert_eq!(sockets(lecture(16, 3, RankMap::Block)), block);
@@ -45,14 +45,14 @@ fn sixteen_ranks_as_the_lecture_lays_them_out() {
 }
 
 #[test]
-fn eight_ranks_on_two_sockets_or_two_on_each() {
+fn eight_ranks_use_two_sockets_or_two_per_socket() {
     assert_eq!(sockets(lecture(8, 3, RankMap::Block)), [0, 0, 0, 0, 1, 1, 1, 1]);
     assert_eq!(sockets(lecture(8, 3, RankMap::Cyclic)), [0, 1, 2, 3, 0, 1, 2, 3]);
     assert_eq!(sockets(lecture(8, 3, RankMap::Spread)), [0, 0, 1, 1, 2, 2, 3, 3]);
 }
 
 #[test]
-fn even_map_is_that_of_the_lecture() {
+fn even_map_follows_the_lecture() {
     let even = |ranks| sockets(lecture(ranks, 4, RankMap::Even));
     assert_eq!(even(1), [0]);
     assert_eq!(even(2), [0, 1]);
@@ -89,7 +89,7 @@ fn even_map_counts_usable_cpus_only() {
 }
 
 #[test]
-fn policies_of_a_list_may_have_a_map() {
+fn policies_of_a_list_accept_a_map() {
     let of = |text: &str| -> Vec<String> {
         text.parse::<Policies>().unwrap().into_iter().map(|of| of.to_string()).collect()
     };
@@ -102,7 +102,7 @@ fn policies_of_a_list_may_have_a_map() {
 }
 
 #[test]
-fn each_policy_says_its_cpus_and_its_memory() {
+fn each_policy_has_its_cpus_and_memory() {
     let of_rank_5 = |policy| rows(lecture(16, policy, RankMap::Block)).swap_remove(5);
     let all: Vec<u32> = (0..16).collect();
     let (own, everywhere) = (vec![1], vec![0, 1, 2, 3]);
@@ -125,7 +125,7 @@ fn each_policy_says_its_cpus_and_its_memory() {
 }
 
 #[test]
-fn the_description_of_a_policy_says_what_it_does() {
+fn policy_description_matches_its_effect() {
     for number in 0..=5 {
         let policy = LecturePolicy::new(number).unwrap();
         let plan = planned(T2K, lecture(16, number, RankMap::Block));
@@ -146,7 +146,7 @@ fn the_description_of_a_policy_says_what_it_does() {
 }
 
 #[test]
-fn a_socket_of_several_nodes_owns_all_of_them() {
+fn socket_of_several_nodes_owns_all_of_them() {
     let plan = planned(ROME, lecture(2, 3, RankMap::Spread));
     assert_eq!(plan.ranks[1].memory.to_string(), "bind:4-7");
     let by_core = planned(ROME, lecture(128, 3, RankMap::Core));
@@ -154,7 +154,7 @@ fn a_socket_of_several_nodes_owns_all_of_them() {
 }
 
 #[test]
-fn without_a_policy_every_thread_has_a_cpu_of_its_own() {
+fn threads_have_distinct_cpus_without_a_policy() {
     let cpus = |ranks, threads, map| -> Vec<Vec<u32>> {
         let plan = planned(
             "Package:2 NUMANode:1 Core:4 PU:2",
@@ -173,7 +173,7 @@ fn without_a_policy_every_thread_has_a_cpu_of_its_own() {
 }
 
 #[test]
-fn places_or_a_binding_of_all_threads_replace_the_map() {
+fn places_or_binding_replace_the_map() {
     let default = PlacementRequest::default;
     for (together, words, cpus) in [
         (default(), "spread", [0, 64]),
@@ -198,7 +198,7 @@ fn places_or_a_binding_of_all_threads_replace_the_map() {
 }
 
 #[test]
-fn a_list_of_cpus_goes_by_thread_or_by_rank() {
+fn cpu_list_is_by_thread_or_by_rank() {
     let cpus = |list: &str, ranks, threads| {
         let request = RankRequest {
             ranks,
@@ -219,7 +219,7 @@ fn a_list_of_cpus_goes_by_thread_or_by_rank() {
 }
 
 #[test]
-fn beside_named_cpus_a_policy_says_where_memory_goes() {
+fn policy_places_only_memory_if_cpus_are_given() {
     let of = |policy| {
         let cpus = "4,0,12".parse().ok();
         let policy = LecturePolicy::new(policy);
@@ -245,7 +245,7 @@ fn beside_named_cpus_a_policy_says_where_memory_goes() {
 }
 
 #[test]
-fn refusals_name_the_numbers() {
+fn refusals_state_the_numbers() {
     let error = |request: RankRequest| plan_ranks(&machine(T2K), &request).unwrap_err().to_string();
     let some = RankRequest { ranks: 2, ..RankRequest::default() };
     assert_eq!(
@@ -303,7 +303,7 @@ proptest! {
     }
 
     #[test]
-    fn no_two_threads_share_a_cpu_without_a_policy(
+    fn threads_share_no_cpu_without_a_policy(
         ranks in 1u32..20, threads in 1u32..6, map in 0usize..RankMap::ALL.len(),
     ) {
         let topology = machine("Package:2 NUMANode:1 L3Cache:2 Core:4 PU:2");

@@ -307,7 +307,7 @@ mod tests {
     use nodegauge_measure::Unit;
 
     #[test]
-    fn the_count_of_samples_contains_the_disturbed_ones_as_the_reason_for_doubt_does() {
+    fn sample_count_includes_disturbed_samples() {
         let bar = Bar {
             title: "files".to_owned(),
             what: "write".to_owned(),
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn second_mark_is_drawn_beside_the_limit_to_which_the_share_refers() {
+    fn second_mark_is_drawn_beside_the_limit() {
         let reach = |value: f64, basis: &str| Some(Reach { value, basis: basis.to_owned() });
         let bar = Bar {
             limit: reach(921.6e9, "option"),
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn axis_of_nodes_begins_near_the_lowest_and_that_of_samples_at_zero() {
+    fn axis_of_nodes_begins_near_the_lowest_and_of_samples_at_zero() {
         let nodes = node_names(&[]);
         let axis = Axis::new(&nodes, BarValues::Nodes);
         assert!(axis.from > 377e9 && axis.to < 383e9, "{} to {}", axis.from, axis.to);

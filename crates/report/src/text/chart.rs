@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chart_has_its_curve_its_axes_and_the_width_of_the_terminal() {
+    fn chart_has_curves_axes_and_the_terminal_width() {
         for width in [60, 80, 200] {
             let text = super::chart(&two(), Style { width, colour: false });
             let lines: Vec<&str> = text.lines().collect();
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dot_beyond_the_axis_has_an_arrow() {
+    fn dot_beyond_the_axis_has_an_arrow() {
         let mut chart = two();
         chart.series[1].dots = vec![(512.0, 5e10)];
         let within = super::chart(&chart, Style { width: 60, colour: false });
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn three_percent_do_not_climb_a_chart() {
+    fn difference_of_three_percent_is_flat_in_a_chart() {
         let dots = vec![(1.0, 97e9), (2.0, 100e9), (4.0, 97e9)];
         let flat = Chart { series: vec![ChartSeries { dots, ..two().series.remove(0) }], ..two() };
         let text = super::chart(&flat, Style::default());
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn curves_have_colours_that_move_nothing() {
+    fn curve_colours_do_not_change_the_layout() {
         let style = Style { width: 70, colour: true };
         let coloured = super::chart(&two(), style);
         assert!(coloured.contains("\x1b[36mr\x1b[0m read, \x1b[35mw\x1b[0m write"), "{coloured:?}");
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_heat_map_names_its_columns_and_its_scale() {
+    fn heat_map_names_its_columns_and_scale() {
         let values = vec![vec![Some(1e9), Some(3.2e9)], vec![None, Some(10e9)]];
         let map = |title: &str| HeatMap { title: title.to_owned(), values: values.clone() };
         let maps = HeatMaps {

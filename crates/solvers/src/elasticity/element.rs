@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_element_is_symmetric_and_bodies_that_move_as_a_whole_feel_nothing() {
+    fn element_stiffness_is_symmetric_and_rigid_motion_has_no_force() {
         let stiffness = stiffness(&distorted(), STEEL).unwrap();
         let scale = stiffness[0][0][0][0];
         for (a, row) in stiffness.iter().enumerate() {
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_points_of_gauss_fill_the_volume() {
+    fn gauss_points_fill_the_volume() {
         let points = gauss_points(&distorted()).unwrap();
         for point in &points {
             assert!((point.shapes.iter().sum::<f64>() - 1.0).abs() < 1e-14);

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_beyond_the_numbered_ones_are_not_kept() {
+    fn kinds_beyond_the_number_limit_are_unnumbered() {
         let all = NodeKinds::default();
         let mut finders = [all.finder(), all.finder()];
         for number in 0..300 {

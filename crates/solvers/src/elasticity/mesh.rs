@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mesh_counts_its_blocks() {
+    fn mesh_counts_its_blocks() {
         let mesh = Mesh { elements: [3, 1, 2] };
         let whole = Subdomain::whole(mesh);
         let counted: usize =
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn the_neighbours_of_an_inner_node_are_nine_lines() {
+    fn inner_node_has_nine_lines_of_neighbours() {
         let whole = Subdomain::whole(Mesh { elements: [4, 2, 3] });
         let adjacent = whole.neighbours([2, 1, 2]).map(|(_, other)| whole.local(other));
         let lines = whole.lines_around([2, 1, 2]);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_have_every_node_once_and_know_their_neighbours() {
+    fn ranks_own_every_node_once_and_know_their_neighbours() {
         let mesh = Mesh { elements: [4, 3, 6] };
         let mut owners = vec![0; mesh.count()];
         let whole = Subdomain::whole(mesh);

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn kept_rows_equal_rows_made_for_every_node() {
+    fn reused_rows_equal_rows_computed_for_every_node() {
         let mesh = Mesh { elements: [6, 18, 17] };
         let parts = [Subdomain::whole(mesh), Subdomain::for_rank(mesh, 3, [2, 2, 1]).unwrap()];
         let problems: [&dyn Problem; 3] = [&Stretch, &Uneven, &Loaded];
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn few_rows_are_made_where_few_kinds_exist() {
+    fn few_kinds_of_nodes_need_few_rows() {
         let whole = Subdomain::whole(Mesh { elements: [9, 8, 7] });
         let assembler = Assembler::new(&whole, &Stretch).unwrap();
         let kinds = kinds_of(&assembler, whole.known_nodes());

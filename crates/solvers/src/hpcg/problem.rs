@@ -115,7 +115,7 @@ mod tests {
 
     /// Compares with the counts that xhpcg 3.1 printed for two processes with 32 x 32 x 32 points.
     #[test]
-    fn counts_are_those_of_xhpcg() {
+    fn operation_counts_match_xhpcg() {
         let layout = DomainLayout::new([32; 3], 2);
         assert_eq!((layout.domains, layout.rows()), ([2, 1, 1], 65536.0));
         let nonzeros: Vec<f64> =
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn domains_have_little_surface_and_their_neighbours() {
+    fn domains_have_small_surface_and_known_neighbours() {
         let of = |count| DomainLayout::new([16; 3], count).domains;
         assert_eq!(
             [1, 2, 4, 6, 8, 12, 7, 128].map(of),

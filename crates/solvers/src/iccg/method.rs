@@ -25,7 +25,7 @@ nodegauge_measure::names!(
     Method,
     "preconditioner",
     Domain = "domain",
-    Multicolour = "multicolour",
+    Multicolour = "multicolour" | "multicolor",
     CyclicLevels = "cm-rcm",
     Levels = "rcm",
     Natural = "natural",

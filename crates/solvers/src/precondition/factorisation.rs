@@ -552,7 +552,7 @@ mod tests {
     }
 
     #[test]
-    fn most_rows_of_a_mesh_repeat_the_row_before_and_few_of_a_shuffled_one_do() {
+    fn most_rows_repeat_unless_shuffled() {
         let repetitions: Vec<usize> =
             numberings(1).into_iter().map(|rows| factorised(rows, false).repetitions).collect();
         let nodes = MESH.count();
@@ -580,7 +580,7 @@ mod tests {
 
     /// On the pattern of the matrix, the product of the factors is the matrix.
     #[test]
-    fn the_factors_multiply_to_the_matrix() {
+    fn factors_multiply_to_the_matrix() {
         const UNIT: Block3x3 = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
         for threads in [1, 3] {
             for rows in numberings(threads) {

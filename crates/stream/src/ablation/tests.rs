@@ -94,7 +94,7 @@ fn factors_of_steps_multiply_to_the_whole() {
 }
 
 #[test]
-fn a_busy_minute_keeps_its_rounds_and_says_how_few_they_are() {
+fn disturbed_run_keeps_its_rounds_and_states_their_number() {
     let mut rounds = vec![round([3.0, 2.0, 1.0], 1.2); 5];
     for sample in rounds.iter_mut().flatten() {
         sample.causes = vec![Cause::Faults(99)];
@@ -111,7 +111,7 @@ fn a_busy_minute_keeps_its_rounds_and_says_how_few_they_are() {
 }
 
 #[test]
-fn the_budget_for_ten_rounds_follows_from_the_time_of_a_round() {
+fn budget_for_ten_rounds_follows_from_the_round_time() {
     let pace =
         Pace { fixed: Duration::from_secs(9), round: Duration::from_millis(2500), kept: 1.0 };
     // Eleven rounds with the warm-up take 27.5 s; the shares of the policy are for the rounds and the setup.
@@ -122,7 +122,7 @@ fn the_budget_for_ten_rounds_follows_from_the_time_of_a_round() {
 }
 
 #[test]
-fn rounds_of_another_regime_are_left_out() {
+fn rounds_of_another_regime_are_excluded() {
     let of = |trip: f64| {
         let mut round = round([3.0, 2.0, 1.0], 1.2);
         round.iter_mut().for_each(|sample| sample.round_trips = (trip, trip));

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pass_has_each_kernel_once_in_streams_order() {
+    fn pass_has_each_kernel_once_in_stream_order() {
         let asked = |kernels: &[Kernel]| {
             ArrayOptions { kernels: kernels.to_vec(), ..ArrayOptions::default() }.pass()
         };

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_are_doubled_where_nobody_chose_them_and_memory_allows() {
+    fn automatic_arrays_are_doubled_if_memory_allows() {
         let site = site(100_000_000);
         let mut auto = plan(&site, SizeSpec::Auto);
         let rule = auto.elements();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_share_out_what_is_doubled() {
+    fn doubled_arrays_are_shared_among_ranks() {
         let site = site(1 << 40);
         let request = RankRequest { ranks: 2, ..RankRequest::default() };
         let ranks = nodegauge_placement::plan_ranks(&site.topology, &request).unwrap();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn many_targets_are_checked_in_few_rounds_and_grow_only_together() {
+    fn targets_are_checked_in_few_rounds_and_grow_together() {
         let site = site(1 << 40);
         // Half of an array fits in a cache that the system does not report; the whole array does not fit.
         let run = |count, may_grow| {

@@ -309,7 +309,7 @@ mod tests {
     use crate::kernels::oracle::Oracle;
 
     #[test]
-    fn what_a_compiler_makes_is_loaded_and_right() {
+    fn compiled_kernels_agree_with_the_oracle() {
         let kernels: Vec<Kernel> =
             KERNELS.iter().filter(|spec| spec.in_passes()).map(|spec| spec.kernel).collect();
         let plain = CommandLine::new("cc", ["-O2"]);

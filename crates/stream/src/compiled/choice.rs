@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_given_by_name_get_pages_side_by_side_too() {
+    fn named_compilers_also_get_pages_side_by_side() {
         let of = |text: &str, preset| {
             let pages = [SideBySide::ONE, SideBySide::new(4).unwrap()];
             let chosen = ChosenCompiler { choice: text.parse().unwrap(), preset };
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn choices_become_commands_each_once() {
+    fn compiler_choices_become_distinct_commands() {
         let choices: Vec<CompilerChoice> =
             ["gcc", "native", "all", "gcc  -O3 -march=native", "./cc -Dx"]
                 .iter()

@@ -41,7 +41,7 @@ fn elements(plan: &LengthPlan) -> Vec<u64> {
 }
 
 #[test]
-fn lengths_of_published_runs_are_those_of_the_rule_and_of_memory() {
+fn published_lengths_follow_from_rule_and_memory() {
     // 4 x 768 MiB / 8 B; the published length is slightly longer.
     let genoa = site(GENOA, Some("EPYC 9654"), None);
     let plan = plan_of(&genoa, &sized("430080000")).unwrap();
@@ -84,7 +84,7 @@ fn fewer_threads_use_fewer_caches() {
 }
 
 #[test]
-fn the_time_is_that_of_the_passes_at_the_best_known_rate() {
+fn predicted_time_uses_the_best_known_rate() {
     let genoa = site(GENOA, Some("EPYC 9654"), None);
     let seconds = |plan: &LengthPlan| plan.chosen().seconds.unwrap().0;
     let request = compiled_by("gcc -O3 -DNTIMES=10 -DSTREAM_ARRAY_SIZE=430080000", sized("auto"));
@@ -105,7 +105,7 @@ fn the_time_is_that_of_the_passes_at_the_best_known_rate() {
 }
 
 #[test]
-fn the_command_has_the_macros_the_memory_model_and_the_processor() {
+fn compile_command_has_macros_memory_model_and_processor() {
     let command = |processor: Option<&str>, request: &StreamRequest| {
         let plan = plan_of(&site(GENOA, processor, None), request).unwrap();
         plan.chosen().compile.to_string()
@@ -126,7 +126,7 @@ fn the_command_has_the_macros_the_memory_model_and_the_processor() {
 }
 
 #[test]
-fn impossible_plan_is_refused_with_the_remedy() {
+fn impossible_plan_is_refused_with_a_remedy() {
     let refused = |site: &Site, request: &StreamRequest| {
         let failure = plan_of(site, request).unwrap_err();
         assert_eq!(failure.kind, FailureKind::Usage, "{failure}");

@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pass_lasts_from_the_first_start_to_the_last_end() {
+    fn pass_lasts_from_the_first_start_to_the_last_end() {
         let part = |start: u64, end: u64| Passed {
             spans: vec![(start, end)],
             round_trips: (None, None),
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_averaged_and_unknown_when_one_is() {
+    fn shares_are_averaged_and_unknown_if_one_is_unknown() {
         let some = |pairs: &[(u64, f64)]| {
             let shares = pairs.iter().map(|(bytes, share)| (*bytes, Fraction(*share)));
             Some(shares.collect::<BTreeMap<_, _>>())

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_elsewhere_are_said_with_the_ranks() {
+    fn pages_on_other_nodes_are_reported_with_their_ranks() {
         let both = || MemoryPolicy::Interleave(vec![NumaNodeId(0), NumaNodeId(1)]);
         let held = [
             rank(0, MemoryPolicy::Bind(vec![NumaNodeId(0)]), &[0], &[(0, 1.0)]),

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cache_is_found_where_the_noise_lets_it_be_told() {
+    fn cache_effect_is_found_if_significant() {
         let finds = |ratios: &[f64]| SizeCheck::of(Kernel::Triad, ratios).unwrap().finds_cache();
         assert!(!finds(&[1.0, 1.01, 0.99]));
         assert!(finds(&[1.3, 1.25, 1.4]));

@@ -321,7 +321,7 @@ mod tests {
     use nodegauge_placement::PlacementRequest;
 
     #[test]
-    fn flags_follow_the_arrays() {
+    fn compiler_flags_follow_the_arrays() {
         let wanted =
             Wanted { elements: 1_000_000, element: Element::F64, offset: 8, ntimes: NTIMES };
         let gcc = CommandLine::new("gcc", []);
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_put_where_the_placement_says() {
+    fn openmp_variables_follow_the_placement() {
         let text = "Package:2 Core:2 PU:2";
         let topology = Topology::load(&TopologySource::Synthetic(text.to_owned())).unwrap();
         let request = PlacementRequest {
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_with_the_header_of_mpi_is_the_mpi_source() {
+    fn source_with_the_mpi_header_is_the_mpi_version() {
         for text in [
             "#include \"mpi.h\"",
             "# include <stdio.h>\n#include <mpi.h>",
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_source_is_refused() {
+    fn invalid_source_is_refused() {
         let error = Source::open(Path::new("/no/such/stream.c")).unwrap_err().to_string();
         assert!(error.starts_with("cannot read \"/no/such/stream.c\": No such file"), "{error}");
         let passwd_error = Source::open(Path::new("/etc/passwd")).unwrap_err().to_string();

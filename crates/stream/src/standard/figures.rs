@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sound_output_is_a_valid_standard_result() {
+    fn correct_output_is_a_valid_standard_result() {
         let saved = of_saved(&recorded!("gcc-2t"), &Machine::default());
         let names: Vec<&str> = saved.iter().map(|m| m.name.as_str()).collect();
         assert_eq!(names, ["copy", "scale", "add", "triad"]);
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_and_a_void_validation_leave_no_figure() {
+    fn failed_or_void_validation_leaves_no_figure() {
         let reasons = |output: &StreamOutput| {
             let saved = of_saved(output, &Machine::default());
             assert!(
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn saved_output_without_the_check_is_suspect_and_keeps_its_figures() {
+    fn saved_output_without_validation_is_suspect() {
         let absent = StreamOutput { check: ReportedCheck::Absent, ..recorded!("gcc-2t") };
         let saved = of_saved(&absent, &Machine::default());
         assert!(saved.iter().all(|m| m.value.is_some() && m.validity.status == Status::Suspect));
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_done_as_asked_is_said() {
+    fn deviations_from_the_request_are_reasons() {
         let output = recorded!("gcc-2t");
         let wanted = Wanted { elements: 1 << 26, element: Element::F64, offset: 0, ntimes: 20 };
         let expected = Expected {

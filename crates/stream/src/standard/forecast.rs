@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn passes_and_first_touch_take_the_time_of_a_run() {
+    fn run_time_includes_passes_and_first_touch() {
         // 80 bytes per element and pass: 1e9 elements take 0.8 s per pass at best, 8/7 s at the slowest rate, and 1.6 s
         // at that rate with regular stores.
         let one = Forecast::of(RATES, &wanted(1_000_000_000, 100), 1, true);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_cannot_keep_its_budget_is_refused_with_one_that_suffices() {
+    fn impossible_budget_is_refused_with_a_sufficient_one() {
         let forecast = Forecast::of(RATES, &wanted(800_000_000, 100), 1, true);
         let asked =
             |seconds| Limits { asked: true, ..Limits::new(Duration::from_secs_f64(seconds), None) };

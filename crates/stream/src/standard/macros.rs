@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_as_it_is_published_sets_the_arrays() {
+    fn published_compile_line_sets_the_arrays() {
         let line = "clang -DSTREAM_TYPE=double -DSTREAM_ARRAY_SIZE=430080000 -DNTIMES=10 -O3 -mcmodel=large \
                     -fopenmp -fnt-store";
         let found = macros(&[line]).unwrap();
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn macros_that_differ_or_have_no_equivalent_are_refused() {
+    fn conflicting_or_unsupported_macros_are_refused() {
         assert!(macros(&["gcc -DNTIMES=10", "clang -DNTIMES=20"]).is_err());
         for wrong in ["-DNTIMES=1", "-DNTIMES=x", "-DSTREAM_TYPE=int", "-DSTREAM_ARRAY_SIZE=0"] {
             assert!(macros(&[&format!("gcc {wrong}")]).is_err(), "{wrong}");

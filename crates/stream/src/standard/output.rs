@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_build_by_gcc_is_read_to_the_last_digit() {
+    fn gcc_output_is_read_exactly() {
         let output = StreamOutput::read(recorded!("gcc-2t")).unwrap();
         assert_eq!((output.dialect, output.version.as_deref()), (OutputFormat::C, Some("5.10")));
         assert_eq!((output.element, output.elements), (Some(Element::F64), Some(1 << 26)));
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn every_recorded_output_is_read() {
+    fn all_recorded_outputs_are_read() {
         let of = |text| StreamOutput::read(text).unwrap();
         let all = [
             (of(recorded!("clang-2t")), OutputFormat::C, 30_586.2e6),
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_validation_is_told_in_the_programs_words() {
+    fn failed_validation_is_quoted() {
         let output = StreamOutput::read(recorded!("gcc-corrupt-2t")).unwrap();
         assert_eq!(
             output.check,
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn passes_that_overflow_make_the_check_void() {
+    fn overflowing_passes_void_the_validation() {
         let output = StreamOutput::read(recorded!("gcc-ntimes300-2t")).unwrap();
         assert_eq!((output.ntimes, output.largest_sound_ntimes()), (Some(300), 261));
         assert!(output.not_finite);
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bounds_on_passes_are_those_of_the_arithmetic_itself() {
+    fn pass_limits_match_floating_point_arithmetic() {
         let finite = |ntimes: u64| (0..ntimes).fold(2.0f64, |a, _| 15.0 * a).is_finite();
         assert!(finite(261) && !finite(262));
         let finite_f32 = |ntimes: u64| (0..ntimes).fold(2.0f32, |a, _| 15.0 * a).is_finite();
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn the_obsolete_macro_and_a_build_without_threads_are_seen() {
+    fn obsolete_macro_and_serial_build_are_detected() {
         let text = recorded!("gcc-2t").replace("Number of Threads", "Number of Shreds").replace(
             "Each kernel",
             "It appears that you set the preprocessor variable N when\nEach kernel",
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_stream_is_said_to_be_not() {
+    fn foreign_output_is_refused_with_a_reason() {
         let whole = recorded!("gcc-2t");
         let cases = [
             (String::new(), "the program printed nothing"),
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_around_the_table_are_read_where_documents_put_them_and_only_at_their_beginning() {
+    fn lines_around_the_table_are_read_only_at_their_usual_place() {
         let whole = recorded!("f-67M-2t");
         let mpi = whole
             .replace(" Array size =", "> Number of processors =          16\n> Array size =")
@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn header_of_old_versions_of_stream_c_is_that_of_fortran() {
+    fn header_of_old_stream_c_is_read() {
         let old = recorded!("gcc-2t").replace("Best Rate MB/s", "Rate (MB/s)");
         let old = old.replace("Each kernel will be executed 20", "Each test is run 20");
         let output = StreamOutput::read(&old).unwrap();
@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_of_a_bare_table_agree_on_the_size_of_the_arrays() {
+    fn kernels_of_a_bare_table_agree_on_the_array_size() {
         let whole = recorded!("gcc-2t");
         let table = &whole[whole.find("Function").unwrap()..];
         assert_eq!(StreamOutput::saved(table).unwrap().contradiction(), None);
@@ -519,14 +519,14 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_was_tampered_with_contradicts_itself() {
+    fn edited_table_contradicts_itself() {
         let text = recorded!("gcc-2t").replace("22189.7", "42189.7");
         assert_eq!(StreamOutput::read(&text).unwrap().contradiction(), Some(Kernel::Triad));
     }
 
     proptest! {
         #[test]
-        fn no_text_makes_the_reader_fail_badly(cut in 0usize..2200, insert in ".{0,20}") {
+        fn stream_reader_never_panics(cut in 0usize..2200, insert in ".{0,20}") {
             let whole = recorded!("gcc-2t");
             let cut = cut.min(whole.len());
             let _ = StreamOutput::read(&format!("{}{insert}{}", &whole[..cut], &whole[cut..]));

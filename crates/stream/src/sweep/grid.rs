@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_are_held_against_one_of_policy_5() {
+    fn ranks_are_compared_with_one_rank_of_policy_5() {
         let policy = |number| Placement(Policy(LecturePolicy::new(number).unwrap().into()));
         let (all, notices) = combinations(&[axis("ranks=1,2")], &[policy(3)]).unwrap();
         assert_eq!(words(&all), ["1/3 over 2", "2/3 over 2", "1/5 over 2"]);

@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dip_must_be_below_both_neighbours_by_more_than_noise() {
+    fn dip_is_below_both_neighbours_by_more_than_noise() {
         // These values are from a published sweep on 2 x EPYC 7F52: Triad reaches 170, 141 and 178 GB/s with 18, 20 and
         // 22 threads.
         assert!(is_dip(170.0, 140.6, 177.5));
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_run_along_numbers_with_the_other_axis_fixed() {
+    fn rows_follow_a_numeric_axis_with_the_other_axis_fixed() {
         let text = "Package:1 Core:8 PU:1";
         let site = site(text);
         let mut cells = Vec::new();

@@ -48,7 +48,7 @@ mod tests {
     use nodegauge_placement::MemoryPolicy;
 
     #[test]
-    fn as_many_setups_are_prepared_as_there_is_time_for() {
+    fn setups_are_prepared_as_time_permits() {
         let shape = KernelShape {
             isa: crate::kernels::available_isas()[0],
             stores: Stores::Regular,

@@ -88,7 +88,7 @@ impl Choice {
                 places: optional(config.places.as_ref())?,
                 bind: optional(config.bind.as_ref())?,
                 per_cache: config.per_cache,
-                kmp: None,
+                ..PlacementRequest::default()
             },
             pages: config.pages.parse().ok()?,
             element: config.element.parse().ok()?,
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_is_read_as_it_was_written() {
+    fn choice_round_trips() {
         let choice = choice();
         assert_eq!(Choice::of_config(&choice.to_config()), Some(choice.clone()));
         let plain = Choice { request: PlacementRequest::default(), ..choice };
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_fixes_is_left() {
+    fn options_of_the_user_take_precedence_over_a_choice() {
         let choice = choice();
         let mut options = StreamOptions::default();
         options.arrays.pages = Some(RequestedPages::Base);

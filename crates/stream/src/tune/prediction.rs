@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn search_over_arrays_of_the_user_is_refused_with_a_budget_that_suffices() {
+    fn search_with_given_arrays_is_refused_with_a_sufficient_budget() {
         // The arrays are planned, not set up.
         let size = SizeSpec::Bytes(Bytes::gib(16));
         let refused = admitted(size, 0.01).map(|_| ()).unwrap_err();
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn search_that_has_time_keeps_its_arrays() {
+    fn search_with_enough_time_keeps_its_arrays() {
         let size = SizeSpec::Bytes(Bytes::mib(1));
         let plan = admitted(size, 30.0).unwrap();
         assert_eq!(plan.options.arrays.size, size);

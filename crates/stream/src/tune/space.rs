@@ -53,7 +53,7 @@ impl Space {
         let mut seen: Vec<Vec<CpuId>> = Vec::new();
         let plain = nodegauge_placement::plan(topology, request)?;
         seen.push(plain.cpus());
-        teams.push((request.clone(), plain));
+        teams.push((with_places(request, &plain), plain));
         if *request == PlacementRequest::default() {
             for team in other_teams(topology) {
                 // Teams that cannot be placed are omitted, e.g. if a cgroup excludes some CPUs of a cache.
@@ -103,6 +103,19 @@ impl Space {
     /// search.
     pub fn loops(&self, kernel: Kernel, element: Element) -> Vec<KernelShape> {
         tuner::loops(kernel, element, &self.shapes)
+    }
+}
+
+/// Returns a request with the places of its placement instead of a class of cores, which saved choices do not name.
+fn with_places(request: &PlacementRequest, placement: &Placement) -> PlacementRequest {
+    match placement.places.parse() {
+        Ok(places) if request.cores.is_some() => PlacementRequest {
+            places: Some(places),
+            bind: Some(placement.bind),
+            cores: None,
+            ..request.clone()
+        },
+        _ => request.clone(),
     }
 }
 
@@ -188,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn teams_follow_the_caches() {
+    fn candidate_teams_follow_the_caches() {
         // This topology is that of 2 x EPYC 7H12 with 32 last-level caches of 4 cores each.
         let text = "Package:2 NUMANode:4 L3Cache:4 L2Cache:4 L1dCache:1 Core:1 PU:1";
         let space = space(text, &PlacementRequest::default());
@@ -200,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn siblings_are_a_choice_and_few_cores_are_all_tried() {
+    fn siblings_are_candidates_and_few_cores_are_all_tried() {
         assert_eq!(
             threads(&space("Package:1 Core:4 PU:2", &PlacementRequest::default())),
             [4, 8, 1, 2, 3]
@@ -208,13 +221,13 @@ mod tests {
     }
 
     #[test]
-    fn a_request_fixes_the_team() {
+    fn requested_thread_count_fixes_the_team() {
         let request = PlacementRequest { threads: Some(3), ..PlacementRequest::default() };
         assert_eq!(threads(&space("Package:1 Core:4 PU:2", &request)), [3]);
     }
 
     #[test]
-    fn there_is_a_guess_for_each_kind_of_store() {
+    fn each_kind_of_store_has_a_guess() {
         let space = space("Package:1 Core:4 PU:1", &PlacementRequest::default());
         let kinds: Vec<Stores> = space.guesses().iter().map(|shape| shape.stores).collect();
         assert!(kinds.contains(&Stores::Regular) && kinds.len() <= 2);

@@ -308,7 +308,7 @@ mod tests {
     use nodegauge_measure::record::Validity;
 
     #[test]
-    fn all_bars_of_suspect_steps_have_the_doubt_also_the_baseline() {
+    fn bars_of_suspect_steps_and_baseline_are_doubted() {
         let text = include_str!("../../../../tests/golden/explain/record.json");
         let record: Record = serde_json::from_str(text).unwrap();
         let blocks = section(&record).unwrap().blocks;
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_rounds_give_no_conclusion() {
+    fn few_rounds_give_no_conclusion() {
         for (rounds, few) in [(1, "1 round counts"), (9, "9 rounds count")] {
             let record = of_rounds(rounds);
             let expected = format!(
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_are_named_by_the_option_chosen() {
+    fn bars_are_named_by_the_chosen_option() {
         let m = Measurement::new(GAUGE, TEST, "side_by_side", Unit::Factor);
         let step_options = Some(["one page", "several"].map(str::to_owned).into());
         let step = ExplainConfig { step_options, ..ExplainConfig::default() };

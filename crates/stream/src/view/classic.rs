@@ -129,7 +129,7 @@ fn c_exponent(x: f64) -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn exponents_are_printed_as_c_does() {
+    fn exponents_are_printed_as_in_c() {
         assert_eq!(super::c_exponent(1e-13), "1.000000e-13");
         assert_eq!(super::c_exponent(1e-6), "1.000000e-06");
     }

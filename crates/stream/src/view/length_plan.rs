@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equally_distant_cpus_have_a_step() {
+    fn evenly_spaced_cpus_are_printed_with_a_stride() {
         assert_eq!(in_words(&[0, 2, 4, 6]), "0-6:2");
         assert_eq!(in_words(&[0, 1, 2, 3]), "0-3");
         assert_eq!(in_words(&[0, 2, 5]), "0,2,5");

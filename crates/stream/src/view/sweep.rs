@@ -764,7 +764,7 @@ mod tests {
     }
 
     #[test]
-    fn sweep_over_policies_is_drawn_relative_to_one_rank_of_policy_5() {
+    fn policy_sweep_is_drawn_relative_to_one_rank_of_policy_5() {
         let series = ["5", "3", "4", "4/even"];
         let measurements: Vec<Measurement> = [1_u32, 2, 4]
             .into_iter()
@@ -795,7 +795,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crossover_is_named_if_both_leads_exceed_the_spread() {
+    fn crossover_is_named_if_both_leads_exceed_the_spread() {
         let rates = [[200.0, 120.0, 60.0], [100.0, 110.0, 90.0]];
         assert_eq!(crossed(rates, 0.01), Some(("b".to_owned(), 2)));
         assert_eq!(crossed(rates, 0.5), None);
@@ -803,7 +803,7 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_is_saturated_where_more_gives_hardly_more() {
+    fn curve_is_saturated_where_more_gains_little() {
         assert_eq!(saturation(&[10.0, 19.9, 20.0]), Some(1));
         assert_eq!(saturation(&[10.0, 15.0, 20.0]), None);
     }

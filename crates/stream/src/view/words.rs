@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn counted_traffic_stands_beside_the_computed() {
+    fn counted_traffic_is_printed_beside_computed() {
         let mut m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
         m.traffic =
             Some(nodegauge_measure::record::Traffic { value: 3.3e9, basis: "counters".to_owned() });

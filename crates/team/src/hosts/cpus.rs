@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_leader_collects_the_cpus_of_the_other_ranks() {
+    fn leader_collects_the_cpus_of_other_ranks() {
         let socket = format!("nodegauge-test-{}", nodegauge_os::monotonic_nanos());
         let others = [2, 1].map(|rank| {
             let socket = socket.clone();

@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_of_several_hosts_arrive_whole_whatever_their_length() {
+    fn messages_of_several_hosts_arrive_complete() {
         let long = "\u{e4}".repeat(1000);
         let mut streams = [Vec::new(), Vec::new()];
         write(&mut streams[0], "a", &long).unwrap();

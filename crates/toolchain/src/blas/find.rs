@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_a_library_and_perhaps_its_kernels() {
+    fn blas_request_is_a_library_with_optional_kernels() {
         let request = |text: &str| text.parse::<BlasRequest>().unwrap();
         assert_eq!(request("openblas"), BlasRequest { name: "openblas".into(), kernel: None });
         assert_eq!(request("blis@skx").kernel.as_deref(), Some("skx"));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn libraries_are_found_where_the_environment_points_and_only_once() {
+    fn libraries_are_found_by_the_environment_once() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("libopenblas.so.0"), "").unwrap();
         std::os::unix::fs::symlink("libopenblas.so.0", folder.path().join("libopenblas.so"))

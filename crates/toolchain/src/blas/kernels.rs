@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_that_a_library_does_not_list_are_refused_with_those_that_it_does() {
+    fn unlisted_kernels_are_refused_with_the_list() {
         let names = ["skx", "haswell", "generic"].map(str::to_owned);
         assert_eq!(kernel_number("Generic", &names).unwrap(), 2);
         assert_eq!(
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_that_the_processor_cannot_run_are_refused_with_what_it_lacks() {
+    fn unsupported_kernels_are_refused_with_the_missing_feature() {
         let check = |vendor, name| check_runs_here(vendor, name, &avx2);
         for (vendor, name, lacking) in [
             (Vendor::Blis, "skx", "avx512dq"),
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_that_the_processor_can_run_are_tried() {
+    fn supported_kernels_are_tried() {
         let names = |vendor, isa| worth_trying(vendor, isa).collect::<Vec<_>>();
         assert_eq!(names(Vendor::Blis, &avx2), ["zen3", "haswell"]);
         assert_eq!(names(Vendor::OpenBlas, &avx2), ["Haswell"]);

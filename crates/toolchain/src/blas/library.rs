@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_reports_its_version_as_text() {
+    fn library_version_is_read_as_text() {
         // The C library of the system stands for a BLAS library.
         let Ok(symbols) = Symbols::open(Path::new("libc.so.6")) else { return };
         let version = symbols.text("gnu_get_libc_version").unwrap();
@@ -507,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn the_width_of_integers_is_detected() {
+    fn integer_width_is_detected() {
         assert_eq!(integer_bits(of_32_bits), Some(32));
         assert_eq!(integer_bits(of_64_bits), Some(64));
         assert_eq!(integer_bits(wrong_product), None);

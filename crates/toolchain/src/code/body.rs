@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn only_accesses_of_arrays_have_bytes() {
+    fn only_array_accesses_have_bytes() {
         let bytes = |code: &[u8]| data_bytes(&decoded(code));
         // movaps xmm0,[rax]; mov rax,[rbp+0x10]: RBP may point to an array.
         assert_eq!(bytes(&[0x0f, 0x28, 0x00]), Some(16));
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn string_instructions_are_distinguished_from_moves_of_vectors() {
+    fn string_instructions_are_distinguished_from_vector_moves() {
         let name = |code: &[u8]| string_operation(&decoded(code));
         // rep movsb; rep movsd; rep stosq; movsq without a prefix; movsd xmm0,[rax].
         assert_eq!(name(&[0xf3, 0xa4]), Some("rep movs"));
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn stores_that_bypass_the_caches_and_fused_operations_are_known() {
+    fn nontemporal_stores_and_fused_operations_are_recognised() {
         // vmovntpd [rax],zmm0; vmovapd [rax],zmm0; vfmadd231pd ymm0,ymm1,ymm2; vmulpd ymm0,ymm1,ymm2.
         assert!(is_nontemporal(&decoded(&[0x62, 0xf1, 0xfd, 0x48, 0x2b, 0x00])));
         assert!(!is_nontemporal(&decoded(&[0x62, 0xf1, 0xfd, 0x48, 0x29, 0x00])));

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ssh_or_a_shell_would_take_for_something_else_is_none() {
+    fn host_names_unsafe_for_ssh_or_a_shell_are_refused() {
         let at = |text: &str| text.parse::<HostList>().unwrap_err().at;
         assert_eq!((at("-oProxyCommand=id"), at("a,-oX"), at("a,b=c")), (0, 2, 3));
         assert_eq!((at("$(id)"), at("a;id"), at("a b"), at("a,,b"), at("")), (0, 1, 1, 2, 0));
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn names_fold_into_ranges_that_read_back() {
+    fn names_fold_into_ranges_that_round_trip() {
         let folded = |names: &[&str]| {
             HostList::folded(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
         };
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn each_launcher_has_its_own_words() {
+    fn each_launcher_has_its_own_arguments() {
         let hosts = ["a".to_owned(), "b".to_owned()];
         let words = |kind, each, threads| {
             HostRanks { hosts: &hosts, each, threads }.arguments(kind).join(" ")

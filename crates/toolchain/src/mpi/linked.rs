@@ -45,14 +45,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_libraries_that_a_program_names_are_read() {
+    fn needed_libraries_of_a_program_are_read() {
         let me = std::fs::read(std::env::current_exe().unwrap()).unwrap();
         assert!(needed(&me).unwrap().iter().any(|name| name.starts_with("libc.so")));
         assert_eq!(needed(b"#!/bin/sh\n"), None);
     }
 
     #[test]
-    fn files_of_libraries_tell_the_family() {
+    fn mpi_family_follows_from_library_files() {
         let family = |name: &str| library_by_file(name).map(|library| library.family.library);
         assert_eq!(family("libmpi.so.40"), Some("Open MPI"));
         assert_eq!(family("libmpich.so.12"), Some("MPICH"));

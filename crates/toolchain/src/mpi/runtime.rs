@@ -45,7 +45,7 @@ mod tests {
     use nodegauge_os::mpi_abi::implementations;
 
     #[test]
-    fn the_library_is_that_of_the_launchers_family() {
+    fn library_matches_the_family_of_the_launcher() {
         let root = tempfile::tempdir().unwrap();
         let (bin, lib) = (root.path().join("bin"), root.path().join("lib"));
         std::fs::create_dir(&bin).unwrap();

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn wrappers_name_their_library() {
+    fn library_is_read_from_wrapper_output() {
         let some = |text: &str| Some(text.to_owned());
         assert_eq!(
             library("mpicc.openmpi: Open MPI 4.1.4 (Language: C)\n"),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hydra_without_a_topology_library_does_not_bind() {
+    fn hydra_without_a_topology_library_does_not_bind() {
         let of = |libraries: &str| {
             let line = format!("    Topology libraries available:            {libraries}\n");
             binds_ranks(&format!("HYDRA build details:\n{line}    Demux engines available: poll\n"))
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn launchers_name_themselves() {
+    fn launcher_is_read_from_its_version_output() {
         let some = |text: &str| Some(text.to_owned());
         let cases = [
             (

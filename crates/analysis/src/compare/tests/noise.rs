@@ -23,7 +23,7 @@ fn eight_runs() -> Vec<Measurement> {
 }
 
 #[test]
-fn recorded_runs_that_are_pooled_are_told_from_a_faster_setting() {
+fn pooled_runs_are_distinguished_from_a_faster_setting() {
     let runs = eight_runs();
     let pooled = |pool: &[Measurement], factor: f64, name: &str| {
         let faster = |m: &Measurement| {
@@ -76,7 +76,7 @@ fn blocks_of_alternating_runs_are_compared_by_their_ratios() {
 }
 
 #[test]
-fn only_other_runs_of_the_same_setting_give_the_spread() {
+fn spread_comes_from_other_runs_of_the_same_setting_only() {
     let basis = |change: &dyn Fn(&mut Record)| {
         let [mut a, mut b] = sides(triad(&[1e9; 8]), triad(&[1.1e9; 8]));
         a.others.iter_mut().chain(&mut b.others).for_each(change);
@@ -91,7 +91,7 @@ fn only_other_runs_of_the_same_setting_give_the_spread() {
 }
 
 #[test]
-fn suspect_runs_are_left_out_unless_all_are_suspect_or_they_are_accepted() {
+fn suspect_runs_are_excluded_unless_all_are_suspect_or_accepted() {
     let suspect = |rate: f64| {
         let mut m = triad(&[rate]);
         m.validity.suspect("the clock fell");

@@ -58,7 +58,7 @@ fn of_nodes(spread: f64) -> Components {
 }
 
 #[test]
-fn node_with_the_sought_loss_is_good_in_at_most_five_of_a_hundred() {
+fn node_with_the_sought_loss_is_good_in_at_most_5_of_100() {
     let both = Components { nodes: Some(0.01), runs: Some(0.015) };
     let cases = [
         (12, 1, 1, of_nodes(0.02)),
@@ -78,7 +78,7 @@ fn node_with_the_sought_loss_is_good_in_at_most_five_of_a_hundred() {
 }
 
 #[test]
-fn good_nodes_are_good_where_the_spread_permits_it() {
+fn good_nodes_are_good_if_the_spread_permits() {
     let both = Components { nodes: Some(0.01), runs: Some(0.01) };
     for (nodes, runs, own, spread) in [
         (12, 1, 1, of_nodes(0.02)),
@@ -92,7 +92,7 @@ fn good_nodes_are_good_where_the_spread_permits_it() {
 }
 
 #[test]
-fn wide_spread_never_gives_a_good_node_and_the_named_runs_do() {
+fn wide_spread_gives_no_good_node_until_the_stated_runs() {
     let wide = Components { nodes: None, runs: Some(0.17) };
     for (nodes, runs) in [(12, 4), (3, 4), (1, 12)] {
         for loss in [0.0, 0.1] {
@@ -109,7 +109,7 @@ fn wide_spread_never_gives_a_good_node_and_the_named_runs_do() {
 }
 
 #[test]
-fn quantiles_of_the_better_median_are_those_of_order_statistics() {
+fn better_median_has_the_quantiles_of_order_statistics() {
     let near = |found: f64, expected: f64| {
         assert!((found - expected).abs() < 0.01, "{found} {expected}");
     };
@@ -127,7 +127,7 @@ fn quantiles_of_the_better_median_are_those_of_order_statistics() {
 }
 
 #[test]
-fn power_is_described_with_the_runs_that_would_suffice() {
+fn power_is_printed_with_the_runs_that_would_suffice() {
     let of = |spread, nodes, runs| Peers { spread, nodes, runs };
     let precise = of(Components { nodes: Some(0.008), runs: Some(0.003) }, 64, 128);
     let power = precise.power(PRACTICAL, Fraction(0.04), 1);

@@ -79,7 +79,7 @@ fn xhpl(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
 }
 
 #[test]
-fn failing_reference_program_leaves_the_native_figures() {
+fn failing_reference_program_keeps_the_native_figures() {
     for case in &CASES {
         let name = case.name;
         let measured = run(case, FEW, &mut SilentObserver, |_, _, measure| measure());

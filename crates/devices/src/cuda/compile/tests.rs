@@ -37,7 +37,7 @@ fn compiled(source: &KernelSource) -> Option<String> {
 }
 
 #[test]
-fn carried_builds_are_what_clang_makes_of_the_source() {
+fn embedded_ptx_matches_the_output_of_clang() {
     for (source, carried) in CARRIED {
         let Some(made) = compiled(&source) else { return };
         let strided = if source.strided { "-strided" } else { "" };
@@ -58,7 +58,7 @@ fn entry<'t>(ptx: &'t str, name: &str) -> Vec<&'t str> {
 }
 
 #[test]
-fn carried_loops_read_and_write_as_often_as_their_rows_say() {
+fn embedded_loops_load_and_store_as_declared() {
     for (source, ptx) in CARRIED {
         for kernel in crate::kernels::kernels() {
             let lines = entry(ptx, &format!("nodegauge_{}", kernel.name));
@@ -75,7 +75,7 @@ fn carried_loops_read_and_write_as_often_as_their_rows_say() {
 }
 
 #[test]
-fn multiply_adds_of_the_chains_are_fused() {
+fn multiply_adds_of_chains_are_fused() {
     for (source, ptx) in CARRIED {
         let lines = entry(ptx, crate::kernels::CHAINS);
         let fused = lines.iter().filter(|line| line.contains("fma.rn.")).count() as u64;
@@ -85,7 +85,7 @@ fn multiply_adds_of_the_chains_are_fused() {
 }
 
 #[test]
-fn nvidias_own_compiler_takes_the_source_where_it_is_installed() {
+fn nvrtc_compiles_the_source_where_installed() {
     if !is_there(VendorApi::Cuda) {
         return;
     }

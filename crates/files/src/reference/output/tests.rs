@@ -11,7 +11,7 @@ fn rate(output: &IozoneOutput, file: u64, block: u64, name: &str) -> Option<f64>
 }
 
 #[test]
-fn the_table_of_automatic_mode_has_all_columns() {
+fn automatic_table_has_all_columns() {
     let output = recorded("iozone-a.txt");
     assert_eq!(output.version.as_deref(), Some("3.489"));
     assert!(output.complete && !output.poor_resolution);
@@ -35,7 +35,7 @@ fn blank_columns_are_tests_that_did_not_run() {
 }
 
 #[test]
-fn the_excel_part_says_the_same_as_the_table() {
+fn excel_part_equals_the_table() {
     let path = format!("{}/tests/outputs/iozone-i01-R.txt", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).unwrap();
     let both = IozoneOutput::read(&text).unwrap();
@@ -48,7 +48,7 @@ fn the_excel_part_says_the_same_as_the_table() {
 }
 
 #[test]
-fn microseconds_become_rates_and_zeros_nothing() {
+fn microseconds_become_rates_and_zeros_are_missing() {
     let output = recorded("iozone-N-us.txt");
     // The rate is 4 KiB in 3 us.
     let write = rate(&output, 65536, 4, "write").unwrap() * 1024.0;
@@ -71,14 +71,14 @@ fn throughput_mode_has_children_and_parents() {
 }
 
 #[test]
-fn an_impossible_size_gives_no_figures_but_its_line() {
+fn impossible_size_has_a_line_without_figures() {
     let output = recorded("iozone-bad-r.txt");
     assert!(output.poor_resolution);
     assert_eq!(output.lines[0].rates, []);
 }
 
 #[test]
-fn nine_digits_touch_their_neighbour() {
+fn nine_digit_rates_without_separator_are_split() {
     let text = "Iozone: Performance Test of File I/O\n              kB  reclen    write\n             128     128  3199360 41924383 60968594111715537 41924383 25804035 25804035  20804356  41924383 21643049 60968594 31945770 60968594\n";
     let output = IozoneOutput::read(text).unwrap();
     assert_eq!(rate(&output, 128, 128, "reread"), Some(111_715_537.0));
@@ -86,7 +86,7 @@ fn nine_digits_touch_their_neighbour() {
 }
 
 #[test]
-fn columns_are_found_at_every_indentation() {
+fn columns_are_found_at_any_indentation() {
     for name in ["iozone-a.txt", "iozone-N-us.txt", "iozone-i01-R.txt"] {
         let path = format!("{}/tests/outputs/{name}", env!("CARGO_MANIFEST_DIR"));
         // The Excel part, which is not a table of columns, is left out.
@@ -122,7 +122,7 @@ fn runs_are_counted_and_repeated_lines_refused() {
 }
 
 #[test]
-fn what_is_broken_is_not_guessed_at() {
+fn invalid_output_is_refused() {
     let refused = |text: &str| IozoneOutput::read(text).unwrap_err();
     assert_eq!(refused("nothing"), "this is not the output of iozone");
     let banner = "Iozone: Performance Test of File I/O\n";

@@ -197,7 +197,7 @@ fn both(topology: &str, n: usize, nb: usize) -> (usize, SimulatedRun, SimulatedR
 }
 
 #[test]
-fn columns_are_updated_on_the_node_where_they_lie() {
+fn columns_are_updated_on_their_own_node() {
     let machines = [
         ("Package:2 NUMANode:1 Core:8 PU:1", 16_000, 192),
         ("Package:4 NUMANode:1 Core:4 PU:1", 16_000, 192),
@@ -218,7 +218,7 @@ fn columns_are_updated_on_the_node_where_they_lie() {
 }
 
 #[test]
-fn one_node_is_as_it_was() {
+fn single_node_schedule_is_unchanged_by_placement() {
     let (_, placed, spread) = both("Package:1 NUMANode:1 Core:8 PU:1", 8_000, 128);
     assert_eq!((placed.seconds, placed.remote), (spread.seconds, 0.0));
 }

@@ -11,7 +11,7 @@ fn rate(quoted: Quoted, samples: &[f64]) -> Measurement {
 }
 
 #[test]
-fn a_mean_of_few_scattered_batches_is_suspect() {
+fn mean_of_few_scattered_batches_is_suspect() {
     // Batches of 8 B over Open MPI on a busy node: the mean was printed as valid, with two to three times the latency of
     // the neighbouring sizes.
     let busy = [0.357e-6, 0.42e-6, 0.48e-6, 0.511e-6, 0.9e-6, 1.4e-6, 4.079e-6];
@@ -24,7 +24,7 @@ fn a_mean_of_few_scattered_batches_is_suspect() {
 }
 
 #[test]
-fn fewer_samples_than_the_table_requires_are_too_few() {
+fn fewer_samples_than_required_are_suspect() {
     let even = [1.0, 1.01, 1.0, 1.0, 1.01, 1.0];
     for rule in DOUBT_RULES {
         for quoted in rule.quoted {
@@ -52,7 +52,7 @@ fn single_values_and_factors_are_exempt() {
 }
 
 #[test]
-fn a_best_that_no_other_sample_approaches_is_suspect() {
+fn isolated_best_sample_is_suspect() {
     let others = [50.0, 51.0, 52.0, 50.5];
     let of = |best: f64| [&others[..], &[best]].concat();
     assert_eq!(samples_reason(&rate(Quoted::Best, &of(57.0))), None);
@@ -64,7 +64,7 @@ fn a_best_that_no_other_sample_approaches_is_suspect() {
 }
 
 #[test]
-fn a_disturbed_sample_counts_for_the_best() {
+fn disturbed_sample_counts_for_the_best() {
     let mut m = rate(Quoted::Best, &[50.0, 50.0, 50.0, 50.0]);
     assert!(samples_reason(&m).is_some());
     m.disturbed = vec![Disturbed { value: 49.0, counts: Counts::Best, ..Disturbed::default() }];
@@ -72,7 +72,7 @@ fn a_disturbed_sample_counts_for_the_best() {
 }
 
 #[test]
-fn judged_figures_pass_the_rule_once() {
+fn judging_twice_adds_no_reason() {
     let few = || rate(Quoted::Best, &[50.0, 50.0]);
     let m = few().judged(Validity::valid());
     assert_eq!((m.validity.status, m.value), (Status::Suspect, Some(50.0)));
@@ -94,7 +94,7 @@ fn judged_figures_pass_the_rule_once() {
 }
 
 #[test]
-fn figures_that_another_program_reports_are_exempt() {
+fn figures_of_other_programs_are_exempt() {
     let of = |category, engine: Option<&str>| {
         let mut m = rate(Quoted::Best, &[50.0]).category(category);
         m.config.extend(engine.map(|engine| ("engine".to_owned(), engine.into())));
@@ -122,7 +122,7 @@ fn derived_figure_is_at_most_as_valid_as_its_sources() {
 }
 
 #[test]
-fn a_rate_above_its_limit_is_suspect() {
+fn rate_above_its_limit_is_suspect() {
     let above = |fraction: f64| {
         let mut m = rate(Quoted::Median, &[fraction * 10e9; 9]).limit(10e9, "read, interleaved");
         m.doubt_limit();
@@ -146,7 +146,7 @@ fn a_rate_above_its_limit_is_suspect() {
 }
 
 #[test]
-fn reasons_have_their_evidence() {
+fn reasons_are_classified_by_evidence() {
     let cases = [
         ("the CPU quota of the control group throttled 144 of 147 periods", CauseEvidence::Counted),
         ("the hypervisor gave 12 % of the CPU time to other guests", CauseEvidence::Counted),
@@ -188,7 +188,7 @@ const QUOTA: &str = "the CPU quota of the control group throttled 144 of 147 per
 const SMALL: &str = "arrays are 0.5 times the last-level caches in use";
 
 #[test]
-fn main_cause_explains_half_of_the_figures_or_more() {
+fn main_cause_explains_at_least_half_of_the_figures() {
     let cause = |figures: &[Measurement]| main_cause(figures).map(str::to_owned);
     assert_eq!(cause(&[rate(Quoted::Single, &[1.0])]), None);
     assert_eq!(cause(&[suspect(&[FEW]), suspect(&[FEW, LOAD])]).unwrap(), LOAD);
@@ -207,7 +207,7 @@ fn remedy_is_named_unless_the_reason_has_one() {
 }
 
 #[test]
-fn the_table_of_the_method_is_that_of_the_code() {
+fn method_chapter_has_the_table_of_doubt_rules() {
     let chapter = include_str!("../../../../../docs/method.md");
     for rule in DOUBT_RULES {
         let names: Vec<&str> = rule.quoted.iter().map(|quoted| quoted.name()).collect();

@@ -9,7 +9,7 @@ fn triad() -> Measurement {
 }
 
 #[test]
-fn the_reason_that_lowers_the_status_comes_first() {
+fn reason_that_lowers_the_status_comes_first() {
     let mut validity = Validity::valid();
     validity.suspect("short");
     validity.suspect("disturbed");
@@ -22,7 +22,7 @@ fn the_reason_that_lowers_the_status_comes_first() {
 }
 
 #[test]
-fn an_invalid_figure_has_no_value() {
+fn invalid_figure_has_no_value() {
     let measured = triad().value(Quoted::Best, 4e10);
     let mut doubted = measured.clone();
     doubted.doubt(Status::Suspect, "disturbed");
@@ -35,7 +35,7 @@ fn an_invalid_figure_has_no_value() {
 }
 
 #[test]
-fn each_statistic_is_that_of_the_samples() {
+fn statistics_are_computed_from_the_samples() {
     let samples = [1.0, 4.0, 2.0];
     let of = |quoted: Quoted| quoted.statistic(&samples, Unit::BytesPerSecond).unwrap();
     let expected = [
@@ -55,7 +55,7 @@ fn each_statistic_is_that_of_the_samples() {
 }
 
 #[test]
-fn a_limit_that_may_be_higher_never_is_below_the_value() {
+fn upper_bound_below_the_value_is_no_limit() {
     let figure = |value: f64, at_most: bool| Figure {
         value,
         basis: "catalog".to_owned(),
@@ -73,7 +73,7 @@ fn a_limit_that_may_be_higher_never_is_below_the_value() {
 }
 
 #[test]
-fn a_name_that_is_the_size_of_the_figure_has_its_unit() {
+fn name_that_is_a_size_is_printed_with_its_unit() {
     let named = |name: &str, key: &str| {
         let config = [(key.to_owned(), json!(4096))].into_iter().collect();
         let m = Measurement::new("messages", "latency", name, Unit::Seconds);
@@ -98,7 +98,7 @@ fn published_figures_and_those_without_mpi_are_distinguished() {
 }
 
 #[test]
-fn samples_of_another_regime_are_no_disturbances_of_the_figure() {
+fn samples_of_another_regime_are_not_disturbances() {
     let regime = |round_trip_s: f64, samples: &[f64]| RegimeSamples {
         round_trip_s,
         share: Fraction(0.5),

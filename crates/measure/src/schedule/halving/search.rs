@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn each_group_is_left_with_its_fastest() {
+    fn search_keeps_the_fastest_of_each_group() {
         let mut groups = [Halving::new(1..=8), Halving::new([7, 9, 8]), Halving::new([3])];
         let mut numbers = Numbers::default();
         choose(&mut numbers, &mut groups, &HALVE, hour()).unwrap();
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn the_deadline_ends_a_search_where_the_rules_check_it() {
+    fn deadline_ends_a_search_as_its_rules_require() {
         let rounds = |rules: Rules, seconds| {
             let mut numbers = Numbers { lasts: Duration::from_secs(10), ..Numbers::default() };
             let deadline = clock::now() + Duration::from_secs(seconds);
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_without_leaving_ends_when_it_is_settled() {
+    fn search_without_elimination_ends_when_settled() {
         let rules =
             Rules { passes: Passes::One, leave: RoundRule::Nobody(0.5), min_rounds: 3, ..HALVE };
         let mut groups = [Halving::new([10, 1])];
@@ -372,14 +372,14 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_a_turn_ends_the_search() {
+    fn error_of_a_turn_ends_the_search() {
         let mut groups = [Halving::new([0, 1])];
         let failed = choose(&mut Numbers::default(), &mut groups, &HALVE, hour());
         assert_eq!(failed, Err("zero".to_owned()));
     }
 
     #[test]
-    fn candidates_that_do_not_work_are_left_out() {
+    fn refused_candidates_are_skipped() {
         let mut prepare = |_: usize, number: &u32| match number {
             0 => Ok(PreparedCandidate::Refused("refused".to_owned())),
             1 => Err("broken".to_owned()),

@@ -42,18 +42,18 @@ fn residual_is(printed: f64, local: [usize; 3], count: usize) {
 }
 
 #[test]
-fn residuals_are_those_of_xhpcg() {
+fn residuals_match_xhpcg() {
     residual_is(1.26595e-16, [32; 3], 2);
 }
 
 /// Eight times as many points, so that emulated processors omit it.
 #[test]
-fn the_residual_of_a_larger_domain_is_that_of_xhpcg() {
+fn residual_of_a_larger_domain_matches_xhpcg() {
     residual_is(1.13589e-11, [64; 3], 1);
 }
 
 #[test]
-fn the_same_domains_give_the_same_bits() {
+fn equal_domains_give_identical_bits() {
     let run =
         || each([16, 24, 32], 2, LoopCode::widest(true), |domain, place, _, _| set(domain, place));
     let residuals =
@@ -65,7 +65,7 @@ fn the_same_domains_give_the_same_bits() {
 
 /// xhpcg printed 11 and 1 iterations on one domain of 32 x 32 x 32 points, and 11 and 2 on two.
 #[test]
-fn tests_of_hpcg_are_passed_and_leave_no_trace() {
+fn hpcg_tests_pass_without_side_effects() {
     for (count, expected) in [(1, [11, 1]), (2, [11, 2])] {
         each([32; 3], count, LoopCode::widest(true), |domain, place, layout, number| {
             let before = set(domain, place).residual;
@@ -81,7 +81,7 @@ fn tests_of_hpcg_are_passed_and_leave_no_trace() {
 }
 
 #[test]
-fn a_matrix_that_is_not_symmetric_is_seen() {
+fn asymmetric_matrix_is_detected() {
     let departures = each([16; 3], 1, LoopCode::widest(true), |domain, place, _, number| {
         let slices = domain.levels[0].matrix.shape.all_slices();
         // This is the coefficient of the neighbour before the second point of a line.
@@ -92,7 +92,7 @@ fn a_matrix_that_is_not_symmetric_is_seen() {
 }
 
 #[test]
-fn an_end_is_seen_by_all() {
+fn stop_is_seen_by_all_workers() {
     let ended = each([16; 3], 3, LoopCode::widest(true), |domain, place, _, number| {
         let stop = AtomicBool::new(number == 0);
         let until =
@@ -135,7 +135,7 @@ fn plain_sweep<'a>(
 }
 
 #[test]
-fn every_set_of_loops_does_what_is_defined_for_any_coefficients() {
+fn loop_variants_agree_for_any_coefficients() {
     let grids = [[16, 16, 16], [24, 16, 8], [2, 2, 2], [13, 6, 4]];
     for code in LoopCode::available() {
         for grid in grids {

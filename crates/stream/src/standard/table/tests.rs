@@ -64,7 +64,7 @@ fn near(a: f64, b: f64) -> bool {
 }
 
 #[test]
-fn all_forms_of_a_table_have_the_same_figures() {
+fn table_formats_have_equal_figures() {
     let quoted: String = PLAIN.lines().map(|line| format!("> {line}\n")).collect();
     let fenced = format!("$ ./stream | tee log\n```text\n{PLAIN}```\nTriad is the fastest.\n");
     let spaced = PLAIN.replace('\n', "\n\n").replace("Copy:", "   Copy :");
@@ -79,7 +79,7 @@ fn all_forms_of_a_table_have_the_same_figures() {
 }
 
 #[test]
-fn decimal_commas_and_marks_of_thousands_are_read_by_what_the_numbers_prove() {
+fn decimal_commas_and_thousands_marks_are_inferred() {
     let comma = PLAIN.replace('.', ",");
     let german = comma.replace("18334,1898", "18.334,1898").replace("19603", "19.603");
     let english = PLAIN.replace("18334", "18,334").replace("19603", "19,603");
@@ -95,7 +95,7 @@ fn decimal_commas_and_marks_of_thousands_are_read_by_what_the_numbers_prove() {
 }
 
 #[test]
-fn numbers_that_can_be_read_in_two_ways_are_refused() {
+fn ambiguous_numbers_are_refused() {
     let three = "\
 Function Rate (MB/s) Avg time Min time Max time
 Copy: 183 1,028 1,027 1,028
@@ -114,7 +114,7 @@ Triad: 183 1,039 1,039 1,039
 }
 
 #[test]
-fn units_of_the_header_are_honoured_and_unknown_ones_are_refused() {
+fn header_units_are_applied_and_unknown_ones_refused() {
     let of = |unit: &str| PLAIN.replace("(MB/s)", unit);
     assert_eq!(rates(&of("GB/s"))[0], 18334.1898e9);
     assert_eq!(rates(&of("[MiB/s]"))[0], 18334.1898 * 1048576.0);
@@ -130,7 +130,7 @@ fn units_of_the_header_are_honoured_and_unknown_ones_are_refused() {
 }
 
 #[test]
-fn incomplete_and_repeated_tables_are_refused_with_their_lines() {
+fn incomplete_or_repeated_tables_are_refused_with_lines() {
     let without = MARKDOWN.replace("| Add |", "| Odd |");
     assert_eq!(refused(&without), "the table has no line for Add (its header is line 1)");
     let short = PLAIN.replace(" 0.0398", "");

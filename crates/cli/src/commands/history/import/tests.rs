@@ -100,7 +100,7 @@ fn assert_no_false_figure(name: &str, part: &str, whole: &Identified) {
 }
 
 #[test]
-fn no_prefix_of_an_output_has_a_false_valid_figure() {
+fn prefixes_of_outputs_have_no_false_valid_figures() {
     for (name, text) in recorded() {
         let text = thinned(&text);
         let whole = identified(&read(&text).unwrap_or_default());

@@ -1,0 +1,354 @@
+//! Errors of the command line in the style of all other errors: the problem, and a hint that helps.
+//!
+//! A hint for an unexpected word is the command line with the word corrected. It is only given if that line is parsed.
+
+use super::{Args, command, examples, tree};
+use crate::failure::Failure;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Command, CommandFactory, Error};
+use nodegauge_measure::{SyntaxError, UnknownName};
+use nodegauge_published::UnknownNode;
+use nodegauge_toolchain::CommandLine;
+use std::num::{ParseFloatError, ParseIntError};
+
+/// Options of other programs, each with the option of nodegauge that has its meaning.
+const OTHER_NAMES: &[OtherName] = &[
+    OtherName { typed: "--np", option: "--ranks" },
+    OtherName { typed: "--nprocs", option: "--ranks" },
+    OtherName { typed: "--ntasks", option: "--ranks" },
+    OtherName { typed: "-np", option: "--ranks" },
+    OtherName { typed: "-n", option: "--ranks" },
+    OtherName { typed: "--nthreads", option: "--threads" },
+    OtherName { typed: "--directory", option: "--path" },
+    OtherName { typed: "--dir", option: "--path" },
+    OtherName { typed: "--rw", option: "--operations" },
+    OtherName { typed: "--time", option: "--budget" },
+    OtherName { typed: "--runs", option: "--samples" },
+    OtherName { typed: "--repetitions", option: "--samples" },
+    OtherName { typed: "--hostfile", option: "--hosts" },
+    OtherName { typed: "-v", option: "--verify" },
+    OtherName { typed: "--verbose", option: "--verify" },
+];
+
+/// Name of an option in other programs.
+struct OtherName {
+    typed: &'static str,
+    option: &'static str,
+}
+
+/// Options that a word without an option may be meant for, in the order in which they are tried.
+const MEANT_FOR: [&str; 6] = ["--path", "--order", "--grid", "--threads", "--ranks", "--standard"];
+
+/// Returns the failure for an error of clap; `None` for a request for help or version. `words` is the command line.
+pub(crate) fn failure(error: &Error, words: &[String]) -> Option<Failure> {
+    use ErrorKind::*;
+    let line = TypedLine::of(words);
+    let typed = text_of(error, ContextKind::InvalidArg);
+    match error.kind() {
+        DisplayHelp | DisplayHelpOnMissingArgumentOrSubcommand | DisplayVersion => None,
+        InvalidValue | ValueValidation => Some(line.wrong_value(error, option_of(&typed))),
+        UnknownArgument => Some(line.unexpected(&typed, error)),
+        InvalidSubcommand => {
+            let name = text_of(error, ContextKind::InvalidSubcommand);
+            let meant = tree::meant(&name, &super::definition());
+            let hint = if meant.is_empty() {
+                line.example()
+            } else {
+                format!("did you mean '{}'?", meant.join("' or '"))
+            };
+            Some(Failure::usage(format!("unrecognized subcommand '{name}'")).hint(hint))
+        }
+        MissingRequiredArgument => {
+            let hint = line.completed().unwrap_or_else(|| line.example());
+            Some(Failure::usage(format!("missing: {typed}")).hint(hint))
+        }
+        ArgumentConflict => {
+            let option = option_of(&typed);
+            let other = text_of(error, ContextKind::PriorArg);
+            let other = other.split(", ").map(option_of).collect::<Vec<_>>().join(", ");
+            Some(if option == other || other.is_empty() {
+                Failure::usage(format!("{option} is given twice")).hint("give it once")
+            } else {
+                Failure::usage(format!("{option} cannot be used with {other}"))
+                    .hint(format!("leave out {option} or {other}"))
+            })
+        }
+        _ => {
+            let rendered = error.render().to_string();
+            let problem = rendered.lines().next().unwrap_or_default();
+            let problem = problem.trim_start_matches("error: ").trim_end_matches(':');
+            Some(Failure::usage(problem).hint(line.example()))
+        }
+    }
+}
+
+/// Returns a text of the context of an error; several texts are joined by commas.
+fn text_of(error: &Error, kind: ContextKind) -> String {
+    match error.get(kind) {
+        Some(ContextValue::String(text)) => text.clone(),
+        Some(ContextValue::Strings(texts)) => texts.join(", "),
+        _ => String::new(),
+    }
+}
+
+/// Returns the name of an option or argument without the name of its value: `--budget <SECONDS>` is `--budget`.
+fn option_of(shown: &str) -> &str {
+    match shown.split_once([' ', '[', '=']) {
+        Some((option, _)) if option.starts_with('-') => option,
+        _ => shown,
+    }
+}
+
+/// Command line as typed, with the command that it names.
+struct TypedLine<'a> {
+    words: &'a [String],
+    /// Name of the command after `nodegauge`; empty for the program.
+    path: String,
+}
+
+impl<'a> TypedLine<'a> {
+    fn of(words: &'a [String]) -> Self {
+        let root = super::definition();
+        let mut command = &root;
+        let mut path = String::new();
+        for word in words.iter().skip(1).take_while(|word| *word != "--") {
+            if let Some(sub) = command.find_subcommand(word) {
+                command = sub;
+                path = format!("{path} {}", sub.get_name()).trim_start().to_owned();
+            }
+        }
+        Self { words, path }
+    }
+
+    /// Returns a command that works, as a hint.
+    fn example(&self) -> String {
+        let example = examples::first(&self.path).unwrap_or("nodegauge --help");
+        format!("e.g. {example}")
+    }
+
+    /// Returns the hint with these words as a command line; `None` if they are not parsed.
+    fn corrected(&self, words: Vec<String>) -> Option<String> {
+        let parsed = command().try_get_matches_from(&words).is_ok();
+        let (_, arguments) = words.split_first()?;
+        let name = env!("CARGO_PKG_NAME").to_owned();
+        parsed.then(|| format!("try {}", CommandLine::new(name, arguments.to_vec())))
+    }
+
+    /// Returns the words with those from `at` to `at + count` replaced.
+    fn replaced(&self, at: usize, count: usize, by: &[String]) -> Vec<String> {
+        [&self.words[..at], by, &self.words[at + count..]].concat()
+    }
+
+    /// Returns the failure for an unexpected option or word.
+    fn unexpected(&self, typed: &str, error: &Error) -> Failure {
+        let failure = Failure::usage(format!("unexpected argument '{typed}'"));
+        let position = self.words.iter().position(|word| word.starts_with(typed));
+        let Some(at) = position.filter(|at| *at > 0) else {
+            return failure.hint(self.example());
+        };
+        let hint = if typed.starts_with('-') {
+            self.meant_option(typed, at, error)
+        } else {
+            self.meant_word(at)
+        };
+        failure.hint(hint.unwrap_or_else(|| self.example()))
+    }
+
+    /// Returns the hint for an unknown option: its name in nodegauge.
+    fn meant_option(&self, typed: &str, at: usize, error: &Error) -> Option<String> {
+        let rest = &self.words[at][typed.len()..];
+        let suggested = text_of(error, ContextKind::SuggestedArg);
+        let others =
+            OTHER_NAMES.iter().filter(|name| name.typed == typed || name.typed == self.words[at]);
+        let options = self.long_of_freed(typed).into_iter();
+        let options = options.chain(others.map(|name| name.option.to_owned()));
+        for option in
+            options.chain((!suggested.is_empty()).then(|| option_of(&suggested).to_owned()))
+        {
+            let is_whole = OTHER_NAMES.iter().any(|name| name.typed == self.words[at]);
+            let rest = if is_whole { "" } else { rest.trim_start_matches('=') };
+            let by = [option.clone(), rest.to_owned()];
+            let by = if rest.is_empty() { &by[..1] } else { &by[..] };
+            if let Some(hint) = self.corrected(self.replaced(at, 1, by)) {
+                return Some(hint);
+            }
+            if !suggested.is_empty() && option_of(&suggested) == option {
+                return Some(format!("did you mean {option}?"));
+            }
+        }
+        None
+    }
+
+    /// Returns the long name of a short option that had several meanings.
+    fn long_of_freed(&self, typed: &str) -> Option<String> {
+        let short =
+            typed.strip_prefix('-')?.chars().next().filter(|short| tree::FREED.contains(short))?;
+        let root = Args::command();
+        let mut command: &Command = &root;
+        for name in self.path.split(' ').filter(|name| !name.is_empty()) {
+            command = command.find_subcommand(name)?;
+        }
+        let arg = command.get_arguments().find(|arg| arg.get_short() == Some(short))?;
+        arg.get_long().map(|long| format!("--{long}"))
+    }
+
+    /// Returns the hint for a word without an option.
+    fn meant_word(&self, at: usize) -> Option<String> {
+        let word = &self.words[at];
+        let before = &self.words[at - 1];
+        let joined = [format!("{before}={word}")];
+        let joined = before.starts_with("--").then(|| self.replaced(at - 1, 2, &joined));
+        let program = self.replaced(at, 0, &["--".to_owned()]);
+        // The threads of `mpi` are those of one of its patterns.
+        let options =
+            MEANT_FOR.iter().filter(|option| self.path != "mpi" || **option != "--threads");
+        let options = options.map(|option| self.replaced(at, 0, &[(*option).to_owned()]));
+        let all = joined.into_iter().chain([program]).chain(options);
+        all.into_iter().find_map(|words| self.corrected(words))
+    }
+
+    /// Returns the hint for a missing run: the latest one.
+    fn completed(&self) -> Option<String> {
+        if !["compare", "history show", "history remove"].contains(&self.path.as_str()) {
+            return None;
+        }
+        let at = self.words.iter().position(|word| word == "latest");
+        let words = match at {
+            Some(at) => self.replaced(at, 0, &["latest~1".to_owned()]),
+            None => [self.words, &["latest".to_owned()]].concat(),
+        };
+        self.corrected(words)
+    }
+
+    /// Returns the failure for a value that an option does not accept. Errors of grammars are complete.
+    fn wrong_value(&self, error: &Error, option: &str) -> Failure {
+        let value = text_of(error, ContextKind::InvalidValue);
+        let source = std::error::Error::source(error);
+        if let Some(wrong) = source.and_then(|source| source.downcast_ref::<SyntaxError>()) {
+            return Failure::from(wrong);
+        }
+        if let Some(unknown) = source.and_then(|source| source.downcast_ref::<UnknownNode>()) {
+            return Failure::from(unknown);
+        }
+        if let Some(failure) = source.and_then(|source| source.downcast_ref::<Failure>()) {
+            return failure.clone();
+        }
+        if let Some(unknown) = source.and_then(|source| source.downcast_ref::<UnknownName>()) {
+            let hint = match unknown.nearest() {
+                Some(meant) => format!("did you mean {option} {meant}?"),
+                None => format!("e.g. {option} {}", unknown.known[0]),
+            };
+            return Failure::usage(format!("{option}: {unknown}")).hint(hint);
+        }
+        let known = text_of(error, ContextKind::ValidValue);
+        if !known.is_empty() {
+            let first = known.split(", ").next().unwrap_or_default();
+            let suggested = text_of(error, ContextKind::SuggestedValue);
+            let hint = if suggested.is_empty() {
+                format!("e.g. {option} {first}")
+            } else {
+                format!("did you mean {option} {suggested}?")
+            };
+            let problem = format!("{option}: unknown value '{value}': expected {known}");
+            return Failure::usage(problem).hint(hint);
+        }
+        let problem = match source {
+            None => {
+                return Failure::usage(format!("{option} requires a value")).hint(self.example());
+            }
+            Some(source) if source.is::<ParseIntError>() => "expected a whole number".to_owned(),
+            Some(source) if source.is::<ParseFloatError>() => "expected a number".to_owned(),
+            Some(source) => in_words(&source.to_string()),
+        };
+        Failure::usage(format!("{option} \"{value}\": {problem}")).hint(self.example())
+    }
+}
+
+/// Returns clap's text for a number out of range in words: `0 is not in 1..=64` is `expected 1 to 64`.
+fn in_words(problem: &str) -> String {
+    let Some((_, range)) = problem.split_once(" is not in ") else { return problem.to_owned() };
+    match range.split_once("..") {
+        Some((least, "")) => format!("expected at least {least}"),
+        Some((least, most)) => {
+            let most = most.trim_start_matches('=');
+            // Without an upper bound, clap shows that of the type.
+            if most.len() >= u32::MAX.to_string().len() {
+                format!("expected at least {least}")
+            } else {
+                format!("expected {least} to {most}")
+            }
+        }
+        None => problem.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns message and hint of the failure for a command line.
+    fn refused(line: &str) -> (String, String) {
+        let words = CommandLine::read("command", "", line).unwrap();
+        let error = command().try_get_matches_from(words.words()).unwrap_err();
+        let failure = failure(&error, words.words()).unwrap();
+        (failure.message.clone(), failure.hint.unwrap_or_default())
+    }
+
+    #[test]
+    fn usage_is_corrected() {
+        for (line, hint) in [
+            ("nodegauge io FOLDER", "try nodegauge io --path FOLDER"),
+            ("nodegauge stream 4", "try nodegauge stream --threads 4"),
+            ("nodegauge explain 4", "try nodegauge explain --threads 4"),
+            ("nodegauge mpi --np 2", "try nodegauge mpi --ranks 2"),
+            ("nodegauge mpi --transport shm", "try nodegauge mpi --transport=shm"),
+            ("nodegauge compare latest", "try nodegauge compare 'latest~1' latest"),
+            ("nodegauge compare nps=1", "try nodegauge compare nps=1 latest"),
+            ("nodegauge roofline --perf ./prog x", "try nodegauge roofline --perf -- ./prog x"),
+            ("nodegauge history list -n 3", "try nodegauge history list --limit 3"),
+            ("nodegauge stream -t4", "try nodegauge stream --threads 4"),
+            ("nodegauge stream -n 2", "try nodegauge stream --ranks 2"),
+            ("nodegauge io -o read", "try nodegauge io --operations read"),
+            ("nodegauge report -o x.html", "try nodegauge report --output x.html"),
+            ("nodegauge stream --thread 2", "try nodegauge stream --threads 2"),
+            ("nodegauge fleet run", "e.g. nodegauge fleet run fleet"),
+            ("nodegauge compute", "did you mean 'nodegauge compare'?"),
+        ] {
+            assert_eq!(refused(line).1, hint, "{line}");
+        }
+    }
+
+    #[test]
+    fn wrong_values_name_the_option_and_what_is_expected() {
+        for (line, message, hint) in [
+            (
+                "stream --samples 0",
+                "--samples \"0\": expected 1 to 1000000",
+                "e.g. nodegauge stream",
+            ),
+            ("hpl --order abc", "--order \"abc\": expected a whole number", "e.g. nodegauge hpl"),
+            (
+                "stream --pages 3k",
+                "--pages: unknown kind of page '3k': expected auto, 4k, thp, 2m, 1g",
+                "e.g. --pages auto",
+            ),
+            (
+                "report --format htm",
+                "--format: unknown value 'htm': expected html, md, text, csv, jsonl, junit, openmetrics, \
+                 github-action-benchmark",
+                "did you mean --format html?",
+            ),
+            (
+                "stream --quiet --verbose",
+                "--quiet cannot be used with --verbose",
+                "leave out --quiet or --verbose",
+            ),
+        ] {
+            let expected = (message.to_owned(), hint.to_owned());
+            assert_eq!(refused(&format!("nodegauge {line}")), expected, "{line}");
+        }
+        assert_eq!(refused("nodegauge stream --kernels triadd").1, "did you mean --kernels triad?");
+        assert_eq!(refused("nodegauge mpi --patterns latencyy").1, "did you mean latency?");
+        assert_eq!(refused("nodegauge stream --sweep thread=1").1, "did you mean threads?");
+    }
+}

@@ -1,0 +1,163 @@
+//! Selection of the options that `-h` shows: its page fits one screen. All options are in `--help`.
+
+use super::tree::GROUPS;
+use clap::Command;
+
+/// Heading of options that only `--help` shows.
+const RARE: &str = GROUPS[GROUPS.len() - 1];
+
+/// Options that only `--help` shows, in every command that has them.
+const DETAILS: &[&str] = &[
+    "accept_suspect",
+    "against",
+    "cpus",
+    "csv",
+    "element",
+    "exclude_file",
+    "launcher",
+    "locality",
+    "memory",
+    "memory_fraction",
+    "per_cache",
+    "prefetch",
+    "quiet",
+    "rank_map",
+    "reference",
+    "show",
+    "side_by_side",
+    "strict",
+    "stride",
+    "topology",
+    "verbose",
+];
+
+/// Further options that only `--help` shows, of the command with this path.
+struct CommandDetails {
+    path: &'static str,
+    options: &'static [&'static str],
+}
+
+const COMMAND_DETAILS: &[CommandDetails] = &[
+    CommandDetails { path: "", options: &["budget", "samples", "json", "label", "expect"] },
+    CommandDetails {
+        path: "stream",
+        options: &["devices", "stream_text", "policy", "places", "choices", "plan", "bind"],
+    },
+    CommandDetails {
+        path: "mpi",
+        options: &[
+            "osu",
+            "hosts",
+            "warm_up",
+            "threads",
+            "no_floor",
+            "iterations",
+            "size_limit",
+            "osu_text",
+        ],
+    },
+    CommandDetails { path: "hpl", options: &["rate", "places", "hosts", "hpl_text"] },
+    CommandDetails {
+        path: "io",
+        options: &[
+            "max_size",
+            "full",
+            "stride",
+            "mix",
+            "processes",
+            "sync_writes",
+            "include_close",
+            "include_fsync",
+            "drop",
+            "runtime",
+            "iozone_text",
+            "verify",
+        ],
+    },
+    CommandDetails { path: "apps iccg", options: &["tolerance", "iterations", "places"] },
+    CommandDetails { path: "apps hpcg", options: &["xhpcg_seconds", "places"] },
+    CommandDetails { path: "sweep", options: &["places", "policy", "limit", "unit"] },
+];
+
+/// Hides the options that only `--help` shows from `-h`, in a command and those below it.
+pub(super) fn short(command: Command) -> Command {
+    below(command, "")
+}
+
+/// Hides options of the command with this path from `-h`, and of those below it.
+fn below(command: Command, path: &str) -> Command {
+    let own = COMMAND_DETAILS.iter().find(|details| details.path == path);
+    let own = own.map_or(&[][..], |details| details.options);
+    let hidden: Vec<String> = command
+        .get_arguments()
+        .filter(|arg| !arg.is_positional())
+        .filter(|arg| {
+            let id = arg.get_id().as_str();
+            arg.get_help_heading() == Some(RARE) || DETAILS.contains(&id) || own.contains(&id)
+        })
+        .map(|arg| arg.get_id().to_string())
+        .collect();
+    let command = hidden
+        .iter()
+        .fold(command, |command, id| command.mut_arg(id, |arg| arg.hide_short_help(true)));
+    let names: Vec<String> =
+        command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
+    names.iter().fold(command, |command, name| {
+        let path = format!("{path} {name}").trim_start().to_owned();
+        command.mut_subcommand(name, |sub| below(sub, &path))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Maximum length of the page of `-h`, in lines.
+    const MAX_LINES: usize = 45;
+
+    /// Adds commands whose page of `-h` is too long to `long`, each with its length.
+    fn measure(command: &mut Command, path: &str, long: &mut Vec<String>) {
+        let lines = command.render_help().to_string().lines().count();
+        if lines > MAX_LINES {
+            long.push(format!("{path}: {lines} lines"));
+        }
+        for sub in command.get_subcommands_mut().filter(|sub| !sub.is_hide_set()) {
+            let path = format!("{path} {}", sub.get_name()).trim_start().to_owned();
+            if path != "help" && !path.ends_with(" help") {
+                measure(sub, &path, long);
+            }
+        }
+    }
+
+    #[test]
+    fn summary_of_every_command_fits_one_screen() {
+        let mut root = crate::args::command().term_width(80);
+        root.build();
+        let mut long = Vec::new();
+        measure(&mut root, "", &mut long);
+        assert!(long.is_empty(), "{long:#?}");
+    }
+
+    #[test]
+    fn every_detail_is_an_option() {
+        fn collect(command: &Command, path: &str, all: &mut Vec<(String, String)>) {
+            let options = command.get_arguments().map(|arg| arg.get_id().to_string());
+            all.extend(options.map(|id| (path.to_owned(), id)));
+            for sub in command.get_subcommands() {
+                let path = format!("{path} {}", sub.get_name()).trim_start().to_owned();
+                collect(sub, &path, all);
+            }
+        }
+        let mut all = Vec::new();
+        collect(&crate::args::definition(), "", &mut all);
+        for id in DETAILS {
+            assert!(all.iter().any(|(_, known)| known == id), "{id}");
+        }
+        for CommandDetails { path, options } in COMMAND_DETAILS {
+            for id in *options {
+                let has = all.iter().any(|(of, known)| of == path && known == id);
+                assert!(has, "{path}: {id}");
+            }
+        }
+    }
+}

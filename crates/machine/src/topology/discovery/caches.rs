@@ -1,0 +1,152 @@
+//! Caches of an hwloc topology: those of cores, and those in front of memory.
+
+use super::info;
+use crate::ids::CpuId;
+use crate::topology::{HardwareThread, TopologyNumaNode, TopologySource};
+use hwlocality::Topology as Hwloc;
+use hwlocality::object::TopologyObject;
+use hwlocality::object::attributes::ObjectAttributes;
+use hwlocality::object::types::{CacheType, ObjectType};
+use nodegauge_measure::record::{Cache, CacheKind};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Subtype of a cache of which hwloc knows that it is in front of memory, such as MCDRAM in cache mode.
+const MEMORY_SIDE: &str = "MemorySideCache";
+
+/// Kinds of memory that may serve as a cache of other memory. Nodes of these kinds have no such cache themselves.
+const FAST_KINDS: [&str; 2] = ["HBM", "MCDRAM"];
+
+/// Types of caches of cores, in ascending order of level.
+const TYPES: [ObjectType; 8] = [
+    ObjectType::L1Cache,
+    ObjectType::L1ICache,
+    ObjectType::L2Cache,
+    ObjectType::L2ICache,
+    ObjectType::L3Cache,
+    ObjectType::L3ICache,
+    ObjectType::L4Cache,
+    ObjectType::L5Cache,
+];
+
+/// True if the object is a cache in front of memory, which older descriptions list among the caches of cores.
+fn is_memory_side(cache: &TopologyObject) -> bool {
+    let by_subtype = cache.subtype().is_some_and(|name| name.to_bytes() == MEMORY_SIDE.as_bytes());
+    by_subtype || info(cache, "Type").as_deref() == Some(MEMORY_SIDE)
+}
+
+/// Returns the caches of cores of one type.
+fn of_cores(hwloc: &Hwloc, kind: ObjectType) -> Vec<&TopologyObject> {
+    hwloc.objects_with_type(kind).filter(|cache| !is_memory_side(cache)).collect()
+}
+
+/// Returns the type of the highest level of data or unified cache beyond level 1.
+pub(super) fn last_level(hwloc: &Hwloc) -> Option<ObjectType> {
+    [ObjectType::L5Cache, ObjectType::L4Cache, ObjectType::L3Cache, ObjectType::L2Cache]
+        .into_iter()
+        .find(|kind| !of_cores(hwloc, *kind).is_empty())
+}
+
+/// Returns the caches of cores by level and type. `threads` are all hardware threads of the machine.
+pub(super) fn levels(
+    hwloc: &Hwloc,
+    source: &TopologySource,
+    threads: &[HardwareThread],
+) -> Vec<Cache> {
+    let cores: BTreeMap<CpuId, usize> =
+        threads.iter().map(|thread| (thread.cpu, thread.core)).collect();
+    TYPES.iter().filter_map(|kind| level(&of_cores(hwloc, *kind), source, &cores)).collect()
+}
+
+/// Returns the description of the caches of one type; `None` if there are none. `cores` has the core of each hardware
+/// thread.
+fn level(
+    caches: &[&TopologyObject],
+    source: &TopologySource,
+    cores: &BTreeMap<CpuId, usize>,
+) -> Option<Cache> {
+    let Some(ObjectAttributes::Cache(first)) = caches.first()?.attributes() else { return None };
+    let level = first.depth() as u32;
+    // For a synthetic machine without cache sizes, hwloc assumes sizes, so that the real size is unknown.
+    let known = match source {
+        TopologySource::Synthetic(text) => crate::synthetic::states_level_size(text, level),
+        TopologySource::Live | TopologySource::Xml(_) => true,
+    };
+    let counts: Vec<u32> = caches.iter().map(|cache| cache_cores(cache, cores)).collect();
+    let max = counts.iter().copied().max().unwrap_or(0);
+    Some(Cache {
+        level,
+        kind: match first.cache_type() {
+            CacheType::Instruction => CacheKind::Instruction,
+            CacheType::Data => CacheKind::Data,
+            _ => CacheKind::Unified,
+        },
+        bytes: first.size().map(std::num::NonZero::get).filter(|_| known),
+        line: first.line_size().map(|line| line.get() as u32).filter(|_| known),
+        count: caches.len() as u32,
+        cores: max,
+        least_cores: counts.into_iter().min().filter(|min| *min < max),
+    })
+}
+
+/// Returns the number of cores that share a cache.
+fn cache_cores(cache: &TopologyObject, cores: &BTreeMap<CpuId, usize>) -> u32 {
+    let sharing: BTreeSet<usize> =
+        super::cpus(cache.cpuset()).iter().filter_map(|cpu| cores.get(cpu).copied()).collect();
+    sharing.len() as u32
+}
+
+/// Adds the sizes of the caches in front of memory to the NUMA nodes behind them, whose CPUs and kinds are known.
+pub(super) fn add_memory_side(hwloc: &Hwloc, nodes: &mut [TopologyNumaNode]) {
+    for cache in hwloc.objects_with_type(ObjectType::MemCache) {
+        let behind: BTreeSet<u32> = cache
+            .nodeset()
+            .map(|set| set.iter_set().map(|node| usize::from(node) as u32).collect())
+            .unwrap_or_default();
+        add(cache, nodes.iter_mut().filter(|node| behind.contains(&node.id.0)));
+    }
+    for kind in TYPES {
+        for cache in hwloc.objects_with_type(kind).filter(|cache| is_memory_side(cache)) {
+            let cpus: BTreeSet<CpuId> = super::cpus(cache.cpuset()).into_iter().collect();
+            let is_behind = |node: &&mut TopologyNumaNode| {
+                let is_fast = node.kind.as_deref().is_some_and(|name| FAST_KINDS.contains(&name));
+                !is_fast && node.cpus.iter().any(|cpu| cpus.contains(cpu))
+            };
+            add(cache, nodes.iter_mut().filter(is_behind));
+        }
+    }
+}
+
+/// Adds the size of a cache to nodes.
+fn add<'a>(cache: &TopologyObject, nodes: impl Iterator<Item = &'a mut TopologyNumaNode>) {
+    let bytes = match cache.attributes() {
+        Some(ObjectAttributes::Cache(attributes)) => attributes.size().map(std::num::NonZero::get),
+        _ => size_in_text(&format!("{cache:?}")),
+    };
+    let Some(bytes) = bytes else { return };
+    for node in nodes {
+        node.cache_bytes = Some(node.cache_bytes.unwrap_or(0) + bytes);
+    }
+}
+
+/// Returns the size in the text in which hwloc describes a cache in full, where it is in KiB: `size=1048576KB`. The
+/// bindings have no attributes of caches in front of memory.
+fn size_in_text(text: &str) -> Option<u64> {
+    let (_, rest) = text.split_once("size=")?;
+    let digits = rest.find(|c: char| !c.is_ascii_digit())?;
+    let (kib, unit) = rest.split_at(digits);
+    let is_kib = unit.starts_with("KB") || unit.starts_with("KiB");
+    kib.parse::<u64>().ok().filter(|_| is_kib)?.checked_shl(10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size_in_text;
+
+    #[test]
+    fn sizes_are_read_from_the_full_text() {
+        assert_eq!(size_in_text("MemCache (size=1048576KB, linesize=64)"), Some(1 << 30));
+        assert_eq!(size_in_text("MemCache (size=16KiB)"), Some(16 << 10));
+        assert_eq!(size_in_text("MemCache (size=16GB)"), None);
+        assert_eq!(size_in_text("MemCache"), None);
+    }
+}

@@ -1,0 +1,101 @@
+//! NUMA nodes of an hwloc topology, with their CPUs and the kind of their memory.
+
+use super::info;
+use crate::ids::{CpuId, NumaNodeId};
+use crate::topology::{HardwareThread, TopologyNumaNode, TopologySource};
+use hwlocality::Topology as Hwloc;
+use hwlocality::object::TopologyObject;
+use hwlocality::object::types::ObjectType;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// NUMA nodes while the machine is read. Which CPUs are near to a node follows from the CPUs of all nodes.
+pub(super) struct MemoryNodes {
+    nodes: Vec<TopologyNumaNode>,
+    /// Hardware threads of each node, including those that the description does not contain.
+    complete: Vec<Vec<CpuId>>,
+    /// Nearest node of each hardware thread.
+    nearest: BTreeMap<CpuId, usize>,
+}
+
+impl MemoryNodes {
+    /// Reads the nodes.
+    pub(super) fn of(hwloc: &Hwloc, source: &TopologySource) -> Self {
+        // For a synthetic machine without memory sizes, hwloc assumes 1 GiB per node, so that the size is unknown.
+        let known = match source {
+            TopologySource::Synthetic(text) => text.contains("memory="),
+            TopologySource::Live | TopologySource::Xml(_) => true,
+        };
+        let mut objects: Vec<&TopologyObject> = hwloc
+            .objects_with_type(ObjectType::NUMANode)
+            .filter(|object| object.os_index().is_some() && object.cpuset().is_some())
+            .collect();
+        objects.sort_by_key(|object| object.os_index());
+        let tiers: Vec<Option<String>> =
+            objects.iter().map(|object| info(object, "MemoryTier")).collect();
+        let distinct: BTreeSet<&Option<String>> = tiers.iter().collect();
+        let has_tiers = distinct.len() > 1;
+        let mut nodes = Vec::new();
+        let mut complete = Vec::new();
+        for (object, tier) in objects.iter().zip(&tiers) {
+            let tier = tier.as_ref().filter(|_| has_tiers).map(|tier| format!("tier {tier}"));
+            nodes.push(TopologyNumaNode {
+                id: NumaNodeId(object.os_index().unwrap_or_default() as u32),
+                bytes: known.then(|| object.total_memory()),
+                cpus: super::cpus(object.cpuset()),
+                absent_cpus: Vec::new(),
+                kind: subtype(object).or(tier),
+                cache_bytes: None,
+                device: info(object, "PCIBusID").map(|address| address.to_lowercase()),
+            });
+            // On the live machine, the kernel reports which CPUs are offline; all others are in the topology.
+            let is_described = *source != TopologySource::Live;
+            complete.push(super::cpus(object.complete_cpuset().filter(|_| is_described)));
+        }
+        let nearest = nearest(nodes.iter().map(|node| node.cpus.as_slice()), &nodes);
+        Self { nodes, complete, nearest }
+    }
+
+    /// Returns the index of the nearest node of a hardware thread, which is the smallest node that contains the thread.
+    pub(super) fn nearest(&self, cpu: CpuId) -> Option<usize> {
+        self.nearest.get(&cpu).copied()
+    }
+
+    /// Returns the nodes, each with the CPUs to which it is the nearest. To memory without CPUs, such as device memory,
+    /// hwloc assigns the CPUs of other nodes.
+    pub(super) fn with_own_cpus(mut self, threads: &[HardwareThread]) -> Vec<TopologyNumaNode> {
+        let absent = nearest(self.complete.iter().map(Vec::as_slice), &self.nodes);
+        let listed: BTreeSet<CpuId> = threads.iter().map(|thread| thread.cpu).collect();
+        for (at, node) in self.nodes.iter_mut().enumerate() {
+            node.cpus.retain(|cpu| listed.contains(cpu) && self.nearest.get(cpu) == Some(&at));
+            let own = self.complete[at].iter().filter(|cpu| absent.get(cpu) == Some(&at));
+            node.absent_cpus = own.filter(|cpu| !listed.contains(cpu)).copied().collect();
+        }
+        self.nodes
+    }
+}
+
+/// Returns the kind of memory that hwloc found.
+fn subtype(object: &TopologyObject) -> Option<String> {
+    let name = object.subtype()?.to_string_lossy().trim().to_owned();
+    (!name.is_empty()).then_some(name)
+}
+
+/// Returns the index of the smallest set that contains each CPU, without the memory of devices.
+fn nearest<'a>(
+    sets: impl Iterator<Item = &'a [CpuId]>,
+    nodes: &[TopologyNumaNode],
+) -> BTreeMap<CpuId, usize> {
+    let mut found: BTreeMap<CpuId, (usize, usize)> = BTreeMap::new();
+    for (at, cpus) in sets.enumerate() {
+        if nodes[at].device.is_some() {
+            continue;
+        }
+        for cpu in cpus {
+            let smallest = found.entry(*cpu).or_insert((cpus.len(), at));
+            if cpus.len() < smallest.0 {
+                *smallest = (cpus.len(), at);
+            }
+        }
+    }
+    found.into_iter().map(|(cpu, (_, at))| (cpu, at)).collect()
+}

@@ -1,0 +1,104 @@
+//! Machines whose topology is unusual: without cores, with caches in front of memory, with several kinds of memory, with
+//! CPUs that the process may not use.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
+use nodegauge_machine::{CpuId, DescribeOptions, SysRoot, Topology, TopologySource, describe};
+use nodegauge_measure::record::Machine;
+use std::path::PathBuf;
+
+fn synthetic(text: &str) -> Topology {
+    Topology::load(&TopologySource::Synthetic(text.to_owned())).unwrap()
+}
+
+fn recorded(name: &str) -> Topology {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/topologies");
+    Topology::load(&TopologySource::Xml(folder.join(format!("{name}.xml")))).unwrap()
+}
+
+fn machine(name: &str) -> Machine {
+    describe(&recorded(name), &SysRoot::live(), &DescribeOptions::default())
+}
+
+#[test]
+fn hardware_threads_without_cores_are_cores() {
+    let sandbox = synthetic("Package:2 L3Cache:2(size=4MB) PU:4");
+    assert_eq!((sandbox.cores.len(), sandbox.threads.len()), (16, 16));
+    assert_eq!(sandbox.cores, (0..16).collect::<Vec<_>>());
+    assert_eq!(sandbox.threads_per_core(), 1);
+    let l3 = sandbox.caches.last().unwrap();
+    assert_eq!((l3.count, l3.cores, l3.least_cores), (4, 4, None));
+}
+
+#[test]
+fn caches_in_front_of_memory_are_not_caches_of_cores() {
+    let memory_mode = recorded("memory-mode");
+    let sizes: Vec<_> = memory_mode.nodes.iter().map(|node| node.cache_bytes).collect();
+    assert_eq!(sizes, [Some(1 << 30), Some(1 << 30)]);
+    let cpus: Vec<CpuId> = memory_mode.threads.iter().map(|thread| thread.cpu).collect();
+    assert_eq!(memory_mode.llc_in_use(&cpus), Some((32 << 20, 2)));
+
+    let hybrid_mode = recorded("hybrid-mode");
+    let levels: Vec<u32> = hybrid_mode.caches.iter().map(|cache| cache.level).collect();
+    assert_eq!((levels, hybrid_mode.llcs.len()), (vec![2], 2));
+    let memory: Vec<_> =
+        hybrid_mode.nodes.iter().map(|node| (node.kind.as_deref(), node.cache_bytes)).collect();
+    assert_eq!(memory, [(Some("DRAM"), Some(2 << 30)), (Some("MCDRAM"), None)]);
+    // Threads are near to the larger memory.
+    assert!(hybrid_mode.threads.iter().all(|thread| thread.node == Some(0)));
+}
+
+#[test]
+fn cpus_outside_the_cpuset_are_distinguished_from_absent_ones() {
+    let job = machine("cpuset");
+    let cpus: Vec<_> =
+        job.numa_nodes.iter().map(|node| (node.cpus.clone(), node.unusable_cpus.clone())).collect();
+    assert_eq!(
+        cpus,
+        [(vec![0, 1], vec![]), (vec![2, 3], vec![3]), (vec![4, 5, 6, 7], vec![4, 5, 6, 7])]
+    );
+    let l3 = job.caches.last().unwrap();
+    assert_eq!((l3.count, l3.cores, l3.least_cores), (2, 2, Some(1)));
+    assert_eq!(job.processor.threads, 3);
+    let whole = machine("two-kinds");
+    assert!(whole.numa_nodes.iter().all(|node| node.unusable_cpus.is_empty()));
+}
+
+#[test]
+fn classes_of_cores_are_listed_with_the_fastest_first() {
+    let classes = machine("five-kinds").processor.core_classes;
+    let found: Vec<_> = classes.iter().map(|c| (c.name.as_str(), c.cores, c.capacities)).collect();
+    assert_eq!(found, [("fast", 10, Some([997, 1024])), ("slow", 10, Some([718, 731]))]);
+    assert_eq!(classes[1].cpus, (0..5).chain(10..15).collect::<Vec<_>>());
+    let designs = machine("two-kinds").processor.core_classes;
+    assert_eq!(
+        (&designs[0].designs[0], &designs[1].designs[0]),
+        (&"IntelCore".to_owned(), &"IntelAtom".to_owned())
+    );
+    assert!(machine("gh200").processor.core_classes.is_empty());
+}
+
+/// Returns the error for a file with this text.
+fn refusal(text: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("node.xml");
+    std::fs::write(&file, text).unwrap();
+    Topology::load(&TopologySource::Xml(file)).unwrap_err().to_string()
+}
+
+#[test]
+fn unreadable_files_have_hints() {
+    let newer = refusal("<topology version=\"3.0\">\n</topology>\n");
+    assert!(newer.contains("--export-xml-flags v2"), "{newer}");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/topologies/two-kinds.xml");
+    let whole = std::fs::read_to_string(file).unwrap();
+    let cut_off = refusal(&whole[..1500]);
+    assert!(cut_off.contains("does not end with </topology>"), "{cut_off}");
+}
+
+#[test]
+fn machine_of_4096_cpus_is_read() {
+    let large = synthetic("Package:8 NUMANode:4 L3Cache:4 L2Cache:8 L1dCache:1 Core:1 PU:4");
+    assert_eq!((large.threads.len(), large.cores.len()), (4096, 1024));
+    assert_eq!(large.caches.last().unwrap().cores, 8);
+}

@@ -1,0 +1,194 @@
+//! Choice of cores by their speed: the grammar of `--cores`, and the machine with only these cores.
+//!
+//! The module performs no system calls.
+
+use crate::cpus;
+use crate::error::PlacementError;
+use nodegauge_machine::Topology;
+use nodegauge_measure::SyntaxError;
+use nodegauge_measure::grammar::Cursor;
+use nodegauge_measure::quantity::counted;
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+const EXAMPLE: &str = "--cores fast, --cores all or --cores slow";
+
+/// Choice that uses cores of every class.
+const ALL: &str = "all";
+/// Choice of the fastest class, which every machine has.
+const FAST: &str = "fast";
+
+/// Class of cores that threads use: `fast`, `all`, the name of another class, or the name of a design such as
+/// `IntelAtom`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CoreChoice(String);
+
+impl CoreChoice {
+    /// Returns the machine on which only the chosen cores may be used, and on which all of them count as equally fast.
+    ///
+    /// # Errors
+    /// Fails when the machine has no such class of cores, or when this process may not use any of them.
+    pub(crate) fn on<'a>(
+        &self,
+        topology: &'a Topology,
+    ) -> Result<Cow<'a, Topology>, PlacementError> {
+        let class = self.class(topology)?;
+        if topology.core_classes.is_empty() {
+            return Ok(Cow::Borrowed(topology));
+        }
+        let mut chosen = topology.clone();
+        for thread in &mut chosen.threads {
+            thread.allowed &= class.is_none_or(|class| thread.efficiency == Some(class));
+            thread.efficiency = None;
+        }
+        chosen.core_classes.clear();
+        if chosen.allowed().next().is_none() {
+            let problem = format!("this process may not use any of the {self} cores");
+            return Err(PlacementError::new(problem).hint("leave out --cores"));
+        }
+        Ok(Cow::Owned(chosen))
+    }
+
+    /// Returns the index of the chosen class; `None` for cores of every class.
+    fn class(&self, topology: &Topology) -> Result<Option<usize>, PlacementError> {
+        let classes = &topology.core_classes;
+        if self.is_all() || (classes.is_empty() && self.is(FAST)) {
+            return Ok(None);
+        }
+        let mut names = Vec::new();
+        for (index, class) in classes.iter().enumerate().rev() {
+            let name = topology.class_name(index);
+            if self.is(&name) || class.designs.iter().any(|design| self.is(design)) {
+                return Ok(Some(index));
+            }
+            names.push(name);
+        }
+        let problem = format!("this machine has no class of cores \"{self}\"");
+        Err(PlacementError::new(problem).hint(match names.as_slice() {
+            [] => "its cores are of one class, or their speed is unknown; leave out --cores"
+                .to_owned(),
+            names => format!("use {ALL}, {}", names.join(", ")),
+        }))
+    }
+
+    /// Returns an error if there are fewer hardware threads on the chosen cores of a machine than threads.
+    pub(crate) fn check_threads(
+        &self,
+        chosen: &Topology,
+        threads: Option<u32>,
+    ) -> Result<(), PlacementError> {
+        let usable = chosen.allowed().count();
+        match threads {
+            Some(threads) if threads as usize > usable => Err(PlacementError::new(format!(
+                "cannot place {} on the {self} cores: they have {}",
+                counted(threads as usize, "thread"),
+                cpus::usable(chosen),
+            ))
+            .hint(format!("use {usable} or fewer, or --cores {ALL}"))),
+            _ => Ok(()),
+        }
+    }
+
+    /// True if cores of every class are used.
+    pub(crate) fn is_all(&self) -> bool {
+        self.is(ALL)
+    }
+
+    /// True if this is the choice with this name.
+    fn is(&self, name: &str) -> bool {
+        self.0.eq_ignore_ascii_case(name)
+    }
+}
+
+impl fmt::Display for CoreChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for CoreChoice {
+    type Err = SyntaxError;
+
+    fn from_str(text: &str) -> Result<Self, SyntaxError> {
+        let mut cursor = Cursor::new("cores", EXAMPLE, text);
+        cursor.skip_blanks();
+        let word = cursor.take_while(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)).to_owned();
+        if word.is_empty() {
+            return Err(cursor.error("expected fast, all, or a class of cores that machine lists"));
+        }
+        cursor.skip_blanks();
+        cursor.finish("expected one class of cores")?;
+        Ok(Self(word))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{PlacementRequest, plan};
+    use nodegauge_machine::topology::SpeedClass;
+
+    /// Returns a machine with four slow cores and four fast cores with two hardware threads each.
+    fn hybrid() -> Topology {
+        let mut topology = crate::tests::machine("Package:1 L3Cache:1 Core:8 PU:2");
+        topology.threads.retain(|thread| thread.core >= 4 || thread.sibling == 0);
+        for thread in &mut topology.threads {
+            thread.efficiency = Some(usize::from(thread.core >= 4));
+        }
+        topology.core_classes = ["IntelAtom", "IntelCore"].map(class_of).to_vec();
+        topology
+    }
+
+    fn class_of(design: &str) -> SpeedClass {
+        SpeedClass { designs: vec![design.to_owned()], ..SpeedClass::default() }
+    }
+
+    fn refusal(cores: &str, threads: Option<u32>) -> String {
+        let error = plan(&hybrid(), &request(cores, threads)).unwrap_err();
+        nodegauge_measure::Failure::from(error).to_string()
+    }
+
+    fn request(cores: &str, threads: Option<u32>) -> PlacementRequest {
+        let cores = Some(cores.parse().unwrap());
+        PlacementRequest { cores, threads, ..PlacementRequest::default() }
+    }
+
+    fn placed(cores: &str, threads: Option<u32>) -> (String, String) {
+        let placement = plan(&hybrid(), &request(cores, threads)).unwrap();
+        assert!(placement.notices.is_empty(), "{placement:?}");
+        let cpus = placement.threads.iter().map(|thread| cpus::ranges(&thread.cpus));
+        (cpus.collect::<Vec<_>>().join(" "), placement.places)
+    }
+
+    #[test]
+    fn class_is_chosen_by_its_speed_or_design() {
+        let slow = ("0 2 4 6".to_owned(), "{0},{2},{4},{6}".to_owned());
+        assert_eq!(placed("slow", None), slow);
+        assert_eq!(placed("intelatom", None), slow);
+        assert_eq!(placed("fast", None).0, "8 10 12 14");
+        assert_eq!(placed("fast", Some(8)).0, "8 9 10 11 12 13 14 15");
+        assert_eq!(placed("all", None), ("0 2 4 6 8 10 12 14".to_owned(), "cores".to_owned()));
+        let again = PlacementRequest {
+            places: Some(placed("slow", None).1.parse().unwrap()),
+            ..PlacementRequest::default()
+        };
+        assert_eq!(plan(&hybrid(), &again).unwrap().threads.len(), 4);
+    }
+
+    #[test]
+    fn choice_that_does_not_fit_is_refused() {
+        let many = refusal("fast", Some(9));
+        assert!(many.contains("on the fast cores: they have 8 hardware threads (8-15)"), "{many}");
+        assert!(refusal("class2", None).contains("use all, fast, slow"));
+        let plain = crate::tests::machine("Package:1 Core:4 PU:1");
+        assert_eq!(plan(&plain, &request("fast", None)).unwrap().places, "cores");
+        assert!(plan(&plain, &request("slow", None)).is_err());
+        let both =
+            PlacementRequest { places: Some("cores".parse().unwrap()), ..request("fast", None) };
+        assert!(plan(&hybrid(), &both).is_err());
+        for (text, at) in [("", 0), ("fast,slow", 4), ("{0}", 0)] {
+            assert_eq!(text.parse::<CoreChoice>().unwrap_err().at, at, "{text}");
+        }
+    }
+}

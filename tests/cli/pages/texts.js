@@ -1,0 +1,1 @@
+[...document.querySelectorAll('.chart svg text')].map((text) => text.textContent)
