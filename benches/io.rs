@@ -12,11 +12,11 @@ use common::{
 };
 use nodegauge_files::reference::ReferenceProgram;
 use nodegauge_files::{
-    CacheMode, FilesOptions, IoEngine, OperationList, TaskSetup, choose, cost_of_latency, plan, run,
+    CacheMode, FilesOptions, IoEngine, OperationList, TaskSetup, choose, latency_cost, plan, run,
 };
 use nodegauge_machine::SysRoot;
 use nodegauge_measure::Bytes;
-use nodegauge_measure::progress::Silent;
+use nodegauge_measure::progress::SilentObserver;
 use nodegauge_measure::record::{Category, Measurement, Status};
 use nodegauge_measure::stats::median;
 use std::path::PathBuf;
@@ -52,7 +52,7 @@ fn cost() {
     let mut best = f64::INFINITY;
     let mut memory = Bytes::default();
     for _ in 0..20 {
-        let (bytes, overhead) = cost_of_latency();
+        let (bytes, overhead) = latency_cost();
         best = best.min(overhead.0);
         memory = bytes;
     }
@@ -209,7 +209,7 @@ fn comparison(
 
 fn measured(options: FilesOptions, programs: Vec<ReferenceProgram>) -> Vec<Measurement> {
     let plan = plan(options, programs).expect("this can be measured here");
-    let outcome = run(plan, &SysRoot::live(), &mut Silent).expect("there is memory");
+    let outcome = run(plan, &SysRoot::live(), &mut SilentObserver).expect("there is memory");
     if let Some(failure) = outcome.failure {
         note(&failure.to_string());
         std::process::exit(1);

@@ -16,7 +16,7 @@ use common::{BestAndMedian, Comparison, nodegauge, range, variable, write_result
 use nodegauge_gauge::Site;
 use nodegauge_kernels::{Kernel, KernelShape, SideBySide, Stores};
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
-use nodegauge_measure::progress::Silent;
+use nodegauge_measure::progress::SilentObserver;
 use nodegauge_measure::record::Record;
 use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::schedule::Limits;
@@ -50,7 +50,7 @@ fn main() {
 
     let begun = Instant::now();
     let limits = Limits::new(Duration::from_secs(28), None);
-    let found = plan.search(limits, &mut Silent).expect("a search");
+    let found = plan.search(limits, &mut SilentObserver).expect("a search");
     let tuned = found.outcome;
     let tuning = begun.elapsed();
     let choice = found.choice.expect("the search is not interrupted");
@@ -125,14 +125,14 @@ fn loops(site: &Site, space: &Space) {
             println!("| all | no run in the regime of the search | | | |");
             break;
         };
-        let of_run = |(kernel, searched): &(Kernel, KernelShape)| {
+        let finish_run = |(kernel, searched): &(Kernel, KernelShape)| {
             let m = run.measurements.iter().find(|m| m.name == kernel.name()).expect("a figure");
             let measured: StreamConfig = m.read_config();
             let all = space.loops(*kernel, element);
             let known = |shape: &&KernelShape| is_loop(shape, *kernel, &measured);
             (*kernel, all.iter().find(known).copied().unwrap_or(*searched))
         };
-        let chosen: Vec<(Kernel, KernelShape)> = found.iter().map(of_run).collect();
+        let chosen: Vec<(Kernel, KernelShape)> = found.iter().map(finish_run).collect();
         let pairs = variable("FINAL").unwrap_or(60);
         let played = pairs_of(&mut points, (0, &chosen), (0, &found), pairs, is_of_search);
         for (at, (kernel, searched)) in found.iter().enumerate() {

@@ -31,13 +31,13 @@ pub fn faults(record: &Value) -> Vec<String> {
 /// True if the schema declares a key of the configuration of a measurement.
 fn declares(m: &Value, key: &str) -> bool {
     let rules = SCHEMA["$defs"]["Measurement"]["allOf"].as_array().unwrap();
-    let of_test = rules.iter().filter(|rule| {
+    let for_test = rules.iter().filter(|rule| {
         let properties = &rule["if"]["properties"];
         [("gauge", &m["gauge"]), ("test", &m["test"])]
             .iter()
             .all(|(name, value)| properties[name]["const"] == **value)
     });
-    let kinds = of_test
+    let kinds = for_test
         .flat_map(|rule| rule["then"]["properties"]["config"]["anyOf"].as_array().unwrap().iter());
     kinds
         .filter_map(|kind| kind["$ref"].as_str()?.strip_prefix('#'))

@@ -14,7 +14,7 @@ fn short(args: &[&str]) -> Vec<String> {
 }
 
 /// Runs this program under a launcher.
-fn launched(
+fn with_launcher(
     harness: &Harness,
     launcher: &[&str],
     variables: &[(&str, &str)],
@@ -118,7 +118,7 @@ fn open_mpi_and_mpich_start_ranks() {
         }
         // Only one document is printed, although two processes run.
         let record =
-            launched(&harness, &[mpirun, "-np", "2"], &OPEN_MPI_AS_ROOT, &[]).exits(0).json();
+            with_launcher(&harness, &[mpirun, "-np", "2"], &OPEN_MPI_AS_ROOT, &[]).exits(0).json();
         is_of_ranks(&record, 2, 1);
         let reported = format!("{launcher} has started 2 ranks");
         assert!(texts(&record["notices"]).contains(&reported.as_str()));
@@ -126,7 +126,7 @@ fn open_mpi_and_mpich_start_ranks() {
         assert_eq!(placed, &json!(format!("as placed by {launcher}")));
         // An error is printed once, and all ranks end with its exit code.
         let refused =
-            launched(&harness, &[mpirun, "-np", "2"], &OPEN_MPI_AS_ROOT, &["--ranks", "3"]);
+            with_launcher(&harness, &[mpirun, "-np", "2"], &OPEN_MPI_AS_ROOT, &["--ranks", "3"]);
         let message = format!("error: --ranks 3, but {launcher} has started 2\n");
         assert_eq!(refused.stderr.matches(&message).count(), 1, "{}", refused.stderr);
         refused.exits(2);
@@ -225,8 +225,9 @@ mod thorough {
             if !harness.has(Part::Mpi, mpirun) {
                 continue;
             }
-            let alone =
-                launched(&harness, &[mpirun, "-np", "1"], &OPEN_MPI_AS_ROOT, &[]).exits(0).json();
+            let alone = with_launcher(&harness, &[mpirun, "-np", "1"], &OPEN_MPI_AS_ROOT, &[])
+                .exits(0)
+                .json();
             assert!(measurements(&alone)[0]["config"].get("processes").is_none());
             // Open MPI gives ranks its own terminal and copies their output to that of mpirun.
             let coloured = [&OPEN_MPI_AS_ROOT[..], &[("NO_COLOR", ""), ("TERM", "xterm")]].concat();
@@ -246,11 +247,11 @@ mod thorough {
         }
         let Some(slurm) = Slurm::start(&harness) else { return };
         let variables = [("SLURM_CONF", slurm.conf.as_str())];
-        let record = launched(&harness, &["srun", "-n2"], &variables, &["--policy", "5"]);
+        let record = with_launcher(&harness, &["srun", "-n2"], &variables, &["--policy", "5"]);
         let record = record.exits(0).json();
         is_of_ranks(&record, 2, 1);
         assert!(texts(&record["notices"]).contains(&"Slurm has started 2 ranks"));
-        let alone = launched(&harness, &["srun", "-n1"], &variables, &[]).exits(0).json();
+        let alone = with_launcher(&harness, &["srun", "-n1"], &variables, &[]).exits(0).json();
         assert!(measurements(&alone)[0]["config"].get("processes").is_none());
     }
 

@@ -23,7 +23,7 @@ use nodegauge_placement::{
     Bind, CpuList, Distance, Environment, KmpAffinity, LecturePolicy, NumaSpec, PlacementRequest,
     PlacesSpec, Policies, RankMap, ThreadList, plan,
 };
-use nodegauge_published::Against;
+use nodegauge_published::PublishedSelection;
 use nodegauge_report::{Style, run, text};
 use nodegauge_roofline::GivenPoint;
 use nodegauge_stream::axis::StreamAxis;
@@ -140,7 +140,7 @@ pub fn all() -> Vec<Parser> {
         read_only::<SyncWrites>("kind of write", &["sync", "dsync"]),
         Parser {
             one_in: 16,
-            ..read_only::<Against>("published node", &["EPYC 7H12", "list", "xeon 8480"])
+            ..read_only::<PublishedSelection>("published node", &["EPYC 7H12", "list", "xeon 8480"])
         },
         Parser {
             name: "processor",
@@ -303,7 +303,7 @@ fn of_program(program: &str, bytes: &[u8]) -> Result<(), String> {
         return Err(format!("runs in lines {lines:?} of {last}"));
     }
     if let Err(error) = readers::read(&all, &text, &context) {
-        short(&error.of_text("x").in_a_line())?;
+        short(&error.into_failure("x").single_line())?;
     }
     match reader.read(&text, &context) {
         Ok(run) => shown(run.measurements),

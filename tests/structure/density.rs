@@ -4,10 +4,10 @@
 use crate::{crates, files};
 
 /// Maximum number of closures bound by `let` per 100 functions of product code. The limit may only fall.
-const MOST_PER_HUNDRED: f64 = 3.0;
+const MAX_PER_HUNDRED: f64 = 3.0;
 
 /// Maximum number of functions with more than two closures bound by `let`. The limit may only fall.
-const MOST_DENSE_FUNCTIONS: usize = 0;
+const MAX_DENSE_FUNCTIONS: usize = 0;
 
 /// Returns the product code of a source: without its tests at the end.
 fn product(text: &str) -> &str {
@@ -82,8 +82,8 @@ fn functions_with_several_closures_become_fewer() {
         }
     }
     assert!(
-        dense.len() == MOST_DENSE_FUNCTIONS,
-        "{} functions have more than two closures bound by let, the limit is {MOST_DENSE_FUNCTIONS} and may only fall:\n{}",
+        dense.len() == MAX_DENSE_FUNCTIONS,
+        "{} functions have more than two closures bound by let, the limit is {MAX_DENSE_FUNCTIONS} and may only fall:\n{}",
         dense.len(),
         dense.join("\n")
     );
@@ -111,13 +111,13 @@ fn closures_bound_by_let_become_fewer() {
     assert!(functions > 3000, "only {functions} functions were found");
     let per_hundred = 100.0 * closures as f64 / functions as f64;
     assert!(
-        per_hundred <= MOST_PER_HUNDRED,
+        per_hundred <= MAX_PER_HUNDRED,
         "{closures} closures are bound by let in {functions} functions: {per_hundred:.1} per 100, \
-         at most {MOST_PER_HUNDRED}; write functions"
+         at most {MAX_PER_HUNDRED}; write functions"
     );
     assert!(
-        per_hundred > MOST_PER_HUNDRED - 1.0,
-        "{per_hundred:.1} per 100: lower the limit of {MOST_PER_HUNDRED}"
+        per_hundred > MAX_PER_HUNDRED - 1.0,
+        "{per_hundred:.1} per 100: lower the limit of {MAX_PER_HUNDRED}"
     );
 }
 

@@ -30,7 +30,7 @@ struct Module {
 }
 
 /// Maximum number of re-exports that are followed; a larger number means a cycle.
-const MOST_HOPS: u32 = 16;
+const MAX_HOPS: u32 = 16;
 
 impl Graph {
     /// Reads the sources of a crate in this folder.
@@ -125,7 +125,7 @@ impl Graph {
         for (name, module) in &self.modules {
             let paths = module.paths.iter().chain(module.imports.values()).chain(&module.globs);
             for path in paths {
-                if let Some((target, _)) = self.resolve(name, path, MOST_HOPS)
+                if let Some((target, _)) = self.resolve(name, path, MAX_HOPS)
                     && !is_within(&target, name)
                     && !is_within(name, &target)
                 {

@@ -21,6 +21,7 @@ mod thresholds;
 mod tokens;
 mod units;
 mod waits;
+mod words;
 
 use std::path::{Path, PathBuf};
 

@@ -15,10 +15,10 @@ mod table;
 pub mod threshold;
 
 pub use figures::{RegimeFigures, SideFigures, parts};
-pub use pairing::Unpaired;
+pub use pairing::UnpairedFigure;
 pub use settings::Difference;
 pub(crate) use settings::question;
-pub use several::{Several, Shared, several};
+pub use several::{RunComparison, SharedFigure, compare_runs};
 pub use threshold::Threshold;
 
 use crate::ratio::{Basis, SOUGHT};
@@ -43,7 +43,7 @@ pub struct Side {
 }
 
 /// Maximum number of blocks of `compare --run`.
-pub const MOST_BLOCKS: u64 = 1000;
+pub const MAX_BLOCKS: u64 = 1000;
 
 /// Label of runs that `compare --run` made alternately.
 pub const TURNS: &str = "turns";
@@ -218,9 +218,9 @@ pub struct Comparison {
     /// Measurements that both A and B have, in the order of A.
     pub pairs: Vec<Pair>,
     /// Measurements that only A has.
-    pub only_a: Vec<Unpaired>,
+    pub only_a: Vec<UnpairedFigure>,
     /// Measurements that only B has.
-    pub only_b: Vec<Unpaired>,
+    pub only_b: Vec<UnpairedFigure>,
     /// Remarks on the whole comparison.
     pub notices: Vec<String>,
 }
@@ -228,7 +228,7 @@ pub struct Comparison {
 /// Compares two settings, each with one or several runs.
 pub fn compare(a: &Side, b: &Side, design: Design, registry: &Registry) -> Comparison {
     let (points, [only_a, only_b]) = pairing::pair(&a.runs, &b.runs, registry);
-    let question = judge::Question::of(a, b, design);
+    let question = judge::Question::new(a, b, design);
     let pairs: Vec<Pair> = points.iter().map(|point| question.judge(point, registry)).collect();
     let mut notices = notices(a, b, [&only_a[..], &only_b[..]]);
     notices.extend(missed_changes(&pairs));
@@ -245,7 +245,7 @@ pub fn compare(a: &Side, b: &Side, design: Design, registry: &Registry) -> Compa
 }
 
 impl ComparedRun {
-    fn of(record: &Record) -> Self {
+    fn from_record(record: &Record) -> Self {
         Self {
             id: record.id.clone(),
             started: record.started.clone(),
@@ -258,19 +258,22 @@ impl ComparedRun {
 }
 
 fn runners(side: &Side) -> Runners {
-    Runners { asked: side.asked.clone(), runs: side.runs.iter().map(ComparedRun::of).collect() }
+    Runners {
+        asked: side.asked.clone(),
+        runs: side.runs.iter().map(ComparedRun::from_record).collect(),
+    }
 }
 
 /// Returns a notice if the comparison is too short to find a change of [`SOUGHT`] reliably, with the number of blocks or
 /// runs that would find it.
 fn missed_changes(pairs: &[Pair]) -> Option<String> {
     let blind: Vec<&Pair> =
-        pairs.iter().filter(|pair| pair.visible.is_some_and(|least| least > SOUGHT)).collect();
+        pairs.iter().filter(|pair| pair.visible.is_some_and(|min| min > SOUGHT)).collect();
     let widest = blind.iter().max_by_key(|pair| pair.needed)?;
     let needed = widest.needed?;
     let how = match widest.basis? {
-        Basis::Blocks if needed > MOST_BLOCKS => {
-            format!("more than {MOST_BLOCKS} blocks: longer runs (--budget) vary less")
+        Basis::Blocks if needed > MAX_BLOCKS => {
+            format!("more than {MAX_BLOCKS} blocks: longer runs (--budget) vary less")
         }
         Basis::Blocks => format!("--blocks {needed}"),
         _ => format!("{needed} runs of A and of B"),
@@ -287,7 +290,7 @@ fn missed_changes(pairs: &[Pair]) -> Option<String> {
     ))
 }
 
-fn notices(a: &Side, b: &Side, [only_a, only_b]: [&[Unpaired]; 2]) -> Vec<String> {
+fn notices(a: &Side, b: &Side, [only_a, only_b]: [&[UnpairedFigure]; 2]) -> Vec<String> {
     let mut notices = Vec::new();
     let shared = judge::shared(a, b);
     match (shared, a.runs.len() == b.runs.len() && shared == a.runs.len()) {

@@ -46,7 +46,7 @@ impl Obstacle {
         if let Some(cause) = main_cause(figures.iter().copied()) {
             return Some(Self::new(cause));
         }
-        figures.into_iter().find_map(doubt::of_limit).map(Self::new)
+        figures.into_iter().find_map(doubt::limit_reason).map(Self::new)
     }
 
     /// Returns the reason and what would suffice: `disturbed; repeat the run on an idle node`.
@@ -65,7 +65,7 @@ impl Obstacle {
 
 /// Returns the sentence of a conclusion that rests on all of these figures, or the sentence that `what`, e.g. `which mix
 /// is the fastest`, cannot be concluded.
-pub fn of<'a>(
+pub fn sentence<'a>(
     what: &str,
     figures: impl IntoIterator<Item = &'a Measurement>,
     sentence: impl FnOnce() -> String,
@@ -102,7 +102,7 @@ mod tests {
         let (valid, suspect) = (figure(&[]), figure(&[LOAD]));
         let what = "which mix is the fastest";
         let drawn = |figures: &[&Measurement]| {
-            of(what, figures.iter().copied(), || "the fastest mix is 1:1".to_owned())
+            sentence(what, figures.iter().copied(), || "the fastest mix is 1:1".to_owned())
         };
         assert_eq!(drawn(&[&valid]), "the fastest mix is 1:1");
         let expected = format!("cannot tell {what}: {LOAD}; repeat the run on an idle node");

@@ -156,18 +156,18 @@ pub(crate) fn read_scoped(
 /// Reads a name. In `n0->n1` the arrow is part of the name; in `n0->=1` the name is `n0-`, and `>=` is the operator.
 fn read_name<'a>(cursor: &mut Cursor<'a>) -> &'a str {
     let text = cursor.rest();
-    let mut length = cursor.take_while(is_of_name).len();
+    let mut length = cursor.take_while(is_name_character).len();
     while text[..length].ends_with('-')
-        && cursor.rest().strip_prefix('>').is_some_and(|rest| rest.starts_with(is_of_name))
+        && cursor.rest().strip_prefix('>').is_some_and(|rest| rest.starts_with(is_name_character))
     {
         cursor.eat('>');
-        length += 1 + cursor.take_while(is_of_name).len();
+        length += 1 + cursor.take_while(is_name_character).len();
     }
     &text[..length]
 }
 
 /// True for a character of a name. The names of mixes of reads and writes contain a colon, e.g. `2:1`.
-fn is_of_name(c: char) -> bool {
+fn is_name_character(c: char) -> bool {
     c.is_ascii_alphanumeric() || "_-:".contains(c)
 }
 
@@ -200,7 +200,7 @@ fn unit_names() -> impl Iterator<Item = &'static str> {
 
 /// Result of the check of a condition.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Judged {
+pub struct CheckedExpectation {
     /// Verdict on the deciding figure.
     pub verdict: ExpectationVerdict,
     /// Title of the deciding figure, e.g. `bw 1 KiB, distance same core`; empty if the condition applies to only one
@@ -260,7 +260,7 @@ fn listed(known: &[String]) -> String {
     format!("available: {shown}{more}")
 }
 
-impl Judged {
+impl CheckedExpectation {
     /// True if the condition is met.
     pub fn is_met(&self) -> bool {
         matches!(self.verdict, ExpectationVerdict::Met(_))
@@ -333,7 +333,7 @@ impl Expectation {
         measurements: &[Measurement],
         accept_suspect: bool,
         registry: &Registry,
-    ) -> Judged {
+    ) -> CheckedExpectation {
         let named: Vec<&Measurement> =
             measurements.iter().filter(|m| self.names(m, registry)).collect();
         let verdicts: Vec<ExpectationVerdict> =
@@ -342,13 +342,13 @@ impl Expectation {
         let numbered = verdicts.iter().enumerate();
         let Some((at, _)) = numbered.min_by(|(_, a), (_, b)| self.by_distance(a, b)) else {
             let verdict = ExpectationVerdict::NoSuch(self.near(measurements, registry));
-            return Judged { verdict, of: String::new(), misses };
+            return CheckedExpectation { verdict, of: String::new(), misses };
         };
         let of = match named.len() {
             1 => String::new(),
             _ => format!("{}{}", named[at].name, identity::identities(&named, registry)[at].words),
         };
-        Judged { verdict: verdicts[at].clone(), of, misses }
+        CheckedExpectation { verdict: verdicts[at].clone(), of, misses }
     }
 
     /// Orders verdicts: the one that decides, which is furthest from the bound, comes first.
@@ -387,7 +387,7 @@ impl Expectation {
                 Some(scope) => m.gauge == *scope && !m.needs_scope(),
                 None => !m.needs_scope(),
             }
-            && self.size.is_none_or(|size| size_of(m, registry) == Some(size))
+            && self.size.is_none_or(|size| figure_size(m, registry) == Some(size))
     }
 
     /// Returns the value of a measurement that is compared with the bound: the value itself, or the share of the limit
@@ -397,7 +397,7 @@ impl Expectation {
             .value
             .filter(|value| value.is_finite() && m.validity.status != Status::Invalid)
             .ok_or(ExpectationVerdict::NoValue)?;
-        match ScaledUnit::of_symbol(self.unit) {
+        match ScaledUnit::from_symbol(self.unit) {
             Some(scaled) if scaled.unit == m.unit => Ok(value),
             Some(_) => Err(ExpectationVerdict::OtherUnit(m.unit)),
             None => m
@@ -414,7 +414,7 @@ impl Expectation {
         let mut known: Vec<String> = Vec::new();
         for m in measurements.iter().filter(|m| !m.is_published()) {
             let scope = (self.scope.is_some() || m.needs_scope()).then_some(m.test.as_str());
-            let name = spelt(scope, &m.name, self.size.and_then(|_| size_of(m, registry)));
+            let name = spelt(scope, &m.name, self.size.and_then(|_| figure_size(m, registry)));
             if !known.contains(&name) {
                 known.push(name);
             }
@@ -426,8 +426,8 @@ impl Expectation {
     fn nearest(&self, mut known: Vec<String>) -> (Vec<String>, f64) {
         let asked = spelt(self.scope.as_deref(), &self.name, self.size);
         known.sort_by(|a, b| jaro_winkler(&asked, b).total_cmp(&jaro_winkler(&asked, a)));
-        let most = known.first().map_or(0.0, |name| jaro_winkler(&asked, name));
-        (known, most)
+        let max = known.first().map_or(0.0, |name| jaro_winkler(&asked, name));
+        (known, max)
     }
 
     /// Formats the condition for a message.
@@ -451,7 +451,7 @@ impl Expectation {
 
     /// Formats a value in the unit of the record, or a share in percent.
     fn rounded(&self, value: f64) -> String {
-        match ScaledUnit::of_symbol(self.unit) {
+        match ScaledUnit::from_symbol(self.unit) {
             Some(scaled) => scaled.unit.in_words(value),
             None => Fraction(value / 100.0).to_string(),
         }
@@ -459,7 +459,7 @@ impl Expectation {
 
     /// Returns the factor of the unit; 1 for percent.
     fn factor(&self) -> f64 {
-        ScaledUnit::of_symbol(self.unit).map_or(1.0, ScaledUnit::factor)
+        ScaledUnit::from_symbol(self.unit).map_or(1.0, ScaledUnit::factor)
     }
 }
 
@@ -473,7 +473,7 @@ fn spelt(scope: Option<&str>, name: &str, size: Option<Bytes>) -> String {
 /// Returns the size of a measurement that `@SIZE` refers to. If the measurement has keys with the role [`Role::Size`],
 /// this is the one that its kind declares last, such as the block size of a file. Otherwise it is the size of the
 /// arrays, i.e. the first identity key in bytes.
-pub(crate) fn size_of(m: &Measurement, registry: &Registry) -> Option<Bytes> {
+pub(crate) fn figure_size(m: &Measurement, registry: &Registry) -> Option<Bytes> {
     let mut sizes: Vec<(usize, u64)> = Vec::new();
     let mut identities: Vec<(usize, u64)> = Vec::new();
     for (name, value) in &m.config {

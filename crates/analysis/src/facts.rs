@@ -19,7 +19,7 @@ pub struct Fact {
     /// Fields of the record's machine from which the value is made, with all fields below them.
     pub fields: &'static [&'static str],
     /// Records whose values of the fact are compared.
-    pub compared: Compared,
+    pub compared: ComparedRecords,
     /// True if it affects which configuration is fastest: a saved choice applies to machines with this value only.
     pub is_identity: bool,
     value: fn(&Machine) -> Option<FactValue>,
@@ -27,7 +27,7 @@ pub struct Fact {
 
 /// Records whose values of a fact are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Compared {
+pub enum ComparedRecords {
     /// Runs, and alike nodes.
     Everywhere,
     /// Runs only. The fact is the name of a node, a circumstance of a run, or the sum of parts, which are compared one by
@@ -94,7 +94,7 @@ impl Fact {
         fields: &'static [&'static str],
         value: fn(&Machine) -> Option<FactValue>,
     ) -> Self {
-        let compared = Compared::Everywhere;
+        let compared = ComparedRecords::Everywhere;
         Self { name, short: None, fields, compared, is_identity: false, value }
     }
 
@@ -111,15 +111,15 @@ impl Fact {
     }
 
     const fn between_runs(self) -> Self {
-        Self { compared: Compared::BetweenRuns, ..self }
+        Self { compared: ComparedRecords::BetweenRuns, ..self }
     }
 
     const fn between_nodes(self) -> Self {
-        Self { compared: Compared::BetweenNodes, ..self }
+        Self { compared: ComparedRecords::BetweenNodes, ..self }
     }
 
     const fn nowhere(self) -> Self {
-        Self { compared: Compared::Nowhere, ..self }
+        Self { compared: ComparedRecords::Nowhere, ..self }
     }
 
     /// Returns the value with its unit; `None` if it is unknown.
@@ -128,7 +128,7 @@ impl Fact {
     }
 
     /// Returns the value of a node, which is equal on alike nodes: the size of memory is rounded; `None` if it is unknown.
-    pub fn text_of_node(&self, machine: &Machine) -> Option<String> {
+    pub fn node_text(&self, machine: &Machine) -> Option<String> {
         let value = match (self.value)(machine)? {
             FactValue::MemorySize(bytes) => FactValue::MemorySize(rounded(bytes)),
             value => value,
@@ -145,13 +145,13 @@ impl Fact {
     }
 
     /// True if the value is compared between runs.
-    pub fn is_of_runs(&self) -> bool {
-        matches!(self.compared, Compared::Everywhere | Compared::BetweenRuns)
+    pub fn distinguishes_runs(&self) -> bool {
+        matches!(self.compared, ComparedRecords::Everywhere | ComparedRecords::BetweenRuns)
     }
 
     /// True if the value is compared between alike nodes.
-    pub fn is_of_nodes(&self) -> bool {
-        matches!(self.compared, Compared::Everywhere | Compared::BetweenNodes)
+    pub fn distinguishes_nodes(&self) -> bool {
+        matches!(self.compared, ComparedRecords::Everywhere | ComparedRecords::BetweenNodes)
     }
 
     /// Returns the short name of a part; empty for other facts.
@@ -400,11 +400,11 @@ facts! {
     BOOT_PARAMETERS =
         Fact::new("boot parameters", &["circumstances.boot_parameters"], boot_parameters);
     /// Accelerators.
-    DEVICES = Fact::new("devices", &[], |m| of_devices(m, device_title)).between_runs();
+    DEVICES = Fact::new("devices", &[], |m| device_values(m, device_title)).between_runs();
     /// Drivers of the accelerators.
-    DRIVERS = Fact::new("driver of devices", &[], |m| of_devices(m, driver)).between_runs();
+    DRIVERS = Fact::new("driver of devices", &[], |m| device_values(m, driver)).between_runs();
     /// Error correction of the accelerators' memory.
-    ECC = Fact::new("ECC of devices", &[], |m| of_devices(m, ecc)).between_runs();
+    ECC = Fact::new("ECC of devices", &[], |m| device_values(m, ecc)).between_runs();
     /// Memory policy that the process inherited.
     INHERITED_POLICY =
         Fact::new("inherited memory policy", &["circumstances.inherited"], inherited_policy)
@@ -555,7 +555,7 @@ fn boot_parameters(machine: &Machine) -> Option<FactValue> {
 }
 
 /// Returns the distinct values of a property over the accelerators of a machine.
-fn of_devices(machine: &Machine, value: fn(&Device) -> Option<String>) -> Option<FactValue> {
+fn device_values(machine: &Machine, value: fn(&Device) -> Option<String>) -> Option<FactValue> {
     let computing = machine.devices.iter().filter(|device| device.computes());
     let values: BTreeSet<String> = computing.filter_map(value).collect();
     let values: Vec<String> = values.into_iter().collect();
@@ -630,7 +630,7 @@ mod tests {
 
     #[test]
     fn every_field_of_the_machine_has_a_row() {
-        let schema = nodegauge_measure::schema::of_record(&Registry::new(Vec::new()));
+        let schema = nodegauge_measure::schema::record_schema(&Registry::new(Vec::new()));
         let mut found = Vec::new();
         without_row(&schema, &schema["$defs"]["Machine"], "", &mut found);
         assert_eq!(found, Vec::<String>::new());
@@ -675,7 +675,7 @@ mod tests {
         assert_eq!(text(SMT), "off");
         assert_eq!(text(FIRMWARE), "Dell Inc. 2.19.0 of 2024-03-14");
         assert_eq!(text(VIRTUAL_MACHINE), "no");
-        assert_eq!(MEMORY.text_of_node(&machine).unwrap(), "370 GiB");
+        assert_eq!(MEMORY.node_text(&machine).unwrap(), "370 GiB");
         assert_eq!(SOCKETS.text(&machine), None);
         assert_eq!(BOOT_PARAMETERS.text(&machine), None);
     }

@@ -16,7 +16,7 @@ pub(crate) type FigureKeys = Vec<(String, String)>;
 /// Group of measurements: gauge, test, name and unit.
 pub(crate) type Group<'a> = (&'a str, &'a str, &'a str, Unit);
 
-pub(crate) fn group_of(m: &Measurement) -> Group<'_> {
+pub(crate) fn figure_group(m: &Measurement) -> Group<'_> {
     (&m.gauge, &m.test, &m.name, m.unit)
 }
 
@@ -39,7 +39,7 @@ pub struct FigureIdentity {
 pub fn identities(measurements: &[&Measurement], registry: &Registry) -> Vec<FigureIdentity> {
     let mut groups: BTreeMap<Group<'_>, Vec<usize>> = BTreeMap::new();
     for (i, m) in measurements.iter().enumerate() {
-        groups.entry(group_of(m)).or_default().push(i);
+        groups.entry(figure_group(m)).or_default().push(i);
     }
     let mut found = vec![FigureIdentity::default(); measurements.len()];
     for (group, members) in groups {
@@ -61,7 +61,7 @@ pub(crate) fn telling<'a>(
     records: &[&Vec<&'a Measurement>],
     registry: &Registry,
 ) -> Vec<&'a String> {
-    let known = registry.of_test(gauge, test);
+    let known = registry.for_test(gauge, test);
     // Other keys than sizes are used only to distinguish measurements of a record.
     let has_several = records.iter().any(|record| record.len() > 1);
     let mut ranked: BTreeSet<RankedKey<'a>> = BTreeSet::new();
@@ -71,10 +71,11 @@ pub(crate) fn telling<'a>(
             ranked.insert(RankedKey { role, place: known.place(name), name });
         }
     }
-    let mut keys: Vec<&String> = of_role(&ranked, Role::Size).collect();
+    let mut keys: Vec<&String> = keys_with_role(&ranked, Role::Size).collect();
     for record in records {
-        let asked = of_role(&ranked, Role::Identity).chain(of_role(&ranked, Role::Setting));
-        for name in asked.chain(of_role(&ranked, Role::Choice)) {
+        let asked =
+            keys_with_role(&ranked, Role::Identity).chain(keys_with_role(&ranked, Role::Setting));
+        for name in asked.chain(keys_with_role(&ranked, Role::Choice)) {
             if distinguished(record, &keys) == record.len() {
                 break;
             }
@@ -108,7 +109,10 @@ struct RankedKey<'a> {
 }
 
 /// Returns the keys with a role, in their order.
-fn of_role<'a>(ranked: &BTreeSet<RankedKey<'a>>, role: Role) -> impl Iterator<Item = &'a String> {
+fn keys_with_role<'a>(
+    ranked: &BTreeSet<RankedKey<'a>>,
+    role: Role,
+) -> impl Iterator<Item = &'a String> {
     ranked.iter().filter(move |key| key.role == role).map(|key| key.name)
 }
 

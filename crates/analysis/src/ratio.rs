@@ -20,16 +20,16 @@ use serde::Serialize;
 
 /// Minimum number of runs of A and of B, or of blocks, for an estimate of the spread. With only two, Student's t would
 /// be 12.7.
-const LEAST_RUNS: usize = 3;
+const MIN_RUNS: usize = 3;
 /// Minimum number of other runs for an estimate of the spread if A or B has fewer runs. The next run is between the
 /// extremes of n runs with a probability of 1 - 2 / (n + 1), which is 82 % for ten.
-const LEAST_LIKE: usize = 10;
+const MIN_RELATED_RUNS: usize = 10;
 /// Number of bootstrap samples; sufficient for a standard deviation (Efron and Tibshirani, "An Introduction
 /// to the Bootstrap", 1993, chapter 6).
 const DRAWS: usize = 200;
 /// Maximum number of samples of a run in the bootstrap. Of a longer run, evenly spaced samples are taken. This limits
 /// the computing time and makes the standard deviation slightly larger.
-const MOST_SAMPLES: usize = 500;
+const MAX_SAMPLES: usize = 500;
 /// Change for which a comparison states how many runs would find it: 3 %, which is the effect of a changed setting of
 /// the node that users want to see.
 pub const SOUGHT: f64 = 0.03;
@@ -99,7 +99,7 @@ struct Spread {
 
 impl Spread {
     /// Returns the spread of figures about their mean, in logarithms.
-    fn of(figures: &[f64]) -> Self {
+    fn from_figures(figures: &[f64]) -> Self {
         let logs: Vec<f64> = figures.iter().map(|x| x.ln()).collect();
         let mean = stats::mean(&logs);
         Self {
@@ -126,12 +126,12 @@ pub fn interval(a: &SideRuns, b: &SideRuns) -> Option<RatioInterval> {
     if a.figures.is_empty() || b.figures.is_empty() {
         return None;
     }
-    let [own_a, own_b] = [a, b].map(|side| Spread::of(&side.figures));
+    let [own_a, own_b] = [a, b].map(|side| Spread::from_figures(&side.figures));
     let [runs_a, runs_b] = [a, b].map(|side| side.figures.len() as f64);
     // The spread within a run is a lower bound for the variance of its figure.
     let [least_a, least_b] = [a, b].map(|side| side.within.powi(2));
     let ratio = stats::geometric_mean(&b.figures) / stats::geometric_mean(&a.figures);
-    if a.figures.len().min(b.figures.len()) >= LEAST_RUNS {
+    if a.figures.len().min(b.figures.len()) >= MIN_RUNS {
         let of_a = own_a.variance().max(least_a) / runs_a;
         let of_b = own_b.variance().max(least_b) / runs_b;
         let error = of_a + of_b;
@@ -145,10 +145,10 @@ pub fn interval(a: &SideRuns, b: &SideRuns) -> Option<RatioInterval> {
     }
     // If A and B have the same setting, the other runs are counted only once.
     let shared: &[f64] = if a.like == b.like { &[] } else { &b.like };
-    if a.like.len() + shared.len() < LEAST_LIKE {
+    if a.like.len() + shared.len() < MIN_RELATED_RUNS {
         return None;
     }
-    let all = own_a.and(own_b).and(Spread::of(&a.like)).and(Spread::of(shared));
+    let all = own_a.and(own_b).and(Spread::from_figures(&a.like)).and(Spread::from_figures(shared));
     let share = 1.0 / runs_a + 1.0 / runs_b;
     let error = (all.variance().max(least_a).max(least_b) * share).sqrt();
     let apart = apart(&a.like).max(apart(shared)) * (share / 2.0).sqrt();
@@ -158,29 +158,29 @@ pub fn interval(a: &SideRuns, b: &SideRuns) -> Option<RatioInterval> {
 
 /// Returns the range of these figures, in logarithms.
 fn apart(figures: &[f64]) -> f64 {
-    let most = figures.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
-    let least = figures.iter().copied().fold(most, f64::min);
-    (most / least).ln()
+    let max = figures.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+    let min = figures.iter().copied().fold(max, f64::min);
+    (max / min).ln()
 }
 
 /// Returns the confidence interval of the ratio, by Student's t, from the ratio of each block of runs A B B A. A linear
 /// drift affects A and B equally in such a block. Returns `None` with fewer than three blocks.
-fn of_blocks(ratios: &[f64]) -> Option<RatioInterval> {
-    of_blocks_at(ratios, TWO_SIDED)
+fn block_interval(ratios: &[f64]) -> Option<RatioInterval> {
+    block_interval_at(ratios, TWO_SIDED)
 }
 
-/// Returns the interval of [`of_blocks`] for one of several comparisons: with a probability of 95 %, the intervals of all
+/// Returns the interval of [`block_interval`] for one of several comparisons: with a probability of 95 %, the intervals of all
 /// of them contain their ratios (Bonferroni).
-fn of_blocks_together(ratios: &[f64], comparisons: usize) -> Option<RatioInterval> {
-    of_blocks_at(ratios, TWO_SIDED / comparisons.max(1) as f64)
+fn joint_block_interval(ratios: &[f64], comparisons: usize) -> Option<RatioInterval> {
+    block_interval_at(ratios, TWO_SIDED / comparisons.max(1) as f64)
 }
 
-/// Returns the interval of [`of_blocks`] with the probability `tail` above it and below it.
-fn of_blocks_at(ratios: &[f64], tail: f64) -> Option<RatioInterval> {
-    if ratios.len() < LEAST_RUNS {
+/// Returns the interval of [`block_interval`] with the probability `tail` above it and below it.
+fn block_interval_at(ratios: &[f64], tail: f64) -> Option<RatioInterval> {
+    if ratios.len() < MIN_RUNS {
         return None;
     }
-    let spread = Spread::of(ratios);
+    let spread = Spread::from_figures(ratios);
     let error = (spread.variance() / ratios.len() as f64).sqrt();
     let ratio = stats::geometric_mean(ratios);
     let half = stats::student(tail, spread.freedom) * error;
@@ -216,7 +216,7 @@ fn with_half_width(ratio: f64, half: f64, error: f64, freedom: f64, basis: Basis
 /// stationary data", 1992). Blocks are necessary because samples a few milliseconds apart are correlated. Returns 0 if
 /// there are fewer than two samples, or if a sample is not positive.
 pub fn within(samples: &[f64], quoted: Quoted, unit: Unit) -> f64 {
-    let step = samples.len().div_ceil(MOST_SAMPLES).max(1);
+    let step = samples.len().div_ceil(MAX_SAMPLES).max(1);
     let run: Vec<f64> = samples.iter().copied().step_by(step).collect();
     if run.len() < 2 || quoted == Quoted::Single || run.iter().any(|x| !x.is_finite() || *x <= 0.0)
     {
@@ -234,34 +234,34 @@ pub fn within(samples: &[f64], quoted: Quoted, unit: Unit) -> f64 {
                 let length = block.min(n - drawn.len());
                 drawn.extend((start..start + length).map(|at| run[at % n]));
             }
-            quoted.of(&drawn, unit)
+            quoted.statistic(&drawn, unit)
         })
         .collect();
-    Spread::of(&figures).variance().sqrt()
+    Spread::from_figures(&figures).variance().sqrt()
 }
 
 /// Returns the number of successive samples that are correlated. It is one plus twice the sum of the autocorrelations
 /// up to the first insignificant autocorrelation, and at most a quarter of the samples.
 fn block_length(run: &[f64]) -> usize {
     let n = run.len();
-    let most = n / 4;
+    let max = n / 4;
     let mean = stats::mean(run);
     let deviations: Vec<f64> = run.iter().map(|x| x - mean).collect();
     let variance: f64 = deviations.iter().map(|d| d * d).sum();
-    if most <= 1 || variance <= 0.0 {
+    if max <= 1 || variance <= 0.0 {
         return 1;
     }
     let chance = 2.0 / (n as f64).sqrt();
     let mut length = 1.0;
-    for lag in 1..most {
+    for lag in 1..max {
         let sum: f64 = deviations.iter().zip(&deviations[lag..]).map(|(x, y)| x * y).sum();
         let correlation = sum / variance;
-        if correlation < chance || length >= most as f64 {
+        if correlation < chance || length >= max as f64 {
             break;
         }
         length += 2.0 * correlation;
     }
-    (length.ceil() as usize).clamp(1, most)
+    (length.ceil() as usize).clamp(1, max)
 }
 
 #[cfg(test)]

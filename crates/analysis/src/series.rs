@@ -2,7 +2,7 @@
 //! series, which are named by the settings in which they differ.
 
 use crate::compare::question;
-use crate::identity::{entry, group_of, in_words, values};
+use crate::identity::{entry, figure_group, in_words, values};
 use nodegauge_measure::keys::{Registry, Role};
 use nodegauge_measure::record::{Measurement, Record};
 
@@ -26,7 +26,7 @@ struct ConfigEntry {
 
 impl SeriesConfig {
     /// Returns the configuration of a figure of a run. Observations are not part of it.
-    pub fn of(run: &Record, m: &Measurement, registry: &Registry) -> Self {
+    pub fn from_figure(run: &Record, m: &Measurement, registry: &Registry) -> Self {
         let question = question(run);
         let question = question.map(|words| words.into_iter().map(str::to_owned).collect());
         let mut settings = Vec::new();
@@ -35,7 +35,7 @@ impl SeriesConfig {
             let Some(role) = role.filter(|role| *role != Role::Observation) else { continue };
             let Some(value) = entry(m, key) else { continue };
             let at = values(&vec![(key.clone(), value.clone())], m);
-            let words = in_words(group_of(m), &at, registry);
+            let words = in_words(figure_group(m), &at, registry);
             let words = words.trim_start_matches([',', ' ']).to_owned();
             let is_choice = role == Role::Choice;
             settings.push(ConfigEntry { key: key.clone(), value, is_choice, words });
@@ -120,7 +120,7 @@ mod tests {
         let pages = Some(pages.to_owned());
         let stores = Some(stores.to_owned());
         let of = Config { pages, threads: Some(2), stores, seconds: Some(seconds) };
-        SeriesConfig::of(&run, &m.config(&of), &registry())
+        SeriesConfig::from_figure(&run, &m.config(&of), &registry())
     }
 
     #[test]

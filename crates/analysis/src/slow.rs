@@ -10,7 +10,7 @@ mod group;
 pub mod power;
 pub mod practical;
 
-pub use group::{GroupVerdict, NodeGroup, performance, value_of};
+pub use group::{GroupVerdict, NodeGroup, performance, value_from_performance};
 
 use nodegauge_measure::stats;
 use std::f64::consts::FRAC_PI_2;
@@ -22,26 +22,26 @@ const NORMAL: f64 = 2.2219;
 const FEW: [f64; 8] = [0.399, 0.994, 0.512, 0.844, 0.611, 0.857, 0.669, 0.872];
 /// Maximum number of values whose pairs are compared. Of more values, this many are taken, evenly spaced in ascending
 /// order, which have the same quantiles.
-const MOST: usize = 256;
+const MAX_VALUES: usize = 256;
 /// Smallest spread that is used as a divisor, so that identical values give finite deviations.
 const SMALLEST: f64 = 1e-9;
 /// Number of nodes up to which slow ones are left out of the spread of the others.
 const SMALL: usize = 64;
 /// Minimum number of alike nodes for a judgement by the group alone.
-pub const LEAST_NODES: usize = 8;
+pub const MIN_NODES: usize = 8;
 
 /// Median and spread of a group.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Robust {
+pub struct RobustSpread {
     /// Median.
     pub median: f64,
     /// Standard deviation, estimated by Qn.
     pub spread: f64,
 }
 
-impl Robust {
+impl RobustSpread {
     /// Returns median and spread; `None` without values.
-    pub fn of(values: &[f64]) -> Option<Self> {
+    pub fn from_values(values: &[f64]) -> Option<Self> {
         if values.is_empty() {
             return None;
         }
@@ -59,7 +59,7 @@ impl Robust {
 fn spread(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let n = sorted.len().min(MOST);
+    let n = sorted.len().min(MAX_VALUES);
     if n < 2 {
         return 0.0;
     }
@@ -91,7 +91,7 @@ fn spread(values: &[f64]) -> f64 {
 /// itself uncertain, so that its limit is wider. The formula fits the 99.94 % quantiles of simulated normal groups of 8
 /// to 400 nodes: 5.8 (8), 4.8 (10), 3.9 (16), 3.6 (24), 3.3 (64), 3.25 (400).
 pub fn limit(nodes: usize) -> f64 {
-    let n = nodes.max(LEAST_NODES) as f64;
+    let n = nodes.max(MIN_NODES) as f64;
     3.25 + 9.1 / n + 20.0 / n.powi(2) + 560.0 / n.powi(3)
 }
 
@@ -109,7 +109,7 @@ impl Components {
     /// Estimates both from the runs of each node. The spread between runs comes from the deviations of runs from the
     /// mean of their node, the spread between nodes from the medians of the nodes, less the part that the spread of
     /// runs adds to them (the method of moments for a random effect, with robust estimates).
-    pub fn of(nodes: &[Vec<f64>]) -> Self {
+    pub fn from_nodes(nodes: &[Vec<f64>]) -> Self {
         let repeated: Vec<&Vec<f64>> = nodes.iter().filter(|runs| runs.len() > 1).collect();
         let mut deviations = Vec::new();
         for runs in &repeated {
@@ -122,7 +122,7 @@ impl Components {
         let of_runs = is_typical.then(|| spread(&deviations));
         let medians: Vec<f64> = nodes.iter().map(|runs| stats::median(runs)).collect();
         let total = (medians.len() > 1).then(|| spread(&alike(&medians)));
-        let shares: f64 = nodes.iter().map(|runs| variance_of_median(runs.len() as f64)).sum();
+        let shares: f64 = nodes.iter().map(|runs| median_variance(runs.len() as f64)).sum();
         let share = shares / nodes.len().max(1) as f64;
         let of_nodes = total.map(|total| {
             let added = of_runs.map_or(0.0, |spread| spread.powi(2) * share);
@@ -132,7 +132,7 @@ impl Components {
     }
 
     /// Returns the standard deviation of a single run of any node. The runs of a single node show only their own spread.
-    pub fn of_a_run(&self) -> Option<f64> {
+    pub fn run_deviation(&self) -> Option<f64> {
         let known = self.nodes.or(self.runs)?;
         match self.nodes.zip(self.runs) {
             Some((nodes, runs)) => Some(nodes.hypot(runs)),
@@ -147,10 +147,10 @@ impl Components {
 fn alike(values: &[f64]) -> Vec<f64> {
     let mut kept = values.to_vec();
     kept.sort_by(f64::total_cmp);
-    let least = values.len() / 2 + 1;
+    let min = values.len() / 2 + 1;
     let mut slow = 0;
-    while values.len() <= SMALL && kept.len() - slow > least {
-        let Some(of) = Robust::of(&kept[slow + 1..]) else { break };
+    while values.len() <= SMALL && kept.len() - slow > min {
+        let Some(of) = RobustSpread::from_values(&kept[slow + 1..]) else { break };
         if of.z(kept[slow]) >= -3.0 {
             break;
         }
@@ -162,7 +162,7 @@ fn alike(values: &[f64]) -> Vec<f64> {
 /// Returns the variance of the median of `runs` normal values of variance 1. Many have pi/2 divided by their number;
 /// the terms for few fit the exact variances (3: 0.449, 4: 0.298, 5: 0.287; Sarhan and Greenberg, "Contributions to
 /// Order Statistics", 1962).
-fn variance_of_median(runs: f64) -> f64 {
+fn median_variance(runs: f64) -> f64 {
     let few = if runs % 2.0 == 0.0 { 1.27 } else { 0.47 };
     (FRAC_PI_2 / (runs + few)).min(1.0 / runs.min(2.0))
 }

@@ -22,8 +22,8 @@ nodegauge_measure::config! {
 
 impl WorkersConfig {
     /// Describes workers in the record.
-    pub(crate) fn of(workers: &Workers) -> Self {
-        let together = workers.together();
+    pub(crate) fn from_workers(workers: &Workers) -> Self {
+        let together = workers.all_threads();
         let count = workers.count() as u64;
         let hosts = workers.hosts().map(|hosts| hosts.names.clone());
         Self {

@@ -18,7 +18,11 @@ pub(crate) struct WorkersRate<'a> {
 
 impl<'a> WorkersRate<'a> {
     /// Returns the rate of these workers; `None` if their number is unknown.
-    pub fn of(on: &WorkersConfig, sweep: Coordinates<'_>, rate: &'a Measurement) -> Option<Self> {
+    pub fn from_rate(
+        on: &WorkersConfig,
+        sweep: Coordinates<'_>,
+        rate: &'a Measurement,
+    ) -> Option<Self> {
         let count = on.threads?;
         let mut kind = vec![if on.processes.is_some() { "ranks" } else { "threads" }.to_owned()];
         match sweep {
@@ -48,8 +52,8 @@ pub(crate) fn picture(rates: &[WorkersRate<'_>]) -> Option<Picture> {
     let usable: Vec<&WorkersRate<'_>> =
         rates.iter().filter(|one| one.per_worker().is_some_and(|rate| rate > 0.0)).collect();
     let fewest = usable.iter().map(|one| one.count).min()?;
-    let most = usable.iter().map(|one| one.count).max()?;
-    if most == fewest {
+    let max = usable.iter().map(|one| one.count).max()?;
+    if max == fewest {
         return None;
     }
     let of_fewest = usable.iter().filter(|one| one.count == fewest);

@@ -7,7 +7,7 @@ use crate::{GAUGE, hpcg, iccg, points, trapezoid};
 use nodegauge_gauge::readers::Reader;
 use nodegauge_gauge::roofline::{NoPoint, RooflinePoint};
 use nodegauge_gauge::view::Section;
-use nodegauge_gauge::{Detail, Gauge, Headline, Planned, Site, SummaryRequest};
+use nodegauge_gauge::{Detail, Gauge, Headline, PlannedRun, Site, SummaryRequest};
 use nodegauge_measure::Failure;
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::Record;
@@ -35,7 +35,7 @@ impl Gauge for Apps {
         &self,
         _: &Site,
         _: &SummaryRequest<'_>,
-    ) -> Result<Option<Box<dyn Planned>>, Failure> {
+    ) -> Result<Option<Box<dyn PlannedRun>>, Failure> {
         Ok(None)
     }
 

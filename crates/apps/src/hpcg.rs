@@ -13,12 +13,12 @@ pub(crate) mod view;
 pub(crate) use reader::HpcgReader;
 
 use crate::config::{HpcgConfig, WorkersConfig};
-use crate::sweep::Swept;
+use crate::sweep::SweepWorkers;
 use crate::{GAUGE, TIMES_LLC, WorkerPool, WorkersOptions, in_digits, left_out_in_time, paired};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_analysis::ratio::paired::PairedRounds;
 use nodegauge_gauge::series::{ReferenceRun, Series};
-use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_kernels::Isa;
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
@@ -30,7 +30,7 @@ use nodegauge_measure::{
 use nodegauge_solvers::code::{self, LoopCode};
 pub use nodegauge_solvers::hpcg::problem::GridPoints;
 use nodegauge_solvers::hpcg::problem::{
-    DomainLayout, ITERATIONS, LEAST, MULTIPLE, Operations, PARTS,
+    DomainLayout, ITERATIONS, MIN_POINTS, MULTIPLE, Operations, PARTS,
 };
 use nodegauge_solvers::hpcg::{DomainExchange, DomainPlan, Set, Tests, domain_bytes, moved_bytes};
 use prediction::PredictedSets;
@@ -66,7 +66,7 @@ pub struct HpcgOptions {
 
 /// Planned run of `apps hpcg`.
 pub struct HpcgPlan {
-    swept: Vec<Swept>,
+    swept: Vec<SweepWorkers>,
     options: HpcgOptions,
     notices: Vec<Notice>,
     xhpcg: Option<PlacedXhpcg>,
@@ -105,13 +105,13 @@ impl HpcgPlan {
                 ),
             ));
         }
-        let least = x.min(y).min(z);
-        let most = x.max(y).max(z);
-        if least < LEAST || 8 * least < most {
+        let min = x.min(y).min(z);
+        let max = x.max(y).max(z);
+        if min < MIN_POINTS || 8 * min < max {
             return Err(invalid_grid(
                 grid,
                 format!(
-                    "expected at least {LEAST} points in every direction, and at most 8 times as many points as in any other direction"
+                    "expected at least {MIN_POINTS} points in every direction, and at most 8 times as many points as in any other direction"
                 ),
             ));
         }
@@ -124,7 +124,7 @@ impl HpcgPlan {
         let usable =
             site.machine.memory.available.map(|bytes| bytes as f64 * options.memory_fraction.0);
         if let Some(usable) = usable.filter(|usable| *usable < needed as f64) {
-            let fits = (LEAST..=most).step_by(MULTIPLE).filter(|points| {
+            let fits = (MIN_POINTS..=max).step_by(MULTIPLE).filter(|points| {
                 let layout = DomainLayout::new([*points; 3], layout.count());
                 bytes(&layout) as f64 <= usable
             });
@@ -156,7 +156,7 @@ fn invalid_grid([x, y, z]: GridPoints, problem: String) -> Failure {
         .hint("e.g. --grid 104")
 }
 
-impl Swept {
+impl SweepWorkers {
     /// Returns the domains of the workers.
     fn layout(&self, grid: GridPoints) -> DomainLayout {
         DomainLayout::new(grid, self.workers.count())
@@ -168,13 +168,13 @@ fn bytes(layout: &DomainLayout) -> u64 {
     domain_bytes(layout).saturating_mul(layout.count() as u64)
 }
 
-impl Planned for HpcgPlan {
-    fn foreseen(&self) -> Foreseen {
+impl PlannedRun for HpcgPlan {
+    fn foreseen(&self) -> ExpectedCost {
         let layouts = self.swept.iter().map(|swept| swept.layout(self.options.grid));
-        let most = layouts.map(|layout| bytes(&layout)).max();
-        Foreseen {
+        let max = layouts.map(|layout| bytes(&layout)).max();
+        ExpectedCost {
             time: Some(self.options.budget.unwrap_or(Self::BUDGET)),
-            memory: most.map(Bytes),
+            memory: max.map(Bytes),
         }
     }
 
@@ -188,7 +188,8 @@ impl Planned for HpcgPlan {
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let Self { swept, options, mut notices, xhpcg } = *self;
-        let limits = Limits::of(Budget::of(options.budget, Self::BUDGET), options.samples);
+        let limits =
+            Limits::from_budget(Budget::new(options.budget, Self::BUDGET), options.samples);
         let mut pool = WorkerPool::start(swept.iter().map(|swept| &swept.workers))?;
         let mut cells = Vec::new();
         for (at, of_workers) in swept.iter().enumerate() {
@@ -239,8 +240,8 @@ impl Planned for HpcgPlan {
         let details = pool.details();
         let mut outcome = Outcome { notices, details, ..Outcome::default() };
         let mut by_cell: Vec<Vec<Measurement>> =
-            (0..run.cells.len()).map(|at| evidence.of_cell(at)).collect();
-        paired::judge_relative(&mut by_cell, "rating", |at| evidence.reference_of(at));
+            (0..run.cells.len()).map(|at| evidence.cell_figures(at)).collect();
+        paired::judge_relative(&mut by_cell, "rating", |at| evidence.baseline_cell(at));
         outcome.measurements = by_cell.concat();
         outcome.measurements.extend(reference);
         series.end(&mut outcome);
@@ -279,7 +280,7 @@ fn shortened(before: GridPoints, now: GridPoints) -> Option<Notice> {
 
 /// One kind of workers, with the results of the sets that they ran.
 struct HpcgCell<'a> {
-    swept: &'a Swept,
+    swept: &'a SweepWorkers,
     /// Index of the workers.
     workers: usize,
     layout: DomainLayout,
@@ -290,7 +291,7 @@ struct HpcgCell<'a> {
 }
 
 impl<'a> HpcgCell<'a> {
-    fn new(swept: &'a Swept, workers: usize, grid: GridPoints) -> Result<Self, Failure> {
+    fn new(swept: &'a SweepWorkers, workers: usize, grid: GridPoints) -> Result<Self, Failure> {
         let layout = swept.layout(grid);
         Ok(Self {
             swept,
@@ -309,7 +310,7 @@ impl<'a> HpcgCell<'a> {
 
     /// Returns the number of operations of a set, as counted by HPCG.
     fn operations(&self) -> f64 {
-        Operations::of(&self.layout).total()
+        Operations::from_layout(&self.layout).total()
     }
 }
 
@@ -363,11 +364,13 @@ struct HpcgEvidence<'a> {
 }
 
 impl HpcgEvidence<'_> {
-    fn of_cell(&self, at: usize) -> Vec<Measurement> {
+    fn cell_figures(&self, at: usize) -> Vec<Measurement> {
         let Self { run, site, judged, .. } = self;
         let cell = &run.cells[at];
-        let Some(timed) = judged.of(at) else { return self.lost(at).into_iter().collect() };
-        let operations = Operations::of(&cell.layout);
+        let Some(timed) = judged.cell_samples(at) else {
+            return self.lost(at).into_iter().collect();
+        };
+        let operations = Operations::from_layout(&cell.layout);
         let config = self.config(cell);
         let mut validity = self.validity(cell);
         for doubt in judged.doubts(at, 0, site.machine.virtualisation.is_some()) {
@@ -402,7 +405,7 @@ impl HpcgEvidence<'_> {
     }
 
     /// Returns the number of the cell with the reference workers of another cell.
-    fn reference_of(&self, at: usize) -> Option<usize> {
+    fn baseline_cell(&self, at: usize) -> Option<usize> {
         let cells = &self.run.cells;
         let reference = &cells[at].swept.reference;
         cells.iter().position(|other| other.swept.settings == *reference)
@@ -411,14 +414,14 @@ impl HpcgEvidence<'_> {
     /// Returns the rate of the workers divided by the rate of the reference workers, computed for every round.
     fn relative(&self, at: usize, config: HpcgConfig) -> Option<Measurement> {
         let cells = &self.run.cells;
-        let of = self.reference_of(at)?;
+        let of = self.baseline_cell(at)?;
         if of == at || [of, at].iter().any(|cell| self.series.lost(*cell).is_some()) {
             return None;
         }
         let base = &cells[of];
         let rounds = self.series.schedule.rounds_of(&[of, at]);
         let work = cells[at].operations() / base.operations();
-        let paired = PairedRounds::of_samples(&rounds).times(work);
+        let paired = PairedRounds::from_samples(&rounds).times(work);
         let mut validity = self.validity(&cells[at]);
         let of_base = self.validity(base);
         of_base.reasons.iter().for_each(|reason| validity.add(of_base.status, reason.as_str()));
@@ -439,7 +442,7 @@ impl HpcgEvidence<'_> {
         let setups: Vec<f64> = sets.iter().map(|set| set.setup_s.0).collect();
         let departures = cell.tests.and_then(|Tests { departures: [x, y], .. }| Some(vec![x?, y?]));
         HpcgConfig {
-            on: WorkersConfig::of(&cell.swept.workers),
+            on: WorkersConfig::from_workers(&cell.swept.workers),
             engine: Some("native".to_owned()),
             grid: Some(layout.local.to_vec()),
             n: Some(layout.rows() as u64),

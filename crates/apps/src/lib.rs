@@ -24,7 +24,7 @@ use nodegauge_arena::{MemoryRates, RequestedPages};
 use nodegauge_measure::{Bytes, Failure, Notice};
 use nodegauge_placement::MemoryPolicy;
 use nodegauge_team::{WorkerPool, Workers};
-use sweep::Swept;
+use sweep::SweepWorkers;
 pub use workers::{MpiRanks, WorkersOptions};
 
 /// Name of the gauge in records.
@@ -37,10 +37,10 @@ const TIMES_LLC: f64 = 4.0;
 ///
 /// # Errors
 /// Fails if the threads or the memory are not available.
-fn memory_rates(workers: &Workers, most: Bytes) -> Result<MemoryRates, Failure> {
-    let places = workers.together().thread_cpus();
+fn memory_rates(workers: &Workers, max: Bytes) -> Result<MemoryRates, Failure> {
+    let places = workers.all_threads().thread_cpus();
     let policy = MemoryPolicy::Default;
-    Ok(MemoryRates::probe(&places, RequestedPages::Transparent, &policy, most)?)
+    Ok(MemoryRates::probe(&places, RequestedPages::Transparent, &policy, max)?)
 }
 
 /// Returns a number in two digits for the reason of an invalid figure.
@@ -49,7 +49,7 @@ fn in_digits(x: Option<f64>) -> String {
 }
 
 /// Returns the notice on workers that were left out for lack of time; `None` if there are none.
-fn left_out_in_time<'a>(left_out: impl IntoIterator<Item = &'a Swept>) -> Option<Notice> {
+fn left_out_in_time<'a>(left_out: impl IntoIterator<Item = &'a SweepWorkers>) -> Option<Notice> {
     let names: Vec<String> = left_out.into_iter().map(|one| one.workers.in_words()).collect();
     Notice::no_time_for(GAUGE, &names, "")
 }

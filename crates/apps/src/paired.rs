@@ -10,10 +10,10 @@ pub(crate) fn judge_relative(
     base_of: impl Fn(usize) -> Option<usize>,
 ) {
     let validities: Vec<Validity> =
-        by_cell.iter().map(|of_cell| validity_of(of_cell, name)).collect();
-    for (at, of_cell) in by_cell.iter_mut().enumerate() {
+        by_cell.iter().map(|cell_figures| figure_validity(cell_figures, name)).collect();
+    for (at, cell_figures) in by_cell.iter_mut().enumerate() {
         let Some(base) = base_of(at) else { continue };
-        for m in of_cell.iter_mut().filter(|m| m.name == "relative") {
+        for m in cell_figures.iter_mut().filter(|m| m.name == "relative") {
             m.doubt_as(&validities[base], "baseline");
             m.doubt_as(&validities[at], name);
         }
@@ -21,7 +21,7 @@ pub(crate) fn judge_relative(
 }
 
 /// Returns the validity of the figure `name`; of none, a valid one.
-fn validity_of(figures: &[Measurement], name: &str) -> Validity {
+fn figure_validity(figures: &[Measurement], name: &str) -> Validity {
     let found = figures.iter().find(|m| m.name == name);
     found.map_or_else(Validity::valid, |m| m.validity.clone())
 }

@@ -19,13 +19,13 @@ const SUM: f64 = 8.0;
 pub(crate) fn points(newest: &dyn Fn(&str, &str) -> Option<Record>) -> Vec<Point> {
     let mut all = Vec::new();
     if let Some(record) = newest(iccg::TEST, "rate") {
-        all.extend(of_iccg(&record));
+        all.extend(iccg_points(&record));
     }
     if let Some(record) = newest(hpcg::TEST, "rating") {
-        all.extend(of_hpcg(&record));
+        all.extend(hpcg_points(&record));
     }
     if let Some(record) = newest(trapezoid::TEST, "rate") {
-        all.extend(of_trapezoid(&record));
+        all.extend(trapezoid_points(&record));
     }
     all
 }
@@ -39,7 +39,7 @@ fn own<'r>(record: &'r Record, test: &'static str) -> impl Iterator<Item = &'r M
 
 /// Returns points for the solver and its parts, for the workers with the fastest iterations. Returns the reason why there
 /// are none if caches hold part of the matrix.
-fn of_iccg(record: &Record) -> Vec<Point> {
+fn iccg_points(record: &Record) -> Vec<Point> {
     let all: Vec<(&Measurement, IccgConfig)> =
         own(record, iccg::TEST).map(|m| (m, m.read_config())).collect();
     let rates = all.iter().filter(|(m, _)| m.name == "rate");
@@ -81,7 +81,7 @@ fn iccg_point(record: &Record, m: &Measurement, config: &IccgConfig) -> Option<R
 }
 
 /// Returns a point for the HPCG rating, with operations as counted by HPCG.
-fn of_hpcg(record: &Record) -> Vec<Point> {
+fn hpcg_points(record: &Record) -> Vec<Point> {
     let ratings = own(record, hpcg::TEST).filter(|m| m.name == "rating");
     let points = ratings.filter_map(|m| hpcg_point(record, m));
     let best = points.max_by(|(a, _), (b, _)| a.total_cmp(b));
@@ -93,7 +93,8 @@ fn hpcg_point(record: &Record, m: &Measurement) -> Option<(f64, Point)> {
     let config: HpcgConfig = m.read_config();
     let local = config.grid.clone()?.try_into().ok()?;
     let domains = config.domains.clone()?.try_into().ok()?;
-    let flops = Operations::of(&DomainLayout { local, domains }).total() / ITERATIONS as f64;
+    let flops =
+        Operations::from_layout(&DomainLayout { local, domains }).total() / ITERATIONS as f64;
     let n = config.n?;
     let threads = config.on.threads?;
     let basis = format!(
@@ -108,7 +109,7 @@ fn hpcg_point(record: &Record, m: &Measurement) -> Option<(f64, Point)> {
 }
 
 /// Returns a point for the longest sum, computed by the fastest workers.
-fn of_trapezoid(record: &Record) -> Vec<Point> {
+fn trapezoid_points(record: &Record) -> Vec<Point> {
     let rates = own(record, trapezoid::TEST).filter(|m| m.name == "rate");
     let rates = rates.map(|m| (m, m.read_config::<TrapezoidConfig>()));
     let best = rates.max_by(|(a, of_a), (b, of_b)| of_a.n.cmp(&of_b.n).then_with(|| a.by_value(b)));

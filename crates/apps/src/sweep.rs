@@ -50,7 +50,7 @@ pub type WorkersAxis = sweep::Axis<WorkersSetting>;
 
 /// Workers of one combination of a sweep.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Swept {
+pub struct SweepWorkers {
     /// Workers of the combination.
     pub workers: Workers,
     /// Value on every axis of the sweep; empty without a sweep.
@@ -59,9 +59,9 @@ pub struct Swept {
     pub reference: Vec<WorkersSetting>,
 }
 
-impl Swept {
+impl SweepWorkers {
     /// Returns the workers of a run without a sweep.
-    pub fn alone(workers: Workers) -> Self {
+    pub fn without_sweep(workers: Workers) -> Self {
         Self { workers, settings: Vec::new(), reference: Vec::new() }
     }
 
@@ -111,7 +111,7 @@ pub(crate) fn label(on: &WorkersConfig, sweep: Coordinates<'_>) -> String {
 pub fn plan(
     axes: &[WorkersAxis],
     mut arrange: impl FnMut(&[WorkersSetting]) -> Result<Workers, Failure>,
-) -> Result<(Vec<Swept>, Vec<Notice>), Failure> {
+) -> Result<(Vec<SweepWorkers>, Vec<Notice>), Failure> {
     let has_threads = axes.iter().any(|axis| axis.is("threads"));
     if has_threads && axes.iter().any(|axis| OF_RANKS.contains(&axis.name())) {
         return Err(Failure::usage("--sweep threads cannot be combined with an axis of ranks")
@@ -131,7 +131,7 @@ pub fn plan(
     let swept = each.iter().map(|settings| {
         let workers = arrange(settings)?;
         let reference = reference(settings, axes);
-        Ok(Swept { workers, settings: settings.clone(), reference })
+        Ok(SweepWorkers { workers, settings: settings.clone(), reference })
     });
     let (swept, left_out) = keep(each.iter().cloned().zip(swept))?;
     Ok((swept, notices.into_iter().chain(left_out).collect()))
@@ -142,8 +142,8 @@ pub fn plan(
 /// # Errors
 /// Fails with the first error if no combination is supported, and with any error that does not depend on the machine.
 pub(crate) fn keep(
-    all: impl IntoIterator<Item = (Vec<WorkersSetting>, Result<Swept, Failure>)>,
-) -> Result<(Vec<Swept>, Vec<Notice>), Failure> {
+    all: impl IntoIterator<Item = (Vec<WorkersSetting>, Result<SweepWorkers, Failure>)>,
+) -> Result<(Vec<SweepWorkers>, Vec<Notice>), Failure> {
     sweep::keep(all, |swept| &swept.settings[..], GAUGE)
 }
 
@@ -194,7 +194,7 @@ mod tests {
         let axes: Vec<WorkersAxis> = axes.iter().map(|text| text.parse().unwrap()).collect();
         let (swept, notices) = plan(&axes, |settings| match settings {
             [Placement(PlacementSetting::Ranks(n)), ..] if *n == refused => {
-                Err(Failure::beyond("no such ranks"))
+                Err(Failure::insufficient("no such ranks"))
             }
             _ => Ok(Workers::Threads(nodegauge_placement::Placement::new(
                 nodegauge_placement::Bind::None,
@@ -202,7 +202,7 @@ mod tests {
                 Vec::new(),
             ))),
         })?;
-        let in_words = |one: &Swept| {
+        let in_words = |one: &SweepWorkers| {
             let words = [&one.settings, &one.reference]
                 .map(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>().join("/"));
             format!("{} over {}", words[0], words[1])

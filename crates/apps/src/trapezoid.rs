@@ -11,7 +11,7 @@ use crate::{GAUGE, MpiRanks, WorkerPool, Workers, WorkersOptions, followers};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_analysis::ratio::paired::PairedRounds;
 use nodegauge_gauge::series::Series;
-use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
@@ -31,7 +31,7 @@ pub const TEST: &str = "trapezoid";
 /// only some hundred microseconds, of which a single interrupt of the core would be a large part.
 const POINTS_A_SAMPLE: u64 = 20_000_000;
 /// Maximum number of intervals, which an `f64` represents exactly.
-pub const MOST_POINTS: u64 = 1 << 50;
+pub const MAX_POINTS: u64 = 1 << 50;
 
 /// Options of `apps trapezoid`.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,16 +72,16 @@ impl TrapezoidPlan {
             Some(ranks) => requested.with_launched(&site.topology, ranks, &mut notices)?,
             None => requested.compared(&site.topology, &mut notices)?,
         };
-        Self::of(workers, options, notices)
+        Self::from_workers(workers, options, notices)
     }
 
     /// Plans a run with `workers`; the first kind of workers is the reference for the other kinds.
-    fn of(
+    fn from_workers(
         workers: Vec<Workers>,
         options: TrapezoidOptions,
         notices: Vec<Notice>,
     ) -> Result<Self, Failure> {
-        match options.points.iter().find(|points| !(1..=MOST_POINTS).contains(*points)) {
+        match options.points.iter().find(|points| !(1..=MAX_POINTS).contains(*points)) {
             Some(points) => Err(Failure::usage(format!(
                 "invalid number of intervals {points}: expected 1 to 2^50"
             ))
@@ -91,9 +91,9 @@ impl TrapezoidPlan {
     }
 }
 
-impl Planned for TrapezoidPlan {
-    fn foreseen(&self) -> Foreseen {
-        Foreseen { time: Some(self.options.budget.unwrap_or(Self::BUDGET)), memory: None }
+impl PlannedRun for TrapezoidPlan {
+    fn foreseen(&self) -> ExpectedCost {
+        ExpectedCost { time: Some(self.options.budget.unwrap_or(Self::BUDGET)), memory: None }
     }
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
@@ -105,7 +105,8 @@ impl Planned for TrapezoidPlan {
         let Self { workers, mut options, mut notices } = *self;
         let rule = Rule::detect();
         observer.phase("starting threads");
-        let limits = Limits::of(Budget::of(options.budget, Self::BUDGET), options.samples);
+        let limits =
+            Limits::from_budget(Budget::new(options.budget, Self::BUDGET), options.samples);
         let mut pool = WorkerPool::start(&workers)?;
         let cells: Vec<TrapezoidCell<'_>> = options
             .points
@@ -188,7 +189,7 @@ impl Predictable for PredictedSums {
     fn predicted(&self) -> PredictedTime {
         let round: Duration = self.rows.iter().sum();
         let rounds = 1 + policy::APPS.sufficient() as u32;
-        PredictedTime { least: 2 * round, likely: rounds * round }
+        PredictedTime { min: 2 * round, likely: rounds * round }
     }
 
     /// Leaves the largest default number of intervals out.
@@ -285,7 +286,7 @@ impl TrapezoidRun<'_> {
         for (number, cell) in self.cells.iter().enumerate() {
             let flops = cell.points as f64 * FLOPS;
             let mut config = TrapezoidConfig {
-                on: WorkersConfig::of(cell.workers),
+                on: WorkersConfig::from_workers(cell.workers),
                 n: Some(cell.points),
                 isa: Some(self.rule.isa_name().to_owned()),
                 sums: Some(cell.sums()),
@@ -318,7 +319,7 @@ impl TrapezoidRun<'_> {
                 }
                 let base = &self.cells[of];
                 let mut paired =
-                    PairedRounds::of_samples(&series.schedule.rounds_of(&[of, number]));
+                    PairedRounds::from_samples(&series.schedule.rounds_of(&[of, number]));
                 if name == "efficiency" {
                     paired =
                         paired.times(base.workers.count() as f64 / cell.workers.count() as f64);
@@ -345,10 +346,10 @@ impl TrapezoidCell<'_> {
     /// Returns the validity; every sum must equal pi within the expected error.
     fn validity(&self) -> Validity {
         let mut validity = Validity::valid();
-        let most = allowed(self.points);
-        if self.error.total_cmp(&most).is_gt() {
+        let max = allowed(self.points);
+        if self.error.total_cmp(&max).is_gt() {
             validity.invalid(format!(
-                "a sum over {} by {} deviates from pi by {:.1e}, expected at most {most:.1e}: the loop or this machine computes incorrectly",
+                "a sum over {} by {} deviates from pi by {:.1e}, expected at most {max:.1e}: the loop or this machine computes incorrectly",
                 counted(self.points as usize, "interval"),
                 self.workers.in_words(),
                 self.error

@@ -5,13 +5,15 @@
 //! option or an axis requests ranks; [`WorkersOptions::compared`] always plans threads and ranks.
 
 use crate::GAUGE;
-use crate::sweep::{self, Swept, WorkersAxis, WorkersCellOptions, WorkersKind, WorkersSetting};
+use crate::sweep::{
+    self, SweepWorkers, WorkersAxis, WorkersCellOptions, WorkersKind, WorkersSetting,
+};
 use nodegauge_machine::Topology;
 use nodegauge_measure::sweep::{self as grid, Setting as _};
 use nodegauge_measure::{Failure, FailureKind, Notice, NoticeId, notice};
 use nodegauge_placement::{
-    Bind, JobPlacement, LecturePolicy, MappedPolicy, MemoryPolicy, Placement, PlacementRequest,
-    PlacementSetting, Policies, Started, ThreadList, plan,
+    Bind, JobPlacement, LauncherJob, LecturePolicy, MappedPolicy, MemoryPolicy, Placement,
+    PlacementRequest, PlacementSetting, Policies, ThreadList, plan,
 };
 use nodegauge_team::mpi::World;
 use nodegauge_team::{Workers, hosts};
@@ -30,7 +32,7 @@ pub struct WorkersOptions {
 /// Ranks that an MPI launcher has started. Only rank 0 has this value.
 pub struct MpiRanks {
     /// Launcher of this process.
-    pub started: Started,
+    pub started: LauncherJob,
     world: &'static World,
     /// CPUs to which the launcher has bound every rank.
     cpus: Vec<Vec<u32>>,
@@ -43,11 +45,11 @@ impl MpiRanks {
     /// # Errors
     /// Fails if ranks do not respond, and if they run different versions.
     pub fn gather(
-        started: &Started,
+        started: &LauncherJob,
         world: &'static World,
         version: &str,
     ) -> Result<Option<Self>, Failure> {
-        let all = hosts::places_of_ranks(world, version)?;
+        let all = hosts::rank_places(world, version)?;
         Ok(all.map(|cpus| Self { started: started.clone(), world, cpus }))
     }
 
@@ -55,7 +57,7 @@ impl MpiRanks {
     fn workers(&self, topology: &Topology, notices: &mut Vec<Notice>) -> Result<Workers, Failure> {
         let plan = self.started.places(&self.cpus, topology, 1, &MemoryPolicy::Default);
         let mut plan = plan.map_err(|(rank, why)| {
-            Failure::from(why).of(format_args!("rank {rank}")).kind(FailureKind::Usage)
+            Failure::from(why).with_context(format_args!("rank {rank}")).kind(FailureKind::Usage)
         })?;
         add(notices, std::mem::take(&mut plan.notices));
         Ok(Workers::Mpi(plan, self.world))
@@ -73,12 +75,12 @@ impl WorkersOptions {
         topology: &Topology,
         joined: Option<&MpiRanks>,
         notices: &mut Vec<Notice>,
-    ) -> Result<Vec<Swept>, Failure> {
+    ) -> Result<Vec<SweepWorkers>, Failure> {
         self.refuse_numa()?;
         self.refuse_two_maps()?;
         if let Some(ranks) = joined {
             self.refuse_all(&ranks.started)?;
-            return Ok(vec![Swept::alone(ranks.workers(topology, notices)?)]);
+            return Ok(vec![SweepWorkers::without_sweep(ranks.workers(topology, notices)?)]);
         }
         let (axes, fixed) = self.axes()?;
         let (swept, left_out) =
@@ -138,7 +140,7 @@ impl WorkersOptions {
                     return Err(why);
                 }
                 Err(why) => {
-                    let text = format!("policy {policy} left out: {}", why.in_a_line());
+                    let text = format!("policy {policy} left out: {}", why.single_line());
                     notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
                 }
             }
@@ -178,7 +180,7 @@ impl WorkersOptions {
     }
 
     /// Returns an error if a placement option is given, because the launcher has placed the ranks.
-    fn refuse_all(&self, started: &Started) -> Result<(), Failure> {
+    fn refuse_all(&self, started: &LauncherJob) -> Result<(), Failure> {
         let JobPlacement { process, ranks } = &self.cell.job;
         let given = [
             ("--threads", process.threads.is_some()),
@@ -211,9 +213,10 @@ impl WorkersOptions {
         match self.policies.as_ref().map(|given| given.0.as_slice()) {
             None | Some([]) => {}
             Some([policy]) => fixed.job.ranks = fixed.job.ranks.under(*policy),
-            Some(several) => axes.push(WorkersAxis::of(several.iter().copied(), |policy| {
-                PlacementSetting::Policy(policy).into()
-            })),
+            Some(several) => axes
+                .push(WorkersAxis::from_values(several.iter().copied(), |policy| {
+                    PlacementSetting::Policy(policy).into()
+                })),
         }
         grid::check(&axes, &fixed)?;
         Ok((axes, fixed))
@@ -285,9 +288,9 @@ fn add(notices: &mut Vec<Notice>, texts: Vec<String>) {
 }
 
 /// Returns the powers of two below `most`, and `most`.
-fn doubled(most: u32) -> Vec<u32> {
+fn doubled(max: u32) -> Vec<u32> {
     let powers = std::iter::successors(Some(1), |count| Some(2 * count));
-    powers.take_while(|count| *count < most).chain([most.max(1)]).collect()
+    powers.take_while(|count| *count < max).chain([max.max(1)]).collect()
 }
 
 #[cfg(test)]

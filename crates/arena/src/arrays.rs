@@ -146,11 +146,11 @@ impl Arrays {
     /// # Panics
     /// Panics if the index is not below the count.
     pub fn share(&self, thread: ArrayShare) -> Args {
-        let elements = self.elements_of(self.elements, thread);
+        let elements = self.part_elements(self.elements, thread);
         let mut at = [NonNull::dangling(); ARRAYS];
         for (address, start) in at.iter_mut().zip(&self.starts) {
             // SAFETY: the share begins within the elements of each array, or at their end.
-            *address = unsafe { start.add(self.bytes_of(elements.start)) };
+            *address = unsafe { start.add(self.mapped_bytes(elements.start)) };
         }
         let n = (elements.end - elements.start) as usize;
         Args { at, n, scalar: SCALAR, repeats: 1 }
@@ -162,23 +162,23 @@ impl Arrays {
     /// Panics if an index is not below its count.
     pub fn part(&self, thread: ArrayShare, part: ArrayShare) -> Args {
         let share = self.share(thread);
-        let elements = self.elements_of(share.n as u64, part);
+        let elements = self.part_elements(share.n as u64, part);
         let mut at = share.at;
         for address in &mut at[..self.count()] {
             // SAFETY: the part begins within the elements of the share in each array, or at their end.
-            *address = unsafe { address.add(self.bytes_of(elements.start)) };
+            *address = unsafe { address.add(self.mapped_bytes(elements.start)) };
         }
         Args { at, n: (elements.end - elements.start) as usize, ..share }
     }
 
     /// Returns the range of elements that belong to one part, if `elements` elements are divided into equal parts.
-    fn elements_of(&self, elements: u64, part: ArrayShare) -> Range<u64> {
+    fn part_elements(&self, elements: u64, part: ArrayShare) -> Range<u64> {
         let ArrayShare { index, count } = part;
         assert!(index < count, "the index {index} must be below the count {count}");
-        range_of(elements, LINE as u64 / self.element.bytes(), part)
+        part_range(elements, LINE as u64 / self.element.bytes(), part)
     }
 
-    fn bytes_of(&self, elements: u64) -> usize {
+    fn mapped_bytes(&self, elements: u64) -> usize {
         (elements * self.element.bytes()) as usize
     }
 
@@ -236,7 +236,7 @@ impl ArraysConfig {
 
 /// Returns the range of elements that belong to one part. Parts consist of whole cache lines of `line` elements, except
 /// the last part.
-fn range_of(elements: u64, line: u64, part: ArrayShare) -> Range<u64> {
+fn part_range(elements: u64, line: u64, part: ArrayShare) -> Range<u64> {
     let lines = elements.div_ceil(line);
     let [start, end] = [part.index, part.index + 1]
         .map(|i| (lines * i as u64 / part.count as u64 * line).min(elements));
@@ -364,14 +364,14 @@ mod tests {
             let mut next = 0;
             let mut sizes = Vec::new();
             for index in 0..count {
-                let share = range_of(n, 8, of(index, count));
+                let share = part_range(n, 8, of(index, count));
                 prop_assert_eq!(share.start, next);
                 next = share.end;
                 sizes.push(share.end - share.start);
             }
             prop_assert_eq!(next, n);
-            let (least, most) = (sizes.iter().min().unwrap(), sizes.iter().max().unwrap());
-            prop_assert!(most - least <= 16, "{} to {}", least, most);
+            let (min, max) = (sizes.iter().min().unwrap(), sizes.iter().max().unwrap());
+            prop_assert!(max - min <= 16, "{} to {}", min, max);
         }
     }
 }

@@ -18,7 +18,7 @@ pub fn limited(figure: Measurement, machine: &Machine, numa: Option<&NumaConfig>
     let got = numa.and_then(|numa| numa.got.as_ref());
     let holding = got.into_iter().flatten().filter(|(_, share)| share.0 > TRIFLE);
     let holding: Vec<u32> = holding.map(|(node, _)| *node).collect();
-    match nodegauge_machine::bandwidth_of(machine, &holding) {
+    match nodegauge_machine::node_bandwidth(machine, &holding) {
         Some(theoretical) => figure.within(&theoretical),
         None => figure,
     }

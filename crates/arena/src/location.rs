@@ -1,10 +1,10 @@
 //! NUMA nodes of the pages of arrays: read from the kernel after first touch, and compared with the memory policy. Only
-//! `observe` and `of_range` query the kernel; all other functions are pure.
+//! `observe` and `range_shares` query the kernel; all other functions are pure.
 
 use crate::NumaConfig;
 use crate::arrays::{ArrayShare, Arrays};
 use nodegauge_kernels::Array;
-use nodegauge_machine::NodeId;
+use nodegauge_machine::NumaNodeId;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::{Bytes, Fraction};
 use nodegauge_placement::{MemoryPolicy, numa};
@@ -17,7 +17,7 @@ const ASKED: usize = 6000;
 /// Number of sampled pages of a range of memory.
 const ASKED_OF_A_RANGE: usize = ASKED / 3;
 /// Minimum number of sampled pages per thread and array.
-const LEAST_OF_A_SHARE: usize = 8;
+const MIN_PAGES_PER_SHARE: usize = 8;
 /// Minimum share of pages on the expected nodes, below which figures are suspect. A tenth of the pages on other nodes
 /// affects the figures; pages at the boundaries between two threads' shares are a smaller fraction.
 const HELD: f64 = 0.9;
@@ -25,10 +25,10 @@ const HELD: f64 = 0.9;
 const THREAD_HELD: f64 = 0.5;
 
 /// Number of pages on each NUMA node.
-pub type Nodes = BTreeMap<NodeId, u64>;
+pub type Nodes = BTreeMap<NumaNodeId, u64>;
 
 /// Share of pages on each NUMA node, 0 to 1.
-pub type Shares = BTreeMap<NodeId, Fraction>;
+pub type Shares = BTreeMap<NumaNodeId, Fraction>;
 
 /// NUMA nodes of sampled pages of one thread's share of one array.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,7 +44,7 @@ pub struct Share {
 /// Queries the NUMA nodes of the shares of `threads` threads from the kernel; returns an empty list if the kernel does
 /// not report them.
 pub fn observe(arrays: &Arrays, threads: usize) -> Vec<Share> {
-    let sample = (ASKED / (arrays.count() * threads.max(1))).max(LEAST_OF_A_SHARE);
+    let sample = (ASKED / (arrays.count() * threads.max(1))).max(MIN_PAGES_PER_SHARE);
     let mut shares = Vec::new();
     for thread in 0..threads {
         let args = arrays.share(ArrayShare { index: thread, count: threads });
@@ -62,13 +62,13 @@ pub fn observe(arrays: &Arrays, threads: usize) -> Vec<Share> {
 }
 
 /// Returns the share of a range of memory on each node, 0 to 1; `None` if the kernel does not report it.
-pub fn of_range(start: usize, length: usize) -> Option<Shares> {
+pub fn range_shares(start: usize, length: usize) -> Option<Shares> {
     let nodes = numa::pages_by_node(start, length, ASKED_OF_A_RANGE).ok()?.nodes;
     (!nodes.is_empty()).then(|| fractions(&nodes))
 }
 
 /// Returns the share of an array on each node, 0 to 1; `None` if the kernel does not report it.
-pub fn of_array(shares: &[Share], array: usize) -> Option<Shares> {
+pub fn array_shares(shares: &[Share], array: usize) -> Option<Shares> {
     let nodes = sum(shares, |share| share.array == array);
     (!nodes.is_empty()).then(|| fractions(&nodes))
 }
@@ -87,11 +87,12 @@ pub fn config(
     shares: &[Share],
     arrays: usize,
     policy: &MemoryPolicy,
-    thread_nodes: &[Vec<NodeId>],
+    thread_nodes: &[Vec<NumaNodeId>],
     nodes_of_machine: usize,
 ) -> NumaConfig {
     let got = fractions(&sum(shares, |_| true));
-    let arrays: Vec<Option<Shares>> = (0..arrays).map(|array| of_array(shares, array)).collect();
+    let arrays: Vec<Option<Shares>> =
+        (0..arrays).map(|array| array_shares(shares, array)).collect();
     let mut astray = Vec::new();
     let mut there = 0;
     let mut all = 0;
@@ -116,7 +117,7 @@ pub fn config(
         }
         _ => (all > 0).then(|| Fraction(there as f64 / all as f64)),
     };
-    let config = of_arrays(policy, &arrays, nodes_of_machine);
+    let config = arrays_config(policy, &arrays, nodes_of_machine);
     NumaConfig {
         got: (!got.is_empty()).then(|| numbered(&got)),
         held,
@@ -127,7 +128,7 @@ pub fn config(
 
 /// Returns the nodes of the arrays without a comparison, e.g. for several processes, each of which has its own
 /// policy.
-pub fn of_arrays(
+pub fn arrays_config(
     policy: &MemoryPolicy,
     arrays: &[Option<Shares>],
     nodes_of_machine: usize,
@@ -150,7 +151,7 @@ pub fn of_arrays(
 }
 
 /// Returns the nodes on which the pages of a thread on the nodes `own` should be; empty if any node is right.
-fn wanted_nodes(policy: &MemoryPolicy, own: &[NodeId]) -> Vec<NodeId> {
+fn wanted_nodes(policy: &MemoryPolicy, own: &[NumaNodeId]) -> Vec<NumaNodeId> {
     let mut wanted = match policy {
         MemoryPolicy::Default | MemoryPolicy::Local => own.to_vec(),
         MemoryPolicy::Interleave(_) => Vec::new(),
@@ -201,7 +202,7 @@ pub fn too_few_pages(bytes: u64, pages: &BTreeMap<u64, Fraction>, nodes: usize) 
 }
 
 /// Returns the reason why the pages do not follow the policy; `None` if they do.
-pub fn broken(numa: &NumaConfig, policy: &MemoryPolicy) -> Option<String> {
+pub fn policy_violation(numa: &NumaConfig, policy: &MemoryPolicy) -> Option<String> {
     let held = numa.held.filter(|held| held.0 < HELD)?;
     let astray = format!("{} of the pages", Fraction(1.0 - held.0).in_whole_percent());
     let asked = &numa.asked;
@@ -228,7 +229,7 @@ mod tests {
     use serde_json::json;
 
     fn nodes(counts: &[(u32, u64)]) -> Nodes {
-        counts.iter().map(|(node, n)| (NodeId(*node), *n)).collect()
+        counts.iter().map(|(node, n)| (NumaNodeId(*node), *n)).collect()
     }
 
     /// Returns the pages of each thread's share on each node, with equal numbers for all arrays.
@@ -240,14 +241,18 @@ mod tests {
         .collect()
     }
 
-    fn truth(shares: &[Share], policy: &MemoryPolicy, thread_nodes: &[Vec<NodeId>]) -> NumaConfig {
+    fn truth(
+        shares: &[Share],
+        policy: &MemoryPolicy,
+        thread_nodes: &[Vec<NumaNodeId>],
+    ) -> NumaConfig {
         config(shares, 3, policy, thread_nodes, 2)
     }
 
     const THREAD_NODES: [&[u32]; 2] = [&[0], &[1]];
 
-    fn thread_nodes(of: &[&[u32]]) -> Vec<Vec<NodeId>> {
-        of.iter().map(|nodes| nodes.iter().map(|node| NodeId(*node)).collect()).collect()
+    fn thread_nodes(of: &[&[u32]]) -> Vec<Vec<NumaNodeId>> {
+        of.iter().map(|nodes| nodes.iter().map(|node| NumaNodeId(*node)).collect()).collect()
     }
 
     #[test]
@@ -257,7 +262,10 @@ mod tests {
             &MemoryPolicy::Local,
             &thread_nodes(&THREAD_NODES),
         );
-        assert_eq!((right.held, broken(&right, &MemoryPolicy::Local)), (Some(Fraction(1.0)), None));
+        assert_eq!(
+            (right.held, policy_violation(&right, &MemoryPolicy::Local)),
+            (Some(Fraction(1.0)), None)
+        );
         assert_eq!(right.got.as_ref().unwrap()[&0], Fraction(0.5));
         // The totals are as expected, but the pages of each thread are on the node of the other thread, because the
         // wrong thread touched them first.
@@ -272,7 +280,7 @@ mod tests {
         );
         assert_eq!(crossed.got, right.got);
         assert_eq!(
-            broken(&crossed, &MemoryPolicy::Local).unwrap(),
+            policy_violation(&crossed, &MemoryPolicy::Local).unwrap(),
             "100 % of the pages are not on the node of the thread that uses them (50 % on node 0, 50 % on node 1)"
         );
         // All pages are on the first node, so that the pages of the second thread are misplaced.
@@ -282,30 +290,30 @@ mod tests {
             &thread_nodes(&THREAD_NODES),
         );
         assert_eq!((piled.held, piled.threads_astray.clone()), (Some(Fraction(0.5)), vec![1]));
-        assert!(broken(&piled, &MemoryPolicy::Default).is_some());
+        assert!(policy_violation(&piled, &MemoryPolicy::Default).is_some());
     }
 
     #[test]
     fn unbound_threads_have_no_expected_node() {
         let shares = alike(&[&[(0, 10)], &[(0, 10)]]);
         let truth = truth(&shares, &MemoryPolicy::Default, &thread_nodes(&[&[], &[]]));
-        assert_eq!((truth.held, broken(&truth, &MemoryPolicy::Default)), (None, None));
+        assert_eq!((truth.held, policy_violation(&truth, &MemoryPolicy::Default)), (None, None));
     }
 
     #[test]
     fn memory_is_compared_with_the_nodes_of_the_policy() {
         let shares = alike(&[&[(0, 3), (1, 7)], &[(1, 10)]]);
         let of = |policy: MemoryPolicy| truth(&shares, &policy, &thread_nodes(&THREAD_NODES));
-        let breaks = |policy: MemoryPolicy| broken(&of(policy.clone()), &policy);
-        let bound = of(MemoryPolicy::Bind(vec![NodeId(1)]));
+        let breaks = |policy: MemoryPolicy| policy_violation(&of(policy.clone()), &policy);
+        let bound = of(MemoryPolicy::Bind(vec![NumaNodeId(1)]));
         assert_eq!(bound.held, Some(Fraction(0.85)));
         assert_eq!(
-            breaks(MemoryPolicy::Bind(vec![NodeId(1)])).unwrap(),
+            breaks(MemoryPolicy::Bind(vec![NumaNodeId(1)])).unwrap(),
             "memory bind:1 requested, but 15 % of the pages are on other nodes (15 % on node 0, 85 % on node 1)"
         );
-        assert_eq!(breaks(MemoryPolicy::Bind(vec![NodeId(0), NodeId(1)])), None);
-        assert!(breaks(MemoryPolicy::Preferred(NodeId(0))).is_some());
-        let both = MemoryPolicy::Interleave(vec![NodeId(0), NodeId(1)]);
+        assert_eq!(breaks(MemoryPolicy::Bind(vec![NumaNodeId(0), NumaNodeId(1)])), None);
+        assert!(breaks(MemoryPolicy::Preferred(NumaNodeId(0))).is_some());
+        let both = MemoryPolicy::Interleave(vec![NumaNodeId(0), NumaNodeId(1)]);
         assert!((of(both.clone()).held.unwrap() - Fraction(0.65)).0.abs() < 1e-9);
         let even = truth(
             &alike(&[&[(0, 5), (1, 5)], &[(0, 6), (1, 4)]]),
@@ -313,7 +321,7 @@ mod tests {
             &thread_nodes(&THREAD_NODES),
         );
         assert_eq!(
-            (even.held.map(|held| (held.0 * 100.0).round()), broken(&even, &both)),
+            (even.held.map(|held| (held.0 * 100.0).round()), policy_violation(&even, &both)),
             (Some(95.0), None)
         );
         let far = truth(&alike(&[&[(3, 10)]]), &both, &thread_nodes(&[&[0]]));
@@ -322,11 +330,11 @@ mod tests {
 
     #[test]
     fn arrays_at_unknown_locations_do_not_count() {
-        let on = |node| Some(Shares::from([(NodeId(node), Fraction(1.0))]));
-        let numa = of_arrays(&MemoryPolicy::Default, &[None, on(0), on(1)], 2);
+        let on = |node| Some(Shares::from([(NumaNodeId(node), Fraction(1.0))]));
+        let numa = arrays_config(&MemoryPolicy::Default, &[None, on(0), on(1)], 2);
         assert_eq!(numa.got, Some(BTreeMap::from([(0, Fraction(0.5)), (1, Fraction(0.5))])));
         assert_eq!(numa.arrays.unwrap().into_keys().collect::<Vec<_>>(), ["b", "c"]);
-        let unknown = of_arrays(&MemoryPolicy::Default, &[None, None], 2);
+        let unknown = arrays_config(&MemoryPolicy::Default, &[None, None], 2);
         assert_eq!((unknown.got, unknown.arrays), (None, None));
     }
 
@@ -411,7 +419,7 @@ mod tests {
         let truth = truth(&shares, &MemoryPolicy::Default, &[Vec::new(), Vec::new()]);
         let got = truth.got.unwrap();
         assert!((got.values().copied().sum::<Fraction>().0 - 1.0).abs() < 1e-9);
-        let bound = MemoryPolicy::Bind(got.keys().map(|node| NodeId(*node)).collect());
+        let bound = MemoryPolicy::Bind(got.keys().map(|node| NumaNodeId(*node)).collect());
         if got.len() == 1 {
             assert_eq!(
                 super::config(&shares, 4, &bound, &[vec![], vec![]], 2).held,

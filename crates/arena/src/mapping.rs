@@ -1,7 +1,7 @@
 //! Memory mappings for arrays, on pages of a chosen kind. [`Mapping::pages_got`] reads the actual page sizes from the
 //! kernel.
 
-use nodegauge_machine::{NodeId, SysRoot, memory};
+use nodegauge_machine::{NumaNodeId, SysRoot, memory};
 use nodegauge_measure::record::HugePages;
 use nodegauge_measure::{Bytes, Failure, Fraction, UnknownName};
 use nodegauge_os::{MapError, Mapping, PageSize, page_bytes};
@@ -95,7 +95,7 @@ pub enum ArrayError {
         /// Number of required pages.
         needed: u64,
         /// Nodes to which the memory is bound; empty if the pages may be on any node.
-        nodes: Vec<NodeId>,
+        nodes: Vec<NumaNodeId>,
     },
     /// The kernel refused the mapping.
     #[error("cannot map {wanted} of memory: {cause}")]
@@ -207,7 +207,7 @@ impl PagedMapping {
             return Ok(());
         };
         let root = SysRoot::live();
-        let pools = nodes.iter().flat_map(|node| memory::huge_pages_of_node(&root, *node));
+        let pools = nodes.iter().flat_map(|node| memory::node_huge_pages(&root, *node));
         let pools: Vec<HugePages> = pools.filter(|pool| pool.bytes == page.0).collect();
         let total = pools.iter().map(|pool| pool.total).sum();
         let free = pools.iter().map(|pool| pool.free).sum();
@@ -227,7 +227,7 @@ impl PagedMapping {
 }
 
 /// Returns the words for nodes to which memory is bound.
-fn on(nodes: &[NodeId]) -> String {
+fn on(nodes: &[NumaNodeId]) -> String {
     let numbers = number_ranges(nodes.iter().map(|node| node.0));
     match nodes.len() {
         0 => String::new(),
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn missing_huge_pages_are_reported_with_their_nodes() {
         let error = |nodes: &[u32]| {
-            let nodes = nodes.iter().copied().map(NodeId).collect();
+            let nodes = nodes.iter().copied().map(NumaNodeId).collect();
             let error = ArrayError::NoHugePages {
                 wanted: Bytes::mib(4),
                 pages: RequestedPages::Huge2M,
@@ -292,11 +292,11 @@ mod tests {
         let check = |pages, policy: &MemoryPolicy| {
             PagedMapping::check_bound(Bytes::mib(1 << 30), pages, policy, 1)
         };
-        let node = NodeId(0);
+        let node = NumaNodeId(0);
         assert!(check(RequestedPages::Huge2M, &MemoryPolicy::Preferred(node)).is_ok());
         assert!(check(RequestedPages::Transparent, &MemoryPolicy::Bind(vec![node])).is_ok());
         // A node that is not there is refused elsewhere.
-        let far = MemoryPolicy::Bind(vec![NodeId(9999)]);
+        let far = MemoryPolicy::Bind(vec![NumaNodeId(9999)]);
         assert!(check(RequestedPages::Huge2M, &far).is_ok());
     }
 }

@@ -42,7 +42,7 @@ impl MemoryRates {
         places: &[Vec<CpuId>],
         pages: RequestedPages,
         policy: &MemoryPolicy,
-        most: Bytes,
+        max: Bytes,
     ) -> Result<Self, ArenaError> {
         // A reserved page of 1 GiB takes longer than the probe; the kernel clears all kinds of pages at about the same
         // rate.
@@ -54,12 +54,12 @@ impl MemoryRates {
         let mut steps = Vec::new();
         loop {
             let step = clock::now();
-            steps.push(Self::of_step(&mut team, each, kind, policy)?);
+            steps.push(Self::step_rates(&mut team, each, kind, policy)?);
             let elapsed = clock::now().saturating_duration_since(step);
             let next = each * MORE;
             // Cold caches and page tables make the first step slower than those that follow.
             let is_long = clock::now() + elapsed * MORE as u32 > end;
-            if !is_long && next * team.len() as u64 <= most.0 {
+            if !is_long && next * team.len() as u64 <= max.0 {
                 each = next;
                 steps.clear();
             } else if clock::now() + elapsed > end {
@@ -80,7 +80,7 @@ impl MemoryRates {
         }
     }
 
-    fn of_step(
+    fn step_rates(
         team: &mut Team,
         each: u64,
         pages: RequestedPages,
@@ -91,12 +91,16 @@ impl MemoryRates {
         supply::place(&mapping, policy)?;
         let first_touch = writing_rate(team, &mapping, each)?;
         let again = writing_rate(team, &mapping, each)?;
-        let load = Self::of_loads(team, &mapping, each)?;
+        let load = Self::load_time(team, &mapping, each)?;
         Ok(Self { first_touch, again, load })
     }
 
     /// Returns the time of a load in the first `each` bytes of a mapping; the first worker performs the loads.
-    fn of_loads(team: &mut Team, mapping: &PagedMapping, each: u64) -> Result<Seconds, ArenaError> {
+    fn load_time(
+        team: &mut Team,
+        mapping: &PagedMapping,
+        each: u64,
+    ) -> Result<Seconds, ArenaError> {
         let times = team.map(|member| {
             if member.index > 0 {
                 return None;

@@ -1,7 +1,7 @@
 //! Memory and CPUs that are available to a run: memory under a policy and kinds of pages.
 
 use crate::{ArenaError, PagedMapping, RequestedPages};
-use nodegauge_machine::{NodeId, SysRoot};
+use nodegauge_machine::{NumaNodeId, SysRoot};
 use nodegauge_measure::Bytes;
 use nodegauge_measure::record::{HugePages, Machine};
 use nodegauge_placement::MemoryPolicy;
@@ -18,7 +18,9 @@ pub fn available(
         // When memory is mapped, the kernel checks the reserved pages of all nodes and ignores the policy. If a node of
         // the policy had too few pages, the program would be killed at first touch.
         let free = match policy {
-            MemoryPolicy::Bind(nodes) => nodes.iter().map(|node| free_of_node(*node, page)).sum(),
+            MemoryPolicy::Bind(nodes) => {
+                nodes.iter().map(|node| node_free_bytes(*node, page)).sum()
+            }
             _ => machine.pages.as_ref().and_then(|reported| free_in(&reported.huge, page)),
         };
         // `ArraysConfig::check` refuses a run without any reserved pages and reports the reason.
@@ -38,12 +40,12 @@ fn free_in(pools: &[HugePages], page: Bytes) -> Option<u64> {
 }
 
 /// Returns the free bytes of the reserved pages of a size on a NUMA node.
-fn free_of_node(node: NodeId, page: Bytes) -> Option<u64> {
-    free_in(&nodegauge_machine::memory::huge_pages_of_node(&SysRoot::live(), node), page)
+fn node_free_bytes(node: NumaNodeId, page: Bytes) -> Option<u64> {
+    free_in(&nodegauge_machine::memory::node_huge_pages(&SysRoot::live(), node), page)
 }
 
 /// Returns the available memory of a NUMA node, bytes.
-fn available_on(machine: &Machine, id: NodeId) -> Option<u64> {
+fn available_on(machine: &Machine, id: NumaNodeId) -> Option<u64> {
     machine.numa_nodes.iter().find(|node| node.id == id.0)?.available
 }
 

@@ -22,7 +22,7 @@ fn resident(file: &File) -> io::Result<f64> {
     let mut pages = 0;
     for at in (0..bytes).step_by(WINDOW as usize) {
         let length = (bytes - at).min(WINDOW) as usize;
-        let (resident, all) = Mapping::of_file(file, at, length, false)?.resident_pages()?;
+        let (resident, all) = Mapping::map_file(file, at, length, false)?.resident_pages()?;
         (inside, pages) = (inside + resident, pages + all);
     }
     Ok(inside as f64 / pages.max(1) as f64)
@@ -32,7 +32,7 @@ fn resident(file: &File) -> io::Result<f64> {
 /// the share of the file that is still in the page cache afterwards.
 pub fn drop_pages(path: &Path) -> Result<f64, Failure> {
     try_drop(path)
-        .map_err(|cause| error::of_file("cannot drop from the page cache", path, None, cause))
+        .map_err(|cause| error::file_error("cannot drop from the page cache", path, None, cause))
 }
 
 fn try_drop(path: &Path) -> io::Result<f64> {
@@ -67,7 +67,7 @@ pub fn test_direct(folder: &Path, volume: &Volume) -> Result<Option<Failure>, Fa
             }
             _ => {
                 let what = format!("cannot test direct I/O {stage}");
-                return Err(error::of_file(&what, &path, None, cause));
+                return Err(error::file_error(&what, &path, None, cause));
             }
         },
     };
@@ -107,7 +107,7 @@ mod tests {
         let path = folder.path().join("file");
         std::fs::write(&path, vec![1u8; 1 << 20]).unwrap();
         assert_eq!(resident(&File::open(&path).unwrap()).unwrap(), 1.0);
-        let volume = Volume::of(folder.path(), &SysRoot::live()).unwrap();
+        let volume = Volume::from_folder(folder.path(), &SysRoot::live()).unwrap();
         let left = drop_pages(&path).unwrap();
         assert!(left == 0.0 || volume.is_in_memory() || volume.device.is_none(), "{left}");
         assert_eq!(resident(&tempfile::tempfile().unwrap()).unwrap(), 0.0);
@@ -117,7 +117,7 @@ mod tests {
     fn direct_access_is_verified_or_refused_with_a_reason() {
         for folder in [tempfile::tempdir(), tempfile::tempdir_in("/dev/shm")] {
             let Ok(folder) = folder else { continue };
-            let volume = Volume::of(folder.path(), &SysRoot::live()).unwrap();
+            let volume = Volume::from_folder(folder.path(), &SysRoot::live()).unwrap();
             match test_direct(folder.path(), &volume) {
                 Ok(None) => assert!(!volume.is_in_memory()),
                 Ok(Some(why)) => {

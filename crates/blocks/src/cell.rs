@@ -56,7 +56,7 @@ impl Bench {
         if operation.creates {
             if self.holds > 0 {
                 std::fs::remove_file(&self.file)
-                    .map_err(|cause| error::of_file("cannot remove", &self.file, None, cause))?;
+                    .map_err(|cause| error::file_error("cannot remove", &self.file, None, cause))?;
             }
             return Ok(None);
         }
@@ -102,7 +102,7 @@ impl Bench {
         let path = self.file.clone();
         let fail = |offset| {
             let path = &path;
-            move |cause| error::of_file("cannot prepare", path, offset, cause)
+            move |cause| error::file_error("cannot prepare", path, offset, cause)
         };
         let file = engine::open(&path, !path.exists(), false, None).map_err(fail(None))?;
         let mut blocks = self.take_blocks(1, task.cell.block.0 as usize)?;

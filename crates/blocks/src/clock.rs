@@ -128,9 +128,9 @@ mod tests {
             std::hint::spin_loop();
         }
         let end = bracketed();
-        let (least, most) = ((end.0 - start.2).as_secs_f64(), (end.2 - start.0).as_secs_f64());
+        let (min, max) = ((end.0 - start.2).as_secs_f64(), (end.2 - start.0).as_secs_f64());
         let seconds = clock.seconds(end.1 - start.1).0;
-        assert!(seconds > 0.98 * least && seconds < 1.02 * most, "{least} {seconds} {most}");
+        assert!(seconds > 0.98 * min && seconds < 1.02 * max, "{min} {seconds} {max}");
         let there_and_back = clock.seconds(clock.ticks(Duration::from_millis(7))).0;
         assert!((there_and_back - 7e-3).abs() < 1e-8);
     }

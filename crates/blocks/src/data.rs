@@ -24,7 +24,7 @@ pub(crate) struct WrongByte {
 }
 
 impl WrongByte {
-    pub(crate) fn of(self, file: &Path) -> Failure {
+    pub(crate) fn into_failure(self, file: &Path) -> Failure {
         let Self { offset, expected, found } = self;
         Failure::unmet(format!(
             "{file:?} has a wrong byte at offset {offset}: expected {expected:#04x}, found {found:#04x}"
@@ -64,13 +64,13 @@ impl Data {
     #[inline]
     pub fn stamp(&self, block: &mut [u8], offset: u64, pass: u64) {
         for (i, piece) in block.chunks_mut(PIECE).enumerate() {
-            let stamp = self.stamp_of(offset + (i * PIECE) as u64, pass);
+            let stamp = self.block_stamp(offset + (i * PIECE) as u64, pass);
             let len = piece.len().min(STAMP);
             piece[..len].copy_from_slice(&stamp[..len]);
         }
     }
 
-    fn stamp_of(&self, offset: u64, pass: u64) -> [u8; STAMP] {
+    fn block_stamp(&self, offset: u64, pass: u64) -> [u8; STAMP] {
         mix(offset ^ mix(pass.wrapping_add(self.seed))).to_le_bytes()
     }
 
@@ -79,7 +79,7 @@ impl Data {
     pub(crate) fn check(&self, block: &[u8], offset: u64, pass: u64) -> Result<(), WrongByte> {
         let pieces = block.chunks(PIECE).zip(self.pristine.chunks(PIECE));
         for (at, (piece, pristine)) in (offset..).step_by(PIECE).zip(pieces) {
-            let stamp = self.stamp_of(at, pass);
+            let stamp = self.block_stamp(at, pass);
             let len = piece.len().min(STAMP);
             let pristine = &pristine[len..piece.len()];
             if piece[..len] == stamp[..len] && piece[len..] == *pristine {

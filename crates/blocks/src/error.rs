@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 /// Returns the error for a failed operation on a file.
-pub fn of_file(what: &str, file: &Path, offset: Option<u64>, cause: io::Error) -> Failure {
+pub fn file_error(what: &str, file: &Path, offset: Option<u64>, cause: io::Error) -> Failure {
     let at = offset.map(|offset| format!(" at offset {offset}")).unwrap_or_default();
     let kind = match cause.raw_os_error() {
         Some(libc::EIO) => FailureKind::Unmet,

@@ -63,7 +63,7 @@ impl Latency {
     }
 
     /// Creates a histogram from values with their counts.
-    pub fn of_pairs<'p>(pairs: impl IntoIterator<Item = &'p (u64, u64)>) -> Self {
+    pub fn from_pairs<'p>(pairs: impl IntoIterator<Item = &'p (u64, u64)>) -> Self {
         let mut latency = Self::new();
         pairs.into_iter().for_each(|(value, count)| latency.0.saturating_record_n(*value, *count));
         latency
@@ -138,8 +138,8 @@ mod tests {
             let mut latency = Latency::new();
             values.iter().for_each(|value| latency.record(*value));
             let pairs = latency.pairs();
-            prop_assert_eq!(&Latency::of_pairs(&pairs).pairs(), &pairs);
-            let twice = Latency::of_pairs(pairs.iter().chain(&pairs));
+            prop_assert_eq!(&Latency::from_pairs(&pairs).pairs(), &pairs);
+            let twice = Latency::from_pairs(pairs.iter().chain(&pairs));
             prop_assert_eq!(twice.0.len(), 2 * latency.0.len());
         }
     }

@@ -1,7 +1,7 @@
 //! Table of the operations. Each row has the number of the IOzone test, the calls, the order of the blocks, and whether
 //! the operation creates the file.
 //!
-//! A new operation is a new row. A new method of transferring a block is a new [`Way`] with its own file in `engine`.
+//! A new operation is a new row. A new method of transferring a block is a new [`TransferCall`] with its own file in `engine`.
 
 use crate::pattern::AccessPattern;
 use nodegauge_measure::UnknownName;
@@ -18,10 +18,10 @@ pub enum Direction {
     Mixed,
 }
 
-/// Calls that transfer a block. Every engine can carry out operations of [`Way::Plain`]; the other operations require
+/// Calls that transfer a block. Every engine can carry out operations of [`TransferCall::Plain`]; the other operations require
 /// specific calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum TransferCall {
     /// `read` and `write` if the blocks are visited from first to last, otherwise `pread` and `pwrite`. Other engines
     /// use their own calls.
     Plain,
@@ -43,7 +43,7 @@ pub struct Operation {
     /// Direction of the data.
     pub direction: Direction,
     /// Calls that transfer a block.
-    pub way: Way,
+    pub way: TransferCall,
     /// Order of the blocks.
     pub pattern: AccessPattern,
     /// True if the operation creates the file. The other operations require an existing file.
@@ -57,7 +57,7 @@ const fn row(
     name: &'static str,
     iozone: u8,
     direction: Direction,
-    way: Way,
+    way: TransferCall,
     pattern: AccessPattern,
 ) -> Operation {
     Operation { name, iozone: Some(iozone), direction, way, pattern, creates: false, usual: true }
@@ -76,7 +76,7 @@ impl Operation {
 
 use AccessPattern::{Backward, Forward, Random, Same, Stride};
 use Direction::{Mixed, Read, Write};
-use Way::{Plain, Positional, Stdio, Vector};
+use TransferCall::{Plain, Positional, Stdio, Vector};
 
 /// All operations, in the order in which they are measured. This is the order of the columns in IOzone's table.
 pub const OPERATIONS: &[Operation] = &[

@@ -8,12 +8,12 @@
 use crate::clock::Clock;
 use crate::data::Data;
 use crate::engine::{
-    self, BlockRequest, Calls, Engine, IoEngine, Mapped, OneByOne, POSITIONAL, SEQUENTIAL, Stdio,
-    Uring, VECTORED,
+    self, BlockRequest, Calls, Engine, IoEngine, Mapped, POSITIONAL, SEQUENTIAL, Stdio,
+    SynchronousEngine, Uring, VECTORED,
 };
 use crate::error;
 use crate::latency::Latency;
-use crate::operation::{Direction, Operation, Way};
+use crate::operation::{Direction, Operation, TransferCall};
 use crate::pattern::{AccessPattern, Walk, mix};
 use crate::task::{Task, TaskSetup};
 use nodegauge_measure::Failure;
@@ -141,25 +141,27 @@ impl Bench {
         let in_sequence =
             operation.pattern == AccessPattern::Forward && operation.direction != Direction::Mixed;
         let mut done = match (operation.way, setup.engine) {
-            (Way::Plain, IoEngine::Uring) => {
+            (TransferCall::Plain, IoEngine::Uring) => {
                 let ring = Uring::new(&file, pass.depth()).map_err(error::no_uring)?;
                 self.transfer(pass, ring)
             }
-            (Way::Plain, IoEngine::Mmap) => {
+            (TransferCall::Plain, IoEngine::Mmap) => {
                 let bytes = cell.blocks() * cell.block.0;
                 let mapped = Mapped::new(&file, bytes, setup.msync).map_err(fail)?;
-                self.transfer(pass, OneByOne::new(mapped))
+                self.transfer(pass, SynchronousEngine::new(mapped))
             }
-            (Way::Plain, IoEngine::Sync) if in_sequence => {
-                self.transfer(pass, OneByOne::new(Calls(&file, SEQUENTIAL)))
+            (TransferCall::Plain, IoEngine::Sync) if in_sequence => {
+                self.transfer(pass, SynchronousEngine::new(Calls(&file, SEQUENTIAL)))
             }
-            (Way::Plain | Way::Positional, _) => {
-                self.transfer(pass, OneByOne::new(Calls(&file, POSITIONAL)))
+            (TransferCall::Plain | TransferCall::Positional, _) => {
+                self.transfer(pass, SynchronousEngine::new(Calls(&file, POSITIONAL)))
             }
-            (Way::Vector, _) => self.transfer(pass, OneByOne::new(Calls(&file, VECTORED))),
-            (Way::Stdio, _) => {
+            (TransferCall::Vector, _) => {
+                self.transfer(pass, SynchronousEngine::new(Calls(&file, VECTORED)))
+            }
+            (TransferCall::Stdio, _) => {
                 let stream = Stdio::new(&file).map_err(fail)?;
-                self.transfer(pass, OneByOne::new(stream))
+                self.transfer(pass, SynchronousEngine::new(stream))
             }
         }?;
         self.tail(&mut done, pass, file).map_err(fail)?;
@@ -233,7 +235,9 @@ impl Bench {
             operations += 1;
             let now = last;
             if setup.verify && !write {
-                self.data.check(&block, offset, holds).map_err(|wrong| wrong.of(&path))?;
+                self.data
+                    .check(&block, offset, holds)
+                    .map_err(|wrong| wrong.into_failure(&path))?;
                 if depth == 1 {
                     last = clock.now();
                     paused += last - now;
@@ -307,7 +311,7 @@ impl Pass<'_> {
             Direction::Write => "cannot write",
             Direction::Mixed => "cannot read or write",
         };
-        error::of_file(what, file, offset, cause)
+        error::file_error(what, file, offset, cause)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Tasks on a file and their setup: engine, cache mode and flags.
 
 use crate::engine::{IoEngine, Msync, SyncWrites, choice};
-use crate::operation::{Operation, Way};
+use crate::operation::{Operation, TransferCall};
 use crate::pattern::STRIDE;
 use nodegauge_measure::{Bytes, UnknownName};
 use schemars::JsonSchema;
@@ -54,13 +54,18 @@ impl TaskSetup {
     /// Returns the reason why an operation cannot be carried out with this setup; `None` if it can.
     pub fn refuses(&self, operation: &Operation) -> Option<&'static str> {
         match operation.way {
-            Way::Stdio if self.direct => {
+            TransferCall::Stdio if self.direct => {
                 Some("the C library's buffers are not aligned as direct I/O requires")
             }
-            Way::Stdio | Way::Positional | Way::Vector if self.engine != IoEngine::Sync => {
+            TransferCall::Stdio | TransferCall::Positional | TransferCall::Vector
+                if self.engine != IoEngine::Sync =>
+            {
                 Some("only --engine sync supports these calls")
             }
-            Way::Plain | Way::Positional | Way::Vector | Way::Stdio => None,
+            TransferCall::Plain
+            | TransferCall::Positional
+            | TransferCall::Vector
+            | TransferCall::Stdio => None,
         }
     }
 }

@@ -47,7 +47,7 @@ const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
 
 impl Volume {
     /// Returns a description of the file system of `folder`.
-    pub fn of(folder: &Path, root: &SysRoot) -> io::Result<Self> {
+    pub fn from_folder(folder: &Path, root: &SysRoot) -> io::Result<Self> {
         let number = std::fs::metadata(folder)?.dev();
         let full = std::fs::canonicalize(folder)?;
         let mounts = root.bytes("proc/self/mountinfo").unwrap_or_default();
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn free_space_of_a_folder_is_read() {
         let folder = tempfile::tempdir().unwrap();
-        let volume = Volume::of(folder.path(), &SysRoot::live()).unwrap();
+        let volume = Volume::from_folder(folder.path(), &SysRoot::live()).unwrap();
         assert!(volume.kind.is_some());
         let room = room(&volume).unwrap();
         assert!(room.0.0 > 0, "{room:?}");

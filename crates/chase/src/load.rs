@@ -5,7 +5,7 @@ use crate::pool::WitnessedPool;
 use crate::region::{RegionBuffers, SCALAR};
 use crate::traffic;
 use nodegauge_arena::ArenaError;
-use nodegauge_kernels::{ARRAYS, Args, Resident};
+use nodegauge_kernels::{ARRAYS, Args, ResidentLoop};
 use nodegauge_measure::samples::Sample;
 use nodegauge_os::{CacheLine, Spin};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -26,7 +26,7 @@ const CHECKS: u32 = 1 << 12;
 /// Data that the loaders read.
 pub struct Load<'a> {
     buffers: RegionBuffers<'a>,
-    variant: Resident,
+    variant: ResidentLoop,
     /// Number of blocks in a loader's buffer.
     blocks: usize,
 }
@@ -72,7 +72,7 @@ impl<'a> Load<'a> {
     }
 
     /// Returns the loop of the loaders.
-    pub fn variant(&self) -> Resident {
+    pub fn variant(&self) -> ResidentLoop {
         self.variant
     }
 

@@ -52,7 +52,7 @@ impl WitnessedPool {
         }
         Ok(Self {
             workers: places.len(),
-            shared_lines: SharedLines::of_places(&all),
+            shared_lines: SharedLines::for_places(&all),
             team: Team::start(&all)?,
         })
     }
@@ -80,7 +80,7 @@ impl WitnessedPool {
         let (seconds, part_causes) = measure(self)?;
         let after = core_to_core::round_trip(&mut self.team, &self.shared_lines)?;
         let round_trips = (before.0, after.0);
-        Ok(Sample { round_trips, part_causes, ..Sample::of_times(seconds) })
+        Ok(Sample { round_trips, part_causes, ..Sample::from_times(seconds) })
     }
 
     /// Runs `job` on every worker without timing. The argument of the job is the number of the worker.
@@ -127,7 +127,7 @@ impl WitnessedPool {
             if member.index < workers {
                 return Some(laps.time(|| job(member.index)));
             }
-            laps.attend();
+            laps.wait_at_barrier();
             None
         })?;
         Ok(Timed {

@@ -5,7 +5,7 @@ use crate::chase::flush;
 use crate::region::SCALAR;
 use crate::traffic;
 use nodegauge_arena::{ArenaError, PagedMapping, RequestedPages};
-use nodegauge_kernels::{ARRAYS, Args, LINE, Resident};
+use nodegauge_kernels::{ARRAYS, Args, LINE, ResidentLoop};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::schedule::shuffle::Shuffler;
 use nodegauge_measure::{Bytes, stats};
@@ -52,7 +52,7 @@ pub struct ResidencyProbe {
     buffer: usize,
     /// Memory of each thread that was touched, bytes.
     touched: usize,
-    reader: Resident,
+    reader: ResidentLoop,
 }
 
 impl ResidencyProbe {

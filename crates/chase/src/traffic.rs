@@ -3,7 +3,7 @@
 use crate::pool::{Timed, WitnessedPool};
 use crate::region::{self, RegionBuffers};
 use nodegauge_arena::ArenaError;
-use nodegauge_kernels::{self as kernels, Element, Kernel, Resident, Stores};
+use nodegauge_kernels::{self as kernels, Element, Kernel, ResidentLoop, Stores};
 use nodegauge_measure::record;
 use nodegauge_measure::samples::Sample;
 
@@ -62,7 +62,7 @@ fn passes_of_call(
 /// Loop of a kernel that runs on working sets of one size.
 #[derive(Debug, Clone)]
 pub struct WorkingSetLoop {
-    variant: Resident,
+    variant: ResidentLoop,
     /// Size of each worker's working set, bytes.
     bytes: usize,
     /// Number of passes of a timed call; 0 before the first call.
@@ -73,12 +73,12 @@ pub struct WorkingSetLoop {
 
 impl WorkingSetLoop {
     /// Creates a loop for working sets of `bytes`.
-    pub fn new(variant: Resident, bytes: usize) -> Self {
+    pub fn new(variant: ResidentLoop, bytes: usize) -> Self {
         Self { variant, bytes, repeats: 0, wrong: None }
     }
 
     /// Returns the loop.
-    pub fn variant(&self) -> Resident {
+    pub fn variant(&self) -> ResidentLoop {
         self.variant
     }
 
@@ -247,7 +247,7 @@ pub fn refill(
 
 /// Returns a read loop without a trial: the loop with the widest vectors and an unroll factor of four. All read loops
 /// are equally fast in main memory, both local and remote.
-pub fn reader() -> Resident {
+pub fn reader() -> ResidentLoop {
     let variants = kernels::resident(Kernel::Read, Stores::Regular);
     let by_four = variants.iter().find(|variant| variant.shape().unroll == 4);
     *by_four.expect("the read kernel has portable loops of every unroll factor")

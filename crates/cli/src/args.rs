@@ -45,9 +45,9 @@ use nodegauge_machine::{DimmSpec, TopologySource};
 use nodegauge_measure::Bytes;
 use nodegauge_measure::schedule::{Budget, Limits};
 use nodegauge_placement::{
-    Bind, CoreChoice, Environment, NumaSpec, PlacementOptions, PlacesSpec, Started, ThreadList,
+    Bind, CoreChoice, Environment, LauncherJob, NumaSpec, PlacementOptions, PlacesSpec, ThreadList,
 };
-use nodegauge_published::Against;
+use nodegauge_published::PublishedSelection;
 use nodegauge_stream::compiled::self_test;
 use numactl::NumactlArgs;
 use ranks::{Emit, RankArgs};
@@ -111,7 +111,9 @@ impl Color {
     /// launcher may copy the output from a pseudo-terminal to a file.
     pub(crate) fn write_global(self) {
         match self.color {
-            ColorWhen::Auto if Started::on_a_launchers_terminal() => anstream::ColorChoice::Never,
+            ColorWhen::Auto if LauncherJob::on_a_launchers_terminal() => {
+                anstream::ColorChoice::Never
+            }
             ColorWhen::Auto => anstream::ColorChoice::Auto,
             ColorWhen::Always => anstream::ColorChoice::Always,
             ColorWhen::Never => anstream::ColorChoice::Never,
@@ -324,7 +326,7 @@ pub(crate) struct Common {
     /// prints the published nodes and measures nothing. Figures published for this node's processor are shown
     /// without this option.
     #[arg(long, value_name = "NAME", help_heading = "Output")]
-    pub(crate) against: Option<Against>,
+    pub(crate) against: Option<PublishedSelection>,
     /// Memory modules, populated channels x MT/s, for the theoretical bandwidth, e.g. 16x3200
     #[arg(long, value_name = "COUNTxMT/s", help_heading = "Rarely needed")]
     pub(crate) dimms: Option<DimmSpec>,
@@ -336,7 +338,7 @@ pub(crate) struct Common {
 impl Common {
     /// Returns the budget of the user, otherwise `usual`.
     pub(crate) fn budget(&self, usual: Duration) -> Budget {
-        let budget = Budget::of(self.budget, usual);
+        let budget = Budget::new(self.budget, usual);
         Budget { asked: budget.asked && !self.exceed_budget, ..budget }
     }
 }

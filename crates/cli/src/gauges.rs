@@ -191,7 +191,7 @@ mod tests {
     /// schema.
     fn keys_in_words() -> String {
         let registry = registry();
-        let schema = nodegauge_measure::schema::of_record(registry);
+        let schema = nodegauge_measure::schema::record_schema(registry);
         let mut text = String::new();
         let mut reported = BTreeSet::new();
         for kind in registry.kinds() {

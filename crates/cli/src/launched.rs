@@ -5,7 +5,7 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::session::{self, HostsRun};
 use nodegauge_os::{Wait, is_end_requested, wait_out};
-use nodegauge_placement::Started;
+use nodegauge_placement::LauncherJob;
 use nodegauge_team::hosts::{Hosts, SlurmNodes};
 use nodegauge_toolchain::mpi::HostList;
 use std::time::Duration;
@@ -16,16 +16,16 @@ const PRINTING: Duration = Duration::from_secs(3);
 
 /// Returns the launcher if it has started ranks on several hosts.
 pub(crate) fn on_several_hosts() -> Option<JobOnHosts> {
-    if Hosts::is_of_rank_0() {
+    if Hosts::is_started_by_rank_0() {
         return Some(JobOnHosts::Step);
     }
-    Started::own().filter(Started::is_spread).map(JobOnHosts::Launched)
+    LauncherJob::own().filter(LauncherJob::is_spread).map(JobOnHosts::Launched)
 }
 
 /// Job on several hosts, to which this process belongs.
 pub(crate) enum JobOnHosts {
     /// A launcher has started the ranks.
-    Launched(Started),
+    Launched(LauncherJob),
     /// Rank 0 has started this process with srun.
     Step,
 }
@@ -33,7 +33,7 @@ pub(crate) enum JobOnHosts {
 impl JobOnHosts {
     /// Joins the ranks of the job; returns `None` in a process that is not needed.
     fn join(&self) -> Result<Option<Hosts>, Failure> {
-        let Self::Launched(started) = self else { return Hosts::of_rank_0().map(Some) };
+        let Self::Launched(started) = self else { return Hosts::from_rank_0().map(Some) };
         let is_rank_0 = started.rank == 0;
         let nodes = slurm_nodes(started);
         Hosts::join(started, &session::version(), nodes.as_ref(), move |refusal: Failure| {
@@ -57,7 +57,7 @@ impl JobOnHosts {
 
 /// Returns the nodes of the step of Slurm that srun has started; `None` if another launcher has started the ranks, or if
 /// there is no srun.
-fn slurm_nodes(started: &Started) -> Option<SlurmNodes> {
+fn slurm_nodes(started: &LauncherJob) -> Option<SlurmNodes> {
     let tasks = started.slurm_tasks()?;
     let HostList(names) = std::env::var("SLURM_STEP_NODELIST").ok()?.parse().ok()?;
     let srun = nodegauge_toolchain::which("srun")?;
@@ -119,7 +119,7 @@ pub(crate) fn one_process_per_host(
     measure: impl FnOnce(&HostsRun<'_>) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
     let lead = |run: &HostsRun<'_>| {
-        run.hosts.use_cpus_of_all_ranks()?;
+        run.hosts.use_all_ranks_cpus()?;
         measure(run)
     };
     on_hosts(job, exclude_file, lead, |hosts| hosts.offer_cpus().map(|()| 0))
@@ -136,7 +136,7 @@ pub(crate) fn refuse_exclude_file(exclude_file: Option<&str>) -> Result<(), Fail
 }
 
 /// Returns the error on rank 0, and the exit code of the error on the other ranks, so that the error is printed once.
-pub(crate) fn once(started: &Started, refusal: Failure) -> Result<Exit, Failure> {
+pub(crate) fn once(started: &LauncherJob, refusal: Failure) -> Result<Exit, Failure> {
     if started.rank == 0 {
         return Err(refusal);
     }

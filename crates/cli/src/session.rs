@@ -16,15 +16,15 @@ use nodegauge_gauge::cpus::CpuWatch;
 use nodegauge_gauge::hosts::{HostRanking, HostReport, merged};
 use nodegauge_gauge::ledger::LedgerWatch;
 use nodegauge_gauge::time::TimeWatch;
-use nodegauge_gauge::{Gauge, Planned, Site};
+use nodegauge_gauge::{Gauge, PlannedRun, Site};
 use nodegauge_history::{HistoryFile, Store};
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
 use nodegauge_measure::record::SavedTrips;
 use nodegauge_measure::record::{self, Ledger, Machine, Record, Status, Tool};
 use nodegauge_measure::{Notice, NoticeId, Observer, Outcome, Seconds, clock, legible};
-use nodegauge_node::saving::Saving;
+use nodegauge_node::saving::SavingContext;
 use nodegauge_node::signals::Signals;
-use nodegauge_published::Against;
+use nodegauge_published::PublishedSelection;
 use nodegauge_report::{Style, run, text};
 use nodegauge_team::hosts::Hosts;
 use std::time::Instant;
@@ -203,7 +203,7 @@ pub(crate) struct HostsRun<'a> {
 pub(crate) fn conduct_plan(
     common: &Common,
     node: Site,
-    plan: Box<dyn Planned>,
+    plan: Box<dyn PlannedRun>,
     gauge: &dyn Gauge,
 ) -> Result<Exit, Failure> {
     conduct_plan_on(None, common, node, plan, gauge)
@@ -214,7 +214,7 @@ pub(crate) fn conduct_plan_on(
     hosts: Option<&HostsRun<'_>>,
     common: &Common,
     node: Site,
-    plan: Box<dyn Planned>,
+    plan: Box<dyn PlannedRun>,
     gauge: &dyn Gauge,
 ) -> Result<Exit, Failure> {
     let figures = plan.figures(&node);
@@ -230,7 +230,7 @@ pub(crate) fn conduct_plan_on(
 
 /// Runs a plan; its predicted time is the estimate that `progress` shows.
 pub(crate) fn measure(
-    plan: Box<dyn Planned>,
+    plan: Box<dyn PlannedRun>,
     site: &Site,
     progress: &mut Progress,
 ) -> Result<Outcome, Failure> {
@@ -265,7 +265,7 @@ pub(crate) fn conduct_on(
     if let Some(run) = hosts.filter(|run| !run.hosts.is_first()) {
         return follow(run, node, gauge);
     }
-    if common.against == Some(Against::List) {
+    if common.against == Some(PublishedSelection::List) {
         output::show(&nodegauge_published::list());
         return Ok(Exit::Success);
     }
@@ -339,7 +339,7 @@ fn watched(
     progress.watch(CpuWatch::begin(&node.root));
     let measured = gauge(node, progress);
     let cpus = progress.watched();
-    let mut found = Outcome::of_run(measured, progress)?;
+    let mut found = Outcome::finish_run(measured, progress)?;
     time.end(&mut found, &node.machine);
     cpus.into_iter().for_each(|cpus| cpus.end(&mut found));
     let ledger = watch.end(&mut found, &gauges::GAUGES);
@@ -399,7 +399,7 @@ fn follow(
 fn excluded_hosts(record: &Record) -> String {
     let registry = gauges::registry();
     let gauge = record.measurements.first().map(|m| m.gauge.as_str()).unwrap_or_default();
-    let ranking = HostRanking::of(record, gauge, registry);
+    let ranking = HostRanking::from_record(record, gauge, registry);
     let excluded = ranking.map(|ranking| ranking.excluded()).unwrap_or_default();
     excluded.iter().map(|name| format!("{name}\n")).collect()
 }
@@ -471,7 +471,7 @@ impl Session {
         let mut is_saved = false;
         if let Some(store) = &mut self.store {
             let elapsed = self.started.elapsed();
-            let saving = Saving {
+            let saving = SavingContext {
                 history: &history(&common.db),
                 signals: &self.signals,
                 elapsed,
@@ -568,14 +568,14 @@ pub(crate) fn unmet(conditions: &Conditions, record: &Record, run: &str, verbose
 /// Prints the figures that are worse than the bounds of a reference; returns true if there is one. A reference of other
 /// nodes gives no verdict, which is printed.
 pub(crate) fn is_below(reference: &Reference, record: &Record, run: &str, verbose: bool) -> bool {
-    let Some(group) = reference.group_of(&record.machine) else {
+    let Some(group) = reference.machine_group(&record.machine) else {
         output::note(&format!("{run}not compared: {}", reference.no_group(&record.machine)));
         return false;
     };
     let registry = gauges::registry();
     let selection = FigureSelection { gauges: &gauges::GAUGES, registry, all: true, facts: false };
     let mut any = false;
-    for figure in group.compare(&selection.of(record)) {
+    for figure in group.compare(&selection.record_figures(record)) {
         let words = format!("{run}{}", figure.words);
         if !figure.is_met {
             any = true;

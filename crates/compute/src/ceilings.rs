@@ -2,12 +2,12 @@
 //! with scalar arithmetic; and DGEMM with the fastest library. The measurements alternate.
 
 use crate::GAUGE;
-use crate::choose::{self, Trial, TrialPlaces, Tried};
+use crate::choose::{self, Trial, TrialPlaces, TrialResult};
 use crate::config::{DgemmConfig, LoopRate, PeakConfig, ThreadsConfig};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::roofline::{self, CeilingsAsk, CeilingsPart};
 use nodegauge_gauge::series::Series;
-use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_kernels::Isa;
 use nodegauge_lu::peak::{self, Burst, Peak, PeakLoop};
 use nodegauge_lu::{Multiplier, dgemm};
@@ -44,20 +44,20 @@ struct PlannedPart {
 }
 
 impl PlannedPart {
-    fn of(part: &CeilingsPart<'_>) -> Self {
+    fn from_part(part: &CeilingsPart<'_>) -> Self {
         Self { placement: part.placement.clone(), suffix: part.suffix, share: part.share }
     }
 }
 
 impl CeilingsPlan {
     pub(crate) fn new(ask: &CeilingsAsk<'_>) -> Self {
-        let parts = ask.parts.iter().map(PlannedPart::of).collect();
+        let parts = ask.parts.iter().map(PlannedPart::from_part).collect();
         Self { parts, budget: ask.budget, whole: ask.whole, samples: ask.samples }
     }
 }
 
 /// Returns the name of the peak that a loop measures.
-fn peak_of(kernel: &PeakLoop) -> &'static str {
+fn peak_name(kernel: &PeakLoop) -> &'static str {
     let [fma, simd, scalar, _] = roofline::PEAKS;
     match (kernel.isa, kernel.fused) {
         (Isa::Scalar, _) => scalar,
@@ -66,9 +66,9 @@ fn peak_of(kernel: &PeakLoop) -> &'static str {
     }
 }
 
-impl Planned for CeilingsPlan {
-    fn foreseen(&self) -> Foreseen {
-        Foreseen { time: Some(self.budget), memory: None }
+impl PlannedRun for CeilingsPlan {
+    fn foreseen(&self) -> ExpectedCost {
+        ExpectedCost { time: Some(self.budget), memory: None }
     }
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
@@ -96,7 +96,7 @@ impl Planned for CeilingsPlan {
             root: &site.root,
             places: TrialPlaces(first.placement.thread_cpus()),
             time: budget.mul_f64(CHOOSE),
-            end: choose::end_of_trial(&of_whole),
+            end: choose::trial_end(&of_whole),
             interrupted: &|| observer.interrupted(),
         };
         let library = choose::find(&[], &trial, &mut found.notices)?.and_then(|mut all| all.pop());
@@ -131,8 +131,8 @@ const ROUNDS_OF_ALL: usize = 3;
 /// others.
 fn is_behind(peaks: &[Peak], cell: usize) -> bool {
     let Some(own) = peaks.get(cell) else { return false };
-    let kind = peak_of(&own.kernel);
-    let of_kind = peaks.iter().filter(|peak| peak_of(&peak.kernel) == kind);
+    let kind = peak_name(&own.kernel);
+    let of_kind = peaks.iter().filter(|peak| peak_name(&peak.kernel) == kind);
     let best = of_kind.map(|peak| peak.best().0).fold(0.0, f64::max);
     own.best().0 < best * (1.0 - doubt::BEST.beyond.0)
 }
@@ -141,7 +141,7 @@ fn is_behind(peaks: &[Peak], cell: usize) -> bool {
 struct PeakGroup<'a> {
     placement: &'a Placement,
     suffix: &'static str,
-    library: (&'a Tried, &'a Multiplier),
+    library: (&'a TrialResult, &'a Multiplier),
 }
 
 impl PeakGroup<'_> {
@@ -168,11 +168,11 @@ impl PeakGroup<'_> {
                 }
                 None => dgemm::best(&dgemm::measure(&mut team, multiplier, PRODUCTS)?),
             };
-            Ok(vec![Sample::of_times(vec![1.0 / rate.0])])
+            Ok(vec![Sample::from_times(vec![1.0 / rate.0])])
         };
         series.run(&mut cells, observer, None)?;
         let judged = series.one_regime(&[]);
-        let on = ThreadsConfig::of(placement);
+        let on = ThreadsConfig::from_placement(placement);
         let figure = |name: &str, cell: usize| {
             let name = format!("{name}{suffix}");
             let m = Measurement::new(roofline::GAUGE, roofline::PEAK, name, Unit::FlopsPerSecond);
@@ -182,16 +182,17 @@ impl PeakGroup<'_> {
         let [fma, simd, scalar, dgemm] = roofline::PEAKS;
         for name in [fma, simd, scalar] {
             let of_name: Vec<(usize, &Peak)> =
-                peaks.iter().enumerate().filter(|(_, of)| peak_of(&of.kernel) == name).collect();
+                peaks.iter().enumerate().filter(|(_, of)| peak_name(&of.kernel) == name).collect();
             let best = of_name.iter().max_by(|(_, a), (_, b)| a.best().0.total_cmp(&b.best().0));
             let Some((cell, fastest)) = best.copied() else { continue };
-            let rates = of_name.iter().map(|(_, of)| LoopRate::of(of)).collect();
+            let rates = of_name.iter().map(|(_, of)| LoopRate::from_peak(of)).collect();
             let config = peak_config(fastest, &on, rates);
             measurements.extend(figure(name, cell).map(|m| m.config(&config)));
         }
         let in_registers = measurements.iter().filter_map(|m: &Measurement| m.value);
         let limit = in_registers.reduce(f64::max);
-        let products = figure(dgemm, peaks.len()).map(|m| m.config(&DgemmConfig::of(library, on)));
+        let products =
+            figure(dgemm, peaks.len()).map(|m| m.config(&DgemmConfig::from_trial(library, on)));
         measurements.extend(products.map(|m| match limit {
             Some(peak) => m.limit(peak, "the highest peak in registers"),
             None => m,

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 /// BLAS library or built-in kernels, with the rate in a trial.
 #[derive(Debug, Clone)]
-pub(crate) struct Tried {
+pub(crate) struct TrialResult {
     /// Description, e.g. `OpenBLAS 0.3.21 (Haswell kernels)`.
     pub name: String,
     /// Median rate of short DGEMMs on the threads of the run.
@@ -52,8 +52,8 @@ pub(crate) enum DefaultKernels {
 impl DefaultKernels {
     /// Returns the rank of the default kernels of the first library. The first `alike` candidates cannot be
     /// distinguished.
-    fn of(all: &[Tried], alike: usize) -> Self {
-        let path = all.first().and_then(Tried::path);
+    fn from_trials(all: &[TrialResult], alike: usize) -> Self {
+        let path = all.first().and_then(TrialResult::path);
         let default = all.iter().position(|tried| {
             let own = tried.probed.as_ref().is_some_and(|probed| probed.environment.is_none());
             own && tried.path() == path
@@ -89,7 +89,7 @@ pub(crate) fn advice(
     format!("{name}: chosen with {setting}; {text}")
 }
 
-impl Tried {
+impl TrialResult {
     fn library(probed: ProbedBlas) -> Self {
         let name = probed.about().to_string();
         let rate = probed.rate;
@@ -98,7 +98,7 @@ impl Tried {
 
     /// Measures the built-in kernels.
     fn built_in(places: &TrialPlaces) -> Result<Self, Failure> {
-        let rate = rate_of_built_in(places)?;
+        let rate = built_in_rate(places)?;
         let name = Multiplier::BuiltIn.to_string();
         Ok(Self { name, rate, probed: None, default: DefaultKernels::default() })
     }
@@ -165,8 +165,8 @@ const RULES: Rules = Rules {
     seed: 0x626C_6173,
     passes: Passes::One,
     leave: RoundRule::SignificantlySlower,
-    least_rounds: 0,
-    most_rounds: Some(19),
+    min_rounds: 0,
+    max_rounds: Some(19),
     whole_rounds: 4,
     check: DeadlineCheck::Round,
 };
@@ -181,13 +181,13 @@ fn multiplies(multiplier: &Multiplier, places: &TrialPlaces) -> Result<f64, Fail
 ///
 /// # Errors
 /// Fails if a thread fails.
-pub(crate) fn rate_of_built_in(places: &TrialPlaces) -> Result<FlopsPerSec, Failure> {
+pub(crate) fn built_in_rate(places: &TrialPlaces) -> Result<FlopsPerSec, Failure> {
     Ok(FlopsPerSec(multiplies(&Multiplier::BuiltIn, places)?))
 }
 
 impl DgemmConfig {
     /// Returns the configuration of the threads and the library.
-    pub(crate) fn of(tried: &Tried, on: ThreadsConfig) -> Self {
+    pub(crate) fn from_trial(tried: &TrialResult, on: ThreadsConfig) -> Self {
         let about = tried.probed.as_ref().map(|probed| probed.about());
         Self {
             on,
@@ -200,10 +200,10 @@ impl DgemmConfig {
 }
 
 /// Returns the text that the child process of a trial prints; see [`blas::probe::answer`]. With `list_kernels`, see
-/// [`blas::probe::kernels_of`].
+/// [`blas::probe::list_kernels`].
 pub fn answer(library: &Path, list_kernels: bool, places: &TrialPlaces) -> String {
     if list_kernels {
-        return blas::probe::kernels_of(library);
+        return blas::probe::list_kernels(library);
     }
     blas::probe::answer(library, |library| multiplies(&Multiplier::Library(library), places))
 }
@@ -236,7 +236,7 @@ impl Trial<'_> {
 
 /// Returns the end of a comparison in a run with these limits, half of whose budget is for the measurement; `None` if
 /// the user did not set the budget.
-pub(crate) fn end_of_trial(limits: &Limits) -> Option<Instant> {
+pub(crate) fn trial_end(limits: &Limits) -> Option<Instant> {
     limits.must_be_kept().then(|| limits.at(Fraction(0.5)))
 }
 
@@ -250,7 +250,7 @@ pub(crate) fn find(
     requests: &[BlasRequest],
     trial: &Trial<'_>,
     notices: &mut Vec<Notice>,
-) -> Result<Option<Vec<Tried>>, Failure> {
+) -> Result<Option<Vec<TrialResult>>, Failure> {
     let program = nodegauge_os::own_program().map_err(|cause| {
         Failure::missing(format!("cannot determine the path of this executable: {cause}"))
     })?;
@@ -283,11 +283,11 @@ pub(crate) fn find(
         let ranked = ranked?;
         let mut all = Vec::with_capacity(ranked.order.len());
         for (number, rate) in &ranked.order {
-            all.push(Tried { rate: FlopsPerSec(*rate), ..group[*number].clone() });
+            all.push(TrialResult { rate: FlopsPerSec(*rate), ..group[*number].clone() });
         }
         notices.extend(words(&all, ranked.alike, trial.places.0.len()));
-        let default = DefaultKernels::of(&all, ranked.alike);
-        chosen.extend(all.into_iter().next().map(|fastest| Tried { default, ..fastest }));
+        let default = DefaultKernels::from_trials(&all, ranked.alike);
+        chosen.extend(all.into_iter().next().map(|fastest| TrialResult { default, ..fastest }));
     }
     Ok(Some(chosen))
 }
@@ -298,14 +298,14 @@ fn groups(
     prober: &BlasProber,
     trial: &Trial<'_>,
     notices: &mut Vec<Notice>,
-) -> Result<Vec<Vec<Tried>>, Failure> {
+) -> Result<Vec<Vec<TrialResult>>, Failure> {
     let candidates = blas::find::all(|name| std::env::var_os(name));
     let isa = instruction_sets(trial.root);
     if !requests.is_empty() {
         let mut groups = Vec::with_capacity(requests.len());
         for request in requests {
             if request.is_builtin() {
-                groups.push(vec![Tried::built_in(&trial.places)?]);
+                groups.push(vec![TrialResult::built_in(&trial.places)?]);
                 continue;
             }
             let candidate = blas::find::resolve(request, &candidates)?;
@@ -317,11 +317,11 @@ fn groups(
                     prober.probe_all(&candidate, &isa, &|| trial.is_over(), trial.interrupted)?
                 }
             };
-            groups.push(probed.into_iter().map(Tried::library).collect());
+            groups.push(probed.into_iter().map(TrialResult::library).collect());
         }
         return Ok(groups);
     }
-    let mut all: Vec<Tried> = Vec::new();
+    let mut all: Vec<TrialResult> = Vec::new();
     for candidate in &candidates {
         if !all.is_empty() && trial.is_over() {
             let text = format!("{} was not tried: no time", candidate.path.display());
@@ -329,7 +329,7 @@ fn groups(
             continue;
         }
         match prober.probe_all(candidate, &isa, &|| trial.is_over(), trial.interrupted) {
-            Ok(probed) => all.extend(probed.into_iter().map(Tried::library)),
+            Ok(probed) => all.extend(probed.into_iter().map(TrialResult::library)),
             Err(ToolchainError::Unusable(why)) => {
                 let why = why.problem();
                 let first = why.lines().next().unwrap_or_default();
@@ -339,12 +339,12 @@ fn groups(
             Err(error) => return Err(error.into()),
         }
     }
-    all.push(Tried::built_in(&trial.places)?);
+    all.push(TrialResult::built_in(&trial.places)?);
     Ok(vec![all])
 }
 
 /// Adds a notice for each environment variable that selects kernels.
-fn variables_that_rule(group: &[Tried], notices: &mut Vec<Notice>) {
+fn variables_that_rule(group: &[TrialResult], notices: &mut Vec<Notice>) {
     for probed in group.iter().filter_map(|tried| tried.probed.as_ref()) {
         let vendor = probed.about().vendor;
         if let (None, Some(name)) = (&probed.environment, vendor.kernel_variable())
@@ -357,7 +357,7 @@ fn variables_that_rule(group: &[Tried], notices: &mut Vec<Notice>) {
 }
 
 /// Returns the notice with the result of a trial of several candidates.
-fn words(all: &[Tried], alike: usize, threads: usize) -> Option<Notice> {
+fn words(all: &[TrialResult], alike: usize, threads: usize) -> Option<Notice> {
     let rates = all.iter().map(|tried| format!("{} {}", tried.name, tried.rate));
     let list = rates.collect::<Vec<_>>().join("; ");
     let undecided = match alike {

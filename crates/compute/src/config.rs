@@ -97,7 +97,7 @@ nodegauge_measure::config! {
 
 impl ThreadsConfig {
     /// Returns the configuration of the threads of a placement.
-    pub(crate) fn of(placement: &Placement) -> Self {
+    pub(crate) fn from_placement(placement: &Placement) -> Self {
         let threads = placement.threads.iter();
         let cpus = threads.map(|thread| thread.cpus.iter().map(|cpu| cpu.0).collect());
         Self {
@@ -137,7 +137,7 @@ const RESIDUAL_FORMULA: &str = "||Ax-b||oo / (eps (||A||oo ||x||oo + ||b||oo) N)
 
 impl ResidualConfig {
     /// Returns a residual without norms.
-    pub fn of(value: Option<f64>) -> Self {
+    pub fn from_value(value: Option<f64>) -> Self {
         let formula = RESIDUAL_FORMULA.to_owned();
         Self { value, threshold: THRESHOLD, formula, ..Self::default() }
     }
@@ -155,7 +155,7 @@ impl From<ScaledResidual> for ResidualConfig {
             norm_a: Some(of.norm_a),
             norm_x: Some(of.norm_x),
             norm_b: Some(of.norm_b),
-            ..Self::of(Some(of.value))
+            ..Self::from_value(Some(of.value))
         }
     }
 }
@@ -242,7 +242,7 @@ pub struct LoopRate {
 
 impl LoopRate {
     /// Returns the best rate of a loop and the clock of that burst.
-    pub(crate) fn of(peak: &Peak) -> Self {
+    pub(crate) fn from_peak(peak: &Peak) -> Self {
         Self {
             isa: peak.kernel.isa_name().to_owned(),
             fused: peak.kernel.fused,

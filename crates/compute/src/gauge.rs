@@ -9,7 +9,7 @@ use crate::{GAUGE, RATING, TEST, view};
 use nodegauge_gauge::readers::Reader;
 use nodegauge_gauge::roofline::{self, CeilingsAsk, NoPoint, RooflinePoint};
 use nodegauge_gauge::view::Section;
-use nodegauge_gauge::{Depth, Detail, Gauge, Headline, Planned, Site, SummaryRequest};
+use nodegauge_gauge::{Depth, Detail, Gauge, Headline, PlannedRun, Site, SummaryRequest};
 use nodegauge_lu::factorisation as lu;
 use nodegauge_measure::figure_names::stream;
 use nodegauge_measure::keys::ConfigKind;
@@ -49,7 +49,7 @@ impl Gauge for ComputeGauge {
         &self,
         site: &Site,
         ask: &SummaryRequest<'_>,
-    ) -> Result<Option<Box<dyn Planned>>, Failure> {
+    ) -> Result<Option<Box<dyn PlannedRun>>, Failure> {
         let triads =
             ask.before.iter().filter(|m| m.test == stream::TEST && m.name == stream::TRIAD);
         let triad = triads.filter_map(|m| m.value).reduce(f64::max);
@@ -73,7 +73,7 @@ impl Gauge for ComputeGauge {
         &self,
         _: &Site,
         ask: &CeilingsAsk<'_>,
-    ) -> Result<Option<Box<dyn Planned>>, Failure> {
+    ) -> Result<Option<Box<dyn PlannedRun>>, Failure> {
         Ok(Some(Box::new(CeilingsPlan::new(ask))))
     }
 
@@ -95,9 +95,13 @@ impl Gauge for ComputeGauge {
     }
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {
-        vec![Headline::of("floating point", "HPL's rating", record, GAUGE, |m: &Measurement| {
-            (m.name == RATING).then_some(m.value)
-        })]
+        vec![Headline::from_record(
+            "floating point",
+            "HPL's rating",
+            record,
+            GAUGE,
+            |m: &Measurement| (m.name == RATING).then_some(m.value),
+        )]
     }
 
     fn conclusion(&self, record: &Record) -> Option<String> {

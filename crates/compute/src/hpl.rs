@@ -2,9 +2,9 @@
 //! solution, residual check. A rating is reported only after the residual check.
 
 use crate::GAUGE;
-use crate::choose::Tried;
+use crate::choose::TrialResult;
 use crate::config::{SearchStep, TimeConfig};
-use crate::observed::{ComparisonRates, LibraryRuns, LoopBurst, Observed, SolvedSystem};
+use crate::observed::{ComparisonRates, LibraryRuns, LoopBurst, Observations, SolvedSystem};
 use crate::options::HplOptions;
 use crate::result::RatingEvidence;
 use crate::size::{self, OrderSpec, SizeConstraints};
@@ -30,36 +30,36 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 #[derive(Debug, Clone, Copy)]
 struct TimeShare {
     share: f64,
-    least: Duration,
-    most: Duration,
+    min: Duration,
+    max: Duration,
 }
 
 impl TimeShare {
-    fn of(self, budget: Duration) -> Duration {
-        budget.mul_f64(self.share).clamp(self.least, self.most)
+    fn duration(self, budget: Duration) -> Duration {
+        budget.mul_f64(self.share).clamp(self.min, self.max)
     }
 }
 
 /// Time for all peaks together; minimum and maximum apply to a single peak.
 const PEAKS: TimeShare =
-    TimeShare { share: 0.1, least: Duration::from_millis(20), most: Duration::from_millis(400) };
+    TimeShare { share: 0.1, min: Duration::from_millis(20), max: Duration::from_millis(400) };
 /// Time for DGEMM; an interruption takes effect after the measurement.
 const DGEMM: TimeShare =
-    TimeShare { share: 0.06, least: Duration::from_millis(50), most: Duration::from_secs(1) };
+    TimeShare { share: 0.06, min: Duration::from_millis(50), max: Duration::from_secs(1) };
 /// Returns the least time of everything that follows the comparison of `libraries` libraries, without a requested
 /// solution: peaks and DGEMM take half of it, the search for NB and a small solution the other half.
-pub(crate) fn least(libraries: usize) -> Duration {
-    let peaks = PEAKS.least * peak::loops().len() as u32;
-    let comparison = DGEMM.least + PEAKS.least;
-    2 * (peaks + (DGEMM.least + comparison) * libraries as u32)
+pub(crate) fn min(libraries: usize) -> Duration {
+    let peaks = PEAKS.min * peak::loops().len() as u32;
+    let comparison = DGEMM.min + PEAKS.min;
+    2 * (peaks + (DGEMM.min + comparison) * libraries as u32)
 }
 
 /// Share of the budget for the NB search.
 const SEARCH: f64 = 0.25;
 /// Maximum time of the NB search, as a multiple of the planned time.
-const SEARCH_MOST: f64 = 1.2;
+const MAX_SEARCH: f64 = 1.2;
 /// Minimum time of a solution, as a share of the planned time, if the earlier measurements took longer than planned.
-const LEAST_SOLUTION: f64 = 0.25;
+const MIN_SOLUTION_SHARE: f64 = 0.25;
 /// Number of which N is a multiple if several libraries use the same N.
 pub(crate) const COMMON_MULTIPLE: usize = 64;
 /// Unit of `/proc/stat`: the kernel's USER_HZ, which is 100 on every supported architecture.
@@ -83,7 +83,7 @@ pub(crate) struct NbSearch {
     /// Time of a run in the first round.
     small: Seconds,
     /// Largest order of the second round.
-    most: usize,
+    max: usize,
     /// Largest order that fits into memory.
     full: usize,
 }
@@ -101,11 +101,11 @@ impl NbSearch {
         let runs = candidates as f64 + KEPT as f64 * 8.0;
         let small = Seconds::from(budget) * SEARCH / runs;
         let full = size::choose(OrderSpec::Full, &constraints).map_or(0, |full| full.order);
-        let most = match spec {
+        let max = match spec {
             OrderSpec::Exactly(order) => 2 * order,
             _ => full,
         };
-        Self { constraints, small, most, full }
+        Self { constraints, small, max, full }
     }
 
     /// Returns the order of round 0 or 1. `half` is the order at which LU reaches half of the DGEMM rate, if it is known
@@ -114,7 +114,7 @@ impl NbSearch {
         let seconds = if round == 0 { self.small } else { self.small * 8.0 };
         let constraints = SizeConstraints { seconds, half, ..self.constraints.clone() };
         let quick = size::choose(OrderSpec::Quick, &constraints)?.order;
-        Ok(quick.min(self.most >> (1 - round)).max(4 * COMMON_MULTIPLE).min(self.full.max(1)))
+        Ok(quick.min(self.max >> (1 - round)).max(4 * COMMON_MULTIPLE).min(self.full.max(1)))
     }
 }
 
@@ -126,7 +126,7 @@ struct HplRun<'a> {
     observer: &'a mut dyn Observer,
     team: Team,
     meter: Result<EnergyMeter, Unavailable>,
-    seen: Observed,
+    seen: Observations,
     /// End of the budget.
     end: Instant,
     /// Time for each of the loops that measure peaks.
@@ -145,20 +145,20 @@ struct HplRun<'a> {
 pub(crate) fn run(
     site: &Site,
     placement: &Placement,
-    libraries: &[Tried],
+    libraries: &[TrialResult],
     options: &HplOptions,
     multiple: usize,
     end: Instant,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Failure> {
-    let multipliers = libraries.iter().map(Tried::load).collect::<Result<Vec<_>, _>>()?;
+    let multipliers = libraries.iter().map(TrialResult::load).collect::<Result<Vec<_>, _>>()?;
     let team = Team::start(&placement.thread_cpus())?;
     let details = team.observed().iter().map(ToString::to_string).collect();
     let throttled = power::throttle_events(&site.root);
     let meter = EnergyMeter::find(&site.root);
-    let seen = Observed::default();
-    let nodes = distribution::nodes_of_threads(&site.topology, placement);
-    let each_peak = PEAKS.of(options.budget.div_f64(peak::loops().len().max(1) as f64));
+    let seen = Observations::default();
+    let nodes = distribution::thread_nodes(&site.topology, placement);
+    let each_peak = PEAKS.duration(options.budget.div_f64(peak::loops().len().max(1) as f64));
     let overhead = 0.0;
     let mut run = HplRun {
         site,
@@ -242,14 +242,14 @@ impl HplRun<'_> {
     /// Measures DGEMM with one of `count` libraries, before the solutions with that library.
     fn dgemm(
         &mut self,
-        tried: &Tried,
+        tried: &TrialResult,
         multiplier: &Multiplier,
         count: usize,
     ) -> Result<(), Failure> {
         if self.interrupted("before DGEMM") {
             return Ok(());
         }
-        let time = DGEMM.of(self.options.budget.div_f64(count as f64));
+        let time = DGEMM.duration(self.options.budget.div_f64(count as f64));
         self.observer.phase(&format!("DGEMM by {}", tried.name));
         let rates = dgemm::measure(&mut self.team, multiplier, time)?;
         self.observer.progress(1.0, &dgemm::best(&rates).to_string());
@@ -289,8 +289,8 @@ impl HplRun<'_> {
         let comparison_time = Seconds::from(begun.elapsed());
         let left = Seconds::from(self.end.saturating_duration_since(Instant::now()));
         let left = left / (count - at) as f64 / samples as f64 - comparison_time;
-        let least = constraints.seconds * LEAST_SOLUTION;
-        constraints.seconds = constraints.seconds.min(left).max(least);
+        let min = constraints.seconds * MIN_SOLUTION_SHARE;
+        constraints.seconds = constraints.seconds.min(left).max(min);
         let chosen = size::choose(self.options.order, &constraints)?;
         let order = chosen.order;
         self.seen.libraries[at].order = Some(chosen);
@@ -320,7 +320,7 @@ impl HplRun<'_> {
             return Ok(comparison);
         }
         self.observer.phase("DGEMM and peak before or after the solution");
-        let time = DGEMM.of(budget).div_f64(2.0);
+        let time = DGEMM.duration(budget).div_f64(2.0);
         comparison.dgemm = dgemm::measure(&mut self.team, multiplier, time)?;
         self.seen.libraries[at].dgemm.extend(&comparison.dgemm);
         let rounds = peak::bursts_in(self.each_peak.div_f64(2.0));
@@ -352,7 +352,7 @@ impl HplRun<'_> {
         let search = NbSearch::new(constraints, self.options.order, budget, candidates.len());
         // If the machine is slower than the DGEMM rate suggests, the search ends at the deadline and uses the results
         // until then.
-        let deadline = Instant::now() + budget.mul_f64(SEARCH_MOST * SEARCH);
+        let deadline = Instant::now() + budget.mul_f64(MAX_SEARCH * SEARCH);
         for round in 0..2 {
             let order = search.order(round, half)?;
             self.observer.phase(&format!("NB search, N = {order}"));
@@ -390,7 +390,7 @@ impl HplRun<'_> {
     ) -> Result<Option<SolvedSystem>, Failure> {
         let source = Sequence::new(self.options.seed);
         let started = Instant::now();
-        let distribution = ColumnDistribution::of(&self.nodes, order, nb, lu::WIDEST);
+        let distribution = ColumnDistribution::new(&self.nodes, order, nb, lu::WIDEST);
         let mut matrix = Matrix::map(order)?.at(distribution);
         if self.interrupted(&format!("before N = {order}")) {
             return Ok(None);

@@ -1,6 +1,6 @@
 //! Measured values of a run, before figures and notices are derived from them.
 
-use crate::choose::Tried;
+use crate::choose::TrialResult;
 use crate::config::{ResidualConfig, SearchStep, TimeConfig};
 use crate::size::ChosenOrder;
 use nodegauge_kernels::Isa;
@@ -49,7 +49,7 @@ pub(crate) struct LoopBurst {
 
 impl ComparisonRates {
     /// Returns the bursts of a loop.
-    pub(crate) fn bursts_of(&self, kernel: &PeakLoop) -> Vec<Burst> {
+    pub(crate) fn loop_bursts(&self, kernel: &PeakLoop) -> Vec<Burst> {
         let of_loop = self.bursts.iter().filter(|of| of.isa == kernel.isa);
         of_loop.map(|of| of.burst).collect()
     }
@@ -57,7 +57,7 @@ impl ComparisonRates {
 
 impl SolvedSystem {
     /// Returns the rating divided by the median rate of DGEMM around the solution.
-    pub(crate) fn of_dgemm(&self) -> Fraction {
+    pub(crate) fn dgemm_share(&self) -> Fraction {
         Fraction(self.rating.0 / stats::median(&self.comparison.dgemm))
     }
 }
@@ -65,7 +65,7 @@ impl SolvedSystem {
 /// Results of the runs with one library.
 #[derive(Debug)]
 pub(crate) struct LibraryRuns {
-    pub tried: Tried,
+    pub tried: TrialResult,
     /// Rates of DGEMM on all threads, FLOP/s.
     pub dgemm: Vec<f64>,
     /// Runs of the NB search, in order of time.
@@ -82,7 +82,7 @@ impl LibraryRuns {
 
 /// Measured values of a complete run.
 #[derive(Debug, Default)]
-pub(crate) struct Observed {
+pub(crate) struct Observations {
     /// Peaks for every instruction set and element type.
     pub peaks: Vec<Peak>,
     /// Results per library, in the order in which the libraries were given.
@@ -95,7 +95,7 @@ pub(crate) struct Observed {
     pub interrupted: Option<String>,
 }
 
-impl Observed {
+impl Observations {
     /// Returns the fastest loop of an element type.
     pub(crate) fn peak(&self, element: &str) -> Option<&Peak> {
         let of_element = self.peaks.iter().filter(|peak| peak.kernel.element == element);

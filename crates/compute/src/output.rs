@@ -70,7 +70,7 @@ impl HplOutput {
 /// Returns the numbers of the lines, from 1, in which runs begin or, without their title, end. Of a part of an output,
 /// the line of the first result.
 pub fn run_lines(text: &str) -> Vec<usize> {
-    let titles = printed::marked_lines(text, |line| version_of(line).is_some());
+    let titles = printed::marked_lines(text, |line| title_version(line).is_some());
     let ends = printed::marked_lines(text, |line| line.starts_with(END));
     let runs = if ends.len() > titles.len() { ends } else { titles };
     if !runs.is_empty() {
@@ -87,7 +87,7 @@ const END: &str = "End of Tests.";
 const SKIPPED: &str = "tests skipped because of illegal input values.";
 
 /// Returns the version in HPL's title.
-fn version_of(line: &str) -> Option<&str> {
+fn title_version(line: &str) -> Option<&str> {
     let version = line.strip_prefix("HPLinpack ")?.split_whitespace().next()?;
     version.starts_with(|c: char| c.is_ascii_digit()).then_some(version)
 }
@@ -113,7 +113,7 @@ pub fn read(text: &str) -> HplOutput {
     let is_cut = printed::unended_line(text).is_some_and(is_word);
     let mut output = HplOutput { is_cut, ..HplOutput::default() };
     for line in printed::whole_lines(text).lines() {
-        if let Some(version) = version_of(line) {
+        if let Some(version) = title_version(line) {
             output.version = Some(version.to_owned());
         } else if let Some(row) = row(line) {
             output.rows.push(row);

@@ -1,7 +1,7 @@
 //! Plan of an `hpl` run: checks that can refuse the run, and the N, the time and the memory predicted from known
 //! properties of the node. Planning measures nothing.
 
-use crate::choose::{self, Trial, TrialPlaces, Tried};
+use crate::choose::{self, Trial, TrialPlaces, TrialResult};
 use crate::config::RatingConfig;
 use crate::dat;
 use crate::hpl::{self, NbSearch};
@@ -11,7 +11,7 @@ use crate::request::HplRequest;
 use crate::size::{self, ChosenOrder, OrderSpec};
 use crate::{DGEMM, FMA_PEAK, FMA_PEAK_F32, GAUGE, RATING, TEST};
 use nodegauge_analysis::expect::Figures;
-use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_measure::record::{Figure, Machine};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::schedule::{Budget, Limits, PredictedTime};
@@ -87,7 +87,7 @@ impl HplPlan {
     ///
     /// # Errors
     /// Fails if the threads cannot be placed, if the hosts of a job are unknown, and as [`Self::new`].
-    pub fn of(site: &Site, request: HplRequest<'_>) -> Result<Self, Failure> {
+    pub fn from_request(site: &Site, request: HplRequest<'_>) -> Result<Self, Failure> {
         let asked = request.budget;
         let samples = request.samples;
         let placed = request.place(site)?;
@@ -102,7 +102,7 @@ impl HplPlan {
     /// # Errors
     /// Fails if N does not fit into memory, a library is missing, or the reference program cannot be run.
     pub fn new(site: &Site, placement: Placement, options: HplOptions) -> Result<Self, Failure> {
-        let layout = RankLayout::of(&site.topology, &options.ranks, &placement);
+        let layout = RankLayout::from_options(&site.topology, &options.ranks, &placement);
         let threads = placement.threads.len();
         let machine = &site.machine;
         let (dgemm, rate) = foreseen_rate(machine, &options, threads).unzip();
@@ -130,7 +130,7 @@ impl HplPlan {
         choose::look_for(&options.libraries)?;
         let reference = PlacedReference::find(&site.topology, layout, &options)?;
         let available = machine.memory.available.map(Bytes);
-        let peak = peak_of(machine, threads);
+        let peak = theoretical_peak(machine, threads);
         let other_peaks = peak.as_ref().and_then(|peak| machine.processor.other_peaks(peak));
         let notices = Vec::new();
         Ok(Self {
@@ -176,10 +176,10 @@ impl HplPlan {
     }
 }
 
-impl Planned for HplPlan {
-    fn foreseen(&self) -> Foreseen {
+impl PlannedRun for HplPlan {
+    fn foreseen(&self) -> ExpectedCost {
         let needed = size::needed(self.first().order.order, self.placement.threads.len());
-        Foreseen { time: Some(self.options.budget), memory: Some(needed) }
+        ExpectedCost { time: Some(self.options.budget), memory: Some(needed) }
     }
 
     fn figures(&self, site: &Site) -> Vec<Figures> {
@@ -200,7 +200,8 @@ impl Planned for HplPlan {
 impl HplPlan {
     /// Runs the native solution, then the reference program.
     fn measure(&self, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let mut limits = Limits::of(Budget::of(self.asked, self.options.budget), self.samples);
+        let mut limits =
+            Limits::from_budget(Budget::new(self.asked, self.options.budget), self.samples);
         if self.options.order != OrderSpec::Quick {
             observer.phase("predicting the time of the solution");
             limits.admit_as_planned(self.predicted()?, SMALLER)?;
@@ -211,7 +212,7 @@ impl HplPlan {
             root: &site.root,
             places: TrialPlaces(self.placement.thread_cpus()),
             time: self.options.budget.mul_f64(CHOOSE),
-            end: choose::end_of_trial(&Limits { asked: limits.asked || self.is_share, ..limits }),
+            end: choose::trial_end(&Limits { asked: limits.asked || self.is_share, ..limits }),
             interrupted: &|| observer.interrupted(),
         };
         let found = choose::find(&self.options.libraries, &trial, &mut notices)?;
@@ -224,10 +225,10 @@ impl HplPlan {
         // The time spent on comparing libraries is subtracted from the budget, but a minimum remains.
         let tried = limits.elapsed();
         let solutions = self.requested_solutions(&libraries);
-        let least = hpl::least(libraries.len());
+        let min = hpl::min(libraries.len());
         let left = self.options.budget.saturating_sub(tried);
         let budget = match self.asked {
-            Some(_) => left.saturating_sub(solutions).max(least),
+            Some(_) => left.saturating_sub(solutions).max(min),
             None => left.max(self.options.budget.mul_f64(1.0 - 2.0 * CHOOSE)),
         };
         let options = HplOptions { budget, ..self.options.clone() };
@@ -240,8 +241,10 @@ impl HplPlan {
             // The native solution also predicts the time of the reference program.
             let ratings = outcome.measurements.iter().filter(|m| m.name == RATING);
             let configs = ratings.map(|m| m.read_config::<RatingConfig>());
-            let half =
-                configs.filter_map(|config| size::half_of(&config)).next().or(self.options.half);
+            let half = configs
+                .filter_map(|config| size::half_rate_order(&config))
+                .next()
+                .or(self.options.half);
             let reference_options = HplOptions { half, ..self.options.clone() };
             let begun = clock::now();
             reference.measure(site, &reference_options, &mut outcome, observer);
@@ -259,7 +262,7 @@ impl HplPlan {
 impl HplPlan {
     /// Returns the predicted time of all solutions with the requested order; zero if the order depends on the time. The
     /// prediction is based on the rates in the comparison of the libraries.
-    fn requested_solutions(&self, libraries: &[Tried]) -> Duration {
+    fn requested_solutions(&self, libraries: &[TrialResult]) -> Duration {
         if self.options.order == OrderSpec::Quick {
             return Duration::ZERO;
         }
@@ -283,15 +286,15 @@ impl HplPlan {
         let known = self.options.rate.or(self.options.dgemm.as_ref().map(|(rate, _)| *rate));
         let rate = match known {
             Some(rate) => rate,
-            None => choose::rate_of_built_in(&TrialPlaces(self.placement.thread_cpus()))?,
+            None => choose::built_in_rate(&TrialPlaces(self.placement.thread_cpus()))?,
         };
         let peak = self.peak.as_ref().map(|peak| peak.value);
         let fastest = FlopsPerSec(peak.unwrap_or(LIBRARY_OVER_BUILT_IN * rate.0).max(rate.0));
         let libraries = self.options.libraries.len().max(1);
-        let other_parts = hpl::least(libraries);
-        let least = self.solutions(&vec![fastest; libraries]) + other_parts;
+        let other_parts = hpl::min(libraries);
+        let min = self.solutions(&vec![fastest; libraries]) + other_parts;
         let likely = self.solutions(&vec![rate; libraries]) + other_parts;
-        Ok(PredictedTime { least, likely })
+        Ok(PredictedTime { min, likely })
     }
 }
 
@@ -319,7 +322,7 @@ fn multiple(options: &HplOptions, layout: &RankLayout) -> usize {
 }
 
 /// Returns the theoretical peak of the cores that this number of threads uses.
-fn peak_of(machine: &Machine, threads: usize) -> Option<Figure> {
+fn theoretical_peak(machine: &Machine, threads: usize) -> Option<Figure> {
     let peak = machine.peak_flops.clone()?;
     let cores = machine.processor.cores.max(1) as usize;
     let used = threads.min(cores);
@@ -347,7 +350,7 @@ fn foreseen_rate(
     if let Some((dgemm, source)) = &options.dgemm {
         return Some((*dgemm, format!("{dgemm} DGEMM ({source})")));
     }
-    let (peak, basis) = match peak_of(machine, threads) {
+    let (peak, basis) = match theoretical_peak(machine, threads) {
         Some(peak) => (peak.value, peak.basis),
         None if machine.is_described() => return None,
         None => {

@@ -1,7 +1,7 @@
 //! Reader of the output of xhpl and hpcc.
 
 use crate::{output, reference};
-use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, Unread};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, UnreadOutput};
 
 /// Reader of the output of HPL.
 pub(crate) struct HplReader;
@@ -19,14 +19,14 @@ impl Reader for HplReader {
         output::run_lines(text)
     }
 
-    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, Unread> {
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
         let found = output::read(text);
         if found.rows.is_empty() {
             let cause = found.errors.into_iter().next();
             let cause =
                 cause.unwrap_or_else(|| "it has no line with the result of a test".to_owned());
-            return Err(Unread::from(cause));
+            return Err(UnreadOutput::from(cause));
         }
-        Ok(reference::of_saved(&found).into())
+        Ok(reference::saved_figures(&found).into())
     }
 }

@@ -4,7 +4,7 @@
 mod figures;
 mod program;
 
-pub use figures::{measurements, of_saved};
+pub use figures::{measurements, saved_figures};
 
 use crate::config::RatingConfig;
 use crate::options::{HplOptions, RankOptions};
@@ -56,7 +56,11 @@ impl RankLayout {
     /// Returns the layout for the requested number of ranks, on the cores of the native run. The default is one rank per
     /// last-level cache, else per NUMA node, else per core; the first level with several objects is used. The threads of
     /// the ranks use the remaining cores.
-    pub(crate) fn of(topology: &Topology, options: &RankOptions, native: &Placement) -> Self {
+    pub(crate) fn from_options(
+        topology: &Topology,
+        options: &RankOptions,
+        native: &Placement,
+    ) -> Self {
         let used: Vec<&HardwareThread> =
             native.cpus().into_iter().filter_map(|cpu| topology.thread(cpu)).collect();
         let cores = distinct(used.iter().map(|thread| thread.core));

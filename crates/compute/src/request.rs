@@ -131,7 +131,9 @@ impl HplRequest<'_> {
         let record = self.newest(site, (TEST, RATING))?;
         let all = record.measurements.iter().filter(|m| m.test == TEST && m.name == RATING);
         let ratings = all.filter(|m| m.validity.status == Status::Valid && fits(m));
-        ratings.map(|m| m.read_config::<RatingConfig>()).find_map(|config| size::half_of(&config))
+        ratings
+            .map(|m| m.read_config::<RatingConfig>())
+            .find_map(|config| size::half_rate_order(&config))
     }
 
     /// Returns the best value of a figure in the newest saved run, and the time of that run. Only figures for which

@@ -6,7 +6,7 @@ use crate::config::{
     DgemmConfig, LoopRate, PeakConfig, PowerConfig, RatingConfig, TheoreticalPeak, ThreadsConfig,
     TimeConfig,
 };
-use crate::observed::{LibraryRuns, Observed, SolvedSystem};
+use crate::observed::{LibraryRuns, Observations, SolvedSystem};
 use crate::options::HplOptions;
 use crate::{DGEMM, FMA_PEAK, FMA_PEAK_F32, GAUGE, RATING, TEST};
 use nodegauge_analysis::conclusion::Obstacle;
@@ -51,7 +51,7 @@ pub(crate) struct RatingEvidence<'a> {
     pub site: &'a Site,
     pub placement: &'a Placement,
     pub options: &'a HplOptions,
-    pub seen: &'a Observed,
+    pub seen: &'a Observations,
 }
 
 /// Returns a figure that quotes the best of several samples, or the only one.
@@ -87,7 +87,10 @@ impl RatingEvidence<'_> {
         for library in &self.seen.libraries {
             out.extend(library.best().map(|solution| self.rating(library, solution)));
             let m = self.against_peak(DGEMM, library.dgemm.clone());
-            let m = m.config(&DgemmConfig::of(&library.tried, ThreadsConfig::of(self.placement)));
+            let m = m.config(&DgemmConfig::from_trial(
+                &library.tried,
+                ThreadsConfig::from_placement(self.placement),
+            ));
             out.push(judged(m, Validity::valid(), ABOVE_PEAK));
         }
         let peaks = ["f64", "f32"].into_iter().filter_map(|element| self.seen.peak(element));
@@ -111,14 +114,17 @@ impl RatingEvidence<'_> {
     fn rating(&self, library: &LibraryRuns, solution: &SolvedSystem) -> Measurement {
         let peak = self.seen.peak("f64");
         let SolvedSystem { order, nb, rating, seconds, residual, .. } = solution;
-        let bursts = peak.map(|peak| solution.comparison.bursts_of(&peak.kernel));
+        let bursts = peak.map(|peak| solution.comparison.loop_bursts(&peak.kernel));
         let bursts = bursts.unwrap_or_default();
         let shared = peak.and_then(|peak| peak::shared(&bursts, &peak.bursts));
         let time = &TimeConfig { shared, ..solution.time.clone() };
         let theory = peak.and_then(|peak| self.theory(peak));
         let sized = library.order.as_ref();
         let config = RatingConfig {
-            dgemm: DgemmConfig::of(&library.tried, ThreadsConfig::of(self.placement)),
+            dgemm: DgemmConfig::from_trial(
+                &library.tried,
+                ThreadsConfig::from_placement(self.placement),
+            ),
             engine: Some("native".to_owned()),
             n: Some(*order as u64),
             nb: Some(*nb as u64),
@@ -135,7 +141,7 @@ impl RatingEvidence<'_> {
             matrix_bytes: sized.map(|sized| sized.bytes.0),
             on_huge_pages: solution.huge_pages,
             search: (!library.search.is_empty()).then(|| library.search.clone()),
-            of_dgemm: Some(solution.of_dgemm()).filter(|of| of.0.is_finite()),
+            of_dgemm: Some(solution.dgemm_share()).filter(|of| of.0.is_finite()),
             of_fma_peak: peak.map(|peak| Fraction(*rating / peak.best())),
             of_theoretical: theory.map(|theory| Fraction(*rating / theory.value)),
             power: self.power(solution),
@@ -153,7 +159,7 @@ impl RatingEvidence<'_> {
         let idle = time.panels + time.waiting;
         if idle.0 > PANELS_SET {
             let idle = idle.in_whole_percent();
-            let of_dgemm = solution.of_dgemm().in_whole_percent();
+            let of_dgemm = solution.dgemm_share().in_whole_percent();
             let reason = format!(
                 "N = {order} is too small: panels limit the rating, not matrix products; panels and waiting for panels took {idle} of the time of the threads, and the rating is {of_dgemm} of the DGEMM rate"
             );
@@ -175,13 +181,13 @@ impl RatingEvidence<'_> {
         }
         if let (None, Some(shared)) = (failed, shared.filter(|shared| shared.0 > DISTURBED)) {
             let rates: Vec<f64> = bursts.iter().map(|burst| burst.rate.0 / 1e9).collect();
-            let least = rates.iter().copied().reduce(f64::min);
-            let most = rates.iter().copied().reduce(f64::max);
+            let min = rates.iter().copied().reduce(f64::min);
+            let max = rates.iter().copied().reduce(f64::max);
             let reason = format!(
                 "other load used {} of the cores' execution units: register-only loops run before and after the solve reached {:.1} to {:.1} GFLOP/s; repeat the run on an idle node",
                 shared.in_whole_percent(),
-                least.unwrap_or(0.0),
-                most.unwrap_or(0.0)
+                min.unwrap_or(0.0),
+                max.unwrap_or(0.0)
             );
             validity.add(Status::Suspect, reason);
         }
@@ -211,11 +217,11 @@ impl RatingEvidence<'_> {
         let isa = peak.kernel.isa_name();
         let loops = self.seen.peaks.iter().filter(|other| other.kernel.element == element);
         let of_loops = loops
-            .map(|other| LoopRate { clock_hz: self.clock(other), ..LoopRate::of(other) })
+            .map(|other| LoopRate { clock_hz: self.clock(other), ..LoopRate::from_peak(other) })
             .collect();
         let theory = self.theory(peak);
         let config = PeakConfig {
-            on: ThreadsConfig::of(self.placement),
+            on: ThreadsConfig::from_placement(self.placement),
             element: Some(element.to_owned()),
             isa: Some(isa.to_owned()),
             clock_hz: self.clock(peak),
@@ -244,7 +250,7 @@ impl RatingEvidence<'_> {
     fn clock(&self, peak: &Peak) -> Option<Hertz> {
         let burst = peak.burst();
         let per_cycle = burst.per_cycle(self.threads())?;
-        let possible = self.architecture(peak).is_none_or(|most| per_cycle <= most * (1.0 + ABOVE));
+        let possible = self.architecture(peak).is_none_or(|max| per_cycle <= max * (1.0 + ABOVE));
         burst.clock.filter(|_| possible)
     }
 
@@ -271,10 +277,10 @@ impl RatingEvidence<'_> {
         let several = self.seen.libraries.len() > 1;
         for library in &self.seen.libraries {
             if let Some(solution) = library.best() {
-                let own = self.of_library(library, solution).into_iter();
+                let own = self.library_notices(library, solution).into_iter();
                 let name = &library.tried.name;
                 // With several libraries, notices about a library begin with the name of the library.
-                let named = own.chain([self.of_memory(solution)]).map(|mut notice| {
+                let named = own.chain([self.memory_notice(solution)]).map(|mut notice| {
                     if several && !notice.message.starts_with(name.as_str()) {
                         notice.message = format!("{name}: {}", notice.message);
                     }
@@ -283,7 +289,7 @@ impl RatingEvidence<'_> {
                 notices.extend(named);
             }
         }
-        notices.extend(self.of_the_node());
+        notices.extend(self.node_notices());
         notices
     }
 
@@ -292,20 +298,20 @@ impl RatingEvidence<'_> {
     fn disturbance(&self, solution: &SolvedSystem) -> Option<String> {
         let time = &solution.time;
         let bursts = self.seen.peak("f64").and_then(|peak| {
-            let bursts = solution.comparison.bursts_of(&peak.kernel);
+            let bursts = solution.comparison.loop_bursts(&peak.kernel);
             peak::shared(&bursts, &peak.bursts)
         });
         let lost = [Some(time.lost), time.stolen, bursts].into_iter().flatten();
-        let most = lost.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|most| most.0 > DISTURBED)?;
-        Some(format!("{} of the time of a thread was lost", most.in_whole_percent()))
+        let max = lost.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|max| max.0 > DISTURBED)?;
+        Some(format!("{} of the time of a thread was lost", max.in_whole_percent()))
     }
 
     /// Returns the notices about low performance of a library or of LU.
-    fn of_library(&self, library: &LibraryRuns, solution: &SolvedSystem) -> Vec<Notice> {
+    fn library_notices(&self, library: &LibraryRuns, solution: &SolvedSystem) -> Vec<Notice> {
         let mut notices = Vec::new();
         let best = dgemm::best(&library.dgemm).0;
         let name = &library.tried.name;
-        let of_dgemm = solution.of_dgemm();
+        let of_dgemm = solution.dgemm_share();
         let time = &solution.time;
         let disturbance = self.disturbance(solution);
         if let Some(setting) = library.tried.setting() {
@@ -342,7 +348,7 @@ impl RatingEvidence<'_> {
 
     /// Returns the notice about memory bandwidth as a limit of the products. A product C -= A B reads and writes every
     /// element of C once per 2 NB operations.
-    fn of_memory(&self, solution: &SolvedSystem) -> Notice {
+    fn memory_notice(&self, solution: &SolvedSystem) -> Notice {
         let SolvedSystem { rating, nb, .. } = solution;
         let demand = BytesPerSec(rating.0 / lu::flops_per_byte(*nb));
         let gigabytes = demand.0 / 1e9;
@@ -365,7 +371,7 @@ impl RatingEvidence<'_> {
     }
 
     /// Returns the notices about clock, throttling and sibling threads.
-    fn of_the_node(&self) -> Vec<Notice> {
+    fn node_notices(&self) -> Vec<Notice> {
         let mut texts = Vec::new();
         let processor = &self.site.machine.processor;
         let under_load = self.seen.peak("f64").and_then(|peak| self.clock(peak));

@@ -77,7 +77,7 @@ pub fn half(order: usize, share: Fraction) -> Option<f64> {
 }
 
 /// Returns the order at which LU reaches half of the DGEMM rate, computed from a rating.
-pub(crate) fn half_of(rating: &RatingConfig) -> Option<f64> {
+pub(crate) fn half_rate_order(rating: &RatingConfig) -> Option<f64> {
     half(rating.n? as usize, rating.of_dgemm?)
 }
 
@@ -88,9 +88,9 @@ pub fn seconds(order: usize, half: Option<f64>, dgemm: FlopsPerSec) -> Seconds {
 }
 
 /// Returns the largest number from 0 to `most` that fits; `fits` must be monotonic.
-fn largest(most: usize, fits: impl Fn(usize) -> bool) -> usize {
+fn largest(max: usize, fits: impl Fn(usize) -> bool) -> usize {
     let mut low = 0;
-    let mut high = most;
+    let mut high = max;
     while low < high {
         let middle = (low + high).div_ceil(2);
         if fits(middle) {
@@ -115,7 +115,7 @@ fn by_root(bytes: f64) -> usize {
 
 impl SizeConstraints {
     /// Returns the time for generating and checking a matrix of this order.
-    fn overhead_of(&self, order: usize) -> Seconds {
+    fn overhead(&self, order: usize) -> Seconds {
         self.overhead * (order * order) as f64
     }
 }
@@ -136,29 +136,29 @@ pub fn choose(spec: OrderSpec, constraints: &SizeConstraints) -> Result<ChosenOr
     let of_process =
         constraints.process_limit.map(|limit| format!(" (the limit of a process is {limit})"));
     let limit = of_process.or(of_cgroup).unwrap_or_default();
-    let most = largest_order(available, threads);
-    if most < multiple.max(16) {
-        let least = needed(multiple.max(16), threads);
+    let max = largest_order(available, threads);
+    if max < multiple.max(16) {
+        let min = needed(multiple.max(16), threads);
         if constraints.is_given {
             return Err(Failure::usage(format!(
                 "{available} of memory is too little for any useful N"
             ))
-            .hint(format!("give more than {least}, with a unit, e.g. --memory 768GiB")));
+            .hint(format!("give more than {min}, with a unit, e.g. --memory 768GiB")));
         }
         return Err(Failure::missing(format!(
             "only {available} of memory is available{limit}, too little for any useful N"
         ))
         .hint("free memory, or raise the limit (ulimit -v, ulimit -d, the control group)"));
     }
-    let by_memory = rounded_down(by_root(fraction.0 * available.as_f64()).min(most), multiple);
+    let by_memory = rounded_down(by_root(fraction.0 * available.as_f64()).min(max), multiple);
     let (order, formula) = match spec {
-        OrderSpec::Exactly(order) if order > most => {
+        OrderSpec::Exactly(order) if order > max => {
             return Err(Failure::missing(format!(
                 "N = {order} needs {}, but only {available} of memory is available{limit}: the \
                      run would swap or be killed",
                 needed(order, threads),
             ))
-            .hint(format!("use --order {} or less", rounded_down(most, multiple))));
+            .hint(format!("use --order {} or less", rounded_down(max, multiple))));
         }
         OrderSpec::Exactly(order) => (order, "as requested".to_owned()),
         OrderSpec::Full => {
@@ -171,14 +171,14 @@ pub fn choose(spec: OrderSpec, constraints: &SizeConstraints) -> Result<ChosenOr
         OrderSpec::Quick => {
             let multiples = largest(by_memory / multiple, |n| {
                 let order = n * multiple;
-                seconds(order, half, dgemm) + constraints.overhead_of(order) <= constraints.seconds
+                seconds(order, half, dgemm) + constraints.overhead(order) <= constraints.seconds
             });
             let order = multiples.max(1) * multiple;
             let share = half.map_or(String::new(), |half| format!(" x N / (N + {half:.0})"));
             let formula = format!(
                 "largest multiple of {multiple} with (2/3 N^3 + 3/2 N^2) / ({:.1} GFLOP/s{share}) <= {:.1} s",
                 dgemm.0 / 1e9,
-                (constraints.seconds - constraints.overhead_of(order)).0,
+                (constraints.seconds - constraints.overhead(order)).0,
             );
             (order, formula)
         }

@@ -11,7 +11,7 @@ use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::sentence::{joined, quoted};
 use nodegauge_gauge::view::{
     Block, Chart, ChartSeries, ColumnList, Drawing, NamedFigure, Picture, Scale, Section, Step,
-    Steps, Table, TableCell, distinct, grouped, plain_table, summary_of,
+    Steps, Table, TableCell, distinct, grouped, plain_table, summary_section,
 };
 use nodegauge_lu::factorisation as lu;
 use nodegauge_measure::legible::in_lines;
@@ -41,7 +41,7 @@ pub fn plan(plan: &HplPlan) -> Section {
     let available = available
         .map_or("available memory unknown".to_owned(), |memory| format!("{memory} available"));
     let memory = if is_single {
-        format!("{}; {available}", memory_of(chosen, ranks, threads))
+        format!("{}; {available}", memory_in_words(chosen, ranks, threads))
     } else {
         available
     };
@@ -70,16 +70,16 @@ pub fn plan(plan: &HplPlan) -> Section {
                 format!("{threads} threads; a panel is factored by {group} of the threads"),
             );
     } else {
-        section.push(candidates_of(plan)).gap();
+        section.push(candidate_table(plan)).gap();
         section.note("N", format!("of NB {nb}: {}; the others alike", chosen.formula));
         section.note("native", format!("{threads} threads"));
     }
     section.note_if("search", search_in_words(plan));
     section.note("P x Q", grid).note("memory", memory);
     if is_single {
-        section.note("traffic", traffic_of(plan));
+        section.note("traffic", traffic_in_words(plan));
     }
-    section.lines("Rpeak", rpeak).note("time", time_of(plan));
+    section.lines("Rpeak", rpeak).note("time", time_in_words(plan));
     for notice in &plan.notices {
         section.note("note", notice.to_string());
     }
@@ -87,7 +87,7 @@ pub fn plan(plan: &HplPlan) -> Section {
 }
 
 /// Returns the table of the candidates for NB, each with its N.
-fn candidates_of(plan: &HplPlan) -> Table {
+fn candidate_table(plan: &HplPlan) -> Table {
     let columns = ColumnList::<PlannedNb>::new()
         .right("NB", |candidate| candidate.nb.to_string())
         .right("N", |candidate| candidate.order.order.to_string())
@@ -124,7 +124,7 @@ fn search_in_words(plan: &HplPlan) -> Option<String> {
 }
 
 /// Describes the memory of a solution.
-fn memory_of(chosen: &ChosenOrder, ranks: usize, threads: usize) -> String {
+fn memory_in_words(chosen: &ChosenOrder, ranks: usize, threads: usize) -> String {
     let bytes = chosen.bytes;
     let needed = size::needed(chosen.order, threads);
     let beyond = change_in_words(needed.as_f64() / bytes.as_f64());
@@ -133,7 +133,7 @@ fn memory_of(chosen: &ChosenOrder, ranks: usize, threads: usize) -> String {
 }
 
 /// Describes the bytes that the products of a solution move.
-fn traffic_of(plan: &HplPlan) -> String {
+fn traffic_in_words(plan: &HplPlan) -> String {
     let PlannedNb { nb, order } = plan.first();
     // Products with NB columns read and write every element of C once per 2 NB operations.
     let traffic = 16.0 * lu::flops(order.order) / (2.0 * *nb as f64);
@@ -145,7 +145,7 @@ fn traffic_of(plan: &HplPlan) -> String {
 }
 
 /// Describes the predicted time of a solution, for the first candidate.
-fn time_of(plan: &HplPlan) -> String {
+fn time_in_words(plan: &HplPlan) -> String {
     let HplPlan { candidates, rate, .. } = plan;
     let chosen = &plan.first().order;
     let flops = lu::flops(chosen.order);
@@ -153,9 +153,9 @@ fn time_of(plan: &HplPlan) -> String {
         if candidates.len() > 1 { format!(" (NB {})", plan.first().nb) } else { String::new() };
     match rate {
         Some(rate) => {
-            let least = if plan.is_lower_bound() { "at least " } else { "" };
+            let min = if plan.is_lower_bound() { "at least " } else { "" };
             format!(
-                "{least}{} predicted for (2/3 N^3 + 3/2 N^2) = {flops:.4e} operations{of_first}; {rate}",
+                "{min}{} predicted for (2/3 N^3 + 3/2 N^2) = {flops:.4e} operations{of_first}; {rate}",
                 chosen.seconds
             )
         }
@@ -263,10 +263,10 @@ pub(crate) fn closing(record: &Record) -> Option<Section> {
             m.gauge == GAUGE && m.name == name && m.category == Category::Variant && is_known(m)
         });
         let all: Vec<(String, &Measurement)> = own.map(|m| (by(m), m)).collect();
-        closing::of_several(&all, does, Quoted::Best)
+        closing::several_figures_sentences(&all, does, Quoted::Best)
     });
     let sentences: Vec<String> = sentences.collect();
-    (!sentences.is_empty()).then(|| summary_of(sentences))
+    (!sentences.is_empty()).then(|| summary_section(sentences))
 }
 
 /// Returns the sentence that the page begins with: the rating of each library or program, or else the peak.
@@ -284,7 +284,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
         let lead = best_of.first().unwrap_or(first);
         let n = lead.read_config::<RatingConfig>().n;
         let n = n.map_or_else(String::new, |n| format!(" for N = {n}"));
-        let share = of_measured_peak(lead, peak).unwrap_or_default();
+        let share = peak_share_in_words(lead, peak).unwrap_or_default();
         let others = best_of.iter().skip(1).take(OTHERS);
         let others: String = others
             .filter_map(|m| Some(format!("; HPL with {} reaches {}", by(m), quoted(m)?)))
@@ -292,14 +292,14 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
         return Some(format!("HPL with {} reaches {}{n}{share}{others}", by(lead), quoted(lead)?));
     }
     if let Some(m) = all.iter().find(|m| m.name == DGEMM) {
-        let share = of_measured_peak(m, peak).unwrap_or_default();
+        let share = peak_share_in_words(m, peak).unwrap_or_default();
         return Some(format!("DGEMM by {} reaches {}{share}", by(m), quoted(m)?));
     }
     Some(format!("The cores reach {} of multiply-adds in registers", quoted(peak?)?))
 }
 
 /// Describes a rate as a share of the measured peak, for the end of a sentence.
-fn of_measured_peak(m: &Measurement, peak: Option<&Measurement>) -> Option<String> {
+fn peak_share_in_words(m: &Measurement, peak: Option<&Measurement>) -> Option<String> {
     let share = m.value? / peak?.value?;
     Some(format!(", {} of the measured peak", Fraction(share).in_whole_percent()))
 }
@@ -343,7 +343,7 @@ fn ladder(all: &[&Measurement]) -> Option<Picture> {
                 DGEMM => format!("DGEMM, {}", by(m)),
                 _ => format!("HPL, {}", by(m)),
             };
-            let step = Step::bar(title, m.value, how(m, true)).judged(m);
+            let step = Step::bar(title, m.value, how(m, true)).with_validity(m);
             let label = peaks.last().and_then(|peak| {
                 let of = Fraction(step.to? / peak.to?);
                 Some(format!("{} of {}", of.in_whole_percent(), peak.name))

@@ -144,7 +144,7 @@ pub fn measure(
         }
     }
     let found = capacity(reported, &curve)?;
-    let others = Work::now(&numbers).zip(before).map(|(now, then)| now.of_others_since(then));
+    let others = Work::now(&numbers).zip(before).map(|(now, then)| now.other_programs_since(then));
     let all = (clock::now() - start).as_secs_f64() * cpus.len() as f64;
     let is_busy = others.is_some_and(|Seconds(others)| others > BUSY * all);
     let bytes = if is_busy { cautious(reported, found) } else { found };

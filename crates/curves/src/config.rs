@@ -92,7 +92,7 @@ impl CurveConfig {
         self.isa = Some(shape.isa.name().to_owned());
         self.vector_bits = Some(shape.isa.vector_bits().into());
         self.unroll = Some(shape.unroll.into());
-        self.side_by_side = shape.side_by_side.several().map(u64::from);
+        self.side_by_side = shape.side_by_side.above_one().map(u64::from);
         self.repeats = Some(traffic.repeats());
     }
 }

@@ -5,7 +5,7 @@ use crate::{Curve, CurveOptions, CurvePlan, GAUGE, view};
 use nodegauge_arena::names::{CURVES, LATENCY};
 use nodegauge_gauge::roofline::{self, CeilingsAsk};
 use nodegauge_gauge::view::Section;
-use nodegauge_gauge::{Detail, Gauge, Headline, InTurn, Planned, Site, SummaryRequest};
+use nodegauge_gauge::{Detail, Gauge, Headline, PlanSequence, PlannedRun, Site, SummaryRequest};
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::schedule::Limits;
@@ -35,7 +35,7 @@ impl Gauge for Curves {
         &self,
         _: &Site,
         _: &SummaryRequest<'_>,
-    ) -> Result<Option<Box<dyn Planned>>, Failure> {
+    ) -> Result<Option<Box<dyn PlannedRun>>, Failure> {
         Ok(None)
     }
 
@@ -44,8 +44,8 @@ impl Gauge for Curves {
         &self,
         site: &Site,
         ask: &CeilingsAsk<'_>,
-    ) -> Result<Option<Box<dyn Planned>>, Failure> {
-        let mut plans: Vec<Box<dyn Planned>> = Vec::new();
+    ) -> Result<Option<Box<dyn PlannedRun>>, Failure> {
+        let mut plans: Vec<Box<dyn PlannedRun>> = Vec::new();
         for part in ask.parts {
             let options = CurveOptions {
                 policy: ask.policy.clone(),
@@ -61,13 +61,13 @@ impl Gauge for Curves {
             let plan = CurvePlan::new(Curve::Ceilings, site, placement, options, Vec::new())?;
             plans.push(Box::new(plan));
         }
-        let is_kept = Limits::of(ask.whole, ask.samples).must_be_kept();
-        Ok(Some(Box::new(InTurn { plans, time: is_kept.then_some(ask.budget) })))
+        let is_kept = Limits::from_budget(ask.whole, ask.samples).must_be_kept();
+        Ok(Some(Box::new(PlanSequence { plans, time: is_kept.then_some(ask.budget) })))
     }
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {
         let what = "idle memory, largest working set";
-        vec![Headline::of("latency", what, record, GAUGE, set_of_latency)]
+        vec![Headline::from_record("latency", what, record, GAUGE, set_of_latency)]
     }
 
     fn conclusion(&self, record: &Record) -> Option<String> {

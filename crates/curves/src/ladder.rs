@@ -13,7 +13,7 @@ use crate::run::{CurveRun, FigureOutline, TimedCells, Value};
 use crate::{CurveSetup, Mode, notice, refuse_below, thinned, too_large};
 use nodegauge_arena::ArenaError;
 use nodegauge_chase::traffic::{self, WorkingSetLoop};
-use nodegauge_kernels::{Kernel, Resident, Stores};
+use nodegauge_kernels::{Kernel, ResidentLoop, Stores};
 use nodegauge_machine::Topology;
 use nodegauge_measure::record::{Cache, Quoted};
 use nodegauge_measure::schedule::{Affordable, PredictedTime, policy};
@@ -137,7 +137,7 @@ impl Mode for Ladder {
 
         let caches = reported(&setup.site.topology, setup.placement);
         run.observer.phase("choosing the fastest loop for each level");
-        let mut variants: Vec<Vec<Resident>> = Vec::new();
+        let mut variants: Vec<Vec<ResidentLoop>> = Vec::new();
         let sets_of_choice = sets_of_choice(&self.sets, &caches);
         let mut tried = 0;
         let all = sets_of_choice.len() * PATTERNS.len();
@@ -153,7 +153,7 @@ impl Mode for Ladder {
             variants.push(chosen);
         }
         run.observer.phase("checking every element");
-        let time = Affordable::of(&policy::CURVES_BEHIND, &run.limits);
+        let time = Affordable::new(&policy::CURVES_BEHIND, &run.limits);
         let notices = &mut run.outcome.notices;
         let taken = thinned::set_up(&self.sets, time, run.observer, notices, |i| {
             let set = self.sets[i];
@@ -212,7 +212,7 @@ impl Mode for Ladder {
 }
 
 /// Returns the loops of a working set: the fastest `variants` for the level that holds it.
-fn loops(variants: &[Vec<Resident>], caches: &[Reported], set: u64) -> Vec<WorkingSetLoop> {
+fn loops(variants: &[Vec<ResidentLoop>], caches: &[Reported], set: u64) -> Vec<WorkingSetLoop> {
     let level = caches.iter().take_while(|cache| cache.bytes < set).count();
     let of_level = variants[level.min(variants.len() - 1)].iter();
     of_level.map(|variant| WorkingSetLoop::new(*variant, set as usize)).collect()

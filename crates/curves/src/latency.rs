@@ -93,7 +93,7 @@ impl Mode for Latency {
         for pages in &self.kinds {
             regions.push(MemoryRegion::map(&mut pool, 0..1, bytes, *pages, &options.policy)?);
         }
-        let time = Affordable::of(&policy::CURVES_BEHIND, &run.limits);
+        let time = Affordable::new(&policy::CURVES_BEHIND, &run.limits);
         let notices = &mut run.outcome.notices;
         let taken = thinned::set_up(&self.sets, time, run.observer, notices, |i| {
             let cycle = Cycle::new(self.sets[i], options.order)?;

@@ -32,7 +32,7 @@ use nodegauge_arena::RequestedPages;
 use nodegauge_arena::supply::{available, best_pages};
 use nodegauge_chase::TIMES_LLC;
 use nodegauge_gauge::roofline::ONE_THREAD;
-use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::schedule::{Budget, Limits, PredictedTime};
 use nodegauge_measure::stream_rule::CacheCapacity;
@@ -152,7 +152,7 @@ impl CurvePlan {
         if curve == Curve::Latency && team.request == PlacementRequest::default() {
             team.request.threads = Some(1);
         }
-        let notices = team.notices_of(GAUGE);
+        let notices = team.gauge_notices(GAUGE);
         let placed = nodegauge_placement::plan(&site.topology, &team.request)?;
         Self::new(curve, site, placed, CurveOptions { policy: team.policy, ..options }, notices)
     }
@@ -195,15 +195,15 @@ fn planned(
     })
 }
 
-impl Planned for CurvePlan {
-    fn foreseen(&self) -> Foreseen {
-        Foreseen { time: Some(self.options.budget.time), memory: Some(self.mode.memory()) }
+impl PlannedRun for CurvePlan {
+    fn foreseen(&self) -> ExpectedCost {
+        ExpectedCost { time: Some(self.options.budget.time), memory: Some(self.mode.memory()) }
     }
 
     fn figures(&self, site: &Site) -> Vec<Figures> {
         let rate = &[Unit::BytesPerSecond];
         let both = &[Unit::BytesPerSecond, Unit::Seconds];
-        let limited = nodegauge_machine::bandwidth_of(&site.machine, &[]).is_some();
+        let limited = nodegauge_machine::node_bandwidth(&site.machine, &[]).is_some();
         let test = self.curve.test();
         vec![match self.curve {
             Curve::Ladder => Figures::new(GAUGE, test, ["65536"], rate)
@@ -227,9 +227,11 @@ impl Planned for CurvePlan {
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let Self { curve, placement, mut options, mut notices, mut mode } = *self;
-        let limits = Limits::of(options.budget, options.samples);
+        let limits = Limits::from_budget(options.budget, options.samples);
         // Earlier parts of the run have used their own shares.
-        let whole = options.whole.map_or(limits, |all| Limits::of(all, options.samples).from_now());
+        let whole = options
+            .whole
+            .map_or(limits, |all| Limits::from_budget(all, options.samples).from_now());
         let shortened =
             prediction::admit(curve, site, &placement, &mut options, &mut mode, &whole, observer)?;
         notices.extend(shortened);

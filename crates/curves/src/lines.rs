@@ -55,7 +55,7 @@ pub(crate) fn measure(run: &mut CurveRun<'_>, pairs: &[CpuPair]) -> Result<(), A
         let shared_lines = SharedLines::new(team.len());
         let trip = core_to_core::round_trip(&mut team, &shared_lines)?;
         // No regime is assigned to the sample, because the pairs of a run have different distances.
-        Ok(Sample::of_times(vec![trip.0 / 2.0]))
+        Ok(Sample::from_times(vec![trip.0 / 2.0]))
     })?;
     let mut left_out = 0;
     for (i, pair) in pairs.iter().enumerate() {

@@ -12,7 +12,7 @@ use crate::{CurveSetup, Mode, TIMES_LLC, beyond, lines, notice, refuse_below, to
 use nodegauge_arena::ArenaError;
 use nodegauge_chase::traffic::{self, WorkingSetLoop};
 use nodegauge_chase::{Chase, MemoryRegion, WitnessedPool};
-use nodegauge_machine::{CpuId, NodeId, Topology};
+use nodegauge_machine::{CpuId, NumaNodeId, Topology};
 use nodegauge_measure::record::{Quoted, Status};
 use nodegauge_measure::schedule::{PredictedTime, policy};
 use nodegauge_measure::stream_rule::CacheCapacity;
@@ -27,7 +27,7 @@ const ON_NODE_ENOUGH: f64 = 0.99;
 
 /// Readers: a NUMA node with CPUs, whose cores read.
 struct Readers {
-    node: NodeId,
+    node: NumaNodeId,
     /// One allowed CPU of each core of the node.
     cpus: Vec<CpuId>,
 }
@@ -37,9 +37,9 @@ pub(super) struct Matrix {
     /// Nodes with CPUs, in the order of their numbers.
     readers: Vec<Readers>,
     /// Nodes with memory, in the order of their numbers, including nodes without CPUs.
-    memories: Vec<NodeId>,
+    memories: Vec<NumaNodeId>,
     /// For each node that is the memory of a device, the bus address of the device.
-    of_devices: BTreeMap<NodeId, String>,
+    of_devices: BTreeMap<NumaNodeId, String>,
     /// Size of each region for reading, bytes.
     bytes: u64,
     /// Working set of each chase.
@@ -116,7 +116,10 @@ fn one_per_core(topology: &Topology, node: Option<usize>) -> Vec<CpuId> {
 /// treated as one node with number 0.
 fn nodes(topology: &Topology) -> Matrix {
     let (readers, memories) = if topology.nodes.is_empty() {
-        (vec![Readers { node: NodeId(0), cpus: one_per_core(topology, None) }], vec![NodeId(0)])
+        (
+            vec![Readers { node: NumaNodeId(0), cpus: one_per_core(topology, None) }],
+            vec![NumaNodeId(0)],
+        )
     } else {
         let all = topology.nodes.iter().enumerate();
         let readers = all
@@ -166,7 +169,7 @@ impl Matrix {
 
     /// Returns the index of the readers that touch the memory of a node first: the CPUs of the node itself or, if it
     /// has no CPUs, those of the first node.
-    fn nearest(&self, node: NodeId) -> usize {
+    fn nearest(&self, node: NumaNodeId) -> usize {
         self.readers.iter().position(|readers| readers.node == node).unwrap_or(0)
     }
 
@@ -300,7 +303,7 @@ mod tests {
         nodes.dedup();
         assert_eq!(nodes, (0..8).collect::<Vec<_>>());
         // The CPUs of each node touch its memory first; for a node without CPUs, the CPUs of the first node do.
-        assert_eq!((plan.nearest(NodeId(5)), plan.nearest(NodeId(99))), (5, 0));
+        assert_eq!((plan.nearest(NumaNodeId(5)), plan.nearest(NumaNodeId(99))), (5, 0));
         // No CPU belongs to two nodes.
         let mut cpus: Vec<CpuId> = plan.readers.iter().flat_map(|r| r.cpus.clone()).collect();
         cpus.sort_unstable();
@@ -314,8 +317,8 @@ mod tests {
         let gh200 = topology(&format!("{}/{path}", env!("CARGO_MANIFEST_DIR")));
         let plan = nodes(&gh200);
         assert_eq!((plan.readers.len(), plan.readers[0].cpus.len()), (1, 72));
-        assert_eq!(plan.memories, [NodeId(0), NodeId(1)]);
-        assert_eq!(plan.of_devices, [(NodeId(1), "0009:01:00.0".to_owned())].into());
+        assert_eq!(plan.memories, [NumaNodeId(0), NumaNodeId(1)]);
+        assert_eq!(plan.of_devices, [(NumaNodeId(1), "0009:01:00.0".to_owned())].into());
     }
 
     #[test]

@@ -103,7 +103,7 @@ impl Mode for Mixes {
         // Mixes for which there is no time are left out.
         let one = times.loops(self.memory(), 1);
         let all = times.loops(self.memory(), self.mixes.len() as u32);
-        PredictedTime { least: one.least, likely: all.likely }
+        PredictedTime { min: one.min, likely: all.likely }
     }
 
     fn measure(&self, run: &mut CurveRun<'_>) -> Result<(), ArenaError> {
@@ -135,7 +135,7 @@ impl Mode for Mixes {
             traffic::sample(std::slice::from_ref(traffic), workers, buffers)
         };
         run.observer.phase("checking every element");
-        let mut time = Affordable::of(&policy::CURVES_BEHIND, &run.limits);
+        let mut time = Affordable::new(&policy::CURVES_BEHIND, &run.limits);
         let mut first = Vec::new();
         let mut last = None;
         // The mixes have arrays of equal length, so that the preparation of each mix takes about as long as the

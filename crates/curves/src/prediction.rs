@@ -29,7 +29,7 @@ impl CurveTimes<'_> {
         let set_up = self.rates.touching(bytes) + 2 * loops * once;
         let turn = (1 + loops) * once;
         let rounds = 1 + policy::CURVES_BEHIND.sufficient() as u32;
-        PredictedTime { least: set_up + LEAST_ROUNDS * turn, likely: set_up + rounds * turn }
+        PredictedTime { min: set_up + LEAST_ROUNDS * turn, likely: set_up + rounds * turn }
     }
 
     /// Returns the time of a chase through `bytes`, of which one worker touches all.
@@ -38,7 +38,7 @@ impl CurveTimes<'_> {
         let set_up = self.rates.touching(bytes) + self.rates.loading(2 * bytes.0 / LINE as u64);
         let turn = WARM_PASSES * self.rates.loading(bytes.0.min(self.held) / LINE as u64);
         let rounds = 1 + policy::CURVES_BEHIND.sufficient() as u32;
-        PredictedTime { least: set_up + LEAST_ROUNDS * turn, likely: set_up + rounds * turn }
+        PredictedTime { min: set_up + LEAST_ROUNDS * turn, likely: set_up + rounds * turn }
     }
 }
 
@@ -65,8 +65,8 @@ impl PredictedCurve<'_> {
 impl Predictable for PredictedCurve<'_> {
     fn predicted(&self) -> PredictedTime {
         let times = CurveTimes { rates: &self.rates, held: self.setup().held() };
-        let PredictedTime { least, likely } = self.mode.predicted(&times);
-        PredictedTime { least: least.div_f64(self.share), likely: likely.div_f64(self.share) }
+        let PredictedTime { min: least, likely } = self.mode.predicted(&times);
+        PredictedTime { min: least.div_f64(self.share), likely: likely.div_f64(self.share) }
     }
 
     /// Halves the working set, as long as it is larger than the caches as the size rule requires.

@@ -15,7 +15,7 @@ use nodegauge_chase::traffic::{self, CALL_SECONDS, WorkingSetLoop, is_short_call
 use nodegauge_chase::{MemoryRegion, RegionBuffers, WitnessedPool};
 use nodegauge_gauge::roofline;
 use nodegauge_gauge::series::Series;
-use nodegauge_kernels::{self as kernels, Kernel, Resident, Stores};
+use nodegauge_kernels::{self as kernels, Kernel, ResidentLoop, Stores};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::notice::add_new;
 use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
@@ -180,9 +180,9 @@ impl CurveRun<'_> {
         kernel: Kernel,
         stores: &[Stores],
         bytes: usize,
-    ) -> Result<Option<Resident>, ArenaError> {
+    ) -> Result<Option<ResidentLoop>, ArenaError> {
         let variants = stores.iter().flat_map(|kind| kernels::resident(kernel, *kind));
-        let mut variants: Vec<Resident> = variants.collect();
+        let mut variants: Vec<ResidentLoop> = variants.collect();
         let mut widths: Vec<u32> = variants.iter().map(vector_bits).collect();
         widths.sort_unstable_by(|a, b| b.cmp(a));
         widths.dedup();
@@ -210,7 +210,7 @@ impl CurveRun<'_> {
         schedule.run(self.observer, None, |turn| -> Result<_, ArenaError> {
             let shift = trials.next().filter(|_| beyond);
             let seconds = field[turn.cell].trial(pool, buffers, shift)?;
-            Ok(vec![Sample::of_times(vec![seconds])])
+            Ok(vec![Sample::from_times(vec![seconds])])
         })?;
         let times: Vec<f64> = schedule.samples.iter().map(|samples| shortest(samples)).collect();
         // Without time for a trial, the first loop is chosen, which has the widest vectors.
@@ -265,7 +265,7 @@ impl CurveRun<'_> {
         part: usize,
         figure: FigureOutline<'_>,
     ) -> bool {
-        let Some(timed) = judged.of(cell) else {
+        let Some(timed) = judged.cell_samples(cell) else {
             let is_lost = judged.series.lost(cell).is_some();
             self.outcome
                 .measurements
@@ -368,7 +368,7 @@ impl CurveRun<'_> {
 /// Returns the share of a mapping on each NUMA node; `None` if the kernel does not report it.
 pub(crate) fn nodes_got(mapping: &PagedMapping) -> Option<BTreeMap<u32, Fraction>> {
     let (start, length) = mapping.range();
-    let got = location::of_range(start, length)?;
+    let got = location::range_shares(start, length)?;
     Some(got.into_iter().map(|(node, share)| (node.0, share)).collect())
 }
 
@@ -396,7 +396,7 @@ fn short_call(traffic: &WorkingSetLoop, seconds: f64) -> Option<String> {
 }
 
 /// Returns the length of the vectors of a loop, bits.
-fn vector_bits(variant: &Resident) -> u32 {
+fn vector_bits(variant: &ResidentLoop) -> u32 {
     variant.shape().isa.vector_bits()
 }
 

@@ -108,7 +108,7 @@ fn left_out<T>(sets: &[u64], taken: &BTreeMap<usize, T>) -> Option<Notice> {
 mod tests {
     use super::*;
     use crate::ladder::sizes;
-    use nodegauge_measure::progress::Silent;
+    use nodegauge_measure::progress::SilentObserver;
     use nodegauge_measure::samples::Sample;
     use nodegauge_measure::schedule::{Limits, Schedule, WarmUp, policy};
     use std::convert::Infallible;
@@ -124,8 +124,8 @@ mod tests {
             1e-3 + set as f64 * byte * [0.05, 0.2, 0.5, 1.0][level]
         };
         let limits = Limits::new(Duration::from_secs_f64(budget), None);
-        let (time, mut notices) = (Affordable::of(&policy::CURVES_BEHIND, &limits), Vec::new());
-        let taken = set_up(&sets, time, &mut Silent, &mut notices, |i| {
+        let (time, mut notices) = (Affordable::new(&policy::CURVES_BEHIND, &limits), Vec::new());
+        let taken = set_up(&sets, time, &mut SilentObserver, &mut notices, |i| {
             pass(sets[i] as f64 * byte + turn(sets[i]));
             Ok::<_, Infallible>((sets[i], Duration::from_secs_f64(turn(sets[i]))))
         });
@@ -133,11 +133,11 @@ mod tests {
         assert_eq!(notices.len(), usize::from(taken.len() < sets.len()));
         let mut schedule = Schedule::new(policy::CURVES_BEHIND, limits, taken.len());
         assert_eq!(policy::CURVES_BEHIND.warm_up, WarmUp::Turn);
-        let warm_up = |set: &u64| vec![Sample::of_times(vec![turn(*set)])];
+        let warm_up = |set: &u64| vec![Sample::from_times(vec![turn(*set)])];
         schedule.samples = taken.iter().map(warm_up).collect();
-        let stop = schedule.run(&mut Silent, None, |of| {
+        let stop = schedule.run(&mut SilentObserver, None, |of| {
             pass(turn(taken[of.cell]));
-            Ok::<_, Infallible>(vec![Sample::of_times(vec![turn(taken[of.cell])])])
+            Ok::<_, Infallible>(vec![Sample::from_times(vec![turn(taken[of.cell])])])
         });
         stop.unwrap();
         let fewest = schedule.samples.iter().map(Vec::len).min().unwrap();

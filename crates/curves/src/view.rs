@@ -15,7 +15,7 @@ use nodegauge_arena::words::pages as pages_in_words;
 use nodegauge_chase::is_cached;
 use nodegauge_chase::traffic::is_short_call;
 use nodegauge_gauge::view::sentence::joined;
-use nodegauge_gauge::view::words::{self, several};
+use nodegauge_gauge::view::words::{self, count_with_noun};
 use nodegauge_gauge::view::{
     Block, Chart, ChartSeries, ColumnList, ColumnUnit, Guide, Picture, Scale, Section, Step, Table,
     TableCell, distinct, grouped, plain_table,
@@ -78,7 +78,7 @@ fn section(test: &'static str, shows: Shows, view: View, all: &[Measurement]) ->
 
 /// Returns the prefix in which tables of this gauge show figures: times in nanoseconds.
 fn column_unit(unit: Unit) -> ColumnUnit {
-    if unit == Unit::Seconds { ColumnUnit::NANOSECONDS } else { ColumnUnit::of(unit) }
+    if unit == Unit::Seconds { ColumnUnit::NANOSECONDS } else { ColumnUnit::from_unit(unit) }
 }
 
 /// Returns the value of a figure for a column of GB/s or ns. Without a value, returns the status of the figure; without
@@ -94,7 +94,7 @@ fn bytes(bytes: Option<u64>) -> Option<String> {
 /// Adds notes on the method and the number of samples.
 fn evidence(section: &mut Section, of: &[CurvesFigure<'_>], what: String) {
     let Some((_, first)) = of.first() else { return };
-    let threads = several(first.threads.unwrap_or(0), "thread");
+    let threads = count_with_noun(first.threads.unwrap_or(0), "thread");
     let places = words::places(first.places.as_deref().unwrap_or_default());
     let bound = match first.bind.as_deref() {
         Some("none") => format!("{threads}, not bound"),
@@ -585,7 +585,7 @@ fn mix(of: &[CurvesFigure<'_>], section: &mut Section) {
     let columns = ColumnList::<CurvesFigure<'_>>::new()
         .names("mix")
         .rates(ColumnUnit::GB_PER_S)
-        .of_limit()
+        .limit_share()
         .left("loop", |(_, config)| {
             let CurveConfig { stores, isa, unroll, side_by_side, .. } = config;
             words::native_loop(stores.as_deref(), isa.as_deref(), *unroll, *side_by_side)
@@ -601,7 +601,7 @@ fn mix(of: &[CurvesFigure<'_>], section: &mut Section) {
                 unroll factor (u), pages at a time (p)"
         .to_owned();
     section.push(table).gap().push(Block::Text(text));
-    let bars = of.iter().map(|(m, _)| Step::bar(m.name.as_str(), m.value, "").judged(m));
+    let bars = of.iter().map(|(m, _)| Step::bar(m.name.as_str(), m.value, "").with_validity(m));
     let title = "bandwidth by lines read : lines written; -nt: non-temporal stores";
     section.push(Picture::bars(title, of[0].0.unit, bars));
     let size = of[0].1.array_bytes.map(|bytes| format!("arrays of {}", Bytes(bytes)));

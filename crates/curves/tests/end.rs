@@ -2,7 +2,7 @@
 //! in its program.
 
 use nodegauge_curves::{Curve, CurveOptions, CurvePlan};
-use nodegauge_gauge::{Planned, Site};
+use nodegauge_gauge::{PlannedRun, Site};
 use nodegauge_machine::{SysRoot, Topology, TopologySource};
 use nodegauge_measure::record::Machine;
 use nodegauge_measure::{Bytes, Observer};

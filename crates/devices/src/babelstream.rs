@@ -91,20 +91,20 @@ impl BabelStreamOutput {
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        let running = value_of(text, "Running");
+        let running = key_value(text, "Running");
         let is_failure = |line: &&str| FAILURES.iter().any(|words| line.starts_with(words));
         let mut found = Self {
-            version: value_of(text, "Version:"),
-            model: value_of(text, "Implementation:"),
+            version: key_value(text, "Version:"),
+            model: key_value(text, "Implementation:"),
             device: text.lines().find_map(|line| {
                 let (_, name) = line.trim().strip_prefix("Using ")?.split_once("device ")?;
                 Some(name.trim().to_owned())
             }),
-            element: match value_of(text, "Precision:").as_deref() {
+            element: match key_value(text, "Precision:").as_deref() {
                 Some("float") => Element::F32,
                 _ => Element::F64,
             },
-            elements: value_of(text, "Number of elements:")
+            elements: key_value(text, "Number of elements:")
                 .and_then(|n| n.parse().ok())
                 .unwrap_or(0),
             elements_error: 0.0,
@@ -118,7 +118,7 @@ impl BabelStreamOutput {
         };
         if found.elements == 0
             && let Some((bytes, error)) =
-                value_of(text, "Array size:").as_deref().and_then(array_size)
+                key_value(text, "Array size:").as_deref().and_then(array_size)
         {
             found.elements = (bytes / found.element.bytes() as f64).round() as u64;
             found.elements_error = error;
@@ -127,21 +127,21 @@ impl BabelStreamOutput {
         for line in text.lines().map(str::trim) {
             if let Some(rest) = line.strip_prefix(CSV) {
                 let column = rest.strip_prefix("max_").and_then(|rest| rest.split_once("_per_sec"));
-                let known = column.and_then(|(name, _)| unit_of(name));
+                let known = column.and_then(|(name, _)| rate_unit(name));
                 unit = Some(known.ok_or_else(|| unsupported(rest))?);
             } else if let Some(rest) = line.strip_prefix("Function ") {
                 let column = rest.split_whitespace().next().unwrap_or_default();
-                let known = column.split_once('/').and_then(|(name, _)| unit_of(name));
+                let known = column.split_once('/').and_then(|(name, _)| rate_unit(name));
                 unit = Some(known.ok_or_else(|| unsupported(column))?);
             } else if line.starts_with("Runtime (seconds):") {
                 return Err(unsupported("the time of all runs together"));
             } else if let Some(unit) = unit {
                 let csv = line.contains(',');
                 let mut words = line.split([',', ' ']).filter(|word| !word.is_empty());
-                let Some(kernel) = words.next().and_then(kernel_of) else { continue };
+                let Some(kernel) = words.next().and_then(kernel_by_name) else { continue };
                 let numbers: Option<Vec<f64>> = words.map(|word| word.parse().ok()).collect();
                 let numbers = numbers.unwrap_or_default();
-                let [rate, least, most, average] = match (csv, numbers.as_slice()) {
+                let [rate, min, max, average] = match (csv, numbers.as_slice()) {
                     (true, [repeats, elements, bytes, rest @ ..]) => {
                         (found.repeats, found.elements) = (*repeats as u64, *elements as u64);
                         found.element = if *bytes == 4.0 { Element::F32 } else { Element::F64 };
@@ -151,12 +151,12 @@ impl BabelStreamOutput {
                 }
                 .ok_or_else(|| format!("expected a line with four figures: {line:?}"))?;
                 if found.lines.iter().any(|known| known.kernel == kernel) {
-                    return Err(format!("the table has several lines for {}", name_of(kernel)));
+                    return Err(format!("the table has several lines for {}", kernel_name(kernel)));
                 }
                 found.lines.push(BabelstreamLine {
                     kernel,
                     rate: BytesPerSec(rate * unit),
-                    times: [Seconds(least), Seconds(most), Seconds(average)],
+                    times: [Seconds(min), Seconds(max), Seconds(average)],
                 });
             }
         }
@@ -164,15 +164,15 @@ impl BabelStreamOutput {
             return Err("the output has no table; the run did not finish".to_owned());
         }
         for line in &found.lines {
-            let [least, most, average] = line.times.map(|time| time.0);
+            let [min, max, average] = line.times.map(|time| time.0);
             let bytes = found.bytes(line.kernel);
-            let positive = printed::is_figure(line.rate.0) && printed::is_figure(least);
+            let positive = printed::is_figure(line.rate.0) && printed::is_figure(min);
             let expected = bytes / line.rate.0;
-            let off = (expected - least).abs();
-            let ordered = least <= average && average <= most && most.is_finite();
-            let rounding = ROUNDED_SECONDS + least * 1e-3 + expected * found.elements_error;
+            let off = (expected - min).abs();
+            let ordered = min <= average && average <= max && max.is_finite();
+            let rounding = ROUNDED_SECONDS + min * 1e-3 + expected * found.elements_error;
             if !positive || !ordered || off > rounding {
-                let name = name_of(line.kernel);
+                let name = kernel_name(line.kernel);
                 return Err(format!(
                     "rate and times of {name} are inconsistent with {} elements",
                     found.elements
@@ -230,7 +230,7 @@ impl BabelStreamOutput {
 }
 
 /// Returns the text behind a key at the beginning of a line.
-fn value_of(text: &str, key: &str) -> Option<String> {
+fn key_value(text: &str, key: &str) -> Option<String> {
     let value = text.lines().find_map(|line| line.trim().strip_prefix(key))?;
     Some(value.trim().to_owned())
 }
@@ -243,7 +243,7 @@ fn selected_kernels(words: &str) -> Option<usize> {
     match words.split_whitespace().next()? {
         "kernels" | "Classic" => Some(USUAL_KERNELS),
         "All" => Some(USUAL_KERNELS + 1),
-        name => kernel_of(name).map(|_| 1),
+        name => kernel_by_name(name).map(|_| 1),
     }
 }
 
@@ -251,7 +251,7 @@ fn selected_kernels(words: &str) -> Option<usize> {
 fn array_size(words: &str) -> Option<(f64, f64)> {
     let mut words = words.split_whitespace();
     let number: f64 = words.next()?.parse().ok()?;
-    let unit = unit_of(words.next()?)?;
+    let unit = rate_unit(words.next()?)?;
     (number > 0.0).then_some((number * unit, ROUNDED_SIZE / number))
 }
 
@@ -267,18 +267,18 @@ fn number_before(words: &str, what: &str) -> Option<u64> {
     words.get(at.checked_sub(1)?)?.parse().ok()
 }
 
-fn unit_of(name: &str) -> Option<f64> {
+fn rate_unit(name: &str) -> Option<f64> {
     UNITS.iter().find(|(known, _)| *known == name).map(|(_, prefix)| prefix.factor())
 }
 
 /// Returns BabelStream's name of a kernel.
-fn name_of(kernel: Kernel) -> String {
+fn kernel_name(kernel: Kernel) -> String {
     let name = babelstream_name(kernel).unwrap_or_else(|| kernel.name());
     name[..1].to_uppercase() + &name[1..]
 }
 
-fn kernel_of(name: &str) -> Option<Kernel> {
-    crate::kernels::kernels().map(|spec| spec.kernel).find(|kernel| name_of(*kernel) == name)
+fn kernel_by_name(name: &str) -> Option<Kernel> {
+    crate::kernels::kernels().map(|spec| spec.kernel).find(|kernel| kernel_name(*kernel) == name)
 }
 
 /// Prints the CSV form.
@@ -286,13 +286,13 @@ impl fmt::Display for BabelStreamOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{CSV}max_MB_per_sec,min_runtime,max_runtime,avg_runtime")?;
         for BabelstreamLine { kernel, rate, times } in &self.lines {
-            let name = name_of(*kernel);
+            let name = kernel_name(*kernel);
             let repeats = self.repeats;
             let elements = self.elements;
-            let [least, most, average] = times.map(|time| time.0);
+            let [min, max, average] = times.map(|time| time.0);
             let bytes = self.element.bytes();
             let rate = rate.0 / 1e6;
-            writeln!(f, "{name},{repeats},{elements},{bytes},{rate},{least},{most},{average}")?;
+            writeln!(f, "{name},{repeats},{elements},{bytes},{rate},{min},{max},{average}")?;
         }
         Ok(())
     }

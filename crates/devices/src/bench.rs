@@ -17,7 +17,7 @@ use std::rc::Rc;
 const SUMS_BYTES: usize = 4 << 20;
 /// Maximum number of additions per work-item. The limit is needed because the rounding error of a sum of equal numbers
 /// grows with each addition.
-const MOST_ADDITIONS: u64 = 1024;
+const MAX_ADDITIONS: u64 = 1024;
 /// Number of groups per compute unit in a check.
 const CHECKERS: usize = 8;
 
@@ -90,7 +90,7 @@ fn sums_memory(device: &Rc<dyn OpenDevice>, pinned: bool) -> Result<HostMemory, 
 
 impl LoopShape {
     /// Returns the shapes that a kernel can have on a device. Reductions require a grid-stride loop.
-    pub fn of(kernel: Kernel, device: &DeviceInfo) -> Vec<Self> {
+    pub fn for_kernel(kernel: Kernel, device: &DeviceInfo) -> Vec<Self> {
         let largest_group = device.largest_group.max(1);
         let mut shapes: Vec<Self> = shapes(device.class)
             .filter(|shape| match (shape.group, kernel.writes()) {
@@ -118,13 +118,12 @@ impl LoopShape {
     pub fn grid(self, kernel: Kernel, elements: u64, units: u32) -> LaunchGrid {
         let vectors = elements / u64::from(self.width);
         let Some(group) = self.group else {
-            return LaunchGrid::of_driver((vectors / u64::from(self.vectors)) as usize);
+            return LaunchGrid::sized_by_driver((vectors / u64::from(self.vectors)) as usize);
         };
         let tiles = vectors / (group as u64 * u64::from(self.vectors));
-        let least =
-            if kernel.writes() { 1 } else { vectors.div_ceil(group as u64 * MOST_ADDITIONS) };
+        let min = if kernel.writes() { 1 } else { vectors.div_ceil(group as u64 * MAX_ADDITIONS) };
         let groups = self.strided.map_or(tiles, |per_unit| {
-            (per_unit as u64 * u64::from(units.max(1))).clamp(least, tiles.max(least))
+            (per_unit as u64 * u64::from(units.max(1))).clamp(min, tiles.max(min))
         });
         LaunchGrid::new(groups.max(1) as usize, group)
     }
@@ -132,7 +131,7 @@ impl LoopShape {
 
 /// Result of the verification of array elements.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Checked {
+pub struct VerifiedElements {
     /// Number of times that all elements were verified.
     pub checks: u64,
     /// Number of elements that deviate by more than the tolerance.
@@ -150,7 +149,7 @@ pub struct Bench {
     /// Number of elements per array; a multiple of [`TILE`].
     pub elements: u64,
     /// Result of the verification so far.
-    pub checked: Checked,
+    pub checked: VerifiedElements,
     values: Values,
     loops: HashMap<(KernelSource, String), Loop>,
     programs: HashMap<KernelSource, DeviceProgram>,
@@ -192,7 +191,7 @@ impl Bench {
             values: Values::new(element, count),
             loops: HashMap::new(),
             programs: HashMap::new(),
-            checked: Checked::default(),
+            checked: VerifiedElements::default(),
             element,
             elements,
             device,
@@ -230,7 +229,7 @@ impl Bench {
 
     /// Returns the shape of the fill and check kernels, for which any valid shape is sufficient.
     fn plain(&self) -> LoopShape {
-        LoopShape::of(Kernel::Dot, self.device.info())[0]
+        LoopShape::for_kernel(Kernel::Dot, self.device.info())[0]
     }
 
     fn build(&mut self, source: KernelSource, name: &str) -> Result<(), DeviceError> {
@@ -262,7 +261,7 @@ impl Bench {
         let grid = shape.grid(Kernel::Dot, self.elements, self.device.info().units);
         let kernel = &self.loops[&(source, FILL.to_owned())];
         for (memory, array) in self.arrays.iter().zip(self.values.arrays()) {
-            let value = self.scalar(self.values.of(*array));
+            let value = self.scalar(self.values.value(*array));
             let args =
                 [Arg::Memory(memory), value, Arg::U64(self.elements / u64::from(shape.width))];
             // SAFETY: the arguments match the kernel's parameters; the arrays live as long as the queue.
@@ -351,7 +350,7 @@ impl Bench {
         let kernel = &self.loops[&(source, CHECK.to_owned())];
         let relative = self.values.tolerance();
         for (memory, array) in self.arrays.iter().zip(self.values.arrays()) {
-            let expected = self.values.of(*array);
+            let expected = self.values.value(*array);
             let name = array.name();
             let args = [
                 Arg::Memory(memory),
@@ -429,7 +428,7 @@ mod tests {
         for kernel in [Kernel::Dot, Kernel::Triad] {
             for largest_group in [1, 3, 64, 256, 4096] {
                 let device = DeviceInfo { largest_group, ..DeviceInfo::default() };
-                let shapes = LoopShape::of(kernel, &device);
+                let shapes = LoopShape::for_kernel(kernel, &device);
                 let fits =
                     |shape: &LoopShape| shape.group.is_none_or(|group| group <= largest_group);
                 assert!(!shapes.is_empty() && shapes.iter().all(fits));
@@ -438,6 +437,6 @@ mod tests {
         // If 256 items in 8 groups summed 2^33 numbers, each item would add four million numbers.
         let sum = LoopShape { width: 1, vectors: 1, group: Some(256), strided: Some(1) };
         let groups = sum.grid(Kernel::Dot, 1 << 33, 8).groups as u64;
-        assert!((1 << 33) / (groups * 256) <= MOST_ADDITIONS);
+        assert!((1 << 33) / (groups * 256) <= MAX_ADDITIONS);
     }
 }

@@ -8,7 +8,7 @@ pub(crate) mod device;
 
 use crate::driver::{DeviceError, Driver, FailureClass, OpenDevice};
 use crate::info::{Class, DeviceInfo};
-use api::{CudaApi, VendorApi, text_of};
+use api::{CudaApi, VendorApi, text_from_bytes};
 use device::OpenedDevice;
 use nodegauge_machine::devices::nvml::{self, Nvml, NvmlError, NvmlReading};
 use nodegauge_measure::record::Figure;
@@ -151,20 +151,20 @@ pub(crate) fn describe(
     }
     let get = |what| attribute(api, what, number);
     let some = |what| get(what).map(|value| Some(value).filter(|value| *value > 0));
-    let memory_clock = some(attributes.memory_clock)?.map(of_khz);
+    let memory_clock = some(attributes.memory_clock)?.map(hertz_from_khz);
     let bus = some(attributes.bus)?;
     let info = DeviceInfo {
         driver: api.dialect.name().to_owned(),
         index,
-        name: text_of(&name),
+        name: text_from_bytes(&name),
         class: Class::Gpu,
-        pci: Some(text_of(&pci).to_lowercase()),
+        pci: Some(text_from_bytes(&pci).to_lowercase()),
         memory: Bytes(memory as u64),
         largest_allocation: Bytes(memory as u64),
         shares_host_memory: get(attributes.integrated)? == 1,
         last_cache: some(attributes.last_cache)?.map(|bytes| Bytes(bytes as u64)),
         units: get(attributes.units)? as u32,
-        clock: some(attributes.clock)?.map(of_khz),
+        clock: some(attributes.clock)?.map(hertz_from_khz),
         memory_clock,
         memory_bus_bits: bus.map(|bits| bits as u32),
         largest_group: get(attributes.largest_block)? as usize,
@@ -268,7 +268,7 @@ fn multiply_adds(capability: [c_int; 2]) -> Option<[u32; 2]> {
 }
 
 /// Returns the peak of `units` multiprocessors that do `rate` multiply-adds per cycle in the units named `with`.
-fn peak_of(rate: u32, with: &str, units: u32, clock: Hertz) -> Figure {
+fn unit_peak(rate: u32, with: &str, units: u32, clock: Hertz) -> Figure {
     let mhz = clock.0 / 1e6;
     Figure {
         value: 2.0 * f64::from(rate) * f64::from(units) * clock.0,
@@ -285,7 +285,7 @@ fn peaks(capability: [c_int; 2], units: u32, clock: Option<Hertz>) -> [Option<Fi
     let known = multiply_adds(capability).zip(clock);
     [0, 1].map(|precision| {
         let (rates, hertz) = known?;
-        Some(peak_of(rates[precision], "", units, hertz))
+        Some(unit_peak(rates[precision], "", units, hertz))
     })
 }
 
@@ -294,8 +294,8 @@ fn matrix_peak(capability: [c_int; 2], units: u32, clock: Option<Hertz>) -> Opti
     let [without, _] = multiply_adds(capability)?;
     let hertz = clock?;
     match TENSOR_MULTIPLY_ADDS.iter().find(|(of, _)| *of == capability) {
-        Some((_, rate)) => Some(peak_of(*rate, " of tensor cores", units, hertz)),
-        None => Some(peak_of(without, "", units, hertz)),
+        Some((_, rate)) => Some(unit_peak(*rate, " of tensor cores", units, hertz)),
+        None => Some(unit_peak(without, "", units, hertz)),
     }
 }
 
@@ -343,7 +343,7 @@ fn because(
 }
 
 /// Returns a clock frequency that a driver reports in kHz.
-fn of_khz(khz: c_int) -> Hertz {
+fn hertz_from_khz(khz: c_int) -> Hertz {
     Hertz(f64::from(khz) * 1e3)
 }
 

@@ -196,7 +196,7 @@ impl LaunchGrid {
     }
 
     /// Returns a grid of `items` work-items in groups that the driver selects.
-    pub fn of_driver(items: usize) -> Self {
+    pub fn sized_by_driver(items: usize) -> Self {
         Self { groups: items, items: 1, driver_groups: true }
     }
 }

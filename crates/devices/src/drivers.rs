@@ -252,7 +252,7 @@ pub fn chosen(
 /// Returns the reasons why drivers have no devices, one line per driver.
 pub fn lacking(listings: &[Listing]) -> Vec<String> {
     let errors = listings.iter().filter_map(|listing| listing.devices.as_ref().err());
-    errors.map(|error| Failure::from(error.clone()).in_a_line()).collect()
+    errors.map(|error| Failure::from(error.clone()).single_line()).collect()
 }
 
 /// Opens devices. A faulty driver may crash this process.

@@ -12,7 +12,7 @@ use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::readers::Reader;
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{
-    Depth, Detail, Foreseen, Gauge, Headline, InTurn, Planned, Site, SummaryRequest,
+    Depth, Detail, ExpectedCost, Gauge, Headline, PlanSequence, PlannedRun, Site, SummaryRequest,
 };
 use nodegauge_measure::figure_names::stream::{TEST as STREAM, TRIAD};
 use nodegauge_measure::keys::ConfigKind;
@@ -37,7 +37,7 @@ pub fn all_parts(
     budget: Duration,
     samples: Option<usize>,
     notices: Vec<Notice>,
-) -> Result<InTurn, Failure> {
+) -> Result<PlanSequence, Failure> {
     let links = LinkOptions { sizes: Vec::new(), budget: budget.mul_f64(0.4).into(), samples };
     let links = LinkPlan::new(devices.clone(), links, Vec::new());
     let mut parts = roof_parts(devices, budget.mul_f64(0.6), samples, notices)?;
@@ -54,30 +54,30 @@ pub fn roof_parts(
     budget: Duration,
     samples: Option<usize>,
     notices: Vec<Notice>,
-) -> Result<InTurn, Failure> {
+) -> Result<PlanSequence, Failure> {
     let of_stream = budget.mul_f64(2.0 / 3.0);
     let of_peaks = budget.mul_f64(1.0 / 3.0);
     let stream =
         DeviceStreamOptions { budget: of_stream.into(), samples, ..DeviceStreamOptions::default() };
-    let plans: Vec<Box<dyn Planned>> = vec![
+    let plans: Vec<Box<dyn PlannedRun>> = vec![
         Box::new(DeviceStreamPlan::new(devices.clone(), stream, notices)?),
         Box::new(PeakPlan::new(devices, Vec::new(), of_peaks.into(), samples, Vec::new())),
     ];
-    Ok(InTurn { plans, time: None })
+    Ok(PlanSequence { plans, time: None })
 }
 
 /// Measurement for `nodegauge run`. It measures devices with separate memory, which are listed when the measurement
 /// starts. The host's processor, which OpenCL may list as a device, is left out, because other gauges measure it.
-struct Short {
+struct ShortRun {
     budget: Duration,
     samples: Option<usize>,
     /// True if this node has device files of a GPU.
     likely: bool,
 }
 
-impl Planned for Short {
-    fn foreseen(&self) -> Foreseen {
-        Foreseen { time: self.likely.then_some(self.budget), memory: None }
+impl PlannedRun for ShortRun {
+    fn foreseen(&self) -> ExpectedCost {
+        ExpectedCost { time: self.likely.then_some(self.budget), memory: None }
     }
 
     fn figures(&self, site: &Site) -> Vec<Figures> {
@@ -129,7 +129,7 @@ impl Gauge for Devices {
         &self,
         site: &Site,
         ask: &SummaryRequest<'_>,
-    ) -> Result<Option<Box<dyn Planned>>, Failure> {
+    ) -> Result<Option<Box<dyn PlannedRun>>, Failure> {
         let usual = match ask.depth {
             Depth::Quick => Duration::from_secs(5),
             Depth::Full => Duration::from_secs(30),
@@ -139,7 +139,7 @@ impl Gauge for Devices {
         );
         // A budget of zero means that no time was planned for devices.
         let budget = ask.budget.filter(|budget| !budget.is_zero()).unwrap_or(usual);
-        Ok(Some(Box::new(Short { budget, samples: ask.samples, likely })))
+        Ok(Some(Box::new(ShortRun { budget, samples: ask.samples, likely })))
     }
 
     fn readers(&self) -> Vec<&dyn Reader> {
@@ -147,7 +147,7 @@ impl Gauge for Devices {
     }
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {
-        let triad = Headline::of("device", "Triad", record, GAUGE, |m| {
+        let triad = Headline::from_record("device", "Triad", record, GAUGE, |m| {
             (m.test == stream::TEST && m.name == TRIAD).then_some(m.value)
         });
         if triad.figure.is_some() { vec![triad] } else { Vec::new() }

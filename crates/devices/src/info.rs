@@ -54,7 +54,7 @@ pub struct DeviceInfo {
     /// Maximum number of work-items per group.
     pub largest_group: usize,
     /// Number of elements of a native vector for `f64` and `f32`, as the driver reports it.
-    pub native_vector: [Option<u32>; 2],
+    pub native_vector_widths: [Option<u32>; 2],
     /// True if the device supports double precision.
     pub double: bool,
     /// True if ECC of the memory is enabled.

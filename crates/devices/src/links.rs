@@ -10,12 +10,12 @@ use crate::evidence::DeviceEvidence;
 use crate::info::DeviceInfo;
 use crate::prediction::{PredictedCopies, host_rates};
 use crate::reference::{self, UsersProgram};
-use crate::state::Watched;
+use crate::state::DeviceStates;
 use crate::{GAUGE, drivers, host_memory, nvbandwidth};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::series::{ReferenceRun, Series};
-use nodegauge_gauge::{Foreseen, Planned, Site};
-use nodegauge_machine::{CpuId, NodeId, Topology};
+use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
+use nodegauge_machine::{CpuId, NumaNodeId, Topology};
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Budget, Limits, Turn, policy};
@@ -64,7 +64,7 @@ pub struct LinkPlan {
 }
 
 /// NUMA node of the host, with the node's CPUs.
-type Node = (NodeId, Vec<CpuId>);
+type Node = (NumaNodeId, Vec<CpuId>);
 
 impl LinkPlan {
     /// Default time limit.
@@ -84,7 +84,7 @@ impl LinkPlan {
     /// and after this run.
     #[must_use]
     pub fn with_reference(mut self, nvbandwidth: Option<UsersProgram>) -> Self {
-        if nvbandwidth.is_some() && !self.devices.iter().any(is_of_cuda) {
+        if nvbandwidth.is_some() && !self.devices.iter().any(is_cuda_device) {
             let text = "nvbandwidth is not run, because no CUDA device was chosen";
             self.notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text.to_owned()));
         }
@@ -101,29 +101,29 @@ impl LinkPlan {
         devices: &[Rc<dyn OpenDevice>],
         nodes: usize,
     ) -> Result<Vec<u64>, Failure> {
-        let mut most = u64::MAX;
+        let mut max = u64::MAX;
         let mut shared = 0;
         for device in devices {
             let info = device.info();
             shared += if info.shares_host_memory { 2 } else { 0 };
             let free = device.free_memory()?.unwrap_or(info.memory).as_f64() * SHARE;
-            most = most.min(info.largest_allocation.0).min(free as u64 / 2);
+            max = max.min(info.largest_allocation.0).min(free as u64 / 2);
         }
         if let Some(available) = host_memory::left(site) {
             let buffers = (3 * nodes * devices.len() + shared) as u64;
-            most = most.min((available.as_f64() * SHARE) as u64 / buffers);
+            max = max.min((available.as_f64() * SHARE) as u64 / buffers);
         }
         let mut sizes = self.options.sizes.clone();
         sizes.sort_unstable();
         sizes.dedup();
         match sizes.last() {
-            None => Ok(SIZES.into_iter().filter(|size| *size <= most).collect()),
-            Some(largest) if *largest > most => Err(Failure::missing(format!(
+            None => Ok(SIZES.into_iter().filter(|size| *size <= max).collect()),
+            Some(largest) if *largest > max => Err(Failure::missing(format!(
                 "copies of {} do not fit in memory; the maximum is {}",
                 Bytes(*largest),
-                Bytes(most),
+                Bytes(max),
             ))
-            .hint(format!("use a smaller size, e.g. --sizes {}MiB", most >> 20))),
+            .hint(format!("use a smaller size, e.g. --sizes {}MiB", max >> 20))),
             Some(_) => Ok(sizes),
         }
     }
@@ -156,7 +156,7 @@ fn nodes(site: &Site) -> Vec<Node> {
     let topology = &site.topology;
     let all = topology.nodes.iter().enumerate().map(|(at, node)| (node.id, allowed(topology, at)));
     let found: Vec<Node> = all.filter(|(_, node_cpus)| !node_cpus.is_empty()).collect();
-    if found.is_empty() { vec![(NodeId(0), allowed(topology, 0))] } else { found }
+    if found.is_empty() { vec![(NumaNodeId(0), allowed(topology, 0))] } else { found }
 }
 
 /// Returns the allowed CPUs of the NUMA node with this index.
@@ -166,7 +166,7 @@ fn allowed(topology: &Topology, at: usize) -> Vec<CpuId> {
 }
 
 /// True if nvbandwidth can measure the device.
-fn is_of_cuda(info: &DeviceInfo) -> bool {
+fn is_cuda_device(info: &DeviceInfo) -> bool {
     info.driver == nvbandwidth::DRIVER
 }
 
@@ -178,9 +178,9 @@ fn near(site: &Site, info: &DeviceInfo, nodes: &[Node]) -> usize {
     nodes.iter().position(|(id, _)| Some(id.0) == node).unwrap_or(0)
 }
 
-impl Planned for LinkPlan {
-    fn foreseen(&self) -> Foreseen {
-        Foreseen { time: Some(self.options.budget.time), memory: None }
+impl PlannedRun for LinkPlan {
+    fn foreseen(&self) -> ExpectedCost {
+        ExpectedCost { time: Some(self.options.budget.time), memory: None }
     }
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
@@ -201,7 +201,7 @@ impl Planned for LinkPlan {
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let mut limits = Limits::of(self.options.budget, self.options.samples);
+        let mut limits = Limits::from_budget(self.options.budget, self.options.samples);
         let devices = drivers::open(&self.devices)?;
         let nodes = nodes(site);
         let fitting = self.sizes(site, &devices, nodes.len())?;
@@ -261,11 +261,11 @@ impl Stage<'_> {
     ) -> Result<(Outcome, Duration), Failure> {
         let ids: Vec<String> = self.devices.iter().map(|device| device.info().id()).collect();
         observer.phase(&format!("{}: preparing copies", ids.join(", ")));
-        let mut watched: Vec<Watched> =
-            self.devices.iter().map(|device| Watched::new(device.state())).collect();
+        let mut watched: Vec<DeviceStates> =
+            self.devices.iter().map(|device| DeviceStates::new(device.state())).collect();
         let mut rig = match self.devices {
             [device] => self.with_host(device)?,
-            _ => self.together()?,
+            _ => self.prepare_joint_copies()?,
         };
         observer.phase(&format!("{}: measuring copies alternately", ids.join(", ")));
         let mut series = Series::new(policy::LINKS, limits, rig.cells.len());
@@ -281,13 +281,13 @@ impl Stage<'_> {
         };
         series.run(&mut turn, observer, None)?;
         let infos = self.devices.iter().map(|device| device.info());
-        let of_cuda: Vec<&DeviceInfo> = infos.filter(|info| is_of_cuda(info)).collect();
-        let (names, least) = match self.devices.len() {
+        let of_cuda: Vec<&DeviceInfo> = infos.filter(|info| is_cuda_device(info)).collect();
+        let (names, min) = match self.devices.len() {
             1 => (&[TO_DEVICE, TO_HOST][..], 1),
             _ => (&[ACROSS][..], 2),
         };
         let mut reference = Vec::new();
-        if let Some(program) = self.nvbandwidth.filter(|_| of_cuda.len() >= least) {
+        if let Some(program) = self.nvbandwidth.filter(|_| of_cuda.len() >= min) {
             let run = ReferenceRun {
                 phase: &format!("{}: nvbandwidth", ids.join(", ")),
                 compared: &compared,
@@ -351,7 +351,7 @@ impl Stage<'_> {
 
     /// Prepares copies between devices of the same driver, and simultaneous copies of all devices with the host. Each
     /// device uses memory of its near NUMA node.
-    fn together(&self) -> Result<Rig, DeviceError> {
+    fn prepare_joint_copies(&self) -> Result<Rig, DeviceError> {
         let mut rig = Rig::new(self.devices);
         let largest = self.largest();
         let mut hosts = Vec::new();
@@ -406,7 +406,7 @@ impl Stage<'_> {
         cell: &CopyCell,
         rig: &Rig,
         evidence: &DeviceEvidence<'_>,
-        watched: &[Watched],
+        watched: &[DeviceStates],
     ) -> Option<Measurement> {
         let DeviceEvidence { series, judged, stopped, .. } = *evidence;
         let leg = cell.legs.first()?;

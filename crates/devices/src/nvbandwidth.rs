@@ -77,10 +77,10 @@ pub fn run_lines(text: &str) -> Vec<usize> {
 }
 
 impl TestCase {
-    fn of_json(case: &serde_json::Value) -> Option<Self> {
+    fn from_json(case: &serde_json::Value) -> Option<Self> {
         let mut rows = Vec::new();
         for row in list(&case["bandwidth_matrix"]) {
-            let values = list(row).iter().map(|value| value_of(value.as_str()?));
+            let values = list(row).iter().map(|value| matrix_entry(value.as_str()?));
             rows.push(values.collect::<Option<Vec<Option<f64>>>>()?);
         }
         Some(Self {
@@ -106,7 +106,7 @@ fn list(at: &serde_json::Value) -> &[serde_json::Value] {
 /// `0: NVIDIA H100 80GB HBM3 (00000000:1b:00): (host)`.
 fn listed_device(entry: &serde_json::Value) -> Option<(String, String)> {
     let (_, rest) = entry.as_str()?.split_once(": ")?;
-    device_of(rest.rsplit_once(": (").map_or(rest, |(device, _)| device))
+    split_device(rest.rsplit_once(": (").map_or(rest, |(device, _)| device))
 }
 
 impl NvbandwidthOutput {
@@ -116,9 +116,9 @@ impl NvbandwidthOutput {
     /// Returns a message that names the missing part.
     pub fn read(text: &str) -> Option<Result<Self, String>> {
         let found = if text.trim_start().starts_with('{') {
-            Self::of_json(text)?
+            Self::from_json(text)?
         } else if text.lines().any(|line| line.starts_with(TITLE)) {
-            Self::of_text(text)
+            Self::from_text(text)
         } else {
             return None;
         };
@@ -127,12 +127,12 @@ impl NvbandwidthOutput {
     }
 
     /// Returns nvbandwidth's test cases that correspond to these names of `device links`.
-    pub fn cases_of(names: &[&str]) -> impl Iterator<Item = String> {
+    pub fn test_cases(names: &[&str]) -> impl Iterator<Item = String> {
         let asked = SAME.iter().filter(|(_, ours)| names.contains(ours));
         asked.map(|(theirs, _)| (*theirs).to_owned())
     }
 
-    fn of_text(text: &str) -> Self {
+    fn from_text(text: &str) -> Self {
         let mut found = Self::default();
         let mut name: Option<&str> = None;
         let mut case: Option<TestCase> = None;
@@ -146,7 +146,7 @@ impl NvbandwidthOutput {
             } else if let Some((_, device)) =
                 line.strip_prefix("Device ").and_then(|rest| rest.split_once(": "))
             {
-                found.devices.extend(device_of(device));
+                found.devices.extend(split_device(device));
             } else if let Some(running) = line.strip_prefix(RUNNING) {
                 name = Some(running.trim_end_matches('.'));
             } else if let Some(name) = name.filter(|_| line.contains('(') && case.is_none()) {
@@ -162,7 +162,7 @@ impl NvbandwidthOutput {
                 let mut words = line.split_whitespace();
                 // The line with the column numbers has no values; values in the rows have a decimal point.
                 let values = words.by_ref().skip(1);
-                let values: Option<Vec<Option<f64>>> = values.map(value_of).collect();
+                let values: Option<Vec<Option<f64>>> = values.map(matrix_entry).collect();
                 let is_row = line.contains('.') || line.contains("N/A");
                 if !is_row {
                     columns = line.split_whitespace().count();
@@ -177,7 +177,7 @@ impl NvbandwidthOutput {
         found
     }
 
-    fn of_json(text: &str) -> Option<Self> {
+    fn from_json(text: &str) -> Option<Self> {
         let json: serde_json::Value = serde_json::from_str(text).ok()?;
         let root = json.get(ROOT)?;
         Some(Self {
@@ -185,7 +185,7 @@ impl NvbandwidthOutput {
                 .map(|version| version.trim_start_matches('v').to_owned()),
             driver: word(&root["Driver Version"]),
             devices: list(&root["GPU Device list"]).iter().filter_map(listed_device).collect(),
-            cases: list(&root["testcases"]).iter().filter_map(TestCase::of_json).collect(),
+            cases: list(&root["testcases"]).iter().filter_map(TestCase::from_json).collect(),
         })
     }
 
@@ -274,13 +274,13 @@ impl NvbandwidthOutput {
 
 /// Splits a text such as `NVIDIA H100 80GB HBM3 (00000000:1b:00)` into the name and the PCI address in the kernel's
 /// form.
-fn device_of(text: &str) -> Option<(String, String)> {
+fn split_device(text: &str) -> Option<(String, String)> {
     let (name, address) = text.trim().strip_suffix(')')?.rsplit_once(" (")?;
     Some((name.to_owned(), format!("{}.0", address.get(4..)?.to_lowercase())))
 }
 
 /// Parses an entry of a matrix: a number or `N/A`.
-fn value_of(text: &str) -> Option<Option<f64>> {
+fn matrix_entry(text: &str) -> Option<Option<f64>> {
     match text {
         "N/A" => Some(None),
         text => text.parse().ok().filter(|value: &f64| value.is_finite()).map(Some),

@@ -217,9 +217,11 @@ impl OpenCl {
                 .filter(|value| *value > 0)
                 .map(|mhz| Hertz(mhz as f64 * 1e6)),
             largest_group: listed.number(MAX_WORK_GROUP_SIZE).unwrap_or(1) as usize,
-            native_vector: [NATIVE_VECTOR_WIDTH_DOUBLE, NATIVE_VECTOR_WIDTH_FLOAT].map(|what| {
-                listed.number(what).filter(|value| *value > 0).map(|elements| elements as u32)
-            }),
+            native_vector_widths: [NATIVE_VECTOR_WIDTH_DOUBLE, NATIVE_VECTOR_WIDTH_FLOAT].map(
+                |what| {
+                    listed.number(what).filter(|value| *value > 0).map(|elements| elements as u32)
+                },
+            ),
             double: listed.number(DOUBLE_FP_CONFIG).filter(|value| *value > 0).is_some(),
             ecc: listed.number(ERROR_CORRECTION_SUPPORT).map(|on| on == 1),
             ..DeviceInfo::default()

@@ -8,17 +8,17 @@ use crate::config::DevicePeakConfig;
 use crate::driver::{DeviceError, OpenDevice};
 use crate::evidence::DeviceEvidence;
 use crate::info::{Class, DeviceInfo};
-use crate::state::Watched;
+use crate::state::DeviceStates;
 use crate::{GAUGE, drivers, host_memory};
 use chains::{Chains, Loop};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::series::Series;
-use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_kernels::Element;
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::halving::{
-    self, Candidates, DeadlineCheck, Halving, Passes, Prepared, RoundRule, Rules, TurnRate,
+    self, Candidates, DeadlineCheck, Halving, Passes, PreparedCandidate, RoundRule, Rules, TurnRate,
 };
 use nodegauge_measure::schedule::{Budget, Limits, Turn, policy};
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome, Unit, clock};
@@ -74,12 +74,12 @@ enum Work {
 struct PeakCell {
     device: Rc<dyn OpenDevice>,
     work: Work,
-    watched: Watched,
+    watched: DeviceStates,
 }
 
 impl PeakCell {
     fn new(device: &Rc<dyn OpenDevice>, work: Work) -> Self {
-        let watched = Watched::new(device.state());
+        let watched = DeviceStates::new(device.state());
         Self { device: device.clone(), work, watched }
     }
 
@@ -99,9 +99,9 @@ impl PeakCell {
     }
 }
 
-impl Planned for PeakPlan {
-    fn foreseen(&self) -> Foreseen {
-        Foreseen { time: Some(self.budget.time), memory: None }
+impl PlannedRun for PeakPlan {
+    fn foreseen(&self) -> ExpectedCost {
+        ExpectedCost { time: Some(self.budget.time), memory: None }
     }
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
@@ -109,7 +109,7 @@ impl Planned for PeakPlan {
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let limits = Limits::of(self.budget, self.samples);
+        let limits = Limits::from_budget(self.budget, self.samples);
         let mut notices = self.notices;
         let devices = drivers::open(&self.devices)?;
         let host = host_memory::left(site);
@@ -133,7 +133,7 @@ impl Planned for PeakPlan {
             let chains = best(device, *element, deadline, observer)?;
             cells.push(PeakCell::new(device, Work::Chains(chains)));
             if *element == Element::F64 {
-                let product = Product::of(device)?;
+                let product = Product::for_device(device)?;
                 cells.extend(product.map(|product| PeakCell::new(device, Work::Product(product))));
             }
         }
@@ -143,7 +143,7 @@ impl Planned for PeakPlan {
             let cell = &mut cells[turn.cell];
             let seconds = cell.time()?;
             cell.watched.look(cell.device.state());
-            Ok(vec![Sample::of_times(vec![seconds])])
+            Ok(vec![Sample::from_times(vec![seconds])])
         };
         series.run(&mut turn, observer, None)?;
         let judged = series.one_regime(&[]);
@@ -173,8 +173,8 @@ const RULES: Rules = Rules {
     seed: 0x7065_616B,
     passes: Passes::One,
     leave: RoundRule::SignificantlySlower,
-    least_rounds: 0,
-    most_rounds: None,
+    min_rounds: 0,
+    max_rounds: None,
     whole_rounds: 3,
     check: DeadlineCheck::Round,
 };
@@ -190,8 +190,8 @@ fn best(
     let shapes = Loop::all(device.info(), element);
     let late = || observer.interrupted() || clock::now() >= deadline;
     let mut build = |_: usize, shape: &Loop| match Chains::new(device, element, *shape) {
-        Ok(chains) => Ok(Prepared::Works(chains)),
-        Err(error) => Ok(Prepared::Refused(error)),
+        Ok(chains) => Ok(PreparedCandidate::Works(chains)),
+        Err(error) => Ok(PreparedCandidate::Refused(error)),
     };
     let working = halving::prepared(&[shapes], &late, &mut build)?;
     let mut groups: Vec<Halving<Chains>> = working.into_iter().map(Halving::new).collect();
@@ -281,7 +281,7 @@ impl PeakCell {
 }
 
 /// Returns a description of the loop or library that was measured.
-pub(crate) fn loop_of(config: &DevicePeakConfig) -> String {
+pub(crate) fn loop_in_words(config: &DevicePeakConfig) -> String {
     match (&config.library, config.n, config.chains) {
         (Some(library), Some(n), _) => format!("{library}, order {n}"),
         (_, _, Some(chains)) => format!(

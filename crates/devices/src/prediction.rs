@@ -23,14 +23,14 @@ const WARM_UP: u32 = 1;
 /// Returns the predicted time of a set-up and of the rounds of a policy after it.
 fn rounds(set_up: Duration, round: Duration, policy: &RepetitionPolicy) -> PredictedTime {
     let likely = WARM_UP + policy.sufficient() as u32;
-    PredictedTime { least: set_up + (WARM_UP + 1) * round, likely: set_up + likely * round }
+    PredictedTime { min: set_up + (WARM_UP + 1) * round, likely: set_up + likely * round }
 }
 
 /// Measures the rates of the host's memory with a worker on each of these CPUs, in at most `most` bytes.
-pub(crate) fn host_rates(cpus: &[CpuId], most: Bytes) -> Result<MemoryRates, Failure> {
+pub(crate) fn host_rates(cpus: &[CpuId], max: Bytes) -> Result<MemoryRates, Failure> {
     let places: Vec<Vec<CpuId>> = cpus.iter().map(|cpu| vec![*cpu]).collect();
     let policy = MemoryPolicy::default();
-    Ok(MemoryRates::probe(&places, RequestedPages::Transparent, &policy, most)?)
+    Ok(MemoryRates::probe(&places, RequestedPages::Transparent, &policy, max)?)
 }
 
 /// Rates at which a device writes new arrays and existing ones.
@@ -43,9 +43,13 @@ pub(crate) struct ArrayRates {
 impl ArrayRates {
     /// Returns the rates of a device; `None` if nothing predicts them. At most `most` bytes of the host's memory are
     /// touched.
-    pub(crate) fn of(site: &Site, info: &DeviceInfo, most: Bytes) -> Result<Option<Self>, Failure> {
+    pub(crate) fn for_device(
+        site: &Site,
+        info: &DeviceInfo,
+        max: Bytes,
+    ) -> Result<Option<Self>, Failure> {
         if info.shares_host_memory {
-            let rates = host_rates(&pairs::one_a_core(&site.topology), most)?;
+            let rates = host_rates(&pairs::one_a_core(&site.topology), max)?;
             return Ok(Some(Self { first_touch: rates.first_touch, again: rates.again }));
         }
         let sheet = || Some(catalog::named(&info.name)?.bandwidth());
@@ -82,7 +86,7 @@ pub(crate) struct PredictedArrays<'a> {
 }
 
 impl PredictedArrays<'_> {
-    fn time_of(&self, cell: &PlannedArrays) -> PredictedTime {
+    fn cell_time(&self, cell: &PlannedArrays) -> PredictedTime {
         let Some(rates) = cell.rates else { return PredictedTime::default() };
         let all = Bytes(self.arrays as u64 * cell.elements * cell.element.bytes());
         let counted: u64 = self.kernels.iter().map(|kernel| kernel.counted(cell.element)).sum();
@@ -95,7 +99,7 @@ impl PredictedArrays<'_> {
 
 impl Predictable for PredictedArrays<'_> {
     fn predicted(&self) -> PredictedTime {
-        self.cells.iter().map(|cell| self.time_of(cell)).sum()
+        self.cells.iter().map(|cell| self.cell_time(cell)).sum()
     }
 
     /// Halves the arrays that are large enough, unless the user chose their length.
@@ -174,7 +178,7 @@ mod tests {
     const GB: BytesPerSec = BytesPerSec(1e9);
 
     fn asked(seconds: u32) -> Limits {
-        Limits::of(Budget { time: seconds * SECOND, asked: true }, None)
+        Limits::from_budget(Budget { time: seconds * SECOND, asked: true }, None)
     }
 
     /// Returns the budget of a hint.

@@ -2,7 +2,7 @@
 
 use crate::babelstream::{self, BabelStreamOutput};
 use crate::nvbandwidth::{self, NvbandwidthOutput};
-use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, Unread};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, UnreadOutput};
 
 /// Reader of the output of BabelStream.
 pub(crate) struct BabelStreamReader;
@@ -20,7 +20,7 @@ impl Reader for BabelStreamReader {
         babelstream::run_lines(text)
     }
 
-    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, Unread> {
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
         let found =
             BabelStreamOutput::read(text).unwrap_or_else(|| Err("it has no title".to_owned()));
         Ok(found?.measurements(None).into())
@@ -43,7 +43,7 @@ impl Reader for NvbandwidthReader {
         nvbandwidth::run_lines(text)
     }
 
-    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, Unread> {
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
         let found =
             NvbandwidthOutput::read(text).unwrap_or_else(|| Err("it has no title".to_owned()));
         Ok(found?.measurements(None, &[]).into())

@@ -108,7 +108,7 @@ impl UsersProgram {
     ) -> Result<Vec<Measurement>, Failure> {
         let mebibytes = (bytes / MIB).max(1);
         let mut arguments = vec!["-b".to_owned(), mebibytes.to_string(), "-t".to_owned()];
-        arguments.extend(NvbandwidthOutput::cases_of(names));
+        arguments.extend(NvbandwidthOutput::test_cases(names));
         let shown: Option<Vec<&str>> = devices.iter().map(|info| info.uuid.as_deref()).collect();
         let shown = shown.map(|uuids| ("CUDA_VISIBLE_DEVICES".to_owned(), Some(uuids.join(","))));
         let text = self.run(&arguments, shown.into_iter().collect(), interrupted)?;

@@ -9,13 +9,13 @@ const FALLS: f64 = 0.03;
 
 /// States of a device: before the measurement, after the first round, and after the last round.
 #[derive(Debug, Clone, Default)]
-pub struct Watched {
+pub struct DeviceStates {
     before: Option<ClockState>,
     warm: Option<ClockState>,
     after: Option<ClockState>,
 }
 
-impl Watched {
+impl DeviceStates {
     /// Creates the list of states with the state before the measurement.
     pub fn new(before: Option<ClockState>) -> Self {
         Self { before, ..Self::default() }
@@ -115,7 +115,7 @@ mod tests {
             ..ClockState::default()
         };
         let judged = |after: ClockState| {
-            let mut watched = Watched::new(Some(state(7, 1, 300.0)));
+            let mut watched = DeviceStates::new(Some(state(7, 1, 300.0)));
             watched.look(Some(state(7, 1, 1980.0)));
             watched.look(Some(after));
             let mut validity = Validity::valid();

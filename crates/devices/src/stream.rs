@@ -8,12 +8,12 @@ use crate::evidence::DeviceEvidence;
 use crate::info::{Class, DeviceInfo};
 use crate::prediction::{ArrayRates, PlannedArrays, PredictedArrays};
 use crate::reference::{self, UsersProgram};
-use crate::state::Watched;
+use crate::state::DeviceStates;
 use crate::{GAUGE, tuner};
 use crate::{drivers, host_memory};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::series::{ReferenceRun, Series};
-use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_kernels::size::{self, CacheCapacity, SizeConditions, SizeSpec};
 use nodegauge_kernels::{Element, KERNELS, Kernel, STREAM_ARRAYS, arrays_of};
 use nodegauge_machine::devices::catalog;
@@ -171,7 +171,7 @@ impl DeviceStreamPlan {
         let with_it = self.cells.iter().filter(|(at, _)| self.devices[*at].id() == info.id());
         let available = Bytes(available.0 / with_it.count().max(1) as u64);
         let measured = site.machine.measured_cache.filter(|_| info.class == Class::Cpu);
-        let caches = CacheCapacity::of(info.last_cache, measured.as_ref());
+        let caches = CacheCapacity::new(info.last_cache, measured.as_ref());
         let conditions = SizeConditions {
             gauge: GAUGE,
             arrays: self.arrays(),
@@ -180,14 +180,14 @@ impl DeviceStreamPlan {
             fraction: self.options.memory_fraction,
         };
         let mut chosen = size::choose(self.options.size, element, &conditions)?;
-        let most = info.largest_allocation.0 / element.bytes();
+        let max = info.largest_allocation.0 / element.bytes();
         if self.options.size == SizeSpec::Auto {
             let room = available.as_f64() * conditions.fraction.0;
             if info.class != Class::Cpu && room >= self.arrays() as f64 * OWN_MEMORY.as_f64() {
                 chosen.elements = chosen.elements.max(OWN_MEMORY.0 / element.bytes());
             }
-            chosen.elements = chosen.elements.min(most);
-        } else if chosen.elements > most {
+            chosen.elements = chosen.elements.min(max);
+        } else if chosen.elements > max {
             return Err(Failure::missing(format!(
                 "{} supports allocations of at most {}",
                 info.id(),
@@ -227,7 +227,8 @@ impl DeviceStreamPlan {
             let (elements, times_llc) = self.size(site, host, device, *element, notices)?;
             let all = Bytes(self.arrays() as u64 * elements * element.bytes());
             let is_kept = limits.must_be_kept();
-            let rates = if is_kept { ArrayRates::of(site, device.info(), all)? } else { None };
+            let rates =
+                if is_kept { ArrayRates::for_device(site, device.info(), all)? } else { None };
             planned.push(PlannedArrays {
                 device: *at,
                 element: *element,
@@ -263,12 +264,12 @@ struct StreamCell {
     loops: Vec<(Kernel, LoopShape)>,
     tried: usize,
     times_llc: Option<f64>,
-    watched: Watched,
+    watched: DeviceStates,
 }
 
-impl Planned for DeviceStreamPlan {
-    fn foreseen(&self) -> Foreseen {
-        Foreseen { time: Some(self.options.budget.time), memory: None }
+impl PlannedRun for DeviceStreamPlan {
+    fn foreseen(&self) -> ExpectedCost {
+        ExpectedCost { time: Some(self.options.budget.time), memory: None }
     }
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
@@ -277,7 +278,7 @@ impl Planned for DeviceStreamPlan {
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let limits = Limits::of(self.options.budget, self.options.samples);
+        let limits = Limits::from_budget(self.options.budget, self.options.samples);
         let mut notices = self.notices.clone();
         let opened = drivers::open(&self.devices)?;
         let host = host_memory::left(site);
@@ -290,7 +291,7 @@ impl Planned for DeviceStreamPlan {
             let array = Bytes(elements * element.bytes());
             let id = device.info().id();
             observer.phase(&format!("{id}: {} arrays of {array}, trying loops", self.arrays()));
-            let watched = Watched::new(device.state());
+            let watched = DeviceStates::new(device.state());
             let kernels = &self.options.kernels;
             observer.check_interrupt()?;
             let mut bench = Bench::new(device.clone(), kernels, element, elements)?;
@@ -413,7 +414,7 @@ impl StreamCell {
         let ticks = after.zip(before).map_or(0, |(after, before)| after.saturating_sub(before));
         self.watched.look(self.device.state());
         let (device, host): (Vec<f64>, Vec<f64>) = times.into_iter().unzip();
-        let mut sample = Sample::of_times([device, host].concat());
+        let mut sample = Sample::from_times([device, host].concat());
         sample.causes.extend((ticks > 0).then_some(Cause::Stolen { ticks }));
         Ok(vec![sample])
     }

@@ -7,13 +7,13 @@ use crate::info::DeviceInfo;
 use nodegauge_kernels::Kernel;
 use nodegauge_measure::clock;
 use nodegauge_measure::schedule::halving::{
-    self, Candidates, DeadlineCheck, Halving, Passes, Prepared, RoundRule, Rules, TurnRate,
+    self, Candidates, DeadlineCheck, Halving, Passes, PreparedCandidate, RoundRule, Rules, TurnRate,
 };
 use std::time::Instant;
 
 /// Result of the choice of loops.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Chosen {
+pub struct LoopChoice {
     /// Chosen loop of each kernel.
     pub loops: Vec<(Kernel, LoopShape)>,
     /// Largest number of loops that were tried for any kernel.
@@ -29,8 +29,8 @@ const RULES: Rules = Rules {
     seed: 0x6465_7669,
     passes: Passes::Growing,
     leave: RoundRule::SlowerHalf { from: 2, left: 1 },
-    least_rounds: 0,
-    most_rounds: None,
+    min_rounds: 0,
+    max_rounds: None,
     whole_rounds: 0,
     check: DeadlineCheck::Turn,
 };
@@ -46,17 +46,17 @@ pub fn choose(
     device: &DeviceInfo,
     deadline: Instant,
     stop: &dyn Fn() -> bool,
-) -> Result<Chosen, DeviceError> {
+) -> Result<LoopChoice, DeviceError> {
     let shapes: Vec<Vec<LoopShape>> =
-        kernels.iter().map(|kernel| LoopShape::of(*kernel, device)).collect();
+        kernels.iter().map(|kernel| LoopShape::for_kernel(*kernel, device)).collect();
     let late = || clock::now() >= deadline || stop();
     // The first pass of a loop includes building the loop.
     let mut first_turn = |group: usize, shape: &LoopShape| {
         DeviceError::check_end_request()?;
         match bench.pass(&[(kernels[group], *shape)]) {
-            Ok(times) => Ok(Prepared::Works((*shape, device_rate(&times[0])))),
+            Ok(times) => Ok(PreparedCandidate::Works((*shape, device_rate(&times[0])))),
             Err(error) if matches!(error.kind, FailureClass::Build | FailureClass::Unsupported) => {
-                Ok(Prepared::Refused(error))
+                Ok(PreparedCandidate::Refused(error))
             }
             Err(error) => Err(error),
         }
@@ -67,7 +67,7 @@ pub fn choose(
     let mut turns = Loops { bench, kernels, stop };
     halving::choose(&mut turns, &mut groups, &RULES, deadline)?;
     let leaders = groups.iter().map(|group| *group.leader());
-    Ok(Chosen { loops: kernels.iter().copied().zip(leaders).collect(), tried })
+    Ok(LoopChoice { loops: kernels.iter().copied().zip(leaders).collect(), tried })
 }
 
 /// Returns the rate of a pass, measured with the device's clock.

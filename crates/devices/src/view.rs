@@ -34,7 +34,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         sections.push(links::section(&links, detail));
     }
     if !peaks.is_empty() {
-        sections.push(of_peaks(&peaks));
+        sections.push(peak_section(&peaks));
     }
     sections.extend(reference::section(record));
     // A run of both kernels and peaks is one of a roofline, so the page begins with that picture.
@@ -69,21 +69,21 @@ fn drivers<'a>(section: &mut Section, all: impl Iterator<Item = &'a DeviceConfig
 }
 
 /// Returns the section with the table of peaks.
-fn of_peaks(all: &[DeviceFigure<'_, DevicePeakConfig>]) -> Section {
+fn peak_section(all: &[DeviceFigure<'_, DevicePeakConfig>]) -> Section {
     let mut section = Section::new(peaks::TEST);
     let columns = ColumnList::<DeviceFigure<'_, DevicePeakConfig>>::new()
         .names("GFLOP/s")
         .left("", |(_, config)| config.element.clone().unwrap_or_default())
         .rates(ColumnUnit::GFLOP_PER_S)
-        .of_limit_as(Fraction::in_tenths)
-        .left("loop", |(_, config)| peaks::loop_of(config));
+        .limit_share_as(Fraction::in_tenths)
+        .left("loop", |(_, config)| peaks::loop_in_words(config));
     let by_device = all.chunk_by(|(_, one), (_, next)| one.on.device == next.on.device);
     let table = columns.grouped(by_device.map(|own| (heading(&own[0].1.on), own)));
     let bars = all.iter().map(|(m, config)| {
         let element = config.element.as_deref().unwrap_or_default();
         let which = config.on.device.as_deref().unwrap_or_default();
         let name = format!("{} {element}, {which}", m.name);
-        Step::bar(name, m.value, peaks::loop_of(config)).judged(m)
+        Step::bar(name, m.value, peaks::loop_in_words(config)).with_validity(m)
     });
     let bars = Picture::bars("peaks", Unit::FlopsPerSecond, bars);
     section.push(table).push(bars).gap();

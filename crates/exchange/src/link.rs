@@ -8,7 +8,7 @@ use std::net::TcpStream;
 
 /// Minimum length of messages that the receiver reads from the sender's memory. For shorter messages, a system call
 /// takes as long as two copies.
-const LEAST_LENT: usize = 1 << 10;
+const MIN_LENT: usize = 1 << 10;
 
 /// Route of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Link<'_> {
     pub fn routes(&self, bytes: usize) -> Vec<Route> {
         match self {
             Self::Shared(shared) => {
-                let lent = shared.may_lend && bytes >= LEAST_LENT;
+                let lent = shared.may_lend && bytes >= MIN_LENT;
                 [Route::Ring].into_iter().chain(lent.then_some(Route::Read)).collect()
             }
             Self::Connected(_) => vec![Route::Tcp],
@@ -83,7 +83,7 @@ impl Transfer for SharedLink<'_> {
     #[inline]
     fn post(&mut self, message: &[u8], done: &mut usize) -> io::Result<bool> {
         Ok(match self.route {
-            Route::Read if message.len() >= LEAST_LENT => self.writer.lend(message),
+            Route::Read if message.len() >= MIN_LENT => self.writer.lend(message),
             _ => self.writer.write(message, done),
         })
     }

@@ -73,7 +73,7 @@ impl Segment {
 
     /// Returns the ring of this rank's incoming messages.
     pub fn inbox(&self, rank: usize) -> Ring<'_> {
-        Ring::of(&self.mapping, self.at(rank) + page_bytes())
+        Ring::new(&self.mapping, self.at(rank) + page_bytes())
     }
 
     fn numbers(&self, rank: usize, from: usize) -> impl Iterator<Item = &AtomicU64> {

@@ -14,7 +14,7 @@ const KIB: f64 = 1024.0;
 
 /// Returns the measurements of the first folder in the first cache mode, because a table can contain only one folder
 /// and one cache mode.
-fn of_one_table<'r, 'a>(rows: &'r [Row<'a>]) -> Vec<&'r Row<'a>> {
+fn single_table_rows<'r, 'a>(rows: &'r [Row<'a>]) -> Vec<&'r Row<'a>> {
     let own: Vec<&Row<'_>> =
         rows.iter().filter(|row| row.m.category == Category::Variant).collect();
     let Some(first) = own.first().copied() else { return own };
@@ -30,7 +30,7 @@ fn kib(bytes: Option<f64>) -> f64 {
 /// the origin.
 pub fn iozone(record: &Record) -> String {
     let rows = rows(record);
-    let own = of_one_table(&rows);
+    let own = single_table_rows(&rows);
     let mut out = format!(
         "\tnodegauge {}: operations in the sense of IOzone, in IOzone's columns; not IOzone\n\tOutput is in kBytes/sec\n",
         record.tool.version
@@ -86,7 +86,7 @@ fn throughput(Row { m, config }: &Row<'_>) -> String {
 /// line contains the sizes in KiB, the rate in B/s, and the device's share.
 pub fn surface(record: &Record) -> String {
     let rows = rows(record);
-    let own = of_one_table(&rows);
+    let own = single_table_rows(&rows);
     let mut out = format!(
         "# nodegauge {}: file size and block size in KiB, rate in B/s, device share (? if unknown)\n\
          # gnuplot: set logscale xy 2; splot 'FILE' index 'read' using 1:2:3 with lines\n",

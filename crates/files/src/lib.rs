@@ -28,12 +28,12 @@ pub use nodegauge_blocks::scratch::{Leftover, remove_leftovers};
 pub use nodegauge_blocks::task::{CacheMode, TaskSetup};
 pub use nodegauge_blocks::workers::{FileWorkers, WorkerKind};
 pub use plan::{FilesOptions, FilesPlan, ShortGrid, plan};
-pub use run::{cost_of_latency, run};
+pub use run::{latency_cost, run};
 
 use crate::reference::{FioReader, IozoneReader};
 use nodegauge_gauge::readers::Reader;
 use nodegauge_gauge::view::{Reach, Section};
-use nodegauge_gauge::{Detail, Gauge, Headline, Planned, Site, SummaryRequest};
+use nodegauge_gauge::{Detail, Gauge, Headline, PlannedRun, Site, SummaryRequest};
 use nodegauge_measure::Failure;
 use nodegauge_measure::Unit;
 use nodegauge_measure::figure_names::io::READ;
@@ -88,7 +88,7 @@ impl Gauge for Files {
         &self,
         _: &Site,
         ask: &SummaryRequest<'_>,
-    ) -> Result<Option<Box<dyn Planned>>, Failure> {
+    ) -> Result<Option<Box<dyn PlannedRun>>, Failure> {
         let plan = summary_in(PathBuf::from("."), ask)
             .or_else(|_| summary_in(std::env::temp_dir(), ask))?;
         Ok(Some(Box::new(plan)))
@@ -99,7 +99,7 @@ impl Gauge for Files {
     }
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {
-        let headline = Headline::of("files", THROUGH_CACHE, record, GAUGE, headline_rank);
+        let headline = Headline::from_record("files", THROUGH_CACHE, record, GAUGE, headline_rank);
         let config = headline.figure.map(Measurement::read_config::<config::FilesConfig>);
         let is_direct = config.is_some_and(|config| config.direct == Some(true));
         let what = if is_direct { PAST_CACHE } else { headline.what };

@@ -117,7 +117,7 @@ impl FilesOptions {
         Self {
             short,
             limit: limit.or(short.map(|short| short.limit)),
-            budget: (!is_unlimited).then(|| Budget::of(budget, usual)),
+            budget: (!is_unlimited).then(|| Budget::new(budget, usual)),
             ..self
         }
     }
@@ -151,13 +151,15 @@ pub fn plan(options: FilesOptions, programs: Vec<ReferenceProgram>) -> Result<Fi
     let mut volumes = Vec::new();
     for path in &options.paths {
         scratch::check(path)?;
-        volumes.push(Volume::of(path, &root).map_err(|cause| error::unwritable(path, cause))?);
+        volumes.push(
+            Volume::from_folder(path, &root).map_err(|cause| error::unwritable(path, cause))?,
+        );
     }
     options.setup.engine.probe()?;
-    let mut notices: Vec<Notice> = of_asynchronous(&options).into_iter().collect();
+    let mut notices: Vec<Notice> = asynchronous_notice(&options).into_iter().collect();
     let mut tasks = Vec::new();
     for (number, measured) in volumes.iter().enumerate() {
-        let of_path = tasks_of(&options, measured, &root, &mut notices)?;
+        let of_path = volume_tasks(&options, measured, &root, &mut notices)?;
         tasks.extend(of_path.into_iter().enumerate().map(|(i, task)| (i, number, task)));
     }
     // If there are several file systems, each cell is measured on all file systems before the next cell.
@@ -167,7 +169,7 @@ pub fn plan(options: FilesOptions, programs: Vec<ReferenceProgram>) -> Result<Fi
 }
 
 /// Returns the notice about operations that were named as POSIX asynchronous I/O; `None` without such operations.
-fn of_asynchronous(options: &FilesOptions) -> Option<Notice> {
+fn asynchronous_notice(options: &FilesOptions) -> Option<Notice> {
     if options.asynchronous.is_empty() {
         return None;
     }
@@ -209,7 +211,7 @@ fn check(options: &FilesOptions) -> Result<(), Failure> {
 }
 
 /// Returns the tasks on one volume.
-fn tasks_of(
+fn volume_tasks(
     options: &FilesOptions,
     volume: &Volume,
     root: &SysRoot,
@@ -411,7 +413,7 @@ impl FilesPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_gauge::Planned;
+    use nodegauge_gauge::PlannedRun;
     use nodegauge_measure::FailureKind;
 
     #[test]

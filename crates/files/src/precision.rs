@@ -15,7 +15,7 @@ use nodegauge_measure::{Fraction, Seconds};
 /// error.
 const PRECISION: f64 = 0.05;
 /// Number of passes after which the samples may suffice: that of the rule of doubt for the median.
-pub(crate) const FEWEST: usize = TYPICAL.least;
+pub(crate) const FEWEST: usize = TYPICAL.min;
 /// Minimum duration of a pass in multiples of the time for reading the clock. The start and the end are each known only
 /// to the time of one reading.
 const READINGS: f64 = 100.0;
@@ -45,7 +45,7 @@ pub(crate) fn doubt<'a>(
 
 /// Returns the possible relative error of the median, from its 95 % confidence interval by order statistics.
 fn deviation(rates: &[f64]) -> f64 {
-    let Some(summary) = Summary::of(rates, Better::Higher) else { return f64::NAN };
+    let Some(summary) = Summary::from_samples(rates, Better::Higher) else { return f64::NAN };
     // An infinite rate is not a valid figure.
     let [low, high] = summary.ci95.filter(|_| summary.median.is_finite()).unwrap_or([f64::NAN; 2]);
     (high - summary.median).max(summary.median - low) / summary.median

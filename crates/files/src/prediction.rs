@@ -49,17 +49,17 @@ fn predicted(plan: &FilesPlan, task: &Task, rate: BytesPerSec) -> PredictedTime 
     let over_all = (task.cell.file * workers / rate).duration();
     let operation = plan.options.limit.map_or(over_all, |limit| limit.min(over_all));
     // A file that an operation does not write to its end is completed afterwards.
-    let least = over_all + operation * (task.operations.len() as u32).saturating_sub(1);
-    PredictedTime { least, likely: least * precision::FEWEST as u32 }
+    let min = over_all + operation * (task.operations.len() as u32).saturating_sub(1);
+    PredictedTime { min, likely: min * precision::FEWEST as u32 }
 }
 
 /// Returns the rate at which a new file of at most `most` bytes takes data through the page cache.
-fn writing_rate(path: &Path, most: Bytes) -> std::io::Result<BytesPerSec> {
+fn writing_rate(path: &Path, max: Bytes) -> std::io::Result<BytesPerSec> {
     let mut file = File::create_new(path)?;
-    let block = vec![1; BLOCK.0.min(most.0) as usize];
+    let block = vec![1; BLOCK.0.min(max.0) as usize];
     let begun = clock::now();
     let mut written = 0;
-    while written < most.0 && clock::now() < begun + LONGEST {
+    while written < max.0 && clock::now() < begun + LONGEST {
         file.write_all(&block)?;
         written += block.len() as u64;
     }
@@ -93,7 +93,7 @@ mod tests {
         let rate = BytesPerSec(1024.0 * 1024.0);
         let time = |limit| {
             let plan = plan(folder.path(), Bytes::mib(4), limit);
-            predicted(&plan, &plan.tasks[0].1, rate).least
+            predicted(&plan, &plan.tasks[0].1, rate).min
         };
         assert_eq!(time(None), Duration::from_secs(8));
         // The file is written to its end although the operation ends before.

@@ -25,7 +25,7 @@ const DIRECT: f64 = 0.5;
 
 /// Measured samples by task index and operation name.
 #[derive(Default)]
-pub(crate) struct Measured {
+pub(crate) struct MeasuredSamples {
     /// Samples of the gauge.
     pub(crate) own: BTreeMap<(usize, &'static str), Vec<OperationSample>>,
     /// Figures of the reference programs, by task index, program index and operation name.
@@ -34,7 +34,7 @@ pub(crate) struct Measured {
     pub(crate) failed: BTreeMap<(usize, &'static str), Failure>,
 }
 
-impl Measured {
+impl MeasuredSamples {
     /// Marks a cell as lost. If none of its operations has failed itself, the failure is that of all its operations.
     pub(crate) fn lose(&mut self, cell: usize, task: &Task, failure: &Failure) {
         if self.failed.keys().all(|(at, _)| *at != cell) {
@@ -56,7 +56,7 @@ impl Measured {
 /// reference programs.
 pub(crate) fn measurements(
     plan: &FilesPlan,
-    measured: &Measured,
+    measured: &MeasuredSamples,
     clock: Clock,
 ) -> Vec<Measurement> {
     let overhead = latency::overhead(clock);
@@ -140,7 +140,7 @@ impl CellFigures<'_> {
         let mut by_rate: Vec<&&OperationSample> = counting.iter().collect();
         by_rate.sort_by(|a, b| a.rate.total_cmp(&b.rate));
         let Some(pass) = by_rate.get(by_rate.len() / 2) else { return config };
-        let latency = Latency::of_pairs(counting.iter().flat_map(|sample| &sample.latencies));
+        let latency = Latency::from_pairs(counting.iter().flat_map(|sample| &sample.latencies));
         let operations: u64 = counting.iter().map(|sample| sample.operations.0).sum();
         let seconds: f64 = counting.iter().map(|sample| sample.seconds).sum();
         let workers = pass.workers.as_ref();
@@ -163,7 +163,7 @@ impl CellFigures<'_> {
             worker_rate_min: rates.iter().copied().reduce(f64::min),
             worker_rate_max: rates.iter().copied().reduce(f64::max),
             worker_rate_mean: workers.map(|_| rates.iter().sum::<f64>() / rates.len() as f64),
-            worker_bytes_min: workers.map(|workers| workers.least_bytes),
+            worker_bytes_min: workers.map(|workers| workers.min_bytes),
             ..config
         }
     }

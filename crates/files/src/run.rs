@@ -1,7 +1,7 @@
 //! Execution of a plan, cell by cell. If there are reference programs, they run alternately with the gauge.
 
 use crate::plan::FilesPlan;
-use crate::result::{self, Measured};
+use crate::result::{self, MeasuredSamples};
 use crate::{GAUGE, TEST, precision, prediction};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_blocks::cell::{CellContext, CellRunner, Ending};
@@ -11,7 +11,7 @@ use nodegauge_blocks::scratch::{self, Leftover, ScratchDirectory};
 use nodegauge_blocks::task::Task;
 use nodegauge_blocks::{cache, error, latency};
 use nodegauge_gauge::series::Series;
-use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_machine::SysRoot;
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::repeat::Stop;
@@ -26,13 +26,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-impl Planned for FilesPlan {
-    fn foreseen(&self) -> Foreseen {
+impl PlannedRun for FilesPlan {
+    fn foreseen(&self) -> ExpectedCost {
         let workers = self.options.workers.map_or(1, |workers| workers.count as u64);
         // Memory for the contents and for the blocks that each worker has in flight.
         let blocks = 1 + workers * u64::from(self.options.setup.depth);
         let memory = Some(Bytes(blocks * self.longest_block().0));
-        Foreseen { time: self.options.budget.map(|budget| budget.time), memory }
+        ExpectedCost { time: self.options.budget.map(|budget| budget.time), memory }
     }
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
@@ -70,7 +70,7 @@ pub fn run(
     let scratch = prepare(&mut plan)?;
     let once = (!plan.programs.is_empty()).then_some(1);
     let samples = plan.options.samples.or(once).map(|samples| samples.max(1));
-    let limits = Limits::of(plan.options.budget.unwrap_or(UNLIMITED.into()), samples);
+    let limits = Limits::from_budget(plan.options.budget.unwrap_or(UNLIMITED.into()), samples);
     prediction::admit(&plan, &scratch, &limits, observer)?;
     let longest = plan.longest_block().0 as usize;
     let mut notices = std::mem::take(&mut plan.notices);
@@ -97,7 +97,7 @@ pub fn run(
         reading: precision::reading(clock),
         spent: vec![Duration::ZERO; tasks.len()],
         share: limits.budget / tasks.len() as u32,
-        measured: Measured::default(),
+        measured: MeasuredSamples::default(),
         refused: BTreeMap::new(),
     };
     let of_rounds = Limits { budget: limits.elapsed() + unused, ..limits };
@@ -186,7 +186,7 @@ struct Turns<'a> {
     spent: Vec<Duration>,
     /// Share of the time budget for each cell.
     share: Duration,
-    measured: Measured,
+    measured: MeasuredSamples,
     /// Failures of reference programs, by program index. A program that failed is not run again.
     refused: BTreeMap<usize, Failure>,
 }
@@ -215,17 +215,17 @@ impl Turns<'_> {
             self.references(cell)?;
         }
         let own = self.own(cell, round);
-        let seconds = own.map_err(|ending| self.of_cell(cell, ending))?;
+        let seconds = own.map_err(|ending| self.turn_failure(cell, ending))?;
         if own_first {
             self.references(cell)?;
         }
         self.spent[cell] += begun.elapsed();
-        Ok(Sample::of_times(seconds))
+        Ok(Sample::from_times(seconds))
     }
 
     /// Returns the failure of a turn. A cell fails alone, e.g. because its files are too large for the disk; without the
     /// scratch directory no cell can be measured.
-    fn of_cell(&self, cell: usize, ending: Ending) -> TurnFailure {
+    fn turn_failure(&self, cell: usize, ending: Ending) -> TurnFailure {
         let (path, _) = &self.plan.tasks[cell];
         let is_gone = !self.scratch[*path].folder().exists();
         match ending {
@@ -299,6 +299,6 @@ impl Turns<'_> {
 }
 
 /// Returns the memory size of a latency histogram and the time for recording one latency.
-pub fn cost_of_latency() -> (Bytes, Seconds) {
+pub fn latency_cost() -> (Bytes, Seconds) {
     (Bytes(latency::MEMORY), latency::overhead(Clock::get()))
 }

@@ -10,7 +10,7 @@ pub(crate) use conclusion::conclusion;
 
 use crate::GAUGE;
 use crate::config::FilesConfig;
-use nodegauge_analysis::ratio::closing::{Contender, of_one_run};
+use nodegauge_analysis::ratio::closing::{Contender, single_run_sentence};
 use nodegauge_blocks::engine::{IoEngine, Msync, SyncWrites};
 use nodegauge_blocks::task::CacheMode;
 use nodegauge_blocks::volume::Volume;
@@ -86,7 +86,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         all.iter().partition(|row| row.m.unit == Unit::BytesPerSecond);
     let mut sections = match detail {
         Detail::Brief => vec![brief(record, &rates)],
-        Detail::Full => of_folders(&rates, record.machine.memory.bytes),
+        Detail::Full => folder_sections(&rates, record.machine.memory.bytes),
     };
     let closing = closing(&rates).filter(|_| detail == Detail::Full);
     if !others.is_empty() {
@@ -99,7 +99,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
 }
 
 /// Maximum number of operations that the closing sentences compare.
-const MOST_COMPARED: usize = 2;
+const MAX_COMPARED_OPERATIONS: usize = 2;
 
 /// Returns a sentence for each other program that compares its rate with the gauge's in the largest cell that both
 /// measured.
@@ -117,27 +117,27 @@ fn closing(rows: &[&Row<'_>]) -> Option<Section> {
             });
             compared.extend(pairs.max_by_key(|(_, row)| row.sizes()));
         }
-        for (ours, row) in compared.into_iter().take(MOST_COMPARED) {
+        for (ours, row) in compared.into_iter().take(MAX_COMPARED_OPERATIONS) {
             let (file, block) = row.sizes().unwrap_or_default();
             let name = &row.m.name;
             let does = format!("does {name} of {} in blocks of {}", size(file), size(block));
             let [a, b] = [(program, row.m), ("nodegauge", ours.m)]
                 .map(|(label, figure)| Contender { name: label, figure });
-            sentences.extend(of_one_run(a, b, &does, row.m.quoted));
+            sentences.extend(single_run_sentence(a, b, &does, row.m.quoted));
         }
     }
-    (!sentences.is_empty()).then(|| view::summary_of(sentences))
+    (!sentences.is_empty()).then(|| view::summary_section(sentences))
 }
 
 /// Returns one section per folder. `memory` is the memory of the node in bytes.
-fn of_folders(rows: &[&Row<'_>], memory: Option<u64>) -> Vec<Section> {
+fn folder_sections(rows: &[&Row<'_>], memory: Option<u64>) -> Vec<Section> {
     let mut sections = Vec::new();
     for (_, here) in grouped(rows.iter().copied(), |row| row.folder()) {
         let mut section = Section::new("files");
         section.note("files", volume_in_words(here[0], true));
         for (how, group) in grouped(here, |row| how(row)) {
             section.gap().note("how", how);
-            of_group(&group, memory, &mut section);
+            add_group(&group, memory, &mut section);
         }
         sections.push(section);
     }
@@ -159,7 +159,7 @@ fn brief(record: &Record, rows: &[&Row<'_>]) -> Section {
 }
 
 /// Adds the measurements of one folder with the same setup to a section.
-fn of_group(group: &[&Row<'_>], memory: Option<u64>, section: &mut Section) {
+fn add_group(group: &[&Row<'_>], memory: Option<u64>, section: &mut Section) {
     let (own, others): (Vec<&Row<'_>>, Vec<&Row<'_>>) =
         group.iter().partition(|row| row.m.category == Category::Variant);
     // An imported record contains only figures of another program.
@@ -202,7 +202,7 @@ fn one_by_one(rows: &[&Row<'_>]) -> Option<Picture> {
     let bars = rows.iter().filter_map(|row| {
         let (file, block) = row.sizes()?;
         let name = format!("{}, {}", row.m.name, size(block));
-        Some(Step::bar(name, row.m.value, format!("file of {}", size(file))).judged(row.m))
+        Some(Step::bar(name, row.m.value, format!("file of {}", size(file))).with_validity(row.m))
     });
     let title = "rates by operation and block";
     (rows.len() > 1).then(|| Picture::bars(title, Unit::BytesPerSecond, bars))

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 ///
 /// # Errors
 /// Fails if there is nothing to make a reference from.
-pub fn of(ranking: &Ranking, tool: Tool, written: String) -> Result<Reference, Failure> {
+pub fn reference(ranking: &Ranking, tool: Tool, written: String) -> Result<Reference, Failure> {
     let groups: Vec<ReferenceGroup> =
         ranking.groups.iter().map(group).filter(|group| !group.figures.is_empty()).collect();
     if groups.is_empty() {
@@ -49,7 +49,7 @@ fn group(ranked: &RankedGroup) -> ReferenceGroup {
 /// single run, in which the spreads of nodes and of runs add.
 fn figure(of: &FigureStatistics, left_out: usize) -> ReferenceFigure {
     let practical = of.key.practical_limit();
-    let spread = of.components.of_a_run();
+    let spread = of.components.run_deviation();
     let statistical = spread.map_or(0.0, |spread| 1.0 - (-limit(of.runs) * spread).exp());
     let below = statistical.max(practical.0);
     let from = match left_out {
@@ -86,7 +86,7 @@ pub fn keep_one_size(runs: &mut [NodeRun]) -> Vec<String> {
     let mut counts: BTreeMap<SizedFigure, BTreeMap<Option<u64>, usize>> = BTreeMap::new();
     for run in runs.iter() {
         for figure in &run.figures {
-            let of = counts.entry(SizedFigure::of(run, figure)).or_default();
+            let of = counts.entry(SizedFigure::from_run(run, figure)).or_default();
             *of.entry(figure.size).or_default() += 1;
         }
     }
@@ -95,21 +95,22 @@ pub fn keep_one_size(runs: &mut [NodeRun]) -> Vec<String> {
     for (of, sizes) in counts {
         let all: usize = sizes.values().sum();
         // Of sizes that equally many runs have, the largest.
-        let Some((size, most)) = sizes.into_iter().max_by_key(|(size, count)| (*count, *size))
+        let Some((size, max)) = sizes.into_iter().max_by_key(|(size, count)| (*count, *size))
         else {
             continue;
         };
-        if most < all {
+        if max < all {
             let words = size.map_or("no size".to_owned(), |size| Bytes(size).to_string());
-            let left_out = counted(all - most, "run");
+            let left_out = counted(all - max, "run");
             remarks.push(format!("{}: {left_out} of another size than {words} left out", of.key));
         }
         kept.insert(of, size);
     }
     for run in runs {
         let own = std::mem::take(&mut run.figures);
-        let is_kept =
-            |figure: &NodeFigure| kept.get(&SizedFigure::of(run, figure)) == Some(&figure.size);
+        let is_kept = |figure: &NodeFigure| {
+            kept.get(&SizedFigure::from_run(run, figure)) == Some(&figure.size)
+        };
         run.figures = own.into_iter().filter(is_kept).collect();
     }
     remarks
@@ -123,7 +124,7 @@ struct SizedFigure {
 }
 
 impl SizedFigure {
-    fn of(run: &NodeRun, figure: &NodeFigure) -> Self {
+    fn from_run(run: &NodeRun, figure: &NodeFigure) -> Self {
         Self { kind: run.kind.in_words(), key: figure.key.clone() }
     }
 }
@@ -201,7 +202,7 @@ mod tests {
                 facts: Default::default(),
                 figures: vec![NodeFigure {
                     size: Some(1 << 27),
-                    ..NodeFigure::of(FigureKey::named(&m, "triad".to_owned()), value(i))
+                    ..NodeFigure::new(FigureKey::named(&m, "triad".to_owned()), value(i))
                 }],
             })
             .collect()
@@ -209,9 +210,9 @@ mod tests {
 
     fn made(runs: Vec<NodeRun>) -> Reference {
         let intake = Intake { runs, ..Intake::default() };
-        let ranking = Ranking::of(&intake, &RankingOptions::default());
+        let ranking = Ranking::from_intake(&intake, &RankingOptions::default());
         let tool = Tool { version: "0.1.0".to_owned(), commit: None };
-        of(&ranking, tool, "2026-11-25T03:00:00Z".to_owned()).unwrap()
+        reference(&ranking, tool, "2026-11-25T03:00:00Z".to_owned()).unwrap()
     }
 
     #[test]
@@ -282,8 +283,8 @@ mod tests {
 
     #[test]
     fn reference_requires_figures() {
-        let ranking = Ranking::of(&Intake::default(), &RankingOptions::default());
+        let ranking = Ranking::from_intake(&Intake::default(), &RankingOptions::default());
         let tool = Tool { version: "0".to_owned(), commit: None };
-        assert!(of(&ranking, tool, String::new()).is_err());
+        assert!(reference(&ranking, tool, String::new()).is_err());
     }
 }

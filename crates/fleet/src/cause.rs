@@ -22,7 +22,7 @@ const WORDS: [(&str, &str); 14] = [
 ];
 
 /// Returns the word for a finding; `None` if it does not explain a low figure.
-pub(crate) fn word_of_finding(id: &str) -> Option<&'static str> {
+pub(crate) fn finding_word(id: &str) -> Option<&'static str> {
     WORDS.iter().find(|(known, _)| *known == id).map(|(_, word)| *word)
 }
 

@@ -5,12 +5,12 @@
 //! (other load, no reference, a reference of another kind of node) makes it unknown, never bad. It is good only if a loss
 //! worth acting on would have been found (`slow::power`).
 
-use crate::cause::{LONGEST_REASON, first_that_fits, whole_words, with_cause, word_of_finding};
+use crate::cause::{LONGEST_REASON, finding_word, first_that_fits, whole_words, with_cause};
 use crate::figures::{FigureKey, NodeFigure};
 use crate::inventory::Inventory;
 use crate::reference::ReferenceGroup;
 use nodegauge_analysis::slow::power::{Peers, Power, Standing};
-use nodegauge_analysis::slow::{Components, Robust};
+use nodegauge_analysis::slow::{Components, RobustSpread};
 use nodegauge_measure::record::{EventCount, Finding, HardwareEvent, Machine, Severity};
 use nodegauge_measure::{Bytes, Fraction};
 use serde::{Deserialize, Serialize};
@@ -39,7 +39,7 @@ const CORRECTED: u64 = 100;
 const CORRECTED_IN: Duration = Duration::from_secs(24 * 3600);
 
 /// Number of own runs that replace a reference, at least.
-pub const LEAST_OWN_RUNS: usize = 5;
+pub const MIN_OWN_RUNS: usize = 5;
 /// Number of runs of which the better one decides on a figure.
 pub const RUNS: usize = 2;
 /// Number of standard deviations of own runs within which a figure varies.
@@ -65,7 +65,7 @@ impl Remark {
 
 /// Returns the parts that the node lacks.
 pub fn lost_parts(group: &ReferenceGroup, machine: &Machine) -> Vec<Remark> {
-    let differences = group.inventory.differences(&Inventory::of(machine));
+    let differences = group.inventory.differences(&Inventory::from_machine(machine));
     let less = differences.into_iter().filter(|one| one.is_less);
     less.map(|one| {
         let reasons = [
@@ -139,8 +139,8 @@ pub fn conditions(findings: &[Finding], other_load: &str) -> Vec<Remark> {
         } else if finding.severity == Severity::Critical
             && !OF_LEDGER.contains(&finding.id.as_str())
         {
-            let word = word_of_finding(&finding.id).map(str::to_owned);
-            let word = word.unwrap_or_else(|| Finding::name_of(&finding.id));
+            let word = finding_word(&finding.id).map(str::to_owned);
+            let word = word.unwrap_or_else(|| Finding::finding_name(&finding.id));
             remarks.push(Remark::new(NodeVerdict::Bad, word, &finding.text));
         }
     }
@@ -166,7 +166,7 @@ pub struct FigureBound {
 
 impl FigureBound {
     /// Returns the bound of the site's reference.
-    pub fn of_reference(group: &ReferenceGroup, key: &FigureKey) -> Option<Self> {
+    pub fn from_reference(group: &ReferenceGroup, key: &FigureKey) -> Option<Self> {
         let figure = group.figure(key)?;
         Some(Self {
             value: figure.value,
@@ -180,27 +180,27 @@ impl FigureBound {
 
     /// Returns the bound from values of own runs; `None` if there are too few. The bound is below the median by the
     /// practical limit of the figure, or by three standard deviations of the runs if these are larger.
-    pub fn of_own_runs(key: &FigureKey, values: &[f64]) -> Option<Self> {
-        if values.len() < LEAST_OWN_RUNS {
+    pub fn from_own_runs(key: &FigureKey, values: &[f64]) -> Option<Self> {
+        if values.len() < MIN_OWN_RUNS {
             return None;
         }
         let runs: Vec<f64> = values.iter().map(|value| key.share(*value, 1.0).ln()).collect();
-        let Robust { median, spread } = Robust::of(&runs)?;
+        let RobustSpread { median, spread } = RobustSpread::from_values(&runs)?;
         let median = key.at_share(median.exp(), 1.0);
         let practical = key.practical_limit();
-        let least = practical.0.max(1.0 - (-SIGMAS * spread).exp()).min(0.5);
+        let min = practical.0.max(1.0 - (-SIGMAS * spread).exp()).min(0.5);
         let spread = Components { nodes: None, runs: Some(spread) };
         let peers = Peers { spread, nodes: 1, runs: values.len() };
         Some(Self {
             value: median,
-            bound: key.at_share(1.0 - least, median),
+            bound: key.at_share(1.0 - min, median),
             base: "own".to_owned(),
             basis: format!(
                 "median of {} own runs less {}",
                 values.len(),
-                Fraction(least).in_whole_percent()
+                Fraction(min).in_whole_percent()
             ),
-            power: peers.power(practical, Fraction(least), RUNS),
+            power: peers.power(practical, Fraction(min), RUNS),
             size: None,
         })
     }
@@ -345,11 +345,12 @@ pub fn likely_cause(
     machine: &Machine,
     findings: &[Finding],
 ) -> Option<String> {
-    let differences =
-        group.map(|group| group.inventory.differences(&Inventory::of(machine))).unwrap_or_default();
+    let differences = group
+        .map(|group| group.inventory.differences(&Inventory::from_machine(machine)))
+        .unwrap_or_default();
     let part = differences.iter().find(|one| one.is_less).map(|one| one.word.to_owned());
     let warnings = findings.iter().filter(|one| one.severity >= Severity::Warning);
-    part.or_else(|| warnings.filter_map(|one| word_of_finding(&one.id)).next().map(str::to_owned))
+    part.or_else(|| warnings.filter_map(|one| finding_word(&one.id)).next().map(str::to_owned))
 }
 
 /// Returns the verdict of all observations and the one that decides it; without an observation, the node is good.

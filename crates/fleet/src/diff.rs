@@ -12,7 +12,7 @@ use nodegauge_toolchain::mpi::HostList;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Maximum number of rows; the others are counted.
-const MOST_ROWS: usize = 500;
+const MAX_ROWS: usize = 500;
 
 /// A fact in which nodes differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,11 +39,11 @@ pub struct NewestRuns<'a> {
 
 impl<'a> NewestRuns<'a> {
     /// Finds the newest run of each node.
-    pub fn of(intake: &'a Intake) -> Self {
-        let names = Names::of(&intake.runs, &[]);
+    pub fn from_intake(intake: &'a Intake) -> Self {
+        let names = Names::from_runs(&intake.runs, &[]);
         let mut runs: BTreeMap<&str, &NodeRun> = BTreeMap::new();
         for run in &intake.runs {
-            let known = runs.entry(names.of_run(run)).or_insert(run);
+            let known = runs.entry(names.run_node(run)).or_insert(run);
             if run.started > known.started {
                 *known = run;
             }
@@ -189,8 +189,8 @@ fn section(id: &'static str, differences: &[FactDifference], usual: &str) -> Sec
         .left("property", |one| one.what.clone())
         .left(usual, |one| one.usual.clone())
         .left("here", |one| one.value.clone());
-    section.push(columns.table(differences.iter().take(MOST_ROWS)));
-    let more = differences.len().saturating_sub(MOST_ROWS);
+    section.push(columns.table(differences.iter().take(MAX_ROWS)));
+    let more = differences.len().saturating_sub(MAX_ROWS);
     if more > 0 {
         section.note("", counted(more, "more difference"));
     }
@@ -217,7 +217,7 @@ mod tests {
             critical: Vec::new(),
             other_load: None,
             figures: Vec::new(),
-            facts: Facts::of(machine),
+            facts: Facts::from_machine(machine),
         }
     }
 
@@ -263,19 +263,19 @@ mod tests {
             ..Intake::default()
         };
         let now = runs(&machines);
-        let newest = NewestRuns::of(&now);
+        let newest = NewestRuns::from_intake(&now);
         let found = texts(&between(&newest));
         assert_eq!(found[0], "n2 memory: 260 GiB | 220 GiB");
         assert_eq!(found[1], "n2 memory.dimms[A7]: present | absent");
         assert_eq!(found[2], "n[3-4] kernel: 6.1 | 6.2");
         assert_eq!(found.len(), 3);
         let before = runs(&[(8, "6.1"); 5]);
-        let earlier = NewestRuns::of(&before);
+        let earlier = NewestRuns::from_intake(&before);
         let changes = texts(&since(&earlier, &newest).found);
         assert!(changes.contains(&"n[3-4] kernel: 6.1 | 6.2".to_owned()), "{changes:?}");
         assert!(since(&newest, &newest).found.is_empty());
         let first = runs(&[(8, "6.1")]);
-        let of_one = NewestRuns::of(&first);
+        let of_one = NewestRuns::from_intake(&first);
         let of_others = since(&of_one, &newest);
         let shown = format!("{:?}", page(&newest, &[], Some(&of_others)));
         assert!(shown.contains("no earlier record of n[1-4]"), "{shown}");
@@ -296,16 +296,16 @@ mod tests {
         let of = |runs: Vec<NodeRun>| Intake { runs, ..Intake::default() };
         let three = of(vec![node("n1", None), node("n2", Some(4)), node("n3", None)]);
         assert_eq!(
-            texts(&between(&NewestRuns::of(&three))),
+            texts(&between(&NewestRuns::from_intake(&three))),
             ["n2 memory.dimms[A4]: present | absent"]
         );
         // Users without privileges know no modules.
         let mut unknown = machine(12, "6.1");
         unknown.memory.dimms.clear();
         let with = of(vec![node("n1", None), node("n2", None), run("n3", &unknown)]);
-        assert_eq!(texts(&between(&NewestRuns::of(&with))), Vec::<String>::new());
+        assert_eq!(texts(&between(&NewestRuns::from_intake(&with))), Vec::<String>::new());
         let two = of(vec![node("n1", None), node("n2", Some(4))]);
-        let [two, three] = [&two, &three].map(NewestRuns::of);
+        let [two, three] = [&two, &three].map(NewestRuns::from_intake);
         let found = between(&two);
         assert_eq!(texts(&found), ["n1 memory.dimms[A4]: absent (n2) | present"]);
         assert!(!format!("{:?}", page(&two, &found, None)).contains("most nodes"));
@@ -350,7 +350,7 @@ mod tests {
         let now = Intake { runs, ..Intake::default() };
         let library = "/usr/lib64/libmpi.so.40.30.4";
         assert_eq!(
-            texts(&between(&NewestRuns::of(&now))),
+            texts(&between(&NewestRuns::from_intake(&now))),
             [
                 "n3 mount /scratch: tmpfs rw,flock | absent",
                 "n3 sysctl vm.swappiness: 10 | 60",

@@ -33,10 +33,10 @@ const ROUNDED: &str = "numa_nodes";
 
 impl Facts {
     /// Returns the facts of a machine.
-    pub fn of(machine: &Machine) -> Self {
+    pub fn from_machine(machine: &Machine) -> Self {
         let mut found = Self::default();
-        for fact in FACTS.iter().filter(|fact| fact.is_of_nodes()) {
-            let text = fact.text_of_node(machine);
+        for fact in FACTS.iter().filter(|fact| fact.distinguishes_nodes()) {
+            let text = fact.node_text(machine);
             found.values.extend(text.map(|text| (fact.name.to_owned(), text)));
         }
         if let Ok(value) = serde_json::to_value(machine) {
@@ -99,13 +99,13 @@ impl Facts {
             return Some(value);
         }
         let is_absent = self.complete.iter().any(|prefix| path.starts_with(prefix))
-            || self.parts.iter().any(|list| is_part_of(list, path));
+            || self.parts.iter().any(|list| is_list_part(list, path));
         is_absent.then_some(ABSENT)
     }
 }
 
 /// True if the path is that of a part in a list.
-fn is_part_of(list: &str, path: &str) -> bool {
+fn is_list_part(list: &str, path: &str) -> bool {
     let rest = path.strip_prefix(list).and_then(|rest| rest.strip_prefix('['));
     rest.is_some_and(|rest| rest.ends_with(']'))
 }

@@ -72,7 +72,7 @@ impl FigureKey {
     }
 
     /// Returns the key of the clock with all cores busy.
-    pub fn of_clock() -> Self {
+    pub fn clock() -> Self {
         Self {
             gauge: "machine".to_owned(),
             test: CLOCK.to_owned(),
@@ -160,12 +160,12 @@ pub struct FigureSelection<'a> {
 
 impl NodeFigure {
     /// Returns the clock with all cores busy.
-    pub fn of_clock(hz: f64) -> Self {
-        Self::of(FigureKey::of_clock(), hz)
+    pub fn clock(hz: f64) -> Self {
+        Self::new(FigureKey::clock(), hz)
     }
 
     /// Returns a figure without a reason for doubt, of no size.
-    pub fn of(key: FigureKey, value: f64) -> Self {
+    pub fn new(key: FigureKey, value: f64) -> Self {
         Self { key, value, doubt: None, below_rule: None, size: None }
     }
 }
@@ -173,7 +173,7 @@ impl NodeFigure {
 impl FigureSelection<'_> {
     /// Returns the figures of a record that are compared. Figures without a result, and figures that other programs or
     /// publications gave, are not compared.
-    pub fn of(&self, record: &Record) -> Vec<NodeFigure> {
+    pub fn record_figures(&self, record: &Record) -> Vec<NodeFigure> {
         let heads: Vec<&Measurement> = self
             .gauges
             .iter()

@@ -46,7 +46,7 @@ pub fn csv(ranking: &Ranking) -> String {
                     csv::number(Some(figure.value)),
                     csv::number(Some(figure.share)),
                     csv::number(figure.z),
-                    csv::number(figure.of_reference),
+                    csv::number(figure.reference_share),
                     node.runs.to_string(),
                 ]);
             }
@@ -79,7 +79,7 @@ pub fn json(ranking: &Ranking) -> Value {
                 let figure = figure.as_ref()?;
                 Some(json!({
                     "test": of.key.test, "name": of.key.name, "value": figure.value,
-                    "of_median": figure.share, "z": figure.z, "of_reference": figure.of_reference,
+                    "of_median": figure.share, "z": figure.z, "of_reference": figure.reference_share,
                     "beyond_limits": figure.is_beyond, "doubt": figure.doubt,
                 }))
             });

@@ -2,7 +2,7 @@
 //! front (ClusterShell, pdsh, `srun --label`), the gathered output of ClusterShell, trees of Ansible and of
 //! parallel-ssh, and ReFrame's run report.
 //!
-//! Nothing is skipped silently: a text without a complete record is [`Rejected`] with its name and reason, and counts as
+//! Nothing is skipped silently: a text without a complete record is [`RejectedText`] with its name and reason, and counts as
 //! a missing run of its node if the node is known. Text around a record, such as the greeting of a login shell, and the
 //! log next to a record are ignored.
 
@@ -35,7 +35,7 @@ const EMPTY: &str = "the file is empty";
 
 /// A text that gave no record.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Rejected {
+pub struct RejectedText {
     /// File, with the name of the node if several nodes wrote into it.
     pub source: String,
     /// Node, if its name is known.
@@ -65,7 +65,7 @@ pub struct Intake {
     /// Runs of nodes, in the order of the inputs.
     pub runs: Vec<NodeRun>,
     /// Texts without a record.
-    pub rejected: Vec<Rejected>,
+    pub rejected: Vec<RejectedText>,
     /// Number of records that were given more than once and count once.
     pub duplicates: usize,
     /// Files with records, which no output may replace.
@@ -94,7 +94,7 @@ impl Intake {
         let mut files: Vec<Input> = Vec::new();
         for path in paths {
             if path == Path::new("-") || !path.is_dir() {
-                files.extend(parts::of(path, true));
+                files.extend(parts::list_inputs(path, true));
                 continue;
             }
             let before = files.len();
@@ -106,7 +106,7 @@ impl Intake {
                     .hint("give the folder into which the nodes wrote"));
             }
         }
-        let logs = logs::of(files.iter().map(|file| file.path.as_path()));
+        let logs = logs::find_logs(files.iter().map(|file| file.path.as_path()));
         let next = AtomicUsize::new(0);
         let parts: Mutex<Vec<(usize, Result<Self, Failure>)>> = Mutex::new(Vec::new());
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(files.len());
@@ -156,7 +156,7 @@ impl Intake {
                     .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
                 let is_empty = content.trim().is_empty();
                 let evidence = if is_log { Evidence::Log } else { Evidence::FileName };
-                let text = Text { source, node: node_of_file(path), evidence, content };
+                let text = Text { source, node: node_from_file_name(path), evidence, content };
                 if is_log && json_start(&text.content).is_none() {
                     part.reject_text(
                         &text,
@@ -169,7 +169,7 @@ impl Intake {
             Err(cause) if input.is_named => {
                 return Err(Failure::usage(format!("cannot read {source}")).cause(cause));
             }
-            Err(cause) => part.reject(source, node_of_file(path), cause.to_string()),
+            Err(cause) => part.reject(source, node_from_file_name(path), cause.to_string()),
         }
         if !part.runs.is_empty() {
             part.files.push(path.clone());
@@ -192,7 +192,7 @@ impl Intake {
         }
         let parts = lines::by_node(content);
         if parts.is_empty() {
-            self.add_of_node(text, content, selection);
+            self.add_node_output(text, content, selection);
             return;
         }
         for part in parts {
@@ -210,14 +210,14 @@ impl Intake {
                     let has_record = json_start(&part.content).is_some();
                     let evidence = if has_record { Evidence::Record } else { Evidence::Message };
                     let of_node = Text { source, node, evidence, content: String::new() };
-                    self.add_of_node(&of_node, &part.content, selection);
+                    self.add_node_output(&of_node, &part.content, selection);
                 }
             }
         }
     }
 
     /// Adds the records in the output of one node, or in a file of records.
-    fn add_of_node(&mut self, text: &Text, content: &str, selection: &FigureSelection<'_>) {
+    fn add_node_output(&mut self, text: &Text, content: &str, selection: &FigureSelection<'_>) {
         let Some(start) = json_start(content) else {
             let reason = other_program(content, selection)
                 .unwrap_or_else(|| format!("no record: {}", short(error_or_last_line(content))));
@@ -278,7 +278,7 @@ impl Intake {
                     self.reject(text.source.clone(), text.node.clone(), reason);
                 } else if carrier.session_info.is_some() && carrier.runs.is_some() {
                     reframe::add(self, text, json, selection);
-                } else if carrier.is_of_ansible() {
+                } else if carrier.is_ansible() {
                     ansible::add(self, text, json, selection);
                 } else {
                     let why = other_program(json, selection);
@@ -290,7 +290,7 @@ impl Intake {
     }
 
     fn add_record(&mut self, record: &Record, text: &Text, selection: &FigureSelection<'_>) {
-        let run = NodeRun::of(record, text.node.as_deref(), selection);
+        let run = NodeRun::from_record(record, text.node.as_deref(), selection);
         if run.host.is_empty() {
             let why = "the record has no host name".to_owned();
             self.reject(text.source.clone(), text.node.clone(), why);
@@ -329,7 +329,7 @@ impl Intake {
         let node = node.map(|node| legible::escaped(&node).into_owned());
         let source = legible::escaped(&source).into_owned();
         let reason = legible::escaped(&reason).into_owned();
-        self.rejected.push(Rejected { source, node, reason, evidence });
+        self.rejected.push(RejectedText { source, node, reason, evidence });
     }
 
     /// Rejects a text that is no record.
@@ -360,7 +360,7 @@ struct Carrier {
 }
 
 impl Carrier {
-    fn is_of_ansible(&self) -> bool {
+    fn is_ansible(&self) -> bool {
         self.changed.is_some() && (self.stdout.is_some() || self.msg.is_some())
             || self.unreachable.is_some()
     }
@@ -381,7 +381,7 @@ fn walk(folder: &Path, depth: usize, files: &mut Vec<Input>) -> Result<(), Failu
         match entry.file_type() {
             Ok(kind) if kind.is_dir() && depth < DEEPEST => walk(&path, depth + 1, files)?,
             Ok(kind) if kind.is_dir() => {}
-            _ => files.extend(parts::of(&path, false)),
+            _ => files.extend(parts::list_inputs(&path, false)),
         }
     }
     Ok(())
@@ -397,7 +397,7 @@ fn stem(path: &Path) -> Option<&str> {
 }
 
 /// Returns the node after which a file may be named.
-fn node_of_file(path: &Path) -> Option<String> {
+fn node_from_file_name(path: &Path) -> Option<String> {
     let stem = stem(path)?;
     if logs::STREAMS.contains(&stem) {
         return None;

@@ -25,7 +25,7 @@ pub struct NodeKind {
 
 impl NodeKind {
     /// Returns the kind of a machine.
-    pub fn of(machine: &Machine) -> Self {
+    pub fn from_machine(machine: &Machine) -> Self {
         Self {
             processor: facts::PROCESSOR.text(machine),
             sockets: machine.processor.sockets,
@@ -101,7 +101,7 @@ pub struct InventoryDifference {
 
 impl InventoryDifference {
     /// Returns the difference of two counts, the expected one first; `None` if they are equal or one is unknown.
-    fn of_counts(
+    fn from_counts(
         word: &'static str,
         what: &str,
         [expected, found]: [Option<u32>; 2],
@@ -118,8 +118,8 @@ impl InventoryDifference {
     }
 
     /// Returns the difference of two counts of a fact. Rates of the memory are counted in MT/s and have their unit.
-    fn of_fact(fact: Fact, expected: Option<u32>, found: Option<u32>) -> Option<Self> {
-        let difference = Self::of_counts(fact.part_name(), fact.name, [expected, found])?;
+    fn from_fact(fact: Fact, expected: Option<u32>, found: Option<u32>) -> Option<Self> {
+        let difference = Self::from_counts(fact.part_name(), fact.name, [expected, found])?;
         if fact.name != facts::MEMORY_SPEED.name {
             return Some(difference);
         }
@@ -138,7 +138,7 @@ impl InventoryDifference {
 
 impl Inventory {
     /// Returns the inventory of a machine.
-    pub fn of(machine: &Machine) -> Self {
+    pub fn from_machine(machine: &Machine) -> Self {
         let memory = &machine.memory;
         let mut devices: BTreeMap<String, DeviceCount> = BTreeMap::new();
         for device in &machine.devices {
@@ -177,16 +177,16 @@ impl Inventory {
         ];
         let mut all: Vec<InventoryDifference> = Vec::new();
         for (fact, expected, here) in counts {
-            all.extend(InventoryDifference::of_fact(fact, expected, here));
+            all.extend(InventoryDifference::from_fact(fact, expected, here));
         }
         for (name, expected) in &self.devices {
             let present = found.devices.get(name);
             let n = present.map_or(0, |device| device.count);
             let word = if expected.computes { "GPU" } else { "NIC" };
-            all.extend(InventoryDifference::of_counts(word, name, [expected.count, n].map(Some)));
+            all.extend(InventoryDifference::from_counts(word, name, [expected.count, n].map(Some)));
             let lanes = format!("{name}: PCIe lanes");
             let widths = [expected.link_width, present.and_then(|device| device.link_width)];
-            all.extend(InventoryDifference::of_counts("link", &lanes, widths));
+            all.extend(InventoryDifference::from_counts("link", &lanes, widths));
         }
         let memory = self.memory_bytes.zip(found.memory_bytes).filter(|(a, b)| a != b);
         all.extend(memory.map(|(expected, here)| InventoryDifference {

@@ -21,7 +21,7 @@ pub struct Names<'a> {
 impl<'a> Names<'a> {
     /// Finds the names of the nodes of these runs. A label is the name of a node if it carries one host name only, which
     /// the label of no run of this host is.
-    pub fn of(runs: &'a [NodeRun], expected: &'a [String]) -> Self {
+    pub fn from_runs(runs: &'a [NodeRun], expected: &'a [String]) -> Self {
         let expected: HashSet<&str> = expected.iter().map(String::as_str).collect();
         let mut labels: BTreeMap<&str, BTreeSet<Option<&str>>> = BTreeMap::new();
         let mut hosts: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
@@ -32,7 +32,7 @@ impl<'a> Names<'a> {
                 hosts.entry(label).or_default().insert(&run.host);
             }
         }
-        let asked = asked(hosts_of(runs), &expected);
+        let asked = asked(run_hosts(runs), &expected);
         let mut shared = BTreeMap::new();
         for (host, of_host) in labels {
             let known: BTreeSet<&str> = of_host.iter().copied().flatten().collect();
@@ -48,7 +48,7 @@ impl<'a> Names<'a> {
     }
 
     /// Returns the name of the node of a run.
-    pub fn of_run(&self, run: &'a NodeRun) -> &'a str {
+    pub fn run_node(&self, run: &'a NodeRun) -> &'a str {
         let host: &'a str = &run.host;
         match run.label.as_deref() {
             Some(label) if self.expected.contains(label) || self.shared.contains_key(host) => label,
@@ -75,7 +75,7 @@ impl<'a> Names<'a> {
 }
 
 /// Returns the different host names of runs.
-fn hosts_of(runs: &[NodeRun]) -> BTreeSet<&str> {
+fn run_hosts(runs: &[NodeRun]) -> BTreeSet<&str> {
     runs.iter().map(|run| run.host.as_str()).collect()
 }
 

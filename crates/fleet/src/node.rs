@@ -46,7 +46,11 @@ pub struct NodeRun {
 
 impl NodeRun {
     /// Returns the run of a record. `label` is the name of the node by its carrier.
-    pub fn of(record: &Record, label: Option<&str>, selection: &FigureSelection<'_>) -> Self {
+    pub fn from_record(
+        record: &Record,
+        label: Option<&str>,
+        selection: &FigureSelection<'_>,
+    ) -> Self {
         let machine = &record.machine;
         let warnings = record.findings.iter().filter(|one| one.severity >= Severity::Warning);
         let critical = record.findings.iter().filter(|one| one.severity == Severity::Critical);
@@ -59,15 +63,15 @@ impl NodeRun {
             label: label.map(|name| legible::escaped(name).into_owned()),
             id: record.id.clone(),
             started: record.started.clone(),
-            kind: NodeKind::of(machine),
-            inventory: Inventory::of(machine),
+            kind: NodeKind::from_machine(machine),
+            inventory: Inventory::from_machine(machine),
             settings: settings(machine),
             clock_hz: machine.processor.measured_hz.map(|clock| clock.0),
             findings: warnings.map(|one| one.id.clone()).collect(),
             critical: critical.map(|one| one.id.clone()).collect(),
             other_load: busy.map(|one| one.text.clone()),
-            figures: selection.of(record),
-            facts: if selection.facts { Facts::of(machine) } else { Facts::default() },
+            figures: selection.record_figures(record),
+            facts: if selection.facts { Facts::from_machine(machine) } else { Facts::default() },
         }
     }
 }

@@ -16,18 +16,18 @@ use nodegauge_toolchain::mpi::HostList;
 /// Number of good nodes in a table: the worst ones. CSV has all nodes.
 const GOOD_ROWS: usize = 5;
 /// Maximum number of rows of a table; a browser needs seconds for ten thousand rows, and nobody reads them.
-const MOST_ROWS: usize = 500;
+const MAX_ROWS: usize = 500;
 /// Maximum number of kinds of nodes in the title.
 const KINDS: usize = 4;
 /// Number of bins of a histogram.
 const BINS: usize = 12;
 /// Maximum number of rejected texts that are listed; the others are counted.
-const MOST_REJECTED: usize = 10;
+const MAX_REJECTED: usize = 10;
 
 /// Returns the page. `all` lists all nodes.
-pub fn of(ranking: &Ranking, all: bool) -> Page {
+pub fn ranking_page(ranking: &Ranking, all: bool) -> Page {
     let mut sections: Vec<Section> =
-        ranking.groups.iter().map(|group| of_group(group, all)).collect();
+        ranking.groups.iter().map(|group| group_section(group, all)).collect();
     sections.push(lists(ranking));
     sections.extend(ranking.groups.iter().map(statistics));
     sections.push(verdict(ranking));
@@ -125,7 +125,7 @@ fn tone(verdict: RankVerdict) -> Tone {
 }
 
 /// Returns the table of a group.
-fn of_group(group: &RankedGroup, all: bool) -> Section {
+fn group_section(group: &RankedGroup, all: bool) -> Section {
     let mut section = Section::new("nodes");
     let count = counted(group.nodes.len(), "node");
     section.push(Block::Heading(format!("{count}: {}", group.kind.in_words())));
@@ -145,8 +145,7 @@ fn of_group(group: &RankedGroup, all: bool) -> Section {
         let text = format!("{} are not listed; --format csv has all", counted(more, "more node"));
         section.push(Note::new("", text).faint());
     }
-    for node in group.nodes.iter().filter(|node| node.verdict != RankVerdict::Good).take(MOST_ROWS)
-    {
+    for node in group.nodes.iter().filter(|node| node.verdict != RankVerdict::Good).take(MAX_ROWS) {
         let text = format!("{}: {}", node.host, node.explanation);
         section.push(Note::new(node.verdict.name(), text).tone(tone(node.verdict)));
     }
@@ -165,7 +164,7 @@ fn of_group(group: &RankedGroup, all: bool) -> Section {
 fn listed(group: &RankedGroup, all: bool) -> usize {
     let good = group.nodes.iter().enumerate().filter(|(_, one)| one.verdict == RankVerdict::Good);
     let end = good.map(|(at, _)| at).nth(GOOD_ROWS).filter(|_| !all);
-    end.unwrap_or(group.nodes.len()).min(MOST_ROWS)
+    end.unwrap_or(group.nodes.len()).min(MAX_ROWS)
 }
 
 /// Returns the columns of the table of a group.
@@ -187,7 +186,7 @@ fn columns(group: &RankedGroup) -> ColumnList<'_, RankedNode> {
         // Groups without a spread have huge deviations.
         .known("z", |node| Some(format!("{:.1}", deciding(node)?.z?.clamp(-99.9, 99.9))))
         .add_if(has_reference, |columns| {
-            columns.known("of ref", |node| Some(tenths(deciding(node)?.of_reference?)))
+            columns.known("of ref", |node| Some(tenths(deciding(node)?.reference_share?)))
         })
         .right("runs", |node| node.runs.to_string())
 }
@@ -275,10 +274,10 @@ fn lists(ranking: &Ranking) -> Section {
         let text = format!("{}: {why}", HostList::folded(&hosts));
         section.push(Note::new("missing", text).tone(Tone::Warning));
     }
-    for rejected in ranking.rejected.iter().take(MOST_REJECTED) {
+    for rejected in ranking.rejected.iter().take(MAX_REJECTED) {
         section.note("not read", format!("{}: {}", rejected.source, rejected.reason));
     }
-    let more = ranking.rejected.len().saturating_sub(MOST_REJECTED);
+    let more = ranking.rejected.len().saturating_sub(MAX_REJECTED);
     if more > 0 {
         section.note("not read", counted(more, "more text"));
     }
@@ -321,19 +320,19 @@ fn judge(of: &FigureStatistics) -> String {
 
 /// Returns the number of nodes by share of the median.
 fn histogram(of: &FigureStatistics, shares: &[f64]) -> Table {
-    let least = shares.iter().copied().fold(1.0, f64::min);
-    let most = shares.iter().copied().fold(1.0, f64::max);
-    let width = ((most - least) / BINS as f64).max(0.005);
-    let bins = (((most - least) / width).ceil() as usize).max(1);
+    let min = shares.iter().copied().fold(1.0, f64::min);
+    let max = shares.iter().copied().fold(1.0, f64::max);
+    let width = ((max - min) / BINS as f64).max(0.005);
+    let bins = (((max - min) / width).ceil() as usize).max(1);
     let mut counts = vec![0usize; bins];
     for share in shares {
-        let bin = ((share - least) / width) as usize;
+        let bin = ((share - min) / width) as usize;
         counts[bin.min(bins - 1)] += 1;
     }
     let highest = counts.iter().copied().max().unwrap_or(1).max(1);
     let columns = ColumnList::<(usize, usize)>::new()
         .left(format!("{}, % of median", of.key.title()), |(bin, _)| {
-            let [from, to] = [*bin, bin + 1].map(|edge| tenths(least + width * edge as f64));
+            let [from, to] = [*bin, bin + 1].map(|edge| tenths(min + width * edge as f64));
             format!("{} - {}", from.trim_end_matches(" %"), to.trim_end_matches(" %"))
         })
         .right("nodes", |(_, count)| count.to_string())

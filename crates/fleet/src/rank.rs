@@ -10,13 +10,13 @@ mod group;
 mod reason;
 
 use crate::figures::FigureKey;
-use crate::intake::{Evidence, Intake, Rejected};
+use crate::intake::{Evidence, Intake, RejectedText};
 use crate::inventory::{Inventory, InventoryDifference, NodeKind};
 use crate::names::Names;
 use crate::node::NodeRun;
 use crate::reference::{Reference, ReferenceFigure, ReferenceGroup};
 use nodegauge_analysis::slow::power::{Power, Standing};
-use nodegauge_analysis::slow::{self, Components, LEAST_NODES, NodeGroup, Robust};
+use nodegauge_analysis::slow::{self, Components, MIN_NODES, NodeGroup, RobustSpread};
 use nodegauge_measure::Fraction;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -67,7 +67,7 @@ pub struct Ranking {
     /// Nodes without a run, with the reason.
     pub missing: Vec<(String, String)>,
     /// Texts that gave no record.
-    pub rejected: Vec<Rejected>,
+    pub rejected: Vec<RejectedText>,
     /// Number of records that were given twice.
     pub duplicates: usize,
     /// Remarks on the whole.
@@ -143,7 +143,7 @@ pub struct RankedFigure {
     /// Performance as a share of the median of the group.
     pub share: f64,
     /// Performance as a share of the reference.
-    pub of_reference: Option<f64>,
+    pub reference_share: Option<f64>,
     /// Robust z; negative is worse than the median. `None` for fewer than eight nodes.
     pub z: Option<f64>,
     /// True if the value is beyond the limits, and not so few of enough runs that they acquit the node.
@@ -181,22 +181,24 @@ impl RankedNode {
 
 impl RankedGroup {
     /// Returns the nodes with a verdict.
-    pub fn of(&self, verdict: RankVerdict) -> impl Iterator<Item = &RankedNode> {
+    pub fn nodes_with(&self, verdict: RankVerdict) -> impl Iterator<Item = &RankedNode> {
         self.nodes.iter().filter(move |node| node.verdict == verdict)
     }
 }
 
 impl Ranking {
     /// Ranks the nodes of an intake.
-    pub fn of(intake: &Intake, options: &RankingOptions) -> Self {
-        Self::with_names(intake, &Names::of(&intake.runs, &options.expected), options)
+    pub fn from_intake(intake: &Intake, options: &RankingOptions) -> Self {
+        Self::with_names(intake, &Names::from_runs(&intake.runs, &options.expected), options)
     }
 
     /// Ranks the nodes of an intake, whose names are known.
     pub fn with_names(intake: &Intake, names: &Names<'_>, options: &RankingOptions) -> Self {
         let nodes = by_host(&intake.runs, names);
-        let mut groups: Vec<RankedGroup> =
-            group::of(nodes).into_iter().map(|members| ranked(&members, options)).collect();
+        let mut groups: Vec<RankedGroup> = group::group_nodes(nodes)
+            .into_iter()
+            .map(|members| ranked(&members, options))
+            .collect();
         groups.sort_by_key(|group| std::cmp::Reverse(group.nodes.len()));
         let mut ranking = Self {
             missing: missing(intake, names, options),
@@ -212,7 +214,9 @@ impl Ranking {
 
     /// Returns all nodes with a verdict, with their groups.
     pub fn nodes(&self, verdict: RankVerdict) -> impl Iterator<Item = (&RankedGroup, &RankedNode)> {
-        self.groups.iter().flat_map(move |group| group.of(verdict).map(move |node| (group, node)))
+        self.groups
+            .iter()
+            .flat_map(move |group| group.nodes_with(verdict).map(move |node| (group, node)))
     }
 
     /// Returns the hosts with a verdict.
@@ -231,7 +235,7 @@ fn by_host<'a>(runs: &'a [NodeRun], names: &Names<'a>) -> Vec<Node<'a>> {
     let mut indices: HashMap<&str, usize> = HashMap::new();
     let mut nodes: Vec<Node<'_>> = Vec::new();
     for run in runs {
-        let host = names.of_run(run);
+        let host = names.run_node(run);
         let index = *indices.entry(host).or_insert_with(|| {
             nodes.push(Node { host, runs: Vec::new() });
             nodes.len() - 1
@@ -299,8 +303,8 @@ fn ranked(members: &group::Members<'_>, options: &RankingOptions) -> RankedGroup
     let statistics: Vec<FigureStatistics> =
         columns.iter().map(|column| statistics(column, of_group)).collect();
     let judges: Vec<Judges> =
-        columns.iter().zip(&statistics).map(|(column, of)| Judges::of(column, of)).collect();
-    let peers = reason::NodePeers::of(nodes);
+        columns.iter().zip(&statistics).map(|(column, of)| Judges::new(column, of)).collect();
+    let peers = reason::NodePeers::from_nodes(nodes);
     let mut ranked_nodes: Vec<RankedNode> = (0..nodes.len())
         .map(|at| {
             let figures: Vec<Option<RankedFigure>> = columns
@@ -338,7 +342,7 @@ fn deciding_share(node: &RankedNode) -> f64 {
 
 /// Returns the statistics of the clock with all cores busy.
 fn clock(nodes: &[Node<'_>]) -> Option<FigureStatistics> {
-    let key = FigureKey::of_clock();
+    let key = FigureKey::clock();
     let mut runs: Vec<Vec<f64>> = Vec::new();
     for node in nodes {
         let clocks = node.runs.iter().filter_map(|run| run.clock_hz);
@@ -350,9 +354,9 @@ fn clock(nodes: &[Node<'_>]) -> Option<FigureStatistics> {
 }
 
 fn statistics(column: &Column, reference: Option<&ReferenceGroup>) -> FigureStatistics {
-    let group = NodeGroup::of(&column.runs, column.key.practical_limit());
+    let group = NodeGroup::from_nodes(&column.runs, column.key.practical_limit());
     FigureStatistics {
-        median: slow::value_of(group.robust.median, column.key.unit.better()),
+        median: slow::value_from_performance(group.robust.median, column.key.unit.better()),
         spread: group.robust.spread,
         components: group.components,
         nodes: group.nodes,
@@ -368,7 +372,10 @@ impl FigureStatistics {
     /// Returns the statistics in logarithms of performance, which judge nodes.
     fn group(&self) -> NodeGroup {
         NodeGroup {
-            robust: Robust { median: performance(&self.key, self.median), spread: self.spread },
+            robust: RobustSpread {
+                median: performance(&self.key, self.median),
+                spread: self.spread,
+            },
             components: self.components,
             nodes: self.nodes,
             runs: self.runs,
@@ -383,13 +390,14 @@ impl FigureStatistics {
     }
 
     /// Returns the value of a performance.
-    fn value_of(&self, performance: f64) -> f64 {
-        slow::value_of(performance, self.key.unit.better())
+    fn value_from_performance(&self, performance: f64) -> f64 {
+        slow::value_from_performance(performance, self.key.unit.better())
     }
 
     /// True if this performance is beyond the limit of the peers or of the reference.
     fn is_beyond_limits(&self, performance: f64) -> bool {
-        self.group().is_slow(performance) || self.is_beyond_reference(self.value_of(performance))
+        self.group().is_slow(performance)
+            || self.is_beyond_reference(self.value_from_performance(performance))
     }
 
     /// True if something judges the figure.
@@ -416,7 +424,7 @@ struct Powers {
 }
 
 impl<'a> Judges<'a> {
-    fn of(column: &Column, of: &'a FigureStatistics) -> Self {
+    fn new(column: &Column, of: &'a FigureStatistics) -> Self {
         let mut powers = BTreeMap::new();
         for runs in column.runs.iter().map(Vec::len).filter(|runs| *runs > 0) {
             powers.entry(runs).or_insert_with(|| Powers {
@@ -469,14 +477,14 @@ fn ranked_figure(
     let of = judges.of;
     let runs = column.runs.get(at)?;
     let own = better_median(runs)?;
-    let value = of.value_of(own);
+    let value = of.value_from_performance(own);
     let runs_beyond = runs.iter().filter(|run| of.is_beyond_limits(**run)).count();
     let is_acquitted = runs.len() >= confirm && runs_beyond < confirm;
     let (standing, power) = judges.standing(runs.len(), value);
     Some(RankedFigure {
         value,
         share: of.key.share(value, of.median),
-        of_reference: of.reference.as_ref().map(|reference| reference.share(value)),
+        reference_share: of.reference.as_ref().map(|reference| reference.share(value)),
         z: of.limit.map(|_| of.group().robust.z(own)),
         is_beyond: of.is_beyond_limits(own) && !is_acquitted,
         runs_beyond,
@@ -495,8 +503,8 @@ fn worst(
     let mut worst: Option<(usize, f64)> = None;
     for (index, figure) in figures.iter().enumerate() {
         let Some(figure) = figure.as_ref().filter(|figure| is_meant(figure)) else { continue };
-        let share = figure.of_reference.unwrap_or(1.0).min(figure.share);
-        if worst.is_none_or(|(_, least)| share.total_cmp(&least).is_lt()) {
+        let share = figure.reference_share.unwrap_or(1.0).min(figure.share);
+        if worst.is_none_or(|(_, min)| share.total_cmp(&min).is_lt()) {
             worst = Some((index, share));
         }
     }
@@ -526,14 +534,14 @@ fn judged(
         of.group().is_slow(performance(&of.key, figure.value))
     });
     let is_distinguished = is_by_peers || peers.own_finding(node.latest()).is_some();
-    let has_defect = peers.lack_defect_of(node.latest());
+    let has_defect = peers.has_rare_defect(node.latest());
     let is_busy = load.is_some() && !has_defect && !(peers.are_busy() && is_distinguished);
     let confirmed = decided.is_some_and(|one| one.runs_beyond >= options.confirm.max(1));
     let verdict = match beyond {
         Some(_) if is_busy => RankVerdict::Unknown,
         Some(_) if confirmed => RankVerdict::Slow,
         Some(_) => RankVerdict::Suspect,
-        None if !is_judged || peers.defect_of(node.latest()).is_some() => RankVerdict::Unknown,
+        None if !is_judged || peers.rare_defect(node.latest()).is_some() => RankVerdict::Unknown,
         None if undecided.is_some() && is_busy => RankVerdict::Unknown,
         None if undecided.is_some() => RankVerdict::Suspect,
         None if without_power.is_some() => RankVerdict::Unknown,
@@ -550,7 +558,7 @@ fn judged(
         runs: node.runs.len(),
         differences,
     };
-    let why = reason::of(node, &ranked, statistics, peers, load.filter(|_| is_busy));
+    let why = reason::find_reason(node, &ranked, statistics, peers, load.filter(|_| is_busy));
     ranked.reason = why.short;
     ranked.explanation = why.long;
     ranked
@@ -570,7 +578,7 @@ fn is_there(host: &str, there: &HashSet<String>) -> bool {
 fn missing(intake: &Intake, names: &Names<'_>, options: &RankingOptions) -> Vec<(String, String)> {
     let mut there: HashSet<String> = HashSet::new();
     for run in &intake.runs {
-        let host = names.of_run(run);
+        let host = names.run_node(run);
         there.insert(host.to_owned());
         there.insert(without_domain(host).to_owned());
     }
@@ -613,7 +621,7 @@ fn remarks(ranking: &Ranking, options: &RankingOptions) -> Vec<String> {
                 ));
             }
         }
-        let is_small = group.nodes.len() < LEAST_NODES;
+        let is_small = group.nodes.len() < MIN_NODES;
         let has_reference = group.figures.iter().any(|figure| figure.reference.is_some());
         if has_reference {
             continue;
@@ -621,12 +629,12 @@ fn remarks(ranking: &Ranking, options: &RankingOptions) -> Vec<String> {
         let nodes = group.kind.in_words();
         match &options.reference {
             Some(_) if is_small => remarks.push(format!(
-                "fewer than {LEAST_NODES} alike nodes ({nodes}): not judged; the reference has no such nodes"
+                "fewer than {MIN_NODES} alike nodes ({nodes}): not judged; the reference has no such nodes"
             )),
             Some(_) => remarks
                 .push(format!("the reference has no such nodes ({nodes}); judged by the group only")),
             None if is_small => remarks.push(format!(
-                "fewer than {LEAST_NODES} alike nodes ({nodes}): not judged; give --reference"
+                "fewer than {MIN_NODES} alike nodes ({nodes}): not judged; give --reference"
             )),
             None => {}
         }

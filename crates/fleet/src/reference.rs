@@ -7,7 +7,7 @@
 use crate::figures::{FigureKey, NodeFigure};
 use crate::inventory::{Inventory, NodeKind};
 use nodegauge_analysis::slow::Components;
-use nodegauge_analysis::slow::power::{Measured, Peers, Power};
+use nodegauge_analysis::slow::power::{MeasuredNodes, Peers, Power};
 use nodegauge_measure::record::{Machine, Tool};
 use nodegauge_measure::{Failure, Fraction, legible};
 use nodegauge_os::TrustError;
@@ -72,7 +72,7 @@ pub struct ReferenceFigure {
     pub loss_found: Option<Fraction>,
     /// Measurements with which a loss worth acting on would be found; absent if it is found.
     #[serde(default)]
-    pub needed: Option<Measured>,
+    pub needed: Option<MeasuredNodes>,
     /// Size of an array or of the working set that all runs had, bytes; absent for figures without one, if runs had
     /// different sizes, and in references of earlier versions. `check` measures with this size.
     #[serde(default)]
@@ -109,7 +109,7 @@ impl ReferenceGroup {
     }
 
     /// Returns the bound of a measured figure; `None` if the reference has none.
-    pub fn bound_of(&self, figure: &NodeFigure) -> Option<&ReferenceFigure> {
+    pub fn figure_bound(&self, figure: &NodeFigure) -> Option<&ReferenceFigure> {
         self.figure(&figure.key)
     }
 }
@@ -128,7 +128,7 @@ impl ReferenceGroup {
     pub fn compare(&self, figures: &[NodeFigure]) -> Vec<ComparedFigure> {
         let mut compared = Vec::new();
         for figure in figures {
-            let Some(of) = self.bound_of(figure) else { continue };
+            let Some(of) = self.figure_bound(figure) else { continue };
             let unit = figure.key.unit;
             compared.push(ComparedFigure {
                 words: format!(
@@ -148,8 +148,8 @@ impl ReferenceGroup {
 impl Reference {
     /// Returns the group by which a machine is judged: of its kind, and the most similar in parts. `None` if the
     /// reference is of other kinds of nodes.
-    pub fn group_of(&self, machine: &Machine) -> Option<&ReferenceGroup> {
-        self.group_for(&NodeKind::of(machine), &Inventory::of(machine))
+    pub fn machine_group(&self, machine: &Machine) -> Option<&ReferenceGroup> {
+        self.group_for(&NodeKind::from_machine(machine), &Inventory::from_machine(machine))
     }
 
     /// Returns the group of a kind that is the most similar in parts; the first of several.
@@ -164,7 +164,7 @@ impl Reference {
         format!(
             "the reference is of another kind of node: {}, not {}",
             known.join("; "),
-            NodeKind::of(machine).in_words()
+            NodeKind::from_machine(machine).in_words()
         )
     }
 
@@ -207,7 +207,7 @@ impl Reference {
         let shown = legible::path(path);
         let bytes = nodegauge_os::read_input(path, nodegauge_os::LONGEST_TEXT)
             .map_err(|cause| Failure::usage(format!("cannot read {shown}")).cause(cause))?;
-        Self::parse(&String::from_utf8_lossy(&bytes)).map_err(|failure| failure.of(shown))
+        Self::parse(&String::from_utf8_lossy(&bytes)).map_err(|failure| failure.with_context(shown))
     }
 
     /// Reads a reference that may drain a node: it must be a file of the caller or of root.
@@ -226,7 +226,7 @@ impl Reference {
                     .hint("give a copy that belongs to root or to you"));
             }
         };
-        Self::parse(&String::from_utf8_lossy(&bytes)).map_err(|failure| failure.of(shown))
+        Self::parse(&String::from_utf8_lossy(&bytes)).map_err(|failure| failure.with_context(shown))
     }
 }
 

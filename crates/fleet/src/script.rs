@@ -69,7 +69,7 @@ pub fn record_command(program: &str, command: &[String], record: &str) -> Comman
 }
 
 /// Returns the lines for a shell. `folder` receives the records.
-pub fn of(carrier: Carrier, nodes: &[String], folder: &str, command: &[String]) -> String {
+pub fn script_text(carrier: Carrier, nodes: &[String], folder: &str, command: &[String]) -> String {
     let measure = record_command("nodegauge", command, "-");
     // Shells expand brackets: zsh fails if no file has such a name.
     let folded = CommandLine::new(HostList::folded(nodes), []).to_string();
@@ -195,7 +195,7 @@ mod tests {
 
     fn lines(carrier: Carrier) -> String {
         let nodes = ["n01", "n02", "n04"].map(str::to_owned);
-        of(
+        script_text(
             carrier,
             &nodes,
             "my fleet",
@@ -209,7 +209,7 @@ mod tests {
         for end in ["\n", "\r", "\u{b}", "\u{c}", "\u{85}", "\u{2028}", "\u{2029}"] {
             let folder = format!("o{end}kind: Secret");
             let command = ["stream".to_owned(), format!("--label=a=b{end}kind: Secret")];
-            let text = of(Carrier::K8s, &nodes, &folder, &command);
+            let text = script_text(Carrier::K8s, &nodes, &folder, &command);
             let is_end = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
             let forged = text.split(is_end).find(|line| line.starts_with("kind: Secret"));
             assert_eq!(forged, None, "{end:?}: {text}");

@@ -45,9 +45,9 @@ pub struct JobOptions {
 
 /// Time until which Slurm is asked.
 #[derive(Debug, Clone, Copy)]
-pub struct Until(Option<Instant>);
+pub struct SlurmDeadline(Option<Instant>);
 
-impl Until {
+impl SlurmDeadline {
     /// Returns the end of this time from now on; `None` is no end.
     pub fn after(time: Option<Duration>) -> Self {
         Self(time.and_then(|time| Instant::now().checked_add(time)))
@@ -123,13 +123,13 @@ pub enum Refusal {
     /// A limit of the number of jobs is reached.
     Limit,
     /// The job is refused for this node.
-    Rejected(String),
+    RejectedText(String),
     /// Slurm cannot be asked.
     Failed(Failure),
 }
 
 /// Runs a program of Slurm.
-fn ask(program: &str, words: Vec<String>, until: Until) -> Result<ProgramOutput, Failure> {
+fn ask(program: &str, words: Vec<String>, until: SlurmDeadline) -> Result<ProgramOutput, Failure> {
     let job = ProgramJob::new(CommandLine::new(program.to_owned(), words), until.left(LIMIT));
     let hint = "check that Slurm's commands work here, e.g. sinfo";
     let output = program::run(&job, &|| false).map_err(|error| Failure::from(error).hint(hint))?;
@@ -138,7 +138,7 @@ fn ask(program: &str, words: Vec<String>, until: Until) -> Result<ProgramOutput,
 }
 
 /// Runs a program of Slurm that must succeed; returns its output.
-fn answer(program: &str, words: Vec<String>, until: Until) -> Result<String, Failure> {
+fn answer(program: &str, words: Vec<String>, until: SlurmDeadline) -> Result<String, Failure> {
     let output = ask(program, words, until)?;
     let status = output.status()?;
     if status.success() {
@@ -155,7 +155,7 @@ fn answer(program: &str, words: Vec<String>, until: Until) -> Result<String, Fai
 /// Fails if Slurm does not answer.
 pub fn nodes(
     partition: Option<&str>,
-    until: Until,
+    until: SlurmDeadline,
 ) -> Result<BTreeMap<String, NodeState>, Failure> {
     let mut words =
         vec!["--noheader".to_owned(), "--Node".to_owned(), "--format=%N|%T|%P".to_owned()];
@@ -213,7 +213,7 @@ fn node_state(word: &str) -> NodeState {
 ///
 /// # Errors
 /// Fails if Slurm does not answer.
-pub fn queue(name: &str, until: Until) -> Result<HashMap<String, QueuedJob>, Failure> {
+pub fn queue(name: &str, until: SlurmDeadline) -> Result<HashMap<String, QueuedJob>, Failure> {
     let words = ["--noheader", "--states=all", "--format=%i|%T|%n|%r"].map(str::to_owned);
     let words = words.into_iter().chain([format!("--name={name}")]).collect();
     let text = answer("squeue", words, until)?;
@@ -251,7 +251,7 @@ pub fn submit(
     host: &str,
     run: usize,
     options: &JobOptions,
-    until: Until,
+    until: SlurmDeadline,
 ) -> Result<String, Refusal> {
     let words = words(folder, name, host, run, options);
     let output = ask("sbatch", words, until).map_err(Refusal::Failed)?;
@@ -267,7 +267,7 @@ pub fn submit(
     }
     let last = stderr.lines().last().unwrap_or_default();
     let why = last.rsplit("error: ").next().unwrap_or(last);
-    Err(Refusal::Rejected(legible::escaped(why).into_owned()))
+    Err(Refusal::RejectedText(legible::escaped(why).into_owned()))
 }
 
 /// Returns the options of sbatch, the job script and its arguments.
@@ -303,7 +303,7 @@ fn words(
 }
 
 /// Cancels a job; failures are ignored, because the job may have ended.
-pub fn cancel(id: &str, until: Until) {
+pub fn cancel(id: &str, until: SlurmDeadline) {
     let _ = ask("scancel", vec![id.to_owned()], until);
 }
 
@@ -314,9 +314,9 @@ pub fn next<'a>(
     states: &BTreeMap<String, NodeState>,
     active: usize,
     waiting_for_busy: usize,
-    most: usize,
+    max: usize,
 ) -> Vec<&'a str> {
-    let free = most.saturating_sub(active);
+    let free = max.saturating_sub(active);
     let mut chosen: Vec<&str> = Vec::new();
     let mut off: Vec<&str> = Vec::new();
     let mut busy: Vec<&str> = Vec::new();
@@ -330,7 +330,7 @@ pub fn next<'a>(
     }
     chosen.extend(off);
     chosen.truncate(free);
-    let places = (most / 2).max(1).saturating_sub(waiting_for_busy);
+    let places = (max / 2).max(1).saturating_sub(waiting_for_busy);
     let left = (free - chosen.len()).min(places);
     chosen.extend(busy.into_iter().take(left));
     chosen

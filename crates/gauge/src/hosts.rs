@@ -7,7 +7,7 @@ use crate::view::sentence::{capital, doubted};
 use crate::view::{ColumnList, Note, Picture, Section, Step, Table, TableCell, Tone, grouped};
 use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle};
 use nodegauge_analysis::slow::power::Power;
-use nodegauge_analysis::slow::{self, GroupVerdict, LEAST_NODES, NodeGroup, practical};
+use nodegauge_analysis::slow::{self, GroupVerdict, MIN_NODES, NodeGroup, practical};
 use nodegauge_measure::keys::{Registry, SharedKey, shared};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Finding, Machine, Measurement, Quoted, Record, Status, Validity};
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// Maximum number of figures in the table of hosts in addition to the one that ranks them.
-const MOST_FURTHER: usize = 3;
+const MAX_FURTHER: usize = 3;
 
 /// Result of one host, as it is sent to the process that collects the results.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -60,13 +60,13 @@ pub fn merged(hosts: Vec<(String, Result<HostReport, Failure>)>) -> Outcome {
         match result {
             Ok(report) => add(&mut outcome, at, &name, report),
             Err(why) => {
-                let reason = format!("{name}: {}", why.in_a_line());
+                let reason = format!("{name}: {}", why.single_line());
                 outcome.notices.push(Notice::new(NoticeId::Failed, "", reason));
                 let lost = pattern.iter().map(|m| {
                     let mut validity = Validity::valid();
                     validity.invalid(why.reason());
                     let empty = Measurement::new(&m.gauge, &m.test, &m.name, m.unit);
-                    of_host(empty.category(m.category).judged(validity), &name)
+                    with_host(empty.category(m.category).judged(validity), &name)
                 });
                 outcome.measurements.extend(lost);
             }
@@ -79,7 +79,7 @@ pub fn merged(hosts: Vec<(String, Result<HostReport, Failure>)>) -> Outcome {
 
 /// Adds the result of host number `at`.
 fn add(outcome: &mut Outcome, at: usize, name: &str, report: HostReport) {
-    let figures = report.measurements.into_iter().map(|m| of_host(m, name));
+    let figures = report.measurements.into_iter().map(|m| with_host(m, name));
     outcome.measurements.extend(figures);
     let known: BTreeSet<String> = outcome.findings.iter().map(|one| one.id.clone()).collect();
     let new = report.findings.into_iter().filter(|one| !known.contains(&one.id));
@@ -102,12 +102,12 @@ fn add(outcome: &mut Outcome, at: usize, name: &str, report: HostReport) {
         outcome.stop = Some(Stop::Interrupted);
     }
     if let Some(failure) = report.failure {
-        outcome.failure.get_or_insert(failure.of(name));
+        outcome.failure.get_or_insert(failure.with_context(name));
     }
 }
 
 /// Sets the host of a figure.
-fn of_host(mut m: Measurement, name: &str) -> Measurement {
+fn with_host(mut m: Measurement, name: &str) -> Measurement {
     m.config.insert(shared::host::KEY.name.to_owned(), name.into());
     m
 }
@@ -250,15 +250,15 @@ pub struct HostRanking<'r> {
 impl<'r> HostRanking<'r> {
     /// Ranks the hosts of a record by the headline figure of a gauge, or else by the last figure of most hosts, e.g. that
     /// of the largest working set. Returns `None` for a run on one host.
-    pub fn of(record: &'r Record, gauge: &str, registry: &Registry) -> Option<Self> {
+    pub fn from_record(record: &'r Record, gauge: &str, registry: &Registry) -> Option<Self> {
         let of_hosts =
             record.measurements.iter().filter(|m| m.gauge == gauge && m.host().is_some());
         let groups = grouped(of_hosts, |m| (m.test.as_str(), m.name.as_str()));
         let mut candidates: Vec<Vec<&Measurement>> =
             groups.into_iter().flat_map(|(_, of)| one_per_host(&of)).collect();
         candidates.retain(|of| of.iter().any(|m| m.value.is_some()));
-        let most = candidates.iter().map(Vec::len).max()?;
-        candidates.retain(|of| of.len() == most);
+        let max = candidates.iter().map(Vec::len).max()?;
+        candidates.retain(|of| of.len() == max);
         let is_headline =
             |of: &&Vec<&Measurement>| registry.is_headline(gauge, &of[0].test, &of[0].name);
         let lead = candidates.iter().rev().find(is_headline).or(candidates.last())?;
@@ -272,9 +272,9 @@ impl<'r> HostRanking<'r> {
         values.sort_by(f64::total_cmp);
         let runs: Vec<Vec<f64>> =
             values.iter().map(|value| vec![slow::performance(*value, better)]).collect();
-        let group = NodeGroup::of(&runs, practical::limit(&figures[0].test));
+        let group = NodeGroup::from_nodes(&runs, practical::limit(&figures[0].test));
         let power = group.power(1);
-        let median = slow::value_of(group.robust.median, better);
+        let median = slow::value_from_performance(group.robust.median, better);
         let mut hosts = Vec::new();
         for figure in figures {
             let value = judged_value(figure);
@@ -291,7 +291,7 @@ impl<'r> HostRanking<'r> {
             (Some(one), Some(other)) => one.total_cmp(&other),
             (one, other) => one.is_none().cmp(&other.is_none()),
         });
-        let range = values.last().zip(values.first()).map_or(0.0, |(most, least)| most - least);
+        let range = values.last().zip(values.first()).map_or(0.0, |(max, min)| max - min);
         Self { hosts, median, spread: range / median, group, power }
     }
 
@@ -356,7 +356,7 @@ impl<'r> HostRanking<'r> {
             let verb = if below.len() == 1 { "is" } else { "are" };
             return format!(
                 "{} {verb} more than {limit} worse than the median of {all} in {name}, {median}; fewer than \
-                 {LEAST_NODES} hosts do not show which one is slow",
+                 {MIN_NODES} hosts do not show which one is slow",
                 below.join(", ")
             );
         }
@@ -401,7 +401,7 @@ impl<'r> HostRanking<'r> {
         let below = self.with_verdict(Some(GroupVerdict::Below)).join(", ");
         if !below.is_empty() {
             let text = format!(
-                "{below} (more than {limit} worse than the median of {all}; a verdict needs {LEAST_NODES} hosts)"
+                "{below} (more than {limit} worse than the median of {all}; a verdict needs {MIN_NODES} hosts)"
             );
             notes.push(Note::new("below", text).tone(Tone::Warning));
         }
@@ -424,7 +424,7 @@ impl<'r> HostRanking<'r> {
 
 /// Returns the section of the hosts of a run: one row per host, best first. Returns `None` for a run on one host.
 pub fn section(record: &Record, gauge: &str, registry: &Registry) -> Option<Section> {
-    let ranking = HostRanking::of(record, gauge, registry)?;
+    let ranking = HostRanking::from_record(record, gauge, registry)?;
     let lead = ranking.hosts[0].figure;
     let what = lead.name_in_words();
     let what = if what == lead.name { what } else { format!("{} {what}", lead.test) };
@@ -432,7 +432,7 @@ pub fn section(record: &Record, gauge: &str, registry: &Registry) -> Option<Sect
     section.push(ranking.table(record, &what));
     let bars = ranking.hosts.iter().map(|host| {
         let m = host.figure;
-        Step::bar(host.name, m.value, "").judged(m)
+        Step::bar(host.name, m.value, "").with_validity(m)
     });
     section.push(Picture::bars(format!("{what} of each host"), lead.unit, bars));
     let measured = ranking.group.nodes;
@@ -461,7 +461,7 @@ pub fn section(record: &Record, gauge: &str, registry: &Registry) -> Option<Sect
 /// Returns the sentence on the hosts of a run: the median, the slow hosts, and those without a figure. Returns `None` for a run on one host, and
 /// if no host has a value.
 pub fn conclusion(record: &Record, gauge: &str, registry: &Registry) -> Option<String> {
-    let ranking = HostRanking::of(record, gauge, registry)?;
+    let ranking = HostRanking::from_record(record, gauge, registry)?;
     judged_value(ranking.hosts[0].figure)?;
     let sentence = ranking.sentence();
     let without = ranking.with_verdict(None);
@@ -483,7 +483,7 @@ fn further_names(record: &Record, lead: &Measurement) -> Vec<String> {
     let others = record.measurements.iter().filter(of).filter(|m| m.name != lead.name);
     let names: Vec<String> = others.map(|m| m.name.clone()).collect();
     let distinct: BTreeSet<&String> = names.iter().collect();
-    if names.len() > MOST_FURTHER || distinct.len() < names.len() { Vec::new() } else { names }
+    if names.len() > MAX_FURTHER || distinct.len() < names.len() { Vec::new() } else { names }
 }
 
 fn cell(m: &Measurement) -> TableCell {
@@ -568,7 +568,7 @@ mod tests {
     #[test]
     fn hosts_are_ranked_and_one_without_response_is_last() {
         let record = record();
-        let ranking = HostRanking::of(&record, "memory", &Registry::default()).unwrap();
+        let ranking = HostRanking::from_record(&record, "memory", &Registry::default()).unwrap();
         let names: Vec<&str> = ranking.hosts.iter().map(|host| host.name).collect();
         assert_eq!(names, ["n4", "n1", "n2", "n3"]);
         assert!((ranking.median - 100e9).abs() < 1.0);
@@ -591,7 +591,7 @@ mod tests {
             let name = set.to_string();
             let m = Measurement::new("memory", "latency", name, Unit::Seconds)
                 .value(Quoted::Median, ns * 1e-9);
-            let mut m = of_host(m, host);
+            let mut m = with_host(m, host);
             m.config.insert("pages".to_owned(), pages.into());
             m.config.insert("set_bytes".to_owned(), set.into());
             m
@@ -606,7 +606,7 @@ mod tests {
             figure("n2", 2 << 30, "thp", 130.0),
         ];
         let record = Record { measurements, ..record() };
-        let ranking = HostRanking::of(&record, "memory", &Registry::default()).unwrap();
+        let ranking = HostRanking::from_record(&record, "memory", &Registry::default()).unwrap();
         let ranked: Vec<(&str, &str)> =
             ranking.hosts.iter().map(|host| (host.name, host.figure.name.as_str())).collect();
         assert_eq!(ranked, [("n1", "1073741824"), ("n2", "1073741824")]);
@@ -622,7 +622,7 @@ mod tests {
             let deviation = spread * ((at * 7 % hosts) as f64 * 2.0 / hosts as f64 - 1.0);
             let rate = if at == 0 { share * 100e9 } else { 100e9 * deviation.exp() };
             let m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
-            let mut m = of_host(m.value(Quoted::Best, rate), &format!("n{at:02}"));
+            let mut m = with_host(m.value(Quoted::Best, rate), &format!("n{at:02}"));
             if is_suspect {
                 m.validity.suspect("disturbed");
             }
@@ -676,7 +676,7 @@ mod tests {
         ] {
             let record = record_of(hosts, share, spread, is_suspect);
             let case = format!("{hosts} hosts, {share}, spread {spread}");
-            let ranking = HostRanking::of(&record, "memory", &registry).unwrap();
+            let ranking = HostRanking::from_record(&record, "memory", &registry).unwrap();
             assert_eq!(ranking.excluded().join(" "), excluded, "{case}");
             let text = conclusion(&record, "memory", &registry).unwrap();
             assert!(text.contains(words), "{case}: {text}");

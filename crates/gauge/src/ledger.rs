@@ -41,7 +41,7 @@ impl<'a> LedgerWatch<'a> {
         let ledger = after.ledger(self.root, Some(&self.before));
         let of_parts = std::mem::take(&mut found.judged_events);
         let others: Vec<EventCount> =
-            ledger.during.iter().filter_map(|event| beyond(event, &of_parts)).collect();
+            ledger.during.iter().filter_map(|event| without_parts(event, &of_parts)).collect();
         found.measurements.iter_mut().for_each(|figure| judge(figure, gauges, &others));
         found.measurements.iter_mut().for_each(Measurement::doubt_limit);
         found.notices.extend(ledger.vanished.iter().map(|counter| {
@@ -74,7 +74,7 @@ impl<'a> LedgerWatch<'a> {
 }
 
 /// Returns the events of a counter without those in `parts`; `None` if nothing is left.
-fn beyond(event: &EventCount, parts: &[EventCount]) -> Option<EventCount> {
+fn without_parts(event: &EventCount, parts: &[EventCount]) -> Option<EventCount> {
     let of_kind = parts.iter().filter(|part| part.kind == event.kind);
     let same = of_kind.filter(|part| part.component == event.component);
     let judged: u64 = same.map(|part| part.events).sum();
@@ -91,7 +91,7 @@ fn judge(figure: &mut Measurement, gauges: &[&dyn Gauge], during: &[EventCount])
     let uses_links = of_gauge || figure.config.contains_key(DEVICE);
     for event in during {
         let Some(status) = event.kind.effect() else { continue };
-        if uses_links || !event.kind.is_of_a_link() {
+        if uses_links || !event.kind.is_link_event() {
             figure.doubt(status, format!("{event} during the run"));
         }
     }
@@ -101,7 +101,7 @@ fn judge(figure: &mut Measurement, gauges: &[&dyn Gauge], during: &[EventCount])
 mod tests {
     use super::*;
     use crate::view::Section;
-    use crate::{Detail, Headline, Planned, Site, SummaryRequest};
+    use crate::{Detail, Headline, PlannedRun, Site, SummaryRequest};
     use nodegauge_measure::Failure;
     use nodegauge_measure::keys::ConfigKind;
     use nodegauge_measure::record::Record;
@@ -137,7 +137,7 @@ mod tests {
             &self,
             _: &Site,
             _: &SummaryRequest<'_>,
-        ) -> Result<Option<Box<dyn Planned>>, Failure> {
+        ) -> Result<Option<Box<dyn PlannedRun>>, Failure> {
             Ok(None)
         }
 
@@ -231,9 +231,12 @@ mod tests {
     fn events_of_a_part_count_once() {
         let all = event(HardwareEvent::MemoryCorrected, 5);
         let part = event(HardwareEvent::MemoryCorrected, 2);
-        assert_eq!(beyond(&all, &[part.clone(), part.clone()]).map(|left| left.events), Some(1));
-        assert_eq!(beyond(&all, std::slice::from_ref(&all)), None);
+        assert_eq!(
+            without_parts(&all, &[part.clone(), part.clone()]).map(|left| left.events),
+            Some(1)
+        );
+        assert_eq!(without_parts(&all, std::slice::from_ref(&all)), None);
         let other = event(HardwareEvent::MemoryUncorrected, 5);
-        assert_eq!(beyond(&all, &[other]), Some(all.clone()));
+        assert_eq!(without_parts(&all, &[other]), Some(all.clone()));
     }
 }

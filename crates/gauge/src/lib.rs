@@ -2,7 +2,7 @@
 //! before anything is measured, runs that return an [`Outcome`], the configuration keys of the figures, and the display
 //! of the figures in a record.
 //!
-//! Gauges implement [`Gauge`] and [`Planned`] and are registered in a list in the crate of the command. All code that
+//! Gauges implement [`Gauge`] and [`PlannedRun`] and are registered in a list in the crate of the command. All code that
 //! runs gauges and shows, compares or exports records uses that list. The interface does not assume that a gauge
 //! measures processors; a gauge can also measure a device with its own memory and queues.
 #![forbid(unsafe_code)]
@@ -55,7 +55,7 @@ impl Site {
     /// Returns the last-level caches that threads on these CPUs can use, as reported and as measured.
     pub fn cache_capacity(&self, cpus: &[CpuId]) -> CacheCapacity {
         let reported = self.topology.llc_in_use(cpus).map(|(bytes, _)| Bytes(bytes));
-        CacheCapacity::of(reported, self.machine.measured_cache.as_ref())
+        CacheCapacity::new(reported, self.machine.measured_cache.as_ref())
     }
 
     /// Sets the memory available to a plan: the given size, or else all memory of a described machine.
@@ -75,7 +75,7 @@ impl Site {
 
 /// Time and memory that a run is expected to need, as far as they are known in advance.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Foreseen {
+pub struct ExpectedCost {
     /// Expected time; `None` if it depends on the results.
     pub time: Option<Duration>,
     /// Expected memory consumption.
@@ -83,10 +83,10 @@ pub struct Foreseen {
 }
 
 /// A planned run: the options have been checked, and nothing has been measured or written yet.
-pub trait Planned {
+pub trait PlannedRun {
     /// Returns the expected resources of the run.
-    fn foreseen(&self) -> Foreseen {
-        Foreseen::default()
+    fn foreseen(&self) -> ExpectedCost {
+        ExpectedCost::default()
     }
 
     /// Returns the figures that the run may produce; empty if they are not known. An expectation (`--expect`) that
@@ -111,18 +111,18 @@ pub trait Planned {
 
 /// Several plans, which run one after another.
 #[derive(Default)]
-pub struct InTurn {
+pub struct PlanSequence {
     /// Plans in their order.
-    pub plans: Vec<Box<dyn Planned>>,
+    pub plans: Vec<Box<dyn PlannedRun>>,
     /// Time of all plans, within the budget of the user: a plan that would begin later is left out. `None` if every plan
     /// runs.
     pub time: Option<Duration>,
 }
 
-impl Planned for InTurn {
-    fn foreseen(&self) -> Foreseen {
-        let all: Vec<Foreseen> = self.plans.iter().map(|plan| plan.foreseen()).collect();
-        Foreseen {
+impl PlannedRun for PlanSequence {
+    fn foreseen(&self) -> ExpectedCost {
+        let all: Vec<ExpectedCost> = self.plans.iter().map(|plan| plan.foreseen()).collect();
+        ExpectedCost {
             time: all.iter().map(|one| one.time).sum(),
             memory: all.iter().filter_map(|one| one.memory).max(),
         }
@@ -144,12 +144,12 @@ impl Planned for InTurn {
                 found.notices.push(Notice::no_time_left("", &plan.in_words()));
                 continue;
             }
-            match Outcome::of_run(plan.run(site, observer), observer) {
+            match Outcome::finish_run(plan.run(site, observer), observer) {
                 Ok(outcome) => found.extend(outcome),
                 Err(failure) if found.measurements.is_empty() => return Err(failure),
                 // Nothing is refused after the first figure: a part without time is left out.
                 Err(refusal) if refusal.kind == FailureKind::Usage => {
-                    let text = format!("a part was left out: {}", refusal.in_a_line());
+                    let text = format!("a part was left out: {}", refusal.single_line());
                     found.notices.push(Notice::new(NoticeId::Budget, "", text));
                 }
                 Err(failure) => found.failure = found.failure.or(Some(failure)),
@@ -215,7 +215,7 @@ pub struct Headline<'r> {
 impl<'r> Headline<'r> {
     /// Selects the figure with the highest `rank` among the figures of `gauge` that the record's run measured itself.
     /// The headline is a placeholder if `rank` returns `None` for all these figures.
-    pub fn of<K: PartialOrd>(
+    pub fn from_record<K: PartialOrd>(
         title: &'static str,
         what: &'static str,
         record: &'r Record,
@@ -237,7 +237,7 @@ impl<'r> Headline<'r> {
 /// figures becomes a notice, so that the figures of the other gauges are kept.
 pub fn attempted(
     gauge: &dyn Gauge,
-    planned: Result<Option<Box<dyn Planned>>, Failure>,
+    planned: Result<Option<Box<dyn PlannedRun>>, Failure>,
     site: &Site,
     observer: &mut dyn Observer,
 ) -> Outcome {
@@ -255,13 +255,13 @@ pub fn attempted(
 /// Fails if the plan does.
 pub fn measured(
     gauge: &dyn Gauge,
-    planned: Box<dyn Planned>,
+    planned: Box<dyn PlannedRun>,
     site: &Site,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Failure> {
     let watch = LedgerWatch::begin(&site.root);
     let ended = planned.run(site, observer);
-    let mut outcome = Outcome::of_run(ended, observer)?;
+    let mut outcome = Outcome::finish_run(ended, observer)?;
     watch.end_part(&mut outcome, gauge);
     Ok(outcome)
 }
@@ -284,7 +284,7 @@ pub fn kept(gauge: &dyn Gauge, found: Result<Outcome, Failure>) -> Outcome {
 
 /// Returns the notice that a gauge measured nothing.
 fn not_measured(gauge: &dyn Gauge, failure: &Failure) -> Notice {
-    let text = format!("not measured: {}", failure.in_a_line());
+    let text = format!("not measured: {}", failure.single_line());
     Notice::new(NoticeId::LeftOut, gauge.name(), text)
 }
 
@@ -310,7 +310,7 @@ pub trait Gauge: Sync {
         &self,
         site: &Site,
         ask: &SummaryRequest<'_>,
-    ) -> Result<Option<Box<dyn Planned>>, Failure>;
+    ) -> Result<Option<Box<dyn PlannedRun>>, Failure>;
 
     /// Plans the gauge's measurements for a roofline: ceilings, and kernels below the ceilings. The figures have the
     /// gauge name [`roofline::GAUGE`]. Returns `None` if the gauge measures no ceilings.
@@ -321,7 +321,7 @@ pub trait Gauge: Sync {
         &self,
         site: &Site,
         ask: &CeilingsAsk<'_>,
-    ) -> Result<Option<Box<dyn Planned>>, Failure> {
+    ) -> Result<Option<Box<dyn PlannedRun>>, Failure> {
         let _ = (site, ask);
         Ok(None)
     }
@@ -375,7 +375,7 @@ mod tests {
     /// Plan with a known result.
     struct Known(Result<Outcome, Failure>);
 
-    impl Planned for Known {
+    impl PlannedRun for Known {
         fn run(self: Box<Self>, _: &Site, _: &mut dyn Observer) -> Result<Outcome, Failure> {
             self.0
         }
@@ -387,10 +387,10 @@ mod tests {
         let topology = Topology::load(&topology).unwrap();
         let site = Site::new(topology, Machine::default(), SysRoot::live());
         let run = |first: Result<Outcome, Failure>, second: Failure| {
-            let parts: Vec<Box<dyn Planned>> =
+            let parts: Vec<Box<dyn PlannedRun>> =
                 vec![Box::new(Known(first)), Box::new(Known(Err(second)))];
-            Box::new(InTurn { plans: parts, time: None })
-                .run(&site, &mut nodegauge_measure::progress::Silent)
+            Box::new(PlanSequence { plans: parts, time: None })
+                .run(&site, &mut nodegauge_measure::progress::SilentObserver)
         };
         let measured = || {
             let figure = Measurement::new("g", "t", "n", nodegauge_measure::Unit::Seconds);

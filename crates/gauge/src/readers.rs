@@ -38,7 +38,7 @@ pub trait Reader: Sync {
     ///
     /// # Errors
     /// Fails if the text has no figures, or none that can be read without doubt.
-    fn read(&self, text: &str, context: &ReadContext<'_>) -> Result<PrintedRun, Unread>;
+    fn read(&self, text: &str, context: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput>;
 }
 
 /// Knowledge about a run beyond its output.
@@ -99,7 +99,7 @@ impl From<Vec<Measurement>> for PrintedRun {
 
 /// Reason why the output of a recognised program is not read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unread {
+pub struct UnreadOutput {
     /// Problem, as a predicate of the text: `has a table of STREAM that cannot be read`; `None` if the cause says it.
     pub problem: Option<&'static str>,
     /// Cause, in words.
@@ -112,7 +112,7 @@ pub struct Unread {
 const WHOLE: &str = "give a file with the complete output of one run";
 
 /// A cause that a complete output may remove.
-impl From<String> for Unread {
+impl From<String> for UnreadOutput {
     fn from(cause: String) -> Self {
         Self { problem: None, cause, hint: WHOLE.to_owned() }
     }
@@ -133,15 +133,15 @@ pub enum ReadError {
     /// No reader recognises the text. The names are those of the programs that are read.
     Unknown(Vec<&'static str>),
     /// The text has several runs, of which all but one would be lost.
-    Several(Vec<FoundRuns>),
+    RunComparison(Vec<FoundRuns>),
     /// A line is longer than any line that a program prints. The number is that of its bytes.
     Overlong(usize),
     /// The program was recognised and its output is not read.
-    Unread {
+    UnreadOutput {
         /// Name of the program.
         program: &'static str,
         /// Reason.
-        why: Unread,
+        why: UnreadOutput,
     },
     /// The user described a run of a program that describes its runs itself.
     Described {
@@ -156,19 +156,19 @@ pub enum ReadError {
 
 impl ReadError {
     /// Returns the failure, with the name of the text for the terminal.
-    pub fn of_text(self, shown: &str) -> Failure {
+    pub fn into_failure(self, shown: &str) -> Failure {
         match self {
             Self::Unknown(programs) => {
                 let known = either(&programs);
                 let message = format!("{shown} is not the output of {known}");
                 Failure::usage(message).hint(WHOLE)
             }
-            Self::Several(found) => several(shown, &found),
+            Self::RunComparison(found) => several_runs_failure(shown, &found),
             Self::Overlong(length) => {
                 Failure::usage(format!("{shown} has a line of {length} bytes"))
                     .hint("give a file with the output of one of the programs that are read")
             }
-            Self::Unread { program, why } => {
+            Self::UnreadOutput { program, why } => {
                 let problem = match why.problem {
                     Some(problem) => format!("{shown} {problem}"),
                     None => format!("{shown}, output of {program}"),
@@ -194,7 +194,7 @@ fn either(names: &[&str]) -> String {
     }
 }
 
-fn several(shown: &str, found: &[FoundRuns]) -> Failure {
+fn several_runs_failure(shown: &str, found: &[FoundRuns]) -> Failure {
     let all: usize = found.iter().map(|of| of.lines.len()).sum();
     let each: Vec<String> =
         found.iter().map(|of| format!("{} of {}", of.lines.len(), of.program)).collect();
@@ -202,8 +202,8 @@ fn several(shown: &str, found: &[FoundRuns]) -> Failure {
         format!("{shown} contains {all} runs ({}), and an import reads one", each.join(", "));
     let mut lines: Vec<usize> = found.iter().flat_map(|of| of.lines.iter().copied()).collect();
     lines.sort_unstable();
-    let shown_lines: Vec<String> = lines.iter().take(MOST_LINES).map(usize::to_string).collect();
-    let more = match lines.len().saturating_sub(MOST_LINES) {
+    let shown_lines: Vec<String> = lines.iter().take(MAX_LINES).map(usize::to_string).collect();
+    let more = match lines.len().saturating_sub(MAX_LINES) {
         0 => String::new(),
         more => format!(" and {}", counted(more, "other line")),
     };
@@ -214,7 +214,7 @@ fn several(shown: &str, found: &[FoundRuns]) -> Failure {
 }
 
 /// Maximum number of lines in a message.
-const MOST_LINES: usize = 10;
+const MAX_LINES: usize = 10;
 
 /// Returns the readers of all gauges, in the order of the gauges.
 pub fn all<'g>(gauges: &[&'g dyn Gauge]) -> Vec<&'g dyn Reader> {
@@ -247,7 +247,7 @@ pub fn read(
     let found = recognise(readers, text);
     let runs: usize = found.iter().map(|of| of.lines.len()).sum();
     if runs > 1 {
-        return Err(ReadError::Several(found));
+        return Err(ReadError::RunComparison(found));
     }
     let is_json = text.trim_start().starts_with('{');
     if let Some(length) = printed::overlong_line(text).filter(|_| !is_json) {
@@ -266,10 +266,11 @@ pub fn read(
         let of = described.map(|one| one.program()).collect();
         return Err(ReadError::Described { option, program, of });
     }
-    let mut run = reader.read(text, context).map_err(|why| ReadError::Unread { program, why })?;
+    let mut run =
+        reader.read(text, context).map_err(|why| ReadError::UnreadOutput { program, why })?;
     if run.measurements.is_empty() {
-        let why = Unread::from("it contains no figures".to_owned());
-        return Err(ReadError::Unread { program, why });
+        let why = UnreadOutput::from("it contains no figures".to_owned());
+        return Err(ReadError::UnreadOutput { program, why });
     }
     for measurement in &mut run.measurements {
         if measurement.value.is_some_and(|value| !printed::is_figure(value)) {

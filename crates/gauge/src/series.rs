@@ -154,7 +154,7 @@ impl Series {
 
     /// Measures each of the given cells `rounds` more times, in the given order. Lost cells are not measured; nothing is
     /// measured after the loss of the target or an interruption.
-    pub fn again(
+    pub fn remeasure(
         &mut self,
         which: &[usize],
         rounds: usize,
@@ -204,7 +204,7 @@ impl Series {
     /// Returns the failure of a cell; `None` if the cell is not lost. Without a sample that counts, the loss of the target
     /// is the failure of the cell.
     pub fn lost(&self, cell: usize) -> Option<&Failure> {
-        let unmeasured = self.target.as_ref().filter(|_| !self.schedule.has_counted_of(cell));
+        let unmeasured = self.target.as_ref().filter(|_| !self.schedule.has_counted_sample(cell));
         self.lost.get(&cell).or(unmeasured)
     }
 
@@ -216,7 +216,7 @@ impl Series {
     /// Returns the cells that are not lost and have no sample that counts, ascending.
     pub fn unmeasured(&self) -> Vec<usize> {
         let living = self.living().into_iter();
-        living.filter(|cell| !self.schedule.has_counted_of(*cell)).collect()
+        living.filter(|cell| !self.schedule.has_counted_sample(*cell)).collect()
     }
 
     /// Returns the loss of the target that the cells share; `None` if it is not lost.
@@ -250,10 +250,10 @@ impl Series {
         quoted: Quoted,
         value: &dyn Fn(f64) -> f64,
     ) -> Option<Measurement> {
-        match regime.of(cell) {
+        match regime.cell_samples(cell) {
             Some(timed) => {
                 let mut m = m.timed(quoted, timed, part, value);
-                for doubt in regime.doubts(cell, part, regime.is_of_guest()) {
+                for doubt in regime.doubts(cell, part, regime.is_on_guest()) {
                     m.doubt(Status::Suspect, doubt);
                 }
                 Some(self.judged(cell, m))

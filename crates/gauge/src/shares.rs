@@ -20,10 +20,10 @@ impl BudgetShares {
     /// Returns the share for gauge number `at`, after the earlier gauges have used `spent`. The remaining time is
     /// divided in proportion to the usual times. Each gauge gets at least half of its share of the whole budget,
     /// because a gauge with a long setup could otherwise leave no time for the last gauge.
-    pub fn of(&self, at: usize, spent: Duration) -> Duration {
+    pub fn part_budget(&self, at: usize, spent: Duration) -> Duration {
         let left = self.budget.saturating_sub(spent);
-        let least = self.part(at, self.budget / 2, &self.usual);
-        self.part(at, left, &self.usual[at..]).max(least)
+        let min = self.part(at, self.budget / 2, &self.usual);
+        self.part(at, left, &self.usual[at..]).max(min)
     }
 
     /// Returns the share of `time` for gauge number `at` among gauges with these usual times.
@@ -61,13 +61,13 @@ mod tests {
             let mut spent = Duration::ZERO;
             let mut shares = Vec::new();
             for at in 0..usual.len() {
-                let share = divided.of(at, spent);
+                let share = divided.part_budget(at, spent);
                 shares.push(share);
                 spent += share.mul_f64(misses);
             }
             assert_eq!(shares[3], Duration::ZERO);
-            let most = budget + f64::max(1.0, budget / 10.0);
-            assert!(spent.as_secs_f64() <= most, "{budget} s, {misses}: {spent:?}");
+            let max = budget + f64::max(1.0, budget / 10.0);
+            assert!(spent.as_secs_f64() <= max, "{budget} s, {misses}: {spent:?}");
             if misses == 1.0 {
                 assert!((spent.as_secs_f64() - budget).abs() < 1e-6, "{spent:?}");
                 assert!((shares[0].as_secs_f64() - 0.4 * budget).abs() < 1e-6, "{shares:?}");
@@ -75,8 +75,8 @@ mod tests {
         }
         // The last gauge gets its minimum even if the others exceed the budget.
         let exceeded = BudgetShares { budget: seconds(25.0), usual };
-        assert_eq!(exceeded.of(4, seconds(80.0)), seconds(2.0));
+        assert_eq!(exceeded.part_budget(4, seconds(80.0)), seconds(2.0));
         let unknown = BudgetShares { budget: seconds(3.0), usual: vec![Duration::ZERO] };
-        assert_eq!(unknown.of(0, seconds(1.0)), Duration::ZERO);
+        assert_eq!(unknown.part_budget(0, seconds(1.0)), Duration::ZERO);
     }
 }

@@ -110,7 +110,7 @@ mod tests {
         let [first, second] = &m.validity.reasons[..] else { panic!("{:?}", m.validity) };
         assert!(first.starts_with("the CPU quota of the control group throttled 144 of 147 periods, for 10.50 s of CPU time: raise the quota"), "{first}");
         assert_eq!(second, small);
-        assert_eq!(doubt::CauseEvidence::of(first), doubt::CauseEvidence::Counted);
+        assert_eq!(doubt::CauseEvidence::from_reason(first), doubt::CauseEvidence::Counted);
     }
 
     #[test]

@@ -182,7 +182,7 @@ pub fn summary(text: impl Into<String>) -> Section {
 }
 
 /// Creates the last section of a page from several sentences, each on a line of its own.
-pub fn summary_of(sentences: impl IntoIterator<Item = String>) -> Section {
+pub fn summary_section(sentences: impl IntoIterator<Item = String>) -> Section {
     let mut section = Section::new(SUMMARY);
     section.lines("summary", legible::in_lines(sentences));
     section
@@ -317,7 +317,7 @@ pub struct Table {
 impl Table {
     /// Creates a table without rows. A title that begins with `>` makes its column right-aligned.
     pub fn new(titles: &[&str]) -> Self {
-        let columns = titles.iter().map(|title| Column::of(title)).collect();
+        let columns = titles.iter().map(|title| Column::new(title)).collect();
         Self { columns, ..Self::default() }
     }
 
@@ -397,7 +397,7 @@ pub struct Column {
 
 impl Column {
     /// Creates a column with a title; `>` before the title makes the column right-aligned.
-    pub fn of(title: &str) -> Self {
+    pub fn new(title: &str) -> Self {
         match title.strip_prefix('>') {
             Some(title) => Self { title: title.to_owned(), right: true },
             None => Self { title: title.to_owned(), right: false },

@@ -97,7 +97,7 @@ impl HistoryError {
     }
 
     /// Returns the error for a file that cannot be read.
-    pub(crate) fn of_file(path: &Path, cause: &io::Error) -> Self {
+    pub(crate) fn from_file_error(path: &Path, cause: &io::Error) -> Self {
         let problem = format!("cannot read {}: {cause}", legible::path(path));
         match cause.kind() {
             io::ErrorKind::PermissionDenied => Failure::missing(problem).into(),
@@ -106,7 +106,7 @@ impl HistoryError {
     }
 
     /// Translates an error of SQLite about `path`.
-    pub(crate) fn of_sqlite(path: &Path, access: Access, error: &rusqlite::Error) -> Self {
+    pub(crate) fn from_sqlite(path: &Path, access: Access, error: &rusqlite::Error) -> Self {
         use rusqlite::ErrorCode as Code;
         match error.sqlite_error_code() {
             // SQLite does not report the reason why it could not open a file, so the operating system is asked.

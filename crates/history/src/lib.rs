@@ -26,7 +26,7 @@ pub use location::{DB_VARIABLE, HistoryFile, default_path};
 pub use moment::Moment;
 pub use selector::{means_a_file, read_file};
 pub use store::Store;
-pub use transfer::{Imported, records};
+pub use transfer::{ImportResult, records};
 
 #[cfg(test)]
 mod tests;

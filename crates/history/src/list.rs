@@ -230,8 +230,8 @@ impl Store {
     ///
     /// # Errors
     /// Fails if the database cannot be read.
-    pub fn telling(&self, lines: &[RunLine], least: usize) -> Result<usize, HistoryError> {
-        let mut length = least;
+    pub fn telling(&self, lines: &[RunLine], min: usize) -> Result<usize, HistoryError> {
+        let mut length = min;
         for line in lines {
             let neighbours = self.neighbours(&line.id).map_err(self.failed(Access::Read))?;
             for other in neighbours.iter().flatten() {
@@ -260,9 +260,9 @@ impl Store {
     ) -> rusqlite::Result<Vec<T>> {
         let (conditions, values) = filter.conditions();
         let newest = "ORDER BY started DESC, id DESC LIMIT ?";
-        newest_first(filter.limit.unwrap_or(usize::MAX), |of_time, most| {
-            let most = Value::Integer(i64::try_from(most).unwrap_or(-1));
-            let values = values.iter().cloned().chain([most]);
+        newest_first(filter.limit.unwrap_or(usize::MAX), |of_time, max| {
+            let max = Value::Integer(i64::try_from(max).unwrap_or(-1));
+            let values = values.iter().cloned().chain([max]);
             let sql =
                 format!("SELECT {columns} FROM run WHERE {conditions} AND {of_time} {newest}");
             self.connection.prepare(&sql)?.query_map(params_from_iter(values), &mut of)?.collect()
@@ -279,7 +279,7 @@ impl Store {
                  GROUP BY gauge, test, name, unit ORDER BY min(position)"
             ))?
             .query_map((id, others), |row| {
-                let unit = Unit::of_symbol(&row.get::<_, String>(3)?);
+                let unit = Unit::from_symbol(&row.get::<_, String>(3)?);
                 let lower = unit.is_some_and(|unit| unit.better() == Better::Lower);
                 Ok(ListedFigures {
                     gauge: row.get(0)?,

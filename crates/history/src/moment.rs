@@ -42,7 +42,7 @@ impl Moment {
             return Self::at(now.checked_sub(ago)?);
         }
         if text.len() == "2026-11-21".len() {
-            return time_of(&format!("{text}T00:00:00")).map(|_| Self(text.to_owned()));
+            return utc_time(&format!("{text}T00:00:00")).map(|_| Self(text.to_owned()));
         }
         // The time ends with an offset from UTC, as in 2026-11-21T20:00:00+01:00.
         if let Some((local, [sign, hours_and_minutes @ ..])) = text
@@ -51,7 +51,7 @@ impl Moment {
             .and_then(|length| text.as_bytes().split_at_checked(length))
             && [b'+', b'-'].contains(sign)
         {
-            let local = time_of(str::from_utf8(local).ok()?)?;
+            let local = utc_time(str::from_utf8(local).ok()?)?;
             let (hours, minutes) = str::from_utf8(hours_and_minutes).ok()?.split_once(':')?;
             let hours: u64 = hours.parse().ok()?;
             let minutes: u64 = minutes.parse().ok()?;
@@ -61,7 +61,7 @@ impl Moment {
                 _ => local.checked_add(offset)?,
             });
         }
-        Self::at(time_of(text)?)
+        Self::at(utc_time(text)?)
     }
 }
 
@@ -77,7 +77,7 @@ impl FromStr for Moment {
 }
 
 /// Returns the time of a date with a time in UTC.
-fn time_of(moment: &str) -> Option<SystemTime> {
+fn utc_time(moment: &str) -> Option<SystemTime> {
     humantime::parse_rfc3339_weak(moment).ok()
 }
 

@@ -9,7 +9,7 @@ use rusqlite::params;
 use std::collections::BTreeSet;
 
 /// Maximum number of saved runs of a test from which the variation between runs is estimated.
-const MOST_RELATED: u32 = 40;
+const MAX_RELATED_RUNS: u32 = 40;
 /// Number of runs from which core-to-core round trips are read: about the runs of a day, which are read in 0.1 s.
 const LATEST: usize = 20;
 
@@ -27,7 +27,7 @@ impl Store {
         name: Option<&str>,
         limit: u32,
     ) -> Result<Vec<Record>, HistoryError> {
-        let found = newest_first(limit as usize, |of_time, most| {
+        let found = newest_first(limit as usize, |of_time, max| {
             self.connection
                 .prepare(&format!(
                     "SELECT id FROM run
@@ -38,7 +38,7 @@ impl Store {
                              AND category <> 'reference' AND status <> 'invalid')
                      ORDER BY started DESC, id DESC LIMIT ?4"
                 ))?
-                .query_map(params![host, test, name, most as i64], |row| row.get(0))?
+                .query_map(params![host, test, name, max as i64], |row| row.get(0))?
                 .collect::<rusqlite::Result<Vec<String>>>()
         });
         let found = found.map_err(self.failed(Access::Read))?;
@@ -64,8 +64,8 @@ impl Store {
         let host = runs.first().and_then(|run| run.machine.host.as_deref());
         let tests = runs.iter().flat_map(|run| &run.measurements).map(|m| m.test.as_str());
         for test in tests.collect::<BTreeSet<_>>() {
-            let of_test = self.own_runs(host, test, None, MOST_RELATED)?;
-            let others = of_test.into_iter().filter(|run| runs.iter().all(|own| own.id != run.id));
+            let for_test = self.own_runs(host, test, None, MAX_RELATED_RUNS)?;
+            let others = for_test.into_iter().filter(|run| runs.iter().all(|own| own.id != run.id));
             related.extend(others);
         }
         related.sort_by(|x, y| y.id.cmp(&x.id));
@@ -85,6 +85,6 @@ impl Store {
         let mut runs: Vec<Record> = ids.into_iter().filter_map(|id| self.find(&id).ok()).collect();
         runs.iter_mut().for_each(Record::keep_own_host);
         let figures = runs.iter().flat_map(|run| &run.measurements);
-        Ok(SavedTrips::of(figures.filter(|m| m.category == Category::Variant)))
+        Ok(SavedTrips::from_figures(figures.filter(|m| m.category == Category::Variant)))
     }
 }

@@ -45,7 +45,7 @@ pub fn events(path: &Path, since: u64) -> Result<Vec<EventCount>, String> {
     let mut known = 0;
     let mut last = String::new();
     for table in TABLES {
-        match of_table(&database, &table.replace("SINCE", SINCE), since) {
+        match table_events(&database, &table.replace("SINCE", SINCE), since) {
             Ok(events) => {
                 known += 1;
                 all.extend(events);
@@ -56,7 +56,7 @@ pub fn events(path: &Path, since: u64) -> Result<Vec<EventCount>, String> {
     if known == 0 { Err(last) } else { Ok(all) }
 }
 
-fn of_table(database: &Connection, sql: &str, since: u64) -> rusqlite::Result<Vec<EventCount>> {
+fn table_events(database: &Connection, sql: &str, since: u64) -> rusqlite::Result<Vec<EventCount>> {
     let mut statement = database.prepare(sql)?;
     let mut rows = statement.query([since as i64])?;
     let mut events = Vec::new();
@@ -64,7 +64,7 @@ fn of_table(database: &Connection, sql: &str, since: u64) -> rusqlite::Result<Ve
         let kind: String = row.get(0)?;
         let events_here: i64 = row.get(2)?;
         let component: String = row.get(1)?;
-        events.extend(kind_of(&kind).map(|kind| EventCount {
+        events.extend(event_kind(&kind).map(|kind| EventCount {
             kind,
             component: format!("rasdaemon: {component}"),
             slot: None,
@@ -76,7 +76,7 @@ fn of_table(database: &Connection, sql: &str, since: u64) -> rusqlite::Result<Ve
 }
 
 /// Returns the kind of an event by rasdaemon's words; `None` for information.
-fn kind_of(words: &str) -> Option<HardwareEvent> {
+fn event_kind(words: &str) -> Option<HardwareEvent> {
     Some(match words {
         "corrected" => HardwareEvent::MemoryCorrected,
         "uncorrected" | "fatal" | "deferred" => HardwareEvent::MemoryUncorrected,

@@ -47,7 +47,7 @@ pub fn means_a_file(text: &str) -> bool {
 pub fn read_file(path: &Path, names: &FormerNames) -> Result<Record, HistoryError> {
     let shown = legible::path(path);
     let bytes = nodegauge_os::read_input(path, nodegauge_os::LONGEST_TEXT)
-        .map_err(|cause| HistoryError::of_file(path, &cause))?;
+        .map_err(|cause| HistoryError::from_file_error(path, &cause))?;
     String::from_utf8(bytes)
         .map_err(|_| "the file is not UTF-8 text".to_owned())
         .and_then(|text| parse(without_mark(&text), names))

@@ -42,7 +42,7 @@ impl Store {
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let (mut store, kind) = Self::connect(path, names, access, flags)?;
-        let failed = |error| HistoryError::of_sqlite(path, access, &error);
+        let failed = |error| HistoryError::from_sqlite(path, access, &error);
         // Taking the write lock detects a read-only file or folder before anything is measured.
         store.connection.execute_batch("BEGIN IMMEDIATE; COMMIT").map_err(failed)?;
         if kind != DatabaseKind::History(schema::KNOWN) {
@@ -73,7 +73,7 @@ impl Store {
         let DatabaseKind::History(found) = kind else { return Ok(None) };
         schema::view(&store.connection, found)
             .and_then(|()| store.connection.pragma_update(None, "query_only", true))
-            .map_err(|error| HistoryError::of_sqlite(path, access, &error))?;
+            .map_err(|error| HistoryError::from_sqlite(path, access, &error))?;
         Ok(Some(store))
     }
 
@@ -83,7 +83,7 @@ impl Store {
         access: Access,
         flags: OpenFlags,
     ) -> Result<(Self, DatabaseKind), HistoryError> {
-        let failed = |error| HistoryError::of_sqlite(path, access, &error);
+        let failed = |error| HistoryError::from_sqlite(path, access, &error);
         // The path is made absolute: SQLite treats the paths "" and ":memory:" as temporary databases, not as files.
         let file =
             std::path::absolute(path).map_err(|cause| HistoryError::closed(path, access, cause))?;
@@ -129,7 +129,7 @@ impl Store {
 
     /// Translates errors of SQLite about this database.
     pub(crate) fn failed(&self, access: Access) -> impl Fn(rusqlite::Error) -> HistoryError {
-        move |error| HistoryError::of_sqlite(&self.path, access, &error)
+        move |error| HistoryError::from_sqlite(&self.path, access, &error)
     }
 
     /// Saves a run of this node, or the output of another program, in one transaction.

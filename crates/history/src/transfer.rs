@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 /// Result of an import.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Imported {
+pub struct ImportResult {
     /// Number of records that the import saved.
     pub saved: usize,
     /// Number of records that were already saved.
@@ -69,7 +69,7 @@ impl Store {
     /// Fails if `records` returns an error, if a record has no valid identifier, start or figures, or if a record differs
     /// from the saved run with the same identifier. If writing fails, earlier portions stay saved, and a second import saves the
     /// remaining records.
-    pub fn import<R>(&mut self, records: impl Fn() -> R) -> Result<Imported, HistoryError>
+    pub fn import<R>(&mut self, records: impl Fn() -> R) -> Result<ImportResult, HistoryError>
     where
         R: Iterator<Item = Result<Record, HistoryError>>,
     {
@@ -80,11 +80,11 @@ impl Store {
         &mut self,
         records: impl Fn() -> R,
         portion: Duration,
-    ) -> Result<Imported, HistoryError>
+    ) -> Result<ImportResult, HistoryError>
     where
         R: Iterator<Item = Result<Record, HistoryError>>,
     {
-        let mut imported = Imported::default();
+        let mut imported = ImportResult::default();
         let mut first_two = records().take(2);
         if let (Some(only), None) = (first_two.next(), first_two.next()) {
             self.import_portion(std::iter::once(only), portion, &mut imported)?;
@@ -93,7 +93,7 @@ impl Store {
         self.check(records())?;
         let mut records = records().peekable();
         while records.peek().is_some() {
-            if imported != Imported::default() {
+            if imported != ImportResult::default() {
                 wait_out(&Wait::within(PAUSE));
             }
             self.import_portion(&mut records, portion, &mut imported)?;
@@ -124,7 +124,7 @@ impl Store {
         &mut self,
         records: impl Iterator<Item = Result<Record, HistoryError>>,
         portion: Duration,
-        imported: &mut Imported,
+        imported: &mut ImportResult,
     ) -> Result<(), HistoryError> {
         let whole = self.import_whole_portion(records, portion, *imported);
         *imported = whole.map_err(|error| error.with_saved(imported.saved))?;
@@ -136,8 +136,8 @@ impl Store {
         &self,
         records: impl Iterator<Item = Result<Record, HistoryError>>,
         portion: Duration,
-        mut counts: Imported,
-    ) -> Result<Imported, HistoryError> {
+        mut counts: ImportResult,
+    ) -> Result<ImportResult, HistoryError> {
         let transaction = self.begin()?;
         let started = Instant::now();
         for record in records {

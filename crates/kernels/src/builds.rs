@@ -7,7 +7,7 @@
 //! only for `f64` and without prefetch, which has no effect on such data. They use non-temporal stores only for arrays
 //! that they do not read.
 
-use super::entry::{Args, VectorSet, Way};
+use super::entry::{AccessOrder, Args, VectorSet};
 use super::isa::Isa;
 use super::pass::{Body, Pass};
 use super::shape::{Element, KernelShape};
@@ -24,7 +24,7 @@ pub(super) struct Build {
     /// True if the function is for resident sets, i.e. traverses data in a cache repeatedly.
     pub resident: bool,
     /// The function; it may run only on a processor with the instruction set of `shape`.
-    pub run: unsafe fn(&Args, Way) -> f64,
+    pub run: unsafe fn(&Args, AccessOrder) -> f64,
 }
 
 const fn build<

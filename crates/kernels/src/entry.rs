@@ -27,7 +27,7 @@ pub struct Args {
 
 /// Parameters of a compiled loop that determine the order of accesses.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Way {
+pub(super) struct AccessOrder {
     /// Distance of prefetch into level 1, bytes.
     pub near: usize,
     /// Distance of prefetch into level 2, bytes.
@@ -36,10 +36,10 @@ pub(super) struct Way {
     pub pages: usize,
 }
 
-impl Way {
+impl AccessOrder {
     /// Returns the parameters for a loop of this shape.
     #[inline]
-    pub fn of(shape: KernelShape) -> Self {
+    pub fn from_shape(shape: KernelShape) -> Self {
         let (near, far) = shape.prefetch.bytes();
         Self { near, far, pages: shape.side_by_side.pages().into() }
     }
@@ -51,8 +51,8 @@ pub(super) trait InlinedLoop {
     ///
     /// # Safety
     /// The processor must have the instruction set of the loop's vectors. The other conditions are those of
-    /// [`Variant::run`](super::Variant::run) or [`Resident::run`](super::Resident::run).
-    unsafe fn run(args: &Args, way: Way) -> f64;
+    /// [`Variant::run`](super::Variant::run) or [`ResidentLoop::run`](super::Resident::run).
+    unsafe fn run(args: &Args, way: AccessOrder) -> f64;
 }
 
 /// An instruction set with the vectors of both element types.
@@ -67,7 +67,7 @@ pub(super) trait VectorSet: InstructionSet {
     ///
     /// # Safety
     /// The conditions of [`InlinedLoop::run`] must hold.
-    unsafe fn enter<R: InlinedLoop>(args: &Args, way: Way) -> f64;
+    unsafe fn enter<R: InlinedLoop>(args: &Args, way: AccessOrder) -> f64;
 }
 
 /// Portable vectors: plain code that is compiled for the baseline of the target.
@@ -75,7 +75,7 @@ impl VectorSet for isa::Portable {
     const PREFETCHES: bool = false;
     type F64 = Lanes<f64, 8>;
     type F32 = Lanes<f32, 16>;
-    unsafe fn enter<R: InlinedLoop>(args: &Args, way: Way) -> f64 {
+    unsafe fn enter<R: InlinedLoop>(args: &Args, way: AccessOrder) -> f64 {
         // SAFETY: the caller guarantees the conditions of `VectorSet::enter`.
         unsafe { R::run(args, way) }
     }
@@ -89,7 +89,7 @@ macro_rules! vector_sets {
             type F64 = std::arch::$arch::$f64;
             type F32 = std::arch::$arch::$f32;
             crate::enabled! { $isa,
-                unsafe fn enter<R: InlinedLoop>(args: &Args, way: Way) -> f64 {
+                unsafe fn enter<R: InlinedLoop>(args: &Args, way: AccessOrder) -> f64 {
                     // SAFETY: the caller guarantees the conditions of `VectorSet::enter`.
                     unsafe { R::run(args, way) }
                 }

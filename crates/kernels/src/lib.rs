@@ -1,5 +1,5 @@
 //! Kernels: the table of kernels ([`KERNELS`]), the shapes of loops ([`KernelShape`]), and the compiled loops
-//! ([`Variant`] for passes over long arrays, [`Resident`] for data that stays in a cache).
+//! ([`Variant`] for passes over long arrays, [`ResidentLoop`] for data that stays in a cache).
 //!
 //! The loops are written once, in `pass`, generic over the vectors of `vector` and the kernel's operation on vectors
 //! (`bodies`). `builds` lists the compiled combinations; `variants` returns only loops whose instruction set the
@@ -33,7 +33,7 @@ pub use streaming::{LINE_NUMBERS, fence_streams, stream_copy, stream_line};
 pub use table::{
     ARRAYS, Array, KERNELS, Kernel, KernelSpec, Loops, SCALAR, STREAM, STREAM_ARRAYS, arrays_of,
 };
-pub use variants::{Resident, Variant, available_isas, compiled_in, find, resident};
+pub use variants::{ResidentLoop, Variant, available_isas, compiled_in, find, resident};
 
 #[cfg(test)]
 mod tests;

@@ -42,14 +42,14 @@ pub struct Mismatch {
 trait Number: Copy + PartialEq + 'static {
     const ELEMENT: Element;
     const EPSILON: f64;
-    fn of(x: f64) -> Self;
+    fn from_f64(x: f64) -> Self;
     fn f64(self) -> f64;
 }
 
 impl Number for f64 {
     const ELEMENT: Element = Element::F64;
     const EPSILON: f64 = Self::EPSILON;
-    fn of(x: f64) -> Self {
+    fn from_f64(x: f64) -> Self {
         x
     }
     fn f64(self) -> f64 {
@@ -60,7 +60,7 @@ impl Number for f64 {
 impl Number for f32 {
     const ELEMENT: Element = Element::F32;
     const EPSILON: f64 = Self::EPSILON as f64;
-    fn of(x: f64) -> Self {
+    fn from_f64(x: f64) -> Self {
         x as Self
     }
     fn f64(self) -> f64 {
@@ -69,19 +69,19 @@ impl Number for f32 {
 }
 
 /// Array with guard elements. The array starts `offset` elements after a cache line.
-struct Guarded<T> {
+struct GuardedArray<T> {
     buffer: Vec<T>,
     start: usize,
 }
 
-impl<T: Number> Guarded<T> {
+impl<T: Number> GuardedArray<T> {
     /// Creates the array with this index.
     fn new(array: usize, n: usize, offset: usize) -> Self {
         let (first, step, period) = START[array];
-        let mut buffer = vec![T::of(UNTOUCHED[array]); n + 2 * GUARD + 64];
+        let mut buffer = vec![T::from_f64(UNTOUCHED[array]); n + 2 * GUARD + 64];
         let start = buffer.as_ptr().align_offset(64) + GUARD + (offset * OFFSET_FACTORS[array]) % 8;
         for i in 0..n {
-            buffer[start + i] = T::of(first + step * (i % period) as f64);
+            buffer[start + i] = T::from_f64(first + step * (i % period) as f64);
         }
         Self { buffer, start }
     }
@@ -180,7 +180,7 @@ struct Replay<T> {
     kernel: Kernel,
     extent: Extent,
     /// Arrays that a loop reads and writes.
-    arrays: [Guarded<T>; ARRAYS],
+    arrays: [GuardedArray<T>; ARRAYS],
     /// Values of the arrays before the kernel.
     initial: [Vec<T>; ARRAYS],
     /// Expected values of the array that the kernel writes.
@@ -191,10 +191,10 @@ struct Replay<T> {
 
 impl<T: Number> Replay<T> {
     fn new(kernel: Kernel, extent: Extent) -> Self {
-        let arrays: [Guarded<T>; ARRAYS] =
-            std::array::from_fn(|array| Guarded::new(array, extent.n, extent.offset));
+        let arrays: [GuardedArray<T>; ARRAYS] =
+            std::array::from_fn(|array| GuardedArray::new(array, extent.n, extent.offset));
         let initial = arrays.each_ref().map(|array| array.buffer.clone());
-        let mut values = arrays.each_ref().map(Guarded::values);
+        let mut values = arrays.each_ref().map(GuardedArray::values);
         let written = kernel.spec().writes;
         let mut sum = 0.0;
         for _ in 0..extent.repeats {
@@ -251,7 +251,7 @@ impl<T: Number> Compare for Replay<T> {
         for (array, initial) in self.arrays.iter_mut().zip(&self.initial) {
             array.buffer.copy_from_slice(initial);
         }
-        let at = self.arrays.each_mut().map(Guarded::pointer);
+        let at = self.arrays.each_mut().map(GuardedArray::pointer);
         let extent = self.extent;
         let sum = run(&Args { at, n: extent.n, scalar: SCALAR, repeats: extent.repeats });
         if let Some(wrong) = Array::ALL.into_iter().find_map(|which| self.wrong_element(which)) {

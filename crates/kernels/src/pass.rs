@@ -16,7 +16,7 @@
 //! several successive pages before the next group begins. Page boundaries of staggered arrays are in the middle of a
 //! walk, so that walks of a single page would start every page twice (docs/kernels.md).
 
-use super::entry::{Args, InlinedLoop, LINE, Way};
+use super::entry::{AccessOrder, Args, InlinedLoop, LINE};
 use super::table::{ARRAYS, KernelSpec};
 use super::vector::{Lanes, Scalar, Vector};
 use std::marker::PhantomData;
@@ -66,7 +66,7 @@ impl<
 > InlinedLoop for Pass<V, B, RESIDENT, NT, U, SIDE, P>
 {
     #[inline(always)]
-    unsafe fn run(args: &Args, way: Way) -> f64 {
+    unsafe fn run(args: &Args, way: AccessOrder) -> f64 {
         // SAFETY: the caller guarantees the conditions of this function.
         unsafe {
             match (RESIDENT, B::WRITES) {
@@ -83,7 +83,7 @@ impl<
 pub(super) const STEPS_A_BLOCK: usize = 256;
 
 /// Number of lanes of the widest vector. Numbers of lanes and of sums are powers of two.
-const MOST_LANES: usize = 16;
+const MAX_LANES: usize = 16;
 
 /// Distance between the pages that are traversed side by side, and length of each walk, bytes. It is four pages of 4
 /// KiB, the unit of hardware prefetchers, regardless of the page size in memory.
@@ -200,7 +200,7 @@ impl<
     /// # Safety
     /// The conditions of [`Vector`] must hold.
     #[inline(always)]
-    unsafe fn prefetch(at: &[*mut V::Scalar; ARRAYS], i: usize, way: Way) {
+    unsafe fn prefetch(at: &[*mut V::Scalar; ARRAYS], i: usize, way: AccessOrder) {
         if P == 0 {
             return;
         }
@@ -227,7 +227,7 @@ impl<
     /// # Safety
     /// The conditions of [`InlinedLoop`] and of [`super::Variant::run`] must hold.
     #[inline(always)]
-    unsafe fn write_once(args: &Args, array: usize, way: Way) -> f64 {
+    unsafe fn write_once(args: &Args, array: usize, way: AccessOrder) -> f64 {
         let at: [*mut V::Scalar; ARRAYS] = args.at.map(|at| at.as_ptr().cast());
         let n = args.n;
         let scalar = V::Scalar::from_f64(args.scalar);
@@ -267,26 +267,26 @@ impl<
     /// # Safety
     /// The conditions of [`Pass::write_once`] must hold.
     #[inline(always)]
-    unsafe fn sum_once(args: &Args, way: Way) -> f64 {
+    unsafe fn sum_once(args: &Args, way: AccessOrder) -> f64 {
         let at: [*mut V::Scalar; ARRAYS] = args.at.map(|at| at.as_ptr().cast());
         let n = args.n;
         let zero = V::Scalar::from_f64(0.0);
         // The sums of blocks are added with compensated summation (Kahan). If all blocks are equal, plain additions
         // would round in the same direction, and the error would grow with the number of blocks.
-        let mut total = Compensated::default();
+        let mut total = CompensatedSum::default();
         // SAFETY: every index in this block is less than n; the caller guarantees the other conditions.
         unsafe {
             let none = V::splat(zero);
             let mut i = 0;
             while SIDE && n - i >= way.pages * Self::SPAN {
-                let most = STEPS_A_BLOCK / (way.pages * (Self::LINE / Self::STEP)).max(1);
-                let lines = 1 << most.max(1).ilog2().min((SPAN / LINE).ilog2());
+                let max = STEPS_A_BLOCK / (way.pages * (Self::LINE / Self::STEP)).max(1);
+                let lines = 1 << max.max(1).ilog2().min((SPAN / LINE).ilog2());
                 let mut line = 0;
                 while line < SPAN / LINE {
                     let mut sums = [none; U];
                     let first = i + line * Self::LINE;
                     Self::side_by_side(&at, first, lines, way.pages, none, &mut sums);
-                    total.add(sum_of(sums));
+                    total.add(lane_sum(sums));
                     line += lines;
                 }
                 i += way.pages * Self::SPAN;
@@ -299,7 +299,7 @@ impl<
                     Self::step(&at, i, none, &mut sums);
                     i += Self::STEP;
                 }
-                total.add(sum_of(sums));
+                total.add(lane_sum(sums));
             }
             total.add(ends::<V::Scalar, B>(&at, i..n, zero));
         }
@@ -309,9 +309,9 @@ impl<
     /// Runs the requested number of passes over whole lines; sums stay in registers between passes.
     ///
     /// # Safety
-    /// The conditions of [`InlinedLoop`] and of [`super::Resident::run`] must hold.
+    /// The conditions of [`InlinedLoop`] and of [`super::ResidentLoop::run`] must hold.
     #[inline(always)]
-    unsafe fn repeated(args: &Args, way: Way) -> f64 {
+    unsafe fn repeated(args: &Args, way: AccessOrder) -> f64 {
         let at: [*mut V::Scalar; ARRAYS] = args.at.map(|at| at.as_ptr().cast());
         let n = args.n;
         let stepped = n - n % Self::STEP;
@@ -342,19 +342,19 @@ impl<
             if NT {
                 V::fence();
             }
-            sum_of(sums)
+            lane_sum(sums)
         }
     }
 }
 
 /// Compensated sum (Kahan): the sum, and the rounding error so far.
 #[derive(Default)]
-pub(super) struct Compensated {
+pub(super) struct CompensatedSum {
     pub sum: f64,
     carry: f64,
 }
 
-impl Compensated {
+impl CompensatedSum {
     #[inline(always)]
     pub fn add(&mut self, block: f64) {
         let term = block - self.carry;
@@ -378,7 +378,7 @@ unsafe fn ends<T: Scalar, B: Body>(at: &[*mut T; ARRAYS], range: Range<usize>, s
             let s = Lanes::<T, 1>::splat(s);
             let mut sums = [s];
             Pass::<_, B, false, false, 1, false, 0>::step(at, i, s, &mut sums);
-            total += sum_of(sums);
+            total += lane_sum(sums);
         }
     }
     total
@@ -390,7 +390,7 @@ unsafe fn ends<T: Scalar, B: Body>(at: &[*mut T; ARRAYS], range: Range<usize>, s
 /// # Safety
 /// The conditions of [`Vector`] must hold.
 #[inline(always)]
-unsafe fn sum_of<V: Vector, const U: usize>(mut sums: [V; U]) -> f64 {
+unsafe fn lane_sum<V: Vector, const U: usize>(mut sums: [V; U]) -> f64 {
     let mut left = U;
     // SAFETY: the caller guarantees the conditions of this function; a vector consists of its lanes, in order.
     unsafe {
@@ -401,7 +401,7 @@ unsafe fn sum_of<V: Vector, const U: usize>(mut sums: [V; U]) -> f64 {
             }
         }
         let lanes: *const V::Scalar = std::ptr::from_ref(&sums[0]).cast();
-        let mut parts = [0.0; MOST_LANES];
+        let mut parts = [0.0; MAX_LANES];
         for (lane, part) in parts.iter_mut().enumerate().take(V::LANES) {
             *part = (*lanes.add(lane)).to_f64();
         }

@@ -85,11 +85,11 @@ impl FromStr for Prefetch {
 /// Reads a distance in bytes.
 fn distance(input: &mut Cursor<'_>) -> Result<u32, SyntaxError> {
     /// Maximum accepted distance, which exceeds the buffers of any processor.
-    const MOST: u64 = 1 << 20;
+    const MAX: u64 = 1 << 20;
     let at = input.position();
     match input.number("expected off, or a distance in bytes")? {
         0 => Err(input.error_at(at, "the distance must be greater than zero")),
-        bytes if bytes > MOST => Err(input.error_at(at, "the distance must be at most 1 MiB")),
+        bytes if bytes > MAX => Err(input.error_at(at, "the distance must be at most 1 MiB")),
         bytes => Ok(bytes as u32),
     }
 }
@@ -136,12 +136,12 @@ impl SideBySide {
     /// Placeholder for any number greater than one; the actual number is an argument of the loop.
     pub(super) const SOME: Self = Self(u8::MAX);
     /// Maximum number of pages; no core has more outstanding lines.
-    const MOST: u8 = 64;
+    const MAX: u8 = 64;
 
     /// Creates the number `pages`; `None` if it is 0 or greater than 64.
     pub const fn new(pages: u8) -> Option<Self> {
         match pages {
-            1..=Self::MOST => Some(Self(pages)),
+            1..=Self::MAX => Some(Self(pages)),
             _ => None,
         }
     }
@@ -153,7 +153,7 @@ impl SideBySide {
     }
 
     /// Returns the number as an integer; `None` if it is one.
-    pub fn several(self) -> Option<u8> {
+    pub fn above_one(self) -> Option<u8> {
         (self != Self::ONE).then_some(self.0)
     }
 }

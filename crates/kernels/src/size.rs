@@ -7,7 +7,7 @@
 
 use crate::Element;
 use nodegauge_measure::grammar::Cursor;
-use nodegauge_measure::quantity::{MOST_BYTES, read_bytes};
+use nodegauge_measure::quantity::{MAX_BYTES, read_bytes};
 pub use nodegauge_measure::stream_rule::{CacheCapacity, RULE_ELEMENTS, RULE_FACTOR};
 use nodegauge_measure::{Bytes, Failure, Fraction, Notice, NoticeId, SyntaxError};
 use std::fmt;
@@ -64,9 +64,9 @@ fn element_factor(unit: &str) -> Option<u64> {
 }
 
 /// Maximum accepted number of elements or bytes.
-const MOST: u64 = MOST_BYTES.0;
+const MAX_COUNT: u64 = MAX_BYTES.0;
 /// Maximum accepted factor before `xLLC`.
-const MOST_TIMES: f64 = 1e6;
+const MAX_FACTOR: f64 = 1e6;
 
 impl FromStr for SizeSpec {
     type Err = SyntaxError;
@@ -89,7 +89,7 @@ impl FromStr for SizeSpec {
                 number.parse().map_err(|_| cursor.error_at(0, "expected a factor before xLLC"))?;
             return match factor {
                 x if x <= 0.0 => Err(zero),
-                x if x > MOST_TIMES => Err(huge),
+                x if x > MAX_FACTOR => Err(huge),
                 x => Ok(Self::TimesLlc(x)),
             };
         }
@@ -116,7 +116,7 @@ impl FromStr for SizeSpec {
             }
             return match elements.checked_mul(factor) {
                 Some(0) => Err(zero),
-                Some(n) if n <= MOST => Ok(Self::Elements(n)),
+                Some(n) if n <= MAX_COUNT => Ok(Self::Elements(n)),
                 _ => Err(huge),
             };
         }
@@ -125,7 +125,7 @@ impl FromStr for SizeSpec {
         either.finish("expected nothing after the unit")?;
         match bytes.0 {
             0..8 => Err(either.error_at(0, "an array must have at least one element of 8 bytes")),
-            n if n > MOST => Err(huge),
+            n if n > MAX_COUNT => Err(huge),
             _ => Ok(Self::Bytes(bytes)),
         }
     }
@@ -178,7 +178,7 @@ pub enum SizeRule {
 
 impl SizeRule {
     /// Returns the rule for a size that is chosen by `spec`.
-    fn of(spec: SizeSpec, caches: CacheCapacity) -> Self {
+    fn from_spec(spec: SizeSpec, caches: CacheCapacity) -> Self {
         match (spec, caches.measured) {
             (SizeSpec::TimesLlc(_), _) | (_, None) => Self::Reported(caches.reported),
             (_, Some(capacity)) => Self::Measured { capacity, reported: caches.reported },
@@ -241,7 +241,7 @@ pub fn by_rule(llc: Bytes, element: Element) -> u64 {
 }
 
 /// Returns the number of elements of an array of at least so many bytes.
-fn elements_of(element: Element, bytes: f64) -> u64 {
+fn elements_for_bytes(element: Element, bytes: f64) -> u64 {
     (bytes / element.bytes() as f64).ceil() as u64
 }
 
@@ -268,14 +268,14 @@ pub fn choose(
         None => Bytes(u64::MAX),
     };
     let allowed = available.as_f64() * conditions.fraction.0;
-    let most = (allowed / (arrays * element.bytes()) as f64) as u64;
+    let max = (allowed / (arrays * element.bytes()) as f64) as u64;
     let mut notices = Vec::new();
-    let rule = SizeRule::of(spec, conditions.caches);
+    let rule = SizeRule::from_spec(spec, conditions.caches);
     let mut elements = match spec {
         SizeSpec::Elements(n) => n,
         SizeSpec::Bytes(bytes) => bytes.0 / element.bytes(),
         SizeSpec::TimesLlc(factor) => {
-            elements_of(element, factor * rule.caches().ok_or_else(unknown_cache)?.as_f64())
+            elements_for_bytes(element, factor * rule.caches().ok_or_else(unknown_cache)?.as_f64())
         }
         SizeSpec::Share(share) => {
             let memory = conditions.available.ok_or_else(unknown_memory)?;
@@ -288,16 +288,16 @@ pub fn choose(
                     "unknown size of the last-level cache: arrays of {UNKNOWN_CACHE_ARRAY}"
                 );
                 notices.push(Notice::new(NoticeId::Assumed, conditions.gauge, text));
-                elements_of(element, UNKNOWN_CACHE_ARRAY.as_f64())
+                elements_for_bytes(element, UNKNOWN_CACHE_ARRAY.as_f64())
             }
         },
     }
     .max(1);
-    let clamps = matches!(spec, SizeSpec::Auto) && most >= RULE_ELEMENTS;
-    if elements > most {
+    let clamps = matches!(spec, SizeSpec::Auto) && max >= RULE_ELEMENTS;
+    if elements > max {
         let array = Bytes(elements.saturating_mul(element.bytes()));
         if !clamps {
-            let less = match (most * element.bytes()) >> 20 {
+            let less = match (max * element.bytes()) >> 20 {
                 0 => "free memory, or raise the limit (ulimit -v, ulimit -d, the control group)"
                     .to_owned(),
                 fits => format!("use --size {fits}MiB or less"),
@@ -315,7 +315,7 @@ pub fn choose(
             ))
             .hint(format!("{less}{more}")));
         }
-        elements = most;
+        elements = max;
         let text = format!(
             "arrays reduced from {array} to {} each: {} of memory is available{}",
             Bytes(elements * element.bytes()),
@@ -324,12 +324,12 @@ pub fn choose(
         );
         notices.push(Notice::new(NoticeId::Clamped, conditions.gauge, text));
     }
-    Ok(ArraySize::of(elements, element, rule, notices))
+    Ok(ArraySize::new(elements, element, rule, notices))
 }
 
 impl ArraySize {
     /// Compares arrays of `elements` elements with the caches of `rule`.
-    pub fn of(elements: u64, element: Element, rule: SizeRule, notices: Vec<Notice>) -> Self {
+    pub fn new(elements: u64, element: Element, rule: SizeRule, notices: Vec<Notice>) -> Self {
         let bytes = (elements * element.bytes()) as f64;
         let times_llc = rule.caches().map(|caches| bytes / caches.as_f64());
         Self {
@@ -454,8 +454,8 @@ mod tests {
         fn size_specification_round_trips(spec in prop_oneof![
             Just(SizeSpec::Auto),
             (1u32..1000).prop_map(|n| SizeSpec::TimesLlc(f64::from(n) / 8.0)),
-            (8u64..=MOST).prop_map(|n| SizeSpec::Bytes(Bytes(n))),
-            (1u64..=MOST).prop_map(SizeSpec::Elements),
+            (8u64..=MAX_COUNT).prop_map(|n| SizeSpec::Bytes(Bytes(n))),
+            (1u64..=MAX_COUNT).prop_map(SizeSpec::Elements),
             (1u32..100).prop_map(|n| SizeSpec::Share(Fraction(f64::from(n) / 100.0))),
         ]) {
             prop_assert_eq!(spec.to_string().parse::<SizeSpec>(), Ok(spec));

@@ -6,9 +6,9 @@
 //! the ends of an array need no scalar loop.
 
 use super::builds::{Build, stores};
-use super::entry::{Args, LINE, Way};
+use super::entry::{AccessOrder, Args, LINE};
 use super::isa::{Isa, sve_vector_bytes};
-use super::pass::{Body, Compensated, SPAN, STEPS_A_BLOCK};
+use super::pass::{Body, CompensatedSum, SPAN, STEPS_A_BLOCK};
 use super::shape::{Element, KernelShape};
 use super::table::ARRAYS;
 use super::vector::Scalar;
@@ -35,7 +35,7 @@ pub(super) trait Scalable: Body {
     unsafe fn steps<T: Scalar, const NT: bool, const U: usize, const P: u8>(
         steps: Steps,
         scalar: f64,
-        way: Way,
+        way: AccessOrder,
     ) -> f64;
 }
 
@@ -170,7 +170,7 @@ macro_rules! scalable {
                 unsafe fn steps<T: Scalar, const NT: bool, const U: usize, const P: u8>(
                     steps: Steps,
                     scalar: f64,
-                    way: Way,
+                    way: AccessOrder,
                 ) -> f64 {
                     use super::bodies::$kernel as Of;
                     let sum = match T::ELEMENT {
@@ -229,10 +229,10 @@ unsafe fn run<
     const P: u8,
 >(
     args: &Args,
-    way: Way,
+    way: AccessOrder,
 ) -> f64 {
     let end = args.n * size_of::<T>();
-    let mut total = Compensated::default();
+    let mut total = CompensatedSum::default();
     // SAFETY: all offsets in this block are less than the end, and the last vector has no more active elements than are
     // left; the caller guarantees the other conditions.
     unsafe {
@@ -268,8 +268,8 @@ unsafe fn run<
             let stride = U * vector;
             while end - i >= stride {
                 // After this number of steps the sums are added to an `f64`, before they lose digits.
-                let most = if K::WRITES.is_some() { usize::MAX } else { STEPS_A_BLOCK };
-                let count = ((end - i) / stride).min(most);
+                let max = if K::WRITES.is_some() { usize::MAX } else { STEPS_A_BLOCK };
+                let count = ((end - i) / stride).min(max);
                 let steps = Steps { at: from(i), count, stride, lanes: usize::MAX };
                 total.add(K::steps::<T, NT, U, P>(steps, args.scalar, way));
                 i += count * stride;
@@ -293,7 +293,7 @@ unsafe fn few<T: Scalar, K: Scalable, const NT: bool>(
     bytes: usize,
     vector: usize,
     scalar: f64,
-    way: Way,
+    way: AccessOrder,
 ) -> f64 {
     let mut sum = 0.0;
     let mut i = 0;

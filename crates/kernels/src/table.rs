@@ -35,7 +35,7 @@ pub enum Loops {
     /// Only loops for passes over long arrays, as in STREAM.
     Passes,
     /// Only resident loops, which traverse data in a cache repeatedly within one call.
-    Resident,
+    ResidentLoop,
     /// Both kinds of loops.
     Both,
 }
@@ -117,9 +117,9 @@ kernels! {
         |[a, b, c, _], s| a + (b + s * c);
     VectorTriad, "vector_triad", "d = a + b c", [A B C] => Some(D), flops 2, scalars 0, Passes,
         |[a, b, c, _], _| a + b * c;
-    Axpy, "axpy", "a += s b", [A B] => Some(A), flops 2, scalars 1, Resident,
+    Axpy, "axpy", "a += s b", [A B] => Some(A), flops 2, scalars 1, ResidentLoop,
         |[a, b, ..], s| a + s * b;
-    Blend, "blend", "a = b + s c + d", [B C D] => Some(A), flops 3, scalars 1, Resident,
+    Blend, "blend", "a = b + s c + d", [B C D] => Some(A), flops 3, scalars 1, ResidentLoop,
         |[_, b, c, d], s| b + s * c + d;
 }
 
@@ -188,7 +188,7 @@ impl KernelSpec {
 
     /// True if the kernel has loops for passes over long arrays.
     pub const fn in_passes(&self) -> bool {
-        !matches!(self.loops, Loops::Resident)
+        !matches!(self.loops, Loops::ResidentLoop)
     }
 
     /// True if the kernel has loops for data that stays in a cache.

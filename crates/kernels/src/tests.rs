@@ -231,7 +231,7 @@ fn kernel_chapter_matches_the_table() {
             let moved = spec.words() + u32::from(spec.write_allocates());
             let used = match spec.loops {
                 Loops::Passes => "stream",
-                Loops::Resident => "memory",
+                Loops::ResidentLoop => "memory",
                 Loops::Both => "stream, memory",
             };
             format!(
@@ -340,13 +340,13 @@ fn sum_of_many_equal_values_does_not_drift() {
 fn loops_contain_no_calls() {
     use iced_x86::{Decoder, DecoderOptions, FlowControl};
     /// Maximum number of bytes to decode; all these functions are shorter.
-    const MOST: usize = 64 << 10;
+    const MAX_CODE: usize = 64 << 10;
     let (mut loops, mut calling) = (0, Vec::new());
     for build in variants::builds() {
         let start = build.run as usize as u64;
         // SAFETY: the bytes are code of this program. Decoding ends with the function, long before the end of the code
         // section.
-        let code = unsafe { std::slice::from_raw_parts(start as *const u8, MOST) };
+        let code = unsafe { std::slice::from_raw_parts(start as *const u8, MAX_CODE) };
         let decoder = Decoder::with_ip(64, code, start, DecoderOptions::NONE);
         let (mut calls, mut backward, mut furthest) = (Vec::new(), Vec::new(), start);
         for instruction in decoder {

@@ -72,7 +72,7 @@ impl Values {
     }
 
     /// Returns the expected value of every element of an array.
-    pub fn of(&self, array: Array) -> f64 {
+    pub fn value(&self, array: Array) -> f64 {
         self.at[array as usize]
     }
 

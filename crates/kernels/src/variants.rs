@@ -1,9 +1,9 @@
 //! Compiled loops. A loop is returned only if the processor has the required instruction set, so that every [`Variant`]
-//! and every [`Resident`] can be run.
+//! and every [`ResidentLoop`] can be run.
 
 use super::bodies;
 use super::builds::Build;
-use super::entry::{Args, Way};
+use super::entry::{AccessOrder, Args};
 use super::isa::{self, Isa};
 use super::shape::{Element, KernelShape, SideBySide, Stores};
 #[cfg(target_arch = "aarch64")]
@@ -59,19 +59,19 @@ impl Variant {
     pub unsafe fn run(&self, args: &Args) -> f64 {
         // SAFETY: the instruction set was detected before the loop was returned; the caller guarantees the other
         // conditions.
-        unsafe { (self.build.run)(args, Way::of(self.shape)) }
+        unsafe { (self.build.run)(args, AccessOrder::from_shape(self.shape)) }
     }
 }
 
 /// Compiled loop that repeatedly traverses `f64` data in a cache and that this processor can run. Created only by
 /// [`resident`].
 #[derive(Debug, Clone, Copy)]
-pub struct Resident {
+pub struct ResidentLoop {
     build: &'static Build,
     shape: KernelShape,
 }
 
-impl Resident {
+impl ResidentLoop {
     /// Returns the kernel that the loop computes.
     pub fn kernel(&self) -> Kernel {
         self.build.kernel
@@ -93,7 +93,7 @@ impl Resident {
     pub unsafe fn run(&self, args: &Args) -> f64 {
         // SAFETY: the instruction set was detected before the loop was returned; the caller guarantees the other
         // conditions.
-        unsafe { (self.build.run)(args, Way::of(self.shape)) }
+        unsafe { (self.build.run)(args, AccessOrder::from_shape(self.shape)) }
     }
 }
 
@@ -135,11 +135,11 @@ fn shapes(build: &Build) -> impl Iterator<Item = KernelShape> {
 
 /// Returns the resident loops of a kernel with one kind of store that this processor can run. The loops with the widest
 /// vectors are first, and for each width those with the largest unroll factor.
-pub fn resident(kernel: Kernel, stores: Stores) -> Vec<Resident> {
-    let mut found: Vec<Resident> = builds()
+pub fn resident(kernel: Kernel, stores: Stores) -> Vec<ResidentLoop> {
+    let mut found: Vec<ResidentLoop> = builds()
         .filter(|build| build.resident && build.kernel == kernel && build.shape.stores == stores)
         .filter(|build| build.shape.isa.is_available())
-        .flat_map(|build| shapes(build).map(move |shape| Resident { build, shape }))
+        .flat_map(|build| shapes(build).map(move |shape| ResidentLoop { build, shape }))
         .collect();
     found.sort_by_key(|loops| {
         let shape = loops.shape();

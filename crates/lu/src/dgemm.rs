@@ -15,13 +15,13 @@ const ORDER: usize = 1024;
 /// Number of columns of A in the call that touches the matrices for the first time.
 const TOUCH_DEPTH: usize = 8;
 /// Number of columns of A in the first estimate of the rate, and with slow libraries.
-const LEAST_DEPTH: usize = 64;
+const MIN_DEPTH: usize = 64;
 /// Number of rows and columns of the matrices in the products that precede the estimate.
 const SMALL_ORDER: usize = 64;
 /// Share of the requested time for which every thread repeats the small product in a round, and its maximum. A round is
 /// longer than threads usually wait for a CPU that others use.
 const SMALL_SHARE: f64 = 0.25;
-const SMALL_MOST: Duration = Duration::from_millis(10);
+const MAX_SMALL: Duration = Duration::from_millis(10);
 /// Maximum number of rounds; one that is fast enough is the last, because others may be interrupted.
 const SMALL_ROUNDS: usize = 4;
 /// Ratio of the time of the estimate to the requested time from which the estimate itself is the only round, e.g. on
@@ -49,9 +49,9 @@ pub fn measure(
     let parts = team.map(|member| {
         engine.settle();
         // Filling the matrices of an emulated CPU takes seconds, as the estimate does.
-        let most = SLOW_FROM_SMALL * time.as_secs_f64();
-        let enough = flops(LEAST_DEPTH) / most;
-        let each = time.mul_f64(SMALL_SHARE).min(SMALL_MOST);
+        let max = SLOW_FROM_SMALL * time.as_secs_f64();
+        let enough = flops(MIN_DEPTH) / max;
+        let each = time.mul_f64(SMALL_SHARE).min(MAX_SMALL);
         let rate = small_rate(member, &engine, each, enough, &found);
         if rate < enough {
             member.barrier();
@@ -72,13 +72,13 @@ pub fn measure(
         // The product is called twice, because the first call touches the memory and initialises the library. With a
         // slow library, the products have fewer columns, so that a round stays within the time.
         multiply(TOUCH_DEPTH);
-        let least = multiply(LEAST_DEPTH);
-        let whole = least * (DEPTH / LEAST_DEPTH) as f64;
+        let min = multiply(MIN_DEPTH);
+        let whole = min * (DEPTH / MIN_DEPTH) as f64;
         let depth = (DEPTH as f64 * time.as_secs_f64() / whole) as usize;
-        let depth = depth.clamp(LEAST_DEPTH, DEPTH);
+        let depth = depth.clamp(MIN_DEPTH, DEPTH);
         member.barrier();
-        if least > SLOW * time.as_secs_f64() {
-            return vec![LEAST_DEPTH as f64 / least];
+        if min > SLOW * time.as_secs_f64() {
+            return vec![MIN_DEPTH as f64 / min];
         }
         let start = Instant::now();
         let mut columns_per_second = Vec::new();

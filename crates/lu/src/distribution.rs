@@ -11,7 +11,7 @@ use std::ops::Range;
 const GROUPS: usize = 8;
 
 /// Returns the NUMA node of each thread; empty if a thread may run on several nodes.
-pub fn nodes_of_threads(topology: &Topology, placement: &Placement) -> Vec<usize> {
+pub fn thread_nodes(topology: &Topology, placement: &Placement) -> Vec<usize> {
     let bound = placement.threads.iter().filter(|_| placement.bind != Bind::None);
     bound.map(|thread| only_node(thread, topology)).collect::<Option<_>>().unwrap_or_default()
 }
@@ -44,7 +44,7 @@ impl ColumnDistribution {
     /// Returns the distribution of a matrix of `order` columns in blocks of `nb` over threads on these nodes.
     /// Neighbouring blocks form a group of at most `widest` columns, which one product updates together. The groups are
     /// distributed cyclically over the nodes, in proportion to the number of threads on a node.
-    pub fn of(threads: &[usize], order: usize, nb: usize, widest: usize) -> Self {
+    pub fn new(threads: &[usize], order: usize, nb: usize, widest: usize) -> Self {
         let mut nodes = threads.to_vec();
         nodes.sort_unstable();
         nodes.dedup();
@@ -69,7 +69,7 @@ impl ColumnDistribution {
     }
 
     /// Returns the node of a column; the right-hand side is on the node of the last column.
-    pub fn of_column(&self, column: usize) -> usize {
+    pub fn column_node(&self, column: usize) -> usize {
         let last = self.groups.len().saturating_sub(1);
         self.groups.get((column / self.group).min(last)).copied().unwrap_or(0)
     }
@@ -100,7 +100,7 @@ impl ColumnDistribution {
         let rank = (0..thread).filter(|other| self.of_thread(*other) == node).count();
         let peers = (0..all).filter(|other| self.of_thread(*other) == node).count();
         columns.filter(move |column| {
-            self.of_column(*column) == node && column / together % peers == rank
+            self.column_node(*column) == node && column / together % peers == rank
         })
     }
 }
@@ -112,28 +112,27 @@ mod tests {
     #[test]
     fn columns_are_distributed_by_threads_per_node() {
         // Three threads on node 4, one on node 7.
-        let distribution = ColumnDistribution::of(&[4, 4, 7, 4], 9600, 100, 1000);
-        let on = |node| (0..9600).filter(|column| distribution.of_column(*column) == node).count();
+        let distribution = ColumnDistribution::new(&[4, 4, 7, 4], 9600, 100, 1000);
+        let on =
+            |node| (0..9600).filter(|column| distribution.column_node(*column) == node).count();
         assert_eq!((on(4), on(7)), (7200, 2400));
         assert_eq!((distribution.threads_on(4, 4), distribution.threads_on(7, 4)), (3, 1));
         // A group has six blocks, so the 96 blocks form eight groups for each of the two nodes.
-        assert!(
-            (0..9600).all(|column| distribution.of_column(column)
-                == distribution.of_column(column / 600 * 600))
-        );
-        assert_eq!(distribution.of_column(9600), distribution.of_column(9599));
-        assert_eq!(ColumnDistribution::of(&[3; 8], 9600, 100, 1000), ColumnDistribution::one());
+        assert!((0..9600).all(|column| distribution.column_node(column)
+            == distribution.column_node(column / 600 * 600)));
+        assert_eq!(distribution.column_node(9600), distribution.column_node(9599));
+        assert_eq!(ColumnDistribution::new(&[3; 8], 9600, 100, 1000), ColumnDistribution::one());
     }
 
     #[test]
     fn every_column_is_generated_once_on_its_node() {
         for (nodes, order) in [(vec![0, 0, 1, 1], 1000), (vec![1, 0, 2], 333), (vec![0; 3], 100)] {
-            let distribution = ColumnDistribution::of(&nodes, order, 32, 1024);
+            let distribution = ColumnDistribution::new(&nodes, order, 32, 1024);
             let mut makers = vec![0; order + 1];
             for (thread, node) in nodes.iter().enumerate() {
                 for column in distribution.made_by(thread, nodes.len(), 0..order + 1, 16) {
                     makers[column] += 1;
-                    assert!(distribution.of_column(column) == *node);
+                    assert!(distribution.column_node(column) == *node);
                 }
             }
             assert!(makers.iter().all(|made| *made == 1), "{nodes:?}");

@@ -83,7 +83,7 @@ fn largest_in(x: &[f64]) -> f64 {
 
 /// Returns the first row of `x` from `start` on whose absolute value is `value`.
 #[inline(always)]
-fn row_of(x: &[f64], start: usize, value: f64) -> usize {
+fn row_with_value(x: &[f64], start: usize, value: f64) -> usize {
     start + x[start..].iter().position(|x| x.abs() == value).unwrap_or(0)
 }
 
@@ -104,7 +104,7 @@ unsafe fn largest_body<S: InstructionSet>(x: *const f64, rows: usize) -> Largest
             (best, at) = (value, start);
         }
     }
-    (best, if best < 0.0 { 0 } else { row_of(x, at, best) })
+    (best, if best < 0.0 { 0 } else { row_with_value(x, at, best) })
 }
 
 /// Body of [`eliminate`].
@@ -144,7 +144,7 @@ unsafe fn eliminate_body<S: InstructionSet>(job: Elimination) -> Largest {
         return (-1.0, 0);
     }
     // SAFETY: the best value is from this column.
-    (best, row_of(unsafe { std::slice::from_raw_parts(rest, rows) }, at, best))
+    (best, row_with_value(unsafe { std::slice::from_raw_parts(rest, rows) }, at, best))
 }
 
 /// Updates a tile of `R` rows and `C` columns of the product, held in registers.
@@ -162,20 +162,20 @@ unsafe fn tile<S: InstructionSet, const R: usize, const C: usize>(
     unsafe {
         let at = |column: usize| c.add((j + column) * ldc + i).cast::<[f64; R]>();
         let mut sum = [[0.0f64; R]; C];
-        for (column, of_column) in sum.iter_mut().enumerate() {
-            *of_column = at(column).read_unaligned();
+        for (column, column_node) in sum.iter_mut().enumerate() {
+            *column_node = at(column).read_unaligned();
         }
         for p in 0..depth {
             let a = a.add(p * lda + i).cast::<[f64; R]>().read_unaligned();
-            for (column, of_column) in sum.iter_mut().enumerate() {
+            for (column, column_node) in sum.iter_mut().enumerate() {
                 let b = -*b.add((j + column) * ldb + p);
-                for (product, factor) in of_column.iter_mut().zip(a) {
+                for (product, factor) in column_node.iter_mut().zip(a) {
                     *product = multiply_add::<S>(factor, b, *product);
                 }
             }
         }
-        for (column, of_column) in sum.iter().enumerate() {
-            at(column).write_unaligned(*of_column);
+        for (column, column_node) in sum.iter().enumerate() {
+            at(column).write_unaligned(*column_node);
         }
     }
 }

@@ -27,7 +27,7 @@ impl Jump {
     }
 
     /// Returns a jump of `steps` steps, by repeated squaring.
-    fn of(mut steps: u64) -> Self {
+    fn from_steps(mut steps: u64) -> Self {
         let mut jump = Self::NONE;
         let mut power = Self::ONE;
         while steps > 0 {
@@ -68,13 +68,13 @@ impl Sequence {
 
     /// Fills `out` with consecutive numbers of the sequence, beginning at number `first`.
     pub fn fill(self, first: u64, out: &mut [f64]) {
-        let mut x = Jump::of(first + 1).apply(self.start);
+        let mut x = Jump::from_steps(first + 1).apply(self.start);
         let mut chains = [0; CHAINS];
         for chain in &mut chains {
             *chain = x;
             x = Jump::ONE.apply(x);
         }
-        let jump = Jump::of(CHAINS as u64);
+        let jump = Jump::from_steps(CHAINS as u64);
         for part in out.chunks_mut(CHAINS) {
             for (slot, chain) in part.iter_mut().zip(&mut chains) {
                 *slot = number(*chain);

@@ -138,6 +138,6 @@ pub fn check(
 
 /// Returns the larger of `most` and the absolute value of `x`. NaN counts as the largest value, so that a NaN is never
 /// lost in a maximum.
-fn larger(most: f64, x: f64) -> f64 {
-    if x.is_nan() || most.is_nan() { f64::NAN } else { most.max(x.abs()) }
+fn larger(max: f64, x: f64) -> f64 {
+    if x.is_nan() || max.is_nan() { f64::NAN } else { max.max(x.abs()) }
 }

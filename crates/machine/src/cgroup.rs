@@ -78,7 +78,7 @@ impl Throttling {
     }
 
     /// Reads the counters of a group; `None` without a quota.
-    fn of_group(root: &SysRoot, version: CgroupVersion, folder: &str) -> Option<Self> {
+    fn group_counters(root: &SysRoot, version: CgroupVersion, folder: &str) -> Option<Self> {
         let stat = root.text(&format!("{folder}/cpu.stat"))?;
         let stopped = match version {
             CgroupVersion::One => keyed(&stat, "throttled_time").map(|nanos| nanos as f64 * 1e-9),
@@ -117,7 +117,7 @@ impl ThrottlingReading {
         };
         let mut groups = Vec::new();
         for folder in folders {
-            if let Some(counters) = Throttling::of_group(root, version, &folder) {
+            if let Some(counters) = Throttling::group_counters(root, version, &folder) {
                 groups.push((folder, counters));
             }
         }
@@ -125,7 +125,7 @@ impl ThrottlingReading {
     }
 
     /// Returns the counters of the group with this folder.
-    fn of_group(&self, folder: &str) -> Option<&Throttling> {
+    fn group_counters(&self, folder: &str) -> Option<&Throttling> {
         self.groups.iter().find(|(known, _)| known == folder).map(|(_, counters)| counters)
     }
 
@@ -134,7 +134,7 @@ impl ThrottlingReading {
     pub fn since(&self, earlier: &Self) -> Option<Throttling> {
         let mut stopped = Vec::new();
         for (folder, now) in &self.groups {
-            let Some(before) = earlier.of_group(folder) else { continue };
+            let Some(before) = earlier.group_counters(folder) else { continue };
             let change = now.since(before);
             if change.throttled > 0 {
                 stopped.push(change);
@@ -243,10 +243,10 @@ fn memory(root: &SysRoot, version: CgroupVersion, folder: &str, limits: &mut Cgr
     let Some(limit) = own.into_iter().flatten().filter(|limit| *limit < UNLIMITED).min() else {
         return;
     };
-    limits.memory = Some(limits.memory.map_or(limit, |least| least.min(limit)));
+    limits.memory = Some(limits.memory.map_or(limit, |min| min.min(limit)));
     if let Some(used) = used {
         let left = limit.saturating_sub(used.saturating_sub(cache.unwrap_or(0)));
-        limits.memory_left = Some(limits.memory_left.map_or(left, |least| least.min(left)));
+        limits.memory_left = Some(limits.memory_left.map_or(left, |min| min.min(left)));
     }
 }
 
@@ -267,7 +267,7 @@ fn cpus(root: &SysRoot, version: CgroupVersion, folder: &str, limits: &mut Cgrou
         return;
     };
     let cpus = quota / period;
-    if limits.cpus.is_none_or(|least| cpus < least) {
+    if limits.cpus.is_none_or(|min| cpus < min) {
         limits.cpus = Some(cpus);
         let stat = root.text(&format!("{folder}/cpu.stat")).unwrap_or_default();
         limits.throttled = keyed(&stat, "nr_throttled")

@@ -23,7 +23,7 @@ const UNROLLED: u64 = 64;
 const ROUNDS: u64 = 4096;
 
 /// Minimum duration of the measurement. An idle core needs about this time to raise its clock.
-const LEAST: Duration = Duration::from_millis(2);
+const MIN_TIME: Duration = Duration::from_millis(2);
 
 /// Maximum duration of the measurement, which is used up if bursts keep becoming faster (slow frequency governors).
 const MOST: Duration = Duration::from_millis(10);
@@ -48,16 +48,16 @@ fn under_load() -> Option<Hertz> {
         }
         fastest = fastest.min(burst);
         let spent = after - start;
-        if spent >= MOST || (spent >= LEAST && after - improved >= SETTLED) {
+        if spent >= MOST || (spent >= MIN_TIME && after - improved >= SETTLED) {
             break;
         }
     }
-    clock_of(ROUNDS, fastest)
+    burst_clock(ROUNDS, fastest)
 }
 
 /// Returns the clock at which a burst takes this time; `None` if it took no step of the clock that times it, or was not
 /// timed.
-fn clock_of(rounds: u64, burst: Duration) -> Option<Hertz> {
+fn burst_clock(rounds: u64, burst: Duration) -> Option<Hertz> {
     let is_timed = !burst.is_zero() && burst != Duration::MAX;
     is_timed.then(|| Hertz((UNROLLED * rounds) as f64 / burst.as_secs_f64()))
 }
@@ -73,7 +73,7 @@ fn under_load_once(cpu: CpuId, go: &AtomicBool) -> Option<Hertz> {
 }
 
 /// Measures the clock while all `cpus` run the chain, with one thread per CPU. Returns the mean over the threads.
-pub(crate) fn under_load_of_all(cpus: &[CpuId]) -> Option<Hertz> {
+pub(crate) fn all_core_clock(cpus: &[CpuId]) -> Option<Hertz> {
     let go = AtomicBool::new(false);
     let clocks: Vec<f64> = std::thread::scope(|scope| {
         let started: Vec<_> = cpus
@@ -142,7 +142,7 @@ impl WorkClock {
     pub fn clock(&self) -> Option<Hertz> {
         match &self.counter {
             Some(counter) => counter.clock(),
-            None => clock_of(LOOK, self.fastest),
+            None => burst_clock(LOOK, self.fastest),
         }
     }
 }

@@ -105,7 +105,7 @@ pub(crate) fn find(root: &SysRoot) -> Result<CounterPlan, Unavailable> {
         let mut events = Vec::new();
         let of_family: Vec<&String> =
             pmus.iter().filter(|pmu| is_instance(pmu, &family.pmu)).collect();
-        let whole = of_family.iter().all(|pmu| match of_pmu(root, family, pmu) {
+        let whole = of_family.iter().all(|pmu| match pmu_events(root, family, pmu) {
             Some(more) => {
                 events.extend(more);
                 true
@@ -164,7 +164,7 @@ impl CounterFamily {
 
 /// Returns the events of one PMU for each CPU on which the kernel counts a domain of the PMU. Returns `None` unless all
 /// events exist.
-fn of_pmu(root: &SysRoot, family: &CounterFamily, pmu: &str) -> Option<Vec<Event>> {
+fn pmu_events(root: &SysRoot, family: &CounterFamily, pmu: &str) -> Option<Vec<Event>> {
     let kind: u32 = root.value(&format!("{DEVICES}/{pmu}/type"))?;
     let cpus = list(&root.text(&format!("{DEVICES}/{pmu}/cpumask"))?)?;
     let write = family.bytes_write.unwrap_or(family.bytes);
@@ -196,7 +196,7 @@ fn of_pmu(root: &SysRoot, family: &CounterFamily, pmu: &str) -> Option<Vec<Event
 }
 
 /// Returns the bits that a term of the PMU's events occupies, e.g. `config:0-7`.
-fn format_of(root: &SysRoot, pmu: &str, term: &str) -> Option<String> {
+fn term_format(root: &SysRoot, pmu: &str, term: &str) -> Option<String> {
     root.text(&format!("{DEVICES}/{pmu}/format/{term}"))
 }
 
@@ -204,10 +204,10 @@ fn format_of(root: &SysRoot, pmu: &str, term: &str) -> Option<String> {
 /// `None` if the PMU does not support the event.
 fn encoded(root: &SysRoot, pmu: &str, name: &str, bytes: f64) -> Option<([u64; 3], f64)> {
     if name.contains('=') {
-        return Some((encode(name, |term| format_of(root, pmu, term))?, bytes));
+        return Some((encode(name, |term| term_format(root, pmu, term))?, bytes));
     }
     let alias = format!("{DEVICES}/{pmu}/events/{name}");
-    let config = encode(&root.text(&alias)?, |term| format_of(root, pmu, term))?;
+    let config = encode(&root.text(&alias)?, |term| term_format(root, pmu, term))?;
     let scale: Option<f64> = root.value(&format!("{alias}.scale"));
     let unit = root.text(&format!("{alias}.unit"));
     let bytes = match (scale, unit.as_deref()) {
@@ -231,13 +231,13 @@ fn encode(terms: &str, format: impl Fn(&str) -> Option<String>) -> Option<[u64; 
             None => value.trim().parse().ok()?,
         };
         // A term can be the name of a configuration word.
-        if let Some(word) = word_of(name) {
+        if let Some(word) = config_word(name) {
             config[word] |= value;
             continue;
         }
         let format = format(name)?;
         let (word, ranges) = format.trim().split_once(':')?;
-        let word = word_of(word)?;
+        let word = config_word(word)?;
         let mut left = value;
         for range in ranges.split(',') {
             let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -258,7 +258,7 @@ fn encode(terms: &str, format: impl Fn(&str) -> Option<String>) -> Option<[u64; 
     Some(config)
 }
 
-fn word_of(name: &str) -> Option<usize> {
+fn config_word(name: &str) -> Option<usize> {
     ["config", "config1", "config2"].iter().position(|known| *known == name)
 }
 

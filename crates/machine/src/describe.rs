@@ -9,7 +9,7 @@ use crate::dimms::{self, DimmSpec};
 use crate::ids::CpuId;
 use crate::processor::{self, Chip, ProcessorIdentity};
 use crate::root::SysRoot;
-use crate::topology::{SpeedClass, Topology, TopologyNode, TopologySource};
+use crate::topology::{SpeedClass, Topology, TopologyNumaNode, TopologySource};
 use crate::{cgroup, clock, devices, disks, host, memory, process_limits, software};
 use nodegauge_measure::Hertz;
 use nodegauge_measure::record::{
@@ -50,7 +50,7 @@ pub fn describe(topology: &Topology, root: &SysRoot, options: &DescribeOptions) 
         caches: topology.caches.clone(),
         measured_cache: None,
         numa_nodes: numa_nodes(topology, live.then_some(root)),
-        memory: memory_of(topology, root, options, entry.as_ref(), guest.is_some()),
+        memory: system_memory_entry(topology, root, options, entry.as_ref(), guest.is_some()),
         peak_flops: peak(&processor),
         kernel: if live { host::kernel(root) } else { None },
         virtualisation: guest,
@@ -100,7 +100,7 @@ fn measured_clock(topology: &Topology) -> Option<Hertz> {
     let threads = topology.threads.iter().filter(|thread| thread.allowed);
     let one_per_core: BTreeMap<usize, CpuId> =
         threads.rev().map(|thread| (thread.core, thread.cpu)).collect();
-    clock::under_load_of_all(&one_per_core.into_values().collect::<Vec<_>>())
+    clock::all_core_clock(&one_per_core.into_values().collect::<Vec<_>>())
 }
 
 /// Clocks of a live machine from two sources.
@@ -191,7 +191,7 @@ fn numa_nodes(topology: &Topology, root: Option<&SysRoot>) -> Vec<NumaNode> {
         .nodes
         .iter()
         .map(|node| {
-            let memory = root.and_then(|root| memory::of_node(root, node.id));
+            let memory = root.and_then(|root| memory::node_memory(root, node.id));
             // hwloc reports 0 bytes of a live node whose size the kernel does not tell.
             let by_topology = node.bytes.filter(|bytes| *bytes > 0 || root.is_none());
             NumaNode {
@@ -220,7 +220,7 @@ fn numbers<'a>(cpus: impl Iterator<Item = &'a CpuId>) -> Vec<u32> {
 }
 
 /// Returns the CPUs of a node on which this process may not run.
-fn unusable(topology: &Topology, node: &TopologyNode) -> Vec<u32> {
+fn unusable(topology: &Topology, node: &TopologyNumaNode) -> Vec<u32> {
     let allowed: BTreeSet<CpuId> = topology.allowed().map(|thread| thread.cpu).collect();
     let all = node.cpus.iter().chain(&node.absent_cpus);
     numbers(all.filter(|cpu| !allowed.contains(cpu)))
@@ -248,7 +248,7 @@ fn core_class(topology: &Topology, index: usize, class: &SpeedClass) -> CoreClas
     }
 }
 
-fn memory_of(
+fn system_memory_entry(
     topology: &Topology,
     root: &SysRoot,
     options: &DescribeOptions,

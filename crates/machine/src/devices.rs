@@ -68,7 +68,7 @@ pub(crate) fn described(topology: &Topology, root: &SysRoot, passive: bool) -> V
 
 /// Returns two groups of devices of a live machine: those that compute and that this process can access, regardless of
 /// environment variables; and all devices that do not compute.
-pub fn reachable(topology: &Topology, root: &SysRoot) -> Vec<PciDevice> {
+pub fn placement_devices(topology: &Topology, root: &SysRoot) -> Vec<PciDevice> {
     let described = described(topology, root, false);
     let mut reached = Vec::new();
     for (device, pci) in described.iter().zip(&topology.devices) {

@@ -351,16 +351,16 @@ fn population(modules: &Modules) -> String {
     let counts = channels.iter().map(|channel| channel.modules);
     let capacities = channels.iter().map(|channel| channel.bytes);
     let mut text = String::new();
-    if let (Some(least), Some(most)) = (counts.clone().min(), counts.max())
-        && most > 1
+    if let (Some(min), Some(max)) = (counts.clone().min(), counts.max())
+        && max > 1
     {
-        let range = if least == most { most.to_string() } else { format!("{least} to {most}") };
+        let range = if min == max { max.to_string() } else { format!("{min} to {max}") };
         text += &format!(", {range} modules per channel");
     }
-    if let (Some(least), Some(most)) = (capacities.clone().min(), capacities.max())
-        && least < most
+    if let (Some(min), Some(max)) = (capacities.clone().min(), capacities.max())
+        && min < max
     {
-        text += &format!(", {} to {} per channel", Bytes(least), Bytes(most));
+        text += &format!(", {} to {} per channel", Bytes(min), Bytes(max));
     }
     if !modules.empty_channels.is_empty() {
         text += &format!(", {} empty", modules.empty_channels.len());
@@ -386,14 +386,14 @@ pub fn bandwidth(
         let known = catalog.map(|(memory, of)| (memory.channels * all, of));
         // If there are more modules than any board has, the catalog's entry does not describe this machine.
         let is_of_modules =
-            |most: u32| (most + 1..=most * MODULES_A_CHANNEL as u32).contains(&spec.channels);
-        let exceeded = known.filter(|(most, _)| is_of_modules(*most));
-        (channels, bytes) = (exceeded.map_or(spec.channels, |(most, _)| most), CHANNEL_BYTES);
+            |max: u32| (max + 1..=max * MODULES_A_CHANNEL as u32).contains(&spec.channels);
+        let exceeded = known.filter(|(max, _)| is_of_modules(*max));
+        (channels, bytes) = (exceeded.map_or(spec.channels, |(max, _)| max), CHANNEL_BYTES);
         transfers = TransfersPerSec(f64::from(spec.mts) * 1e6);
         technology = firmware.and_then(|modules| modules.technology.clone());
         basis = "option";
-        let limited = exceeded.map_or_else(String::new, |(most, of)| {
-            format!("; {of} has {most}, each with several modules")
+        let limited = exceeded.map_or_else(String::new, |(max, of)| {
+            format!("; {of} has {max}, each with several modules")
         });
         detail = format!(
             "{channels} channels x {} MT/s x {bytes} B, from --dimms {spec}{limited}",
@@ -459,7 +459,7 @@ fn possible_sockets(sockets: u32, guest: bool) -> u32 {
 /// Returns the theoretical bandwidth of the NUMA nodes in `holding`, which contain the data; `None` if it is unknown, as
 /// that of memory other than DRAM. In three cases it is the bandwidth of the whole machine: the nodes are unknown, the
 /// nodes have no cores (memory behind a link), or a hypervisor reports the nodes.
-pub fn bandwidth_of(machine: &Machine, holding: &[u32]) -> Option<Figure> {
+pub fn node_bandwidth(machine: &Machine, holding: &[u32]) -> Option<Figure> {
     let mut figure = machine.memory.theoretical.clone()?;
     let mut of_data = machine.numa_nodes.iter().filter(|node| holding.contains(&node.id));
     if of_data.any(is_of_other_kind) {
@@ -488,8 +488,8 @@ fn populated(
     sockets: u32,
 ) -> (u32, &'static str) {
     match catalog.map(|memory| memory.channels * sockets) {
-        Some(most) if modules.counted == ASSUMED && modules.channels > most => {
-            (most, "more modules than channels, every channel assumed to be populated")
+        Some(max) if modules.counted == ASSUMED && modules.channels > max => {
+            (max, "more modules than channels, every channel assumed to be populated")
         }
         _ => (modules.channels, modules.counted),
     }

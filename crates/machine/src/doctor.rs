@@ -21,13 +21,13 @@ use nodegauge_measure::record::{Finding, Machine, Severity};
 pub const OTHER_LOAD: &str = "other-load";
 
 /// Data that the checks examine.
-struct Examined<'a> {
+struct ExaminedNode<'a> {
     topology: &'a Topology,
     root: &'a SysRoot,
     machine: &'a Machine,
 }
 
-impl Examined<'_> {
+impl ExaminedNode<'_> {
     /// Returns the CPUs that this process may use, in the topology's order.
     fn allowed(&self) -> Vec<u32> {
         self.topology.allowed().map(|thread| thread.cpu.0).collect()
@@ -42,7 +42,7 @@ impl Examined<'_> {
 
 /// Result of a check that found a problem.
 #[derive(Debug, PartialEq)]
-struct Found {
+struct DetectedProblem {
     text: String,
     /// Advice, with a command to type if there is one.
     remedy: String,
@@ -53,12 +53,12 @@ struct Found {
 }
 
 /// Creates a finding with the check's default severity.
-fn found(text: impl Into<String>, remedy: impl Into<String>) -> Found {
-    Found { text: text.into(), remedy: remedy.into(), severity: None, cost: None }
+fn found(text: impl Into<String>, remedy: impl Into<String>) -> DetectedProblem {
+    DetectedProblem { text: text.into(), remedy: remedy.into(), severity: None, cost: None }
 }
 
 /// Check: its identifier, its default severity, and its function.
-type DoctorCheck = (&'static str, Severity, fn(&Examined<'_>) -> Option<Found>);
+type DoctorCheck = (&'static str, Severity, fn(&ExaminedNode<'_>) -> Option<DetectedProblem>);
 
 /// Checks of the node on which the program runs. Findings of the same severity are reported in this order.
 const LIVE: [DoctorCheck; 35] = {
@@ -117,16 +117,16 @@ const DESCRIBED: [DoctorCheck; 5] = {
 /// Examines the node. On a live node this takes about 25 ms, in which other load is observed. For a machine that is
 /// only described, no state is known; gaps in the description and unusual properties are reported.
 pub fn examine(topology: &Topology, root: &SysRoot, machine: &Machine) -> Vec<Finding> {
-    let node = Examined { topology, root, machine };
+    let node = ExaminedNode { topology, root, machine };
     let is_live = topology.source == TopologySource::Live;
     let live: &[DoctorCheck] = if is_live { &LIVE } else { &[] };
     let checked = live
         .iter()
         .chain(&DESCRIBED)
         .filter_map(|(id, severity, check)| Some((*id, *severity, check(&node)?)));
-    let mut found: Vec<(&'static str, Severity, Found)> = checked.collect();
+    let mut found: Vec<(&'static str, Severity, DetectedProblem)> = checked.collect();
     if is_live {
-        found.extend(errors::of_ledger(&node));
+        found.extend(errors::ledger_problems(&node));
     }
     let mut findings: Vec<Finding> = found.into_iter().map(finding).collect();
     // The sort is stable, so that findings of the same severity stay in the order of the checks.
@@ -135,7 +135,7 @@ pub fn examine(topology: &Topology, root: &SysRoot, machine: &Machine) -> Vec<Fi
 }
 
 /// Returns the finding of a check with this identifier and default severity.
-fn finding((id, severity, found): (&'static str, Severity, Found)) -> Finding {
+fn finding((id, severity, found): (&'static str, Severity, DetectedProblem)) -> Finding {
     Finding {
         id: id.to_owned(),
         severity: found.severity.unwrap_or(severity),
@@ -145,7 +145,7 @@ fn finding((id, severity, found): (&'static str, Severity, Found)) -> Finding {
     }
 }
 
-fn not_root(node: &Examined<'_>) -> Option<Found> {
+fn not_root(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     if host::is_root(node.root) != Some(false) {
         return None;
     }
@@ -160,7 +160,7 @@ fn not_root(node: &Examined<'_>) -> Option<Found> {
     ))
 }
 
-fn perf_restricted(node: &Examined<'_>) -> Option<Found> {
+fn perf_restricted(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let level: i32 = node.root.value("proc/sys/kernel/perf_event_paranoid")?;
     (host::is_root(node.root) == Some(false) && level >= 2).then(|| {
         found(

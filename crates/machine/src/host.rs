@@ -40,7 +40,7 @@ const MAKERS_OF_BOTH: [&str; 3] = ["Amazon EC2", "Google", "Microsoft"];
 pub fn hypervisor(root: &SysRoot, chip: &Chip) -> Option<String> {
     match chip.hypervisor.as_deref() {
         Some("") => Some(
-            hypervisor_of_kernel(root)
+            kernel_hypervisor(root)
                 .or_else(|| maker(root).map(|(_, name)| name.to_owned()))
                 .unwrap_or_else(|| "hypervisor".to_owned()),
         ),
@@ -50,12 +50,12 @@ pub fn hypervisor(root: &SysRoot, chip: &Chip) -> Option<String> {
         None => maker(root)
             .filter(|(prefix, _)| !MAKERS_OF_BOTH.contains(prefix))
             .map(|(_, name)| name.to_owned())
-            .or_else(|| hypervisor_of_kernel(root)),
+            .or_else(|| kernel_hypervisor(root)),
     }
 }
 
 /// Returns the hypervisor that the kernel reports.
-fn hypervisor_of_kernel(root: &SysRoot) -> Option<String> {
+fn kernel_hypervisor(root: &SysRoot) -> Option<String> {
     root.non_empty_text("sys/hypervisor/type")
 }
 
@@ -268,14 +268,14 @@ fn firmware(root: &SysRoot) -> Option<Firmware> {
     let found = Firmware {
         vendor: root.non_empty_text(&format!("{DMI}/bios_vendor")),
         version: root.non_empty_text(&format!("{DMI}/bios_version")),
-        date: date.map(|date| in_order_of_time(&date).unwrap_or(date)),
+        date: date.map(|date| iso_date(&date).unwrap_or(date)),
         board: root.non_empty_text(&format!("{DMI}/board_name")),
     };
     (found != Firmware::default()).then_some(found)
 }
 
 /// Returns a date of SMBIOS, `MM/DD/YYYY`, as `YYYY-MM-DD`; `None` for other texts.
-fn in_order_of_time(date: &str) -> Option<String> {
+fn iso_date(date: &str) -> Option<String> {
     let parts: Vec<&str> = date.split('/').collect();
     let [month, day, year] = parts[..] else { return None };
     let is_date = has_digits(month, 2) && has_digits(day, 2) && has_digits(year, 4);
@@ -292,7 +292,7 @@ pub fn inherited(root: &SysRoot) -> Option<Inherited> {
     let status = root.text("proc/self/status")?;
 
     // A container may deny this system call.
-    let policy = root.is_live().then(nodegauge_os::policy_of_thread).and_then(Result::ok);
+    let policy = root.is_live().then(nodegauge_os::thread_policy).and_then(Result::ok);
     let (mode, nodes) = policy.unwrap_or_default();
     Some(Inherited {
         policy: mode.map(|mode| mode.name().to_owned()),
@@ -376,9 +376,9 @@ mod tests {
 
     #[test]
     fn other_date_formats_of_firmware_are_unchanged() {
-        assert_eq!(in_order_of_time("12/01/2023").as_deref(), Some("2023-12-01"));
+        assert_eq!(iso_date("12/01/2023").as_deref(), Some("2023-12-01"));
         for other in ["2023-12-01", "12/01/23", "1/2/2023", "12/01/2023/4", ""] {
-            assert_eq!(in_order_of_time(other), None, "{other}");
+            assert_eq!(iso_date(other), None, "{other}");
         }
     }
 

@@ -11,7 +11,7 @@ pub struct CpuId(pub u32);
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
-pub struct NodeId(pub u32);
+pub struct NumaNodeId(pub u32);
 
 impl fmt::Display for CpuId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -19,7 +19,7 @@ impl fmt::Display for CpuId {
     }
 }
 
-impl fmt::Display for NodeId {
+impl fmt::Display for NumaNodeId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }

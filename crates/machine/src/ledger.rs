@@ -83,13 +83,13 @@ impl LedgerReading {
     }
 
     /// True if the node was not started again between the readings, so that their counters can be compared.
-    pub fn is_of_same_boot(&self, earlier: &Self) -> bool {
+    pub fn is_from_same_boot(&self, earlier: &Self) -> bool {
         self.boot.is_some() && self.boot == earlier.boot
     }
 
     /// Returns the events since `earlier`. If the node was started again in between, these are all events since boot.
     pub fn since(&self, earlier: &Self) -> LedgerChange {
-        if !self.is_of_same_boot(earlier) {
+        if !self.is_from_same_boot(earlier) {
             return LedgerChange { events: self.all(), vanished: Vec::new() };
         }
         let mut before: BTreeMap<_, _> =
@@ -141,7 +141,7 @@ impl EventCounter {
 
     /// Returns the events after the counter had the value `first`; `None` if there were none.
     fn events_since(&self, first: u64) -> Option<EventCount> {
-        let saturated = self.stops_at.is_some_and(|most| self.value >= most);
+        let saturated = self.stops_at.is_some_and(|max| self.value >= max);
         let (events, note) = match self.value.checked_sub(first) {
             Some(events) => (events, saturated.then_some(CounterNote::Saturated)),
             // A 32-bit counter in its upper half wraps around; all others are reset by their driver.

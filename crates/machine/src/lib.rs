@@ -33,10 +33,10 @@ mod unavailable;
 mod usable_cpus;
 
 pub use describe::{DescribeOptions, describe};
-pub use dimms::{DimmSpec, bandwidth_of};
+pub use dimms::{DimmSpec, node_bandwidth};
 pub use doctor::{OTHER_LOAD, examine};
 pub use host::{inherited, uptime_in_words};
-pub use ids::{CpuId, NodeId};
+pub use ids::{CpuId, NumaNodeId};
 pub use root::{SysRoot, number_ranges};
 pub use topology::{Topology, TopologySource};
 pub use unavailable::Unavailable;

@@ -1,7 +1,7 @@
 //! Memory as reported by the kernel: sizes, swap, page sizes, huge pages, free blocks. The module only reads values.
 //! The limits of control groups are in [`crate::cgroup`], memory modules and channels in `dimms`.
 
-use crate::ids::NodeId;
+use crate::ids::NumaNodeId;
 use crate::root::{SysRoot, keyed};
 use crate::{cgroup, process_limits};
 use nodegauge_measure::record::{HugePages, NumaNode, Pages};
@@ -58,7 +58,7 @@ pub fn left(root: &SysRoot) -> Option<u64> {
 
 /// Returns the total, the free and the available memory of a NUMA node in bytes. Available memory can be used without
 /// swapping.
-pub(crate) fn of_node(root: &SysRoot, node: NodeId) -> Option<(u64, u64, u64)> {
+pub(crate) fn node_memory(root: &SysRoot, node: NumaNodeId) -> Option<(u64, u64, u64)> {
     let text = root.text(&format!("sys/devices/system/node/node{node}/meminfo"))?;
     // Lines have the form `Node 0 MemTotal:  1234 kB`.
     let prefix = format!("Node {node} ");
@@ -73,11 +73,11 @@ pub(crate) fn of_node(root: &SysRoot, node: NodeId) -> Option<(u64, u64, u64)> {
 }
 
 /// Returns the online NUMA nodes with their memory sizes in bytes.
-pub(crate) fn nodes(root: &SysRoot) -> Vec<(NodeId, u64)> {
+pub(crate) fn nodes(root: &SysRoot) -> Vec<(NumaNodeId, u64)> {
     let online = root.numbers("sys/devices/system/node/online").unwrap_or_default();
     let mut nodes = Vec::new();
-    for node in online.into_iter().map(NodeId) {
-        if let Some((bytes, ..)) = of_node(root, node) {
+    for node in online.into_iter().map(NumaNodeId) {
+        if let Some((bytes, ..)) = node_memory(root, node) {
             nodes.push((node, bytes));
         }
     }
@@ -86,7 +86,7 @@ pub(crate) fn nodes(root: &SysRoot) -> Vec<(NodeId, u64)> {
 
 /// Returns the size in bytes of the memory-side caches of a NUMA node, such as HBM in cache mode; `None` if the kernel
 /// reports no such cache.
-pub(crate) fn side_cache(root: &SysRoot, node: NodeId) -> Option<u64> {
+pub(crate) fn side_cache(root: &SysRoot, node: NumaNodeId) -> Option<u64> {
     let folder = format!("sys/devices/system/node/node{node}/memory_side_cache");
     let levels = root.names(&folder).into_iter().filter(|name| name.starts_with("index"));
     let bytes = levels.map(|level| root.value::<u64>(&format!("{folder}/{level}/size")));
@@ -94,7 +94,7 @@ pub(crate) fn side_cache(root: &SysRoot, node: NodeId) -> Option<u64> {
 }
 
 /// Returns the relative distances from a node to all nodes.
-pub(crate) fn distances(root: &SysRoot, node: NodeId) -> Option<Vec<u32>> {
+pub(crate) fn distances(root: &SysRoot, node: NumaNodeId) -> Option<Vec<u32>> {
     let text = root.text(&format!("sys/devices/system/node/node{node}/distance"))?;
     text.split_whitespace().map(|number| number.parse().ok()).collect()
 }
@@ -112,7 +112,7 @@ pub(crate) fn pages(root: &SysRoot) -> Pages {
 }
 
 /// Returns the reserved huge pages of one NUMA node by page size.
-pub fn huge_pages_of_node(root: &SysRoot, node: NodeId) -> Vec<HugePages> {
+pub fn node_huge_pages(root: &SysRoot, node: NumaNodeId) -> Vec<HugePages> {
     huge_pages_below(root, &format!("sys/devices/system/node/node{node}/hugepages"))
 }
 
@@ -213,7 +213,7 @@ mod tests {
         std::fs::create_dir_all(&level).unwrap();
         std::fs::write(level.join("size"), "68719476736\n").unwrap();
         let root = SysRoot::recorded(folder.path());
-        assert_eq!(side_cache(&root, NodeId(1)), Some(64 << 30));
-        assert_eq!(side_cache(&root, NodeId(0)), None);
+        assert_eq!(side_cache(&root, NumaNodeId(1)), Some(64 << 30));
+        assert_eq!(side_cache(&root, NumaNodeId(0)), None);
     }
 }

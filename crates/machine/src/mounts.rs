@@ -117,7 +117,7 @@ const TRANSIENT: [&str; 7] = [
 const OF_NODE: [&str; 4] = ["addr=", "clientaddr=", "mountaddr=", "mountport="];
 
 /// Maximum number of file systems in a record.
-const MOST: usize = 200;
+const MAX_MOUNTS: usize = 200;
 
 /// Returns the file systems that store data, by mount point. No file system is accessed, because a server that does not
 /// respond would block the caller.
@@ -127,7 +127,7 @@ pub(crate) fn stored(root: &SysRoot) -> BTreeMap<String, MountedFileSystem> {
     let mut found = BTreeMap::new();
     for mount in text.lines().filter_map(Mount::read) {
         let is_transient = TRANSIENT.iter().any(|folder| mount.at.starts_with(folder));
-        if NOT_STORED.contains(&mount.kind) || is_transient || found.len() == MOST {
+        if NOT_STORED.contains(&mount.kind) || is_transient || found.len() == MAX_MOUNTS {
             continue;
         }
         let options = mount.options.iter();

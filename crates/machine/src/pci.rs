@@ -1,7 +1,7 @@
 //! PCI devices that compute or send messages, with their distance to CPUs. The data come from the kernel's files or
 //! from the I/O objects of an hwloc description.
 
-use crate::ids::{CpuId, NodeId};
+use crate::ids::{CpuId, NumaNodeId};
 use crate::root::{SysRoot, keyed};
 use nodegauge_measure::TransfersPerSec;
 use nodegauge_measure::record::{DeviceKind, PciLink};
@@ -51,7 +51,7 @@ pub struct PciDevice {
     /// Rate of the device's link in B/s, if a description contains it.
     pub link_rate: Option<u64>,
     /// Nearest NUMA node.
-    pub node: Option<NodeId>,
+    pub node: Option<NumaNodeId>,
     /// Nearest CPUs, in numeric order; empty if unknown.
     pub cpus: Vec<CpuId>,
     /// Bridges above the device, beginning with the bridge that is nearest to the processor.
@@ -134,12 +134,12 @@ pub(crate) fn link(root: &SysRoot, address: &str, port: Option<&str>) -> PciLink
     let width = lanes(root, address, "current_link_width");
     let port_speed = port.and_then(|port| speed(root, port, "max_link_speed"));
     let port_lanes = port.and_then(|port| lanes(root, port, "max_link_width"));
-    let most = speed(root, address, "max_link_speed");
+    let max = speed(root, address, "max_link_speed");
     let most_width = lanes(root, address, "max_link_width");
     PciLink {
         transfers_per_s: now,
         width,
-        most_transfers_per_s: most.map(|own| port_speed.map_or(own, |above| own.min(above))),
+        most_transfers_per_s: max.map(|own| port_speed.map_or(own, |above| own.min(above))),
         most_width: most_width.map(|own| port_lanes.map_or(own, |above| own.min(above))),
         bytes_per_s: now.zip(width).map(|(now, width)| PciLink::rate(now, width)),
     }
@@ -169,7 +169,7 @@ fn read(root: &SysRoot, address: String) -> Option<PciDevice> {
     let names = [fast, names(root, &address, &NAMES)].concat();
     let cpus = root.numbers(&file(&address, "local_cpulist")).unwrap_or_default();
     // The value is -1 if the firmware does not report a node.
-    let node = root.value(&file(&address, "numa_node")).map(NodeId);
+    let node = root.value(&file(&address, "numa_node")).map(NumaNodeId);
     Some(PciDevice {
         kind,
         vendor,
@@ -187,12 +187,12 @@ fn read(root: &SysRoot, address: String) -> Option<PciDevice> {
 }
 
 /// Returns the NUMA nodes that consist of device memory, with the devices' addresses.
-pub(crate) fn memory_nodes(root: &SysRoot) -> BTreeMap<NodeId, String> {
+pub(crate) fn memory_nodes(root: &SysRoot) -> BTreeMap<NumaNodeId, String> {
     let mut nodes = BTreeMap::new();
     for address in root.names(NVIDIA_GPUS) {
         let status = root.text(&format!("{NVIDIA_GPUS}/{address}/numa_status"));
         if let Some(node) = status.and_then(|status| keyed(&status, "Node")) {
-            nodes.insert(NodeId(node as u32), address.to_lowercase());
+            nodes.insert(NumaNodeId(node as u32), address.to_lowercase());
         }
     }
     nodes

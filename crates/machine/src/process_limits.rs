@@ -20,8 +20,8 @@ pub fn limits(root: &SysRoot) -> ProcessLimits {
     for (name, used) in [("Max address space", "VmSize"), ("Max data size", "VmData")] {
         let Some(limit) = soft_limit(&limits, name) else { continue };
         let left = limit.saturating_sub(keyed(&status, used).unwrap_or(0));
-        found.memory = Some(found.memory.map_or(limit, |least| least.min(limit)));
-        found.memory_left = Some(found.memory_left.map_or(left, |least| least.min(left)));
+        found.memory = Some(found.memory.map_or(limit, |min| min.min(limit)));
+        found.memory_left = Some(found.memory_left.map_or(left, |min| min.min(left)));
     }
     found
 }

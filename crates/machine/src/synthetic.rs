@@ -52,7 +52,7 @@ pub(crate) fn refused(description: &str, problem: &str) -> SyntaxError {
 }
 
 /// True if the description contains the size of the caches of `level`, e.g. `L3Cache:4(size=16MB)`.
-pub(crate) fn says_size_of_level(description: &str, level: u32) -> bool {
+pub(crate) fn states_level_size(description: &str, level: u32) -> bool {
     let mut rest = description;
     while let Some(at) = rest.find(':') {
         let name = rest[..at].rsplit([' ', '\t', ')', ']']).next().unwrap_or_default();
@@ -68,7 +68,7 @@ pub(crate) fn says_size_of_level(description: &str, level: u32) -> bool {
 }
 
 /// Maximum number of hardware threads in a description. hwloc takes minutes for millions of threads.
-const MOST_THREADS: u64 = 65_536;
+const MAX_THREADS: u64 = 65_536;
 
 /// Levels that must be nested in this order. Caches, groups and nodes may be at any depth.
 const NESTED: [&[&str]; 4] = [&["package", "socket"], &["die"], &["core"], &["pu"]];
@@ -111,8 +111,8 @@ fn level(
         }
     };
     *threads = threads.saturating_mul(count);
-    if *threads > MOST_THREADS {
-        let problem = format!("more than {MOST_THREADS} hardware threads");
+    if *threads > MAX_THREADS {
+        let problem = format!("more than {MAX_THREADS} hardware threads");
         return Err(cursor.error_at(at, problem));
     }
     match cursor.peek() {
@@ -152,7 +152,7 @@ fn values(cursor: &mut Cursor<'_>, end: char) -> Result<(), SyntaxError> {
 /// Parses a size, in bytes or with a unit.
 fn size(cursor: &mut Cursor<'_>) -> Result<(), SyntaxError> {
     /// Maximum size of 1 PiB, which far exceeds the memory of any node.
-    const MOST: u64 = 1 << 50;
+    const MAX_BYTES: u64 = 1 << 50;
     let at = cursor.position();
     let number = cursor.number("expected a size such as 16MB")?;
     let unit = cursor.take_while(|c| c.is_ascii_alphabetic()).to_ascii_lowercase();
@@ -165,7 +165,7 @@ fn size(cursor: &mut Cursor<'_>) -> Result<(), SyntaxError> {
         _ => return Err(cursor.error_at(at, "expected a size in kB, MB, GB or TB")),
     };
     match number.checked_mul(unit) {
-        Some(1..=MOST) => Ok(()),
+        Some(1..=MAX_BYTES) => Ok(()),
         _ => Err(cursor.error_at(at, "expected a size from 1 byte to 1 PiB")),
     }
 }
@@ -179,8 +179,8 @@ fn indexes(cursor: &mut Cursor<'_>, end: char) -> Result<(), SyntaxError> {
         if matches!(cursor.peek(), Some('*' | ':')) {
             break;
         }
-        if number >= MOST_THREADS {
-            return Err(cursor.error_at(at, format!("expected a number less than {MOST_THREADS}")));
+        if number >= MAX_THREADS {
+            return Err(cursor.error_at(at, format!("expected a number less than {MAX_THREADS}")));
         }
         if !seen.insert(number) {
             return Err(cursor.error_at(at, "two objects have this number"));
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn cache_size_is_known_only_if_given() {
         let text = "Package:2 L3Cache:4(size=16MB) L2Cache:4 Core:1 PU:1";
-        assert!(says_size_of_level(text, 3));
-        assert!(!says_size_of_level(text, 2));
+        assert!(states_level_size(text, 3));
+        assert!(!states_level_size(text, 2));
     }
 }

@@ -17,7 +17,7 @@ const TOLERATED: f64 = 0.01;
 /// so that it may be wrong after the guest has moved to another host.
 const TOLERATED_COUNTER: f64 = 0.1;
 /// Smallest time over which rates are compared; the readings of one moment differ by some microseconds.
-const LEAST: Duration = Duration::from_millis(20);
+const MIN_TIME: Duration = Duration::from_millis(20);
 /// Readings of one moment, of which the fastest counts: the others were interrupted.
 const ATTEMPTS: usize = 5;
 /// Factor by which a core may exceed the highest clock of the kernel's frequency control, which may be the base clock
@@ -57,9 +57,9 @@ impl TimeReading {
     }
 
     /// Returns the times that have passed since an earlier reading.
-    fn since(&self, earlier: &Self) -> Passed {
+    fn since(&self, earlier: &Self) -> ElapsedTimes {
         let counted = self.counter.zip(earlier.counter).map(|(now, then)| now.saturating_sub(then));
-        Passed {
+        ElapsedTimes {
             clock: self.clock.saturating_duration_since(earlier.clock),
             kernel: self.kernel.saturating_sub(earlier.kernel),
             counter: counted
@@ -85,13 +85,13 @@ struct TimedReading {
 
 /// Times that several sources measured between two moments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Passed {
+struct ElapsedTimes {
     clock: Duration,
     kernel: Duration,
     counter: Option<Duration>,
 }
 
-impl Passed {
+impl ElapsedTimes {
     fn doubts(&self) -> Vec<String> {
         let sources = [
             (Some(self.kernel), TOLERATED, "the kernel's clock"),
@@ -99,7 +99,7 @@ impl Passed {
         ];
         let mut doubts = Vec::new();
         for (passed, tolerated, source) in sources {
-            let Some(passed) = passed.filter(|passed| *passed >= LEAST) else { continue };
+            let Some(passed) = passed.filter(|passed| *passed >= MIN_TIME) else { continue };
             let rate = self.clock.as_secs_f64() / passed.as_secs_f64();
             if (rate - 1.0).abs() > tolerated {
                 doubts.push(format!(
@@ -189,9 +189,9 @@ fn counter_frequency() -> Option<Hertz> {
 mod tests {
     use super::*;
 
-    fn passed(clock: u64, kernel: u64, counter: Option<u64>) -> Passed {
+    fn passed(clock: u64, kernel: u64, counter: Option<u64>) -> ElapsedTimes {
         let millis = Duration::from_millis;
-        Passed { clock: millis(clock), kernel: millis(kernel), counter: counter.map(millis) }
+        ElapsedTimes { clock: millis(clock), kernel: millis(kernel), counter: counter.map(millis) }
     }
 
     #[test]
@@ -235,6 +235,6 @@ mod tests {
             std::hint::spin_loop();
         }
         let passed = TimeReading::take().since(&before);
-        assert_eq!(Passed { counter: None, ..passed }.doubts(), [""; 0]);
+        assert_eq!(ElapsedTimes { counter: None, ..passed }.doubts(), [""; 0]);
     }
 }

@@ -5,7 +5,7 @@
 //! described. Numbers are those of the operating system (hwloc's `P#`). Last-level caches have hwloc's logical index,
 //! because Linux may not number them.
 
-use crate::ids::{CpuId, NodeId};
+use crate::ids::{CpuId, NumaNodeId};
 pub use crate::pci::PciDevice;
 use nodegauge_measure::Failure;
 use nodegauge_measure::record::{Cache, MachineSource};
@@ -78,9 +78,9 @@ pub struct HardwareThread {
 
 /// NUMA node of a topology.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct TopologyNode {
+pub struct TopologyNumaNode {
     /// Operating-system number.
-    pub id: NodeId,
+    pub id: NumaNodeId,
     /// Memory size that the kernel reports, bytes; `None` if a description does not contain it.
     pub bytes: Option<u64>,
     /// Hardware threads of the node, in numeric order.
@@ -98,10 +98,10 @@ pub struct TopologyNode {
     pub device: Option<String>,
 }
 
-impl TopologyNode {
+impl TopologyNumaNode {
     /// True if programs on the host allocate memory on this node. False for device memory, and for a node without
     /// memory, such as the nodes that coherent machines reserve for slices of a device.
-    pub fn is_of_host(&self) -> bool {
+    pub fn is_host_memory(&self) -> bool {
         self.device.is_none() && self.bytes != Some(0)
     }
 }
@@ -126,7 +126,7 @@ pub struct Topology {
     /// Classes of cores of equal speed, the slowest first; empty if all cores are of one class or their speed is unknown.
     pub core_classes: Vec<SpeedClass>,
     /// NUMA nodes in ascending order of their numbers.
-    pub nodes: Vec<TopologyNode>,
+    pub nodes: Vec<TopologyNumaNode>,
     /// Caches, beginning with level 1.
     pub caches: Vec<Cache>,
     /// Accelerators and the adapters of fast networks, in the order of the bus.
@@ -154,8 +154,8 @@ impl Topology {
     }
 
     /// Returns the NUMA nodes on which programs of the host allocate memory.
-    pub fn host_nodes(&self) -> impl Iterator<Item = &TopologyNode> {
-        self.nodes.iter().filter(|node| node.is_of_host())
+    pub fn host_nodes(&self) -> impl Iterator<Item = &TopologyNumaNode> {
+        self.nodes.iter().filter(|node| node.is_host_memory())
     }
 
     /// Returns the devices that compute, in the order of the bus, which is the order in which drivers number them.
@@ -264,7 +264,10 @@ mod tests {
         assert!(gh200.threads.iter().all(|thread| thread.node == Some(0)));
         assert!(gh200.nodes[1..].iter().all(|node| node.cpus.is_empty()));
         let gpu = gh200.accelerators().next().unwrap();
-        assert_eq!((gpu.model.as_deref(), gpu.node), (Some("NVIDIA GH200 480GB"), Some(NodeId(0))));
+        assert_eq!(
+            (gpu.model.as_deref(), gpu.node),
+            (Some("NVIDIA GH200 480GB"), Some(NumaNodeId(0)))
+        );
         assert_eq!(gpu.is_near(&[CpuId(71)]), Some(true));
     }
 
@@ -274,7 +277,7 @@ mod tests {
         let kinds: Vec<bool> = dgx.devices.iter().map(PciDevice::computes).collect();
         assert_eq!(kinds, [false, true].repeat(8));
         let gpu = dgx.accelerators().nth(4).unwrap();
-        assert_eq!((gpu.address.as_str(), gpu.node), ("0000:9d:00.0", Some(NodeId(1))));
+        assert_eq!((gpu.address.as_str(), gpu.node), ("0000:9d:00.0", Some(NumaNodeId(1))));
         assert_eq!(
             (gpu.bytes, gpu.names.join(" ")),
             (Some(83_026_624 << 10), "cuda4 nvml4".to_owned())

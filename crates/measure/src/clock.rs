@@ -55,23 +55,23 @@ pub struct ClockQuality {
 /// Number of clock readings for the measurement; they take about 30 us in total.
 const READINGS: u32 = 1000;
 /// Maximum number of readings until a coarse clock advances, about half a second.
-const MOST_READINGS: u32 = 10_000_000;
+const MAX_READINGS: u32 = 10_000_000;
 
 /// Minimum number of clock ticks in a timed loop; STREAM requires the same minimum.
 pub const MIN_TICKS: f64 = 20.0;
 
 /// Measures granularity and cost of the clock with consecutive readings.
 pub fn quality() -> ClockQuality {
-    quality_of(|| Instant::now().duration_since(*START.get_or_init(Instant::now)))
+    clock_quality(|| Instant::now().duration_since(*START.get_or_init(Instant::now)))
 }
 
 /// Measures granularity and cost of a clock with consecutive readings, at least until it has advanced.
-fn quality_of(mut read: impl FnMut() -> Duration) -> ClockQuality {
+fn clock_quality(mut read: impl FnMut() -> Duration) -> ClockQuality {
     let start = read();
     let mut last = start;
     let mut granularity = f64::INFINITY;
     let mut readings = 0;
-    while readings < READINGS || (granularity.is_infinite() && readings < MOST_READINGS) {
+    while readings < READINGS || (granularity.is_infinite() && readings < MAX_READINGS) {
         let now = read();
         let step = (now - last).as_secs_f64();
         if step > 0.0 {
@@ -99,12 +99,12 @@ mod tests {
     #[test]
     fn coarse_clock_steps_are_measured() {
         let mut readings = 0;
-        let coarse = super::quality_of(|| {
+        let coarse = super::clock_quality(|| {
             readings += 1;
             super::Duration::from_millis(readings / 70_000 * 10)
         });
         assert_eq!(coarse.granularity.0, 0.01);
-        let still = super::quality_of(|| super::Duration::ZERO);
+        let still = super::clock_quality(|| super::Duration::ZERO);
         assert_eq!(still.granularity.0, f64::INFINITY);
     }
 }

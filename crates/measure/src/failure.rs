@@ -53,7 +53,7 @@ impl Failure {
     }
 
     /// Returns a failure because more was requested than this machine has.
-    pub fn beyond(message: impl fmt::Display) -> Self {
+    pub fn insufficient(message: impl fmt::Display) -> Self {
         Self::new(FailureKind::Beyond, message)
     }
 
@@ -82,7 +82,7 @@ impl Failure {
 
     /// Puts the item that failed before the message, e.g. `rank 3`.
     #[must_use]
-    pub fn of(self, what: impl fmt::Display) -> Self {
+    pub fn with_context(self, what: impl fmt::Display) -> Self {
         Self { message: format!("{what}: {}", self.message), ..self }
     }
 
@@ -93,7 +93,7 @@ impl Failure {
     }
 
     /// True if the machine lacks something, so that another request may succeed.
-    pub fn is_of_machine(&self) -> bool {
+    pub fn is_machine_failure(&self) -> bool {
         matches!(self.kind, FailureKind::Beyond | FailureKind::Missing)
     }
 
@@ -111,7 +111,7 @@ impl Failure {
     }
 
     /// Returns message, cause and hint in one line.
-    pub fn in_a_line(&self) -> String {
+    pub fn single_line(&self) -> String {
         let problem = self.problem();
         let line = match &self.hint {
             Some(hint) => format!("{problem}; {hint}"),
@@ -168,10 +168,10 @@ mod tests {
     fn message_cause_and_hint_have_one_order() {
         let plain = Failure::usage("cannot read x");
         assert_eq!(plain.to_string(), "cannot read x");
-        assert_eq!(plain.in_a_line(), "cannot read x");
+        assert_eq!(plain.single_line(), "cannot read x");
         let whole = plain.cause(std::io::Error::other("no\nway")).hint("give y");
         assert_eq!(whole.to_string(), "cannot read x: no\nway\nhint: give y");
-        assert_eq!(whole.in_a_line(), "cannot read x: no way; give y");
+        assert_eq!(whole.single_line(), "cannot read x: no way; give y");
         let reported = serde_json::to_string(&whole).unwrap();
         assert_eq!(serde_json::from_str::<Failure>(&reported).unwrap(), whole);
         assert_eq!(whole.source().map(ToString::to_string).as_deref(), Some("no\nway"));

@@ -150,11 +150,11 @@ impl<'a> Cursor<'a> {
     ///
     /// # Errors
     /// Fails with `problem` if the next character is not a digit. Fails also if the number is out of range.
-    pub fn count(&mut self, most: u32, problem: &str) -> Result<u32, SyntaxError> {
+    pub fn count(&mut self, max: u32, problem: &str) -> Result<u32, SyntaxError> {
         let start = self.at;
         let number = self.number(problem)?;
-        let fits = u32::try_from(number).ok().filter(|number| (1..=most).contains(number));
-        fits.ok_or_else(|| self.error_at(start, format!("expected 1 to {most}")))
+        let fits = u32::try_from(number).ok().filter(|number| (1..=max).contains(number));
+        fits.ok_or_else(|| self.error_at(start, format!("expected 1 to {max}")))
     }
 
     /// Returns an error at the next character.

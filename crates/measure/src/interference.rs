@@ -76,7 +76,7 @@ impl Work {
     }
 
     /// Returns the CPU time of other processes since `earlier`, in seconds.
-    pub fn of_others_since(self, earlier: Self) -> Seconds {
+    pub fn other_programs_since(self, earlier: Self) -> Seconds {
         Seconds(((self.all - earlier.all) - (self.own - earlier.own)).max(0.0))
     }
 }
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(parse_work(stat, &[0, 1]), Some(31));
         assert_eq!(parse_work("cpu0 a", &[0]), None);
         let before = Work { all: 10.0, own: 2.0 };
-        let since = |all, own| Work { all, own }.of_others_since(before).0;
+        let since = |all, own| Work { all, own }.other_programs_since(before).0;
         assert!((since(13.0, 4.0) - 1.0).abs() < 1e-9);
         assert_eq!(since(11.0, 4.0), 0.0);
     }
@@ -251,8 +251,8 @@ mod tests {
         .unwrap();
         assert!((last - first).cpu_nanos > 0);
         // Some kernels count in ticks.
-        let most = started.elapsed() + std::time::Duration::from_millis(500);
-        assert!(u128::from(last.cpu_nanos) <= most.as_nanos(), "{last:?}");
+        let max = started.elapsed() + std::time::Duration::from_millis(500);
+        assert!(u128::from(last.cpu_nanos) <= max.as_nanos(), "{last:?}");
     }
 
     #[test]

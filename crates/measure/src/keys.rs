@@ -174,7 +174,7 @@ pub trait Config: JsonSchema {
     /// Returns the keys that have a value, with their values.
     fn to_map(&self) -> Map<String, Value>;
     /// Creates a configuration from the keys of a record. A key that is absent or has another type is `None`.
-    fn of_map(map: &Map<String, Value>) -> Self;
+    fn from_map(map: &Map<String, Value>) -> Self;
 }
 
 /// Concatenates the keys of several configurations, for [`config!`](crate::config); `N` is the total number.
@@ -272,20 +272,20 @@ type KeysByName = HashMap<&'static str, PlacedKey>;
 #[derive(Debug, Clone, Copy)]
 pub struct TestKeys<'a> {
     /// `None` if the test is unknown.
-    of_test: Option<&'a KeysByName>,
+    for_test: Option<&'a KeysByName>,
     of_any: &'a HashMap<&'static str, &'static Key>,
 }
 
 impl TestKeys<'_> {
     /// Returns the key `name`; if the test has none, the key `name` of any kind of figure.
     pub fn key(&self, name: &str) -> Option<&'static Key> {
-        let own = self.of_test.and_then(|keys| keys.get(name)).map(|known| known.key);
+        let own = self.for_test.and_then(|keys| keys.get(name)).map(|known| known.key);
         own.or_else(|| self.of_any.get(name).copied())
     }
 
     /// Returns the position of a key among the keys of its kind of figure, in the order of declaration.
     pub fn place(&self, name: &str) -> usize {
-        self.of_test.and_then(|keys| keys.get(name)).map_or(usize::MAX, |known| known.place)
+        self.for_test.and_then(|keys| keys.get(name)).map_or(usize::MAX, |known| known.place)
     }
 }
 
@@ -299,8 +299,8 @@ impl Registry {
                 registry.former.0.extend(key.was.iter().map(|former| (*former, key.name)));
                 let of_gauge = registry.of_gauges.entry(kind.gauge).or_default();
                 for test in kind.tests {
-                    let of_test = of_gauge.entry(test).or_default();
-                    of_test.entry(key.name).or_insert(PlacedKey { key, place });
+                    let for_test = of_gauge.entry(test).or_default();
+                    for_test.entry(key.name).or_insert(PlacedKey { key, place });
                 }
             }
         }
@@ -313,15 +313,15 @@ impl Registry {
     }
 
     /// Returns the keys of the figures of a test.
-    pub fn of_test(&self, gauge: &str, test: &str) -> TestKeys<'_> {
-        let of_test = self.of_gauges.get(gauge).and_then(|tests| tests.get(test));
-        TestKeys { of_test, of_any: &self.of_any }
+    pub fn for_test(&self, gauge: &str, test: &str) -> TestKeys<'_> {
+        let for_test = self.of_gauges.get(gauge).and_then(|tests| tests.get(test));
+        TestKeys { for_test, of_any: &self.of_any }
     }
 
     /// Returns the key `name` of the figures of a test. For an unknown test, returns the key `name` of any kind of
     /// figure.
     pub fn key(&self, gauge: &str, test: &str, name: &str) -> Option<&'static Key> {
-        self.of_test(gauge, test).key(name)
+        self.for_test(gauge, test).key(name)
     }
 
     /// True if the figure represents its run in one-line summaries.
@@ -332,7 +332,7 @@ impl Registry {
 
     /// Returns the position of a key among the keys of its kind of figure, in the order of declaration.
     pub fn place(&self, gauge: &str, test: &str, name: &str) -> usize {
-        self.of_test(gauge, test).place(name)
+        self.for_test(gauge, test).place(name)
     }
 
     /// Returns the former names of all keys.
@@ -469,9 +469,9 @@ macro_rules! config {
                 map
             }
 
-            fn of_map(map: &$crate::serde_json::Map<String, $crate::serde_json::Value>) -> Self {
+            fn from_map(map: &$crate::serde_json::Map<String, $crate::serde_json::Value>) -> Self {
                 Self {
-                    $($($part: $crate::keys::Config::of_map(map),)+)?
+                    $($($part: $crate::keys::Config::from_map(map),)+)?
                     $($name: map
                         .get(stringify!($name))
                         .filter(|value| !value.is_null())

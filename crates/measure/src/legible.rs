@@ -73,13 +73,13 @@ pub fn in_lines(lines: impl IntoIterator<Item = String>) -> String {
 
 /// Returns the text. If the text has more than `most` characters, its middle is replaced with a note of the number of
 /// omitted characters.
-fn elided(text: &str, most: usize) -> Cow<'_, str> {
+fn elided(text: &str, max: usize) -> Cow<'_, str> {
     let count = text.chars().count();
-    if count <= most {
+    if count <= max {
         return Cow::Borrowed(text);
     }
-    let head = most / 2;
-    let tail = most / 4;
+    let head = max / 2;
+    let tail = max / 4;
     let start: String = text.chars().take(head).collect();
     let end: String = text.chars().skip(count - tail).collect();
     Cow::Owned(format!("{start}...({} characters)...{end}", count - head - tail))
@@ -111,15 +111,15 @@ pub fn line(line: &str) -> String {
 }
 
 /// Returns at most `most` lines of a text. If the text has more lines, the last line gives the number of omitted lines.
-fn lines(text: &str, most: usize) -> String {
+fn lines(text: &str, max: usize) -> String {
     let mut lines: Vec<&str> = text.lines().collect();
-    if lines.len() > most {
+    if lines.len() > max {
         lines.retain(|line| !line.trim().is_empty());
     }
-    if lines.len() <= most {
+    if lines.len() <= max {
         return lines.into_iter().map(line).collect::<Vec<_>>().join("\n");
     }
-    let head = most - 1;
+    let head = max - 1;
     let left_out = format!("... ({} more lines)", lines.len() - head);
     lines.truncate(head);
     lines.push(&left_out);
@@ -134,8 +134,8 @@ pub fn message(text: &str) -> String {
 
 /// Returns the text of a failure for display, shortened like the text of [`message`]; the hint is always kept.
 pub fn failure(failure: &Failure) -> String {
-    let most = LINES - usize::from(failure.hint.is_some());
-    let shown = lines(&failure.problem(), most);
+    let max = LINES - usize::from(failure.hint.is_some());
+    let shown = lines(&failure.problem(), max);
     Failure::new(failure.kind, shown).hint_if(failure.hint.as_deref().map(line)).to_string()
 }
 

@@ -30,7 +30,7 @@ pub struct Outcome {
     pub details: Vec<String>,
     /// Reason why repetition ended; `None` if nothing was repeated.
     pub stop: Option<Stop>,
-    /// Time of the run, from which [`Outcome::of_run`] determines whether it was late; `None` if it has no limits.
+    /// Time of the run, from which [`Outcome::finish_run`] determines whether it was late; `None` if it has no limits.
     pub time: Option<RunTime>,
     /// Failure that ended the measurement early; figures measured before the failure are kept.
     pub failure: Option<Failure>,
@@ -51,7 +51,10 @@ impl Outcome {
     ///
     /// # Errors
     /// Fails if the run failed without an interruption.
-    pub fn of_run(ended: Result<Self, Failure>, observer: &dyn Observer) -> Result<Self, Failure> {
+    pub fn finish_run(
+        ended: Result<Self, Failure>,
+        observer: &dyn Observer,
+    ) -> Result<Self, Failure> {
         match ended {
             Err(_) if observer.interrupted() => Ok(Self::interrupted()),
             Err(failure) => Err(failure),
@@ -122,7 +125,7 @@ impl Outcome {
 mod tests {
     use super::*;
     use crate::clock;
-    use crate::progress::Silent;
+    use crate::progress::SilentObserver;
 
     /// Observer of a run that the user has interrupted.
     struct Interrupted;
@@ -138,9 +141,12 @@ mod tests {
     #[test]
     fn error_of_an_interrupted_run_is_an_interruption() {
         let failed = || Err(Failure::missing("no memory"));
-        assert!(Outcome::of_run(failed(), &Interrupted).unwrap().is_interrupted());
-        assert_eq!(Outcome::of_run(failed(), &Silent).unwrap_err().message, "no memory");
-        let complete = Outcome::of_run(Ok(Outcome::default()), &Interrupted).unwrap();
+        assert!(Outcome::finish_run(failed(), &Interrupted).unwrap().is_interrupted());
+        assert_eq!(
+            Outcome::finish_run(failed(), &SilentObserver).unwrap_err().message,
+            "no memory"
+        );
+        let complete = Outcome::finish_run(Ok(Outcome::default()), &Interrupted).unwrap();
         assert!(complete.is_complete());
     }
 
@@ -153,14 +159,14 @@ mod tests {
         part.within(&Limits::new(Duration::ZERO, None), Duration::ZERO);
         outcome.extend(part);
         clock::run_ahead(Duration::from_secs(9));
-        let once = Outcome::of_run(Ok(outcome), &Silent).unwrap();
-        let twice = Outcome::of_run(Ok(once), &Silent).unwrap();
+        let once = Outcome::finish_run(Ok(outcome), &SilentObserver).unwrap();
+        let twice = Outcome::finish_run(Ok(once), &SilentObserver).unwrap();
         assert_eq!(twice.notices.len(), 1);
         let text = &twice.notices[0].message;
         assert!(text.contains("instead of 2.0 s (1.0 s for setup, and"), "{text}");
         let mut ended = Outcome::interrupted();
         ended.within(&limits, Duration::ZERO);
-        assert!(Outcome::of_run(Ok(ended), &Silent).unwrap().notices.is_empty());
+        assert!(Outcome::finish_run(Ok(ended), &SilentObserver).unwrap().notices.is_empty());
     }
 
     #[test]

@@ -62,7 +62,7 @@ pub fn marked_lines(text: &str, is_mark: impl Fn(&str) -> bool) -> Vec<usize> {
 }
 
 /// Returns the number of the line, from 1, of each occurrence of `mark`, which has no line end.
-pub fn lines_of(text: &str, mark: &str) -> Vec<usize> {
+pub fn marked_line_numbers(text: &str, mark: &str) -> Vec<usize> {
     let mut numbers = Vec::new();
     for (at, line) in text.lines().enumerate() {
         numbers.extend(line.matches(mark).map(|_| at + 1));
@@ -81,9 +81,9 @@ mod tests {
 
     #[test]
     fn line_numbers_of_marks_begin_at_one() {
-        assert_eq!(lines_of("a\nb b\n\nb", "b"), [2, 2, 4]);
+        assert_eq!(marked_line_numbers("a\nb b\n\nb", "b"), [2, 2, 4]);
         assert_eq!(marked_lines("a\n b\nb", |line| line == "b"), [2, 3]);
-        assert!(lines_of("", "b").is_empty());
+        assert!(marked_line_numbers("", "b").is_empty());
     }
 
     #[test]

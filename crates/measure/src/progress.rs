@@ -51,9 +51,9 @@ impl Observer for &SharedObserver<'_> {
 
 /// Observer that shows nothing and never interrupts, for tests and benchmarks.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Silent;
+pub struct SilentObserver;
 
-impl Observer for Silent {
+impl Observer for SilentObserver {
     fn phase(&mut self, _: &str) {}
     fn progress(&mut self, _: f64, _: &str) {}
     fn interrupted(&self) -> bool {

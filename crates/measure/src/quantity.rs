@@ -372,12 +372,12 @@ const SIZE_UNITS: [(&str, UnitPrefix); 13] = [
 ];
 
 /// Maximum accepted size; 2^50 bytes are far above the memory of any node.
-pub const MOST_BYTES: Bytes = Bytes(1 << 50);
+pub const MAX_BYTES: Bytes = Bytes(1 << 50);
 
 /// Reads a size such as `2GiB`, `500MB`, `1.5GiB` or `4096` (bytes) at the cursor.
 ///
 /// # Errors
-/// Fails if there is no number, the unit is unknown, or the size exceeds [`MOST_BYTES`].
+/// Fails if there is no number, the unit is unknown, or the size exceeds [`MAX_BYTES`].
 pub fn read_bytes(cursor: &mut Cursor<'_>) -> Result<Bytes, SyntaxError> {
     let start = cursor.position();
     let digits = cursor.take_while(|c| c.is_ascii_digit() || c == '.');
@@ -400,7 +400,7 @@ pub fn read_bytes(cursor: &mut Cursor<'_>) -> Result<Bytes, SyntaxError> {
     let too_large = "the size exceeds the memory of any machine";
     // Whole numbers are computed exactly; only a number with a fraction is computed in floating point.
     if let Ok(whole) = digits.parse::<u64>() {
-        let bytes = whole.checked_mul(factor).map(Bytes).filter(|bytes| *bytes <= MOST_BYTES);
+        let bytes = whole.checked_mul(factor).map(Bytes).filter(|bytes| *bytes <= MAX_BYTES);
         return bytes.ok_or_else(|| cursor.error_at(start, too_large));
     }
     if digits.bytes().all(|b| b.is_ascii_digit()) {
@@ -410,7 +410,7 @@ pub fn read_bytes(cursor: &mut Cursor<'_>) -> Result<Bytes, SyntaxError> {
         .parse()
         .map_err(|_| cursor.error_at(start, "expected a number with at most one decimal point"))?;
     let bytes = value * factor as f64;
-    if bytes > MOST_BYTES.as_f64() {
+    if bytes > MAX_BYTES.as_f64() {
         return Err(cursor.error_at(start, too_large));
     }
     Ok(Bytes(bytes.round() as u64))
@@ -429,7 +429,7 @@ fn read_rate(
     let number = number.ok_or_else(|| cursor.error_at(0, "expected a number greater than zero"))?;
     let at = cursor.position();
     let typed = cursor.take_while(|c| c.is_alphabetic() || c == '/');
-    let scaled = ScaledUnit::of_symbol(typed);
+    let scaled = ScaledUnit::from_symbol(typed);
     let scaled = scaled.filter(|known| known.unit == unit && prefixes.contains(&known.prefix));
     let Some(scaled) = scaled else {
         let [first, second, third, last] = prefixes.map(|prefix| ScaledUnit { unit, prefix });
@@ -504,7 +504,7 @@ mod tests {
 
     #[test]
     fn sizes_beyond_all_memory_are_refused_without_overflow() {
-        assert_eq!("1024TiB".parse(), Ok(MOST_BYTES));
+        assert_eq!("1024TiB".parse(), Ok(MAX_BYTES));
         let (half, whole) = (u64::MAX / 2 + 1, u64::MAX);
         for text in [half.to_string(), whole.to_string(), "1025TiB".into(), "4194304.5GiB".into()] {
             let refused = text.parse::<Bytes>().unwrap_err().to_string();

@@ -203,7 +203,7 @@ pub struct Finding {
 
 impl Finding {
     /// Returns the identifier of a finding as words, e.g. `thp never`.
-    pub fn name_of(id: &str) -> String {
+    pub fn finding_name(id: &str) -> String {
         id.replace('-', " ")
     }
 }
@@ -293,6 +293,6 @@ mod tests {
 
     #[test]
     fn finding_name_is_its_identifier_in_words() {
-        assert_eq!(Finding::name_of("thp-never"), "thp never");
+        assert_eq!(Finding::finding_name("thp-never"), "thp never");
     }
 }

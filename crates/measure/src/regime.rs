@@ -46,7 +46,7 @@ impl Regime {
         if from == to { from } else { format!("{from} to {to}") }
     }
 
-    fn of(sorted_logs: &[f64]) -> Self {
+    fn from_logs(sorted_logs: &[f64]) -> Self {
         let [from, to] = [0.05, 0.95].map(|q| stats::quantile(sorted_logs, q).exp());
         Self { from, to }
     }
@@ -60,7 +60,7 @@ impl Regime {
 }
 
 /// True if the time is short enough to be the round trip of a cache line.
-pub fn is_of_a_line(round_trip: f64) -> bool {
+pub fn is_line_round_trip(round_trip: f64) -> bool {
     round_trip > 0.0 && round_trip <= LONGEST
 }
 
@@ -72,7 +72,7 @@ pub fn regimes(round_trips: &[f64]) -> Vec<Regime> {
 
 /// Returns the logarithms of the times that can be round trips of a cache line.
 fn logs(trips: &[f64]) -> Vec<f64> {
-    trips.iter().copied().filter(|trip| is_of_a_line(*trip)).map(f64::ln).collect()
+    trips.iter().copied().filter(|trip| is_line_round_trip(*trip)).map(f64::ln).collect()
 }
 
 /// Returns the regimes in a set of round trips, shortest first. The `known` round trips of other runs help to separate
@@ -81,12 +81,12 @@ pub fn among(round_trips: &[f64], known: &[f64]) -> Vec<Regime> {
     let own = logs(round_trips);
     let mut all = [own.clone(), logs(known)].concat();
     all.sort_by(f64::total_cmp);
-    let least = (own.len() as f64 * MIN_SHARE).max(if own.len() > 4 { 2.0 } else { 1.0 });
+    let min = (own.len() as f64 * MIN_SHARE).max(if own.len() > 4 { 2.0 } else { 1.0 });
     let mut regimes = Vec::new();
     for part in parts(&all) {
         let range = part[0]..=part[part.len() - 1];
-        if own.iter().filter(|x| range.contains(*x)).count() as f64 >= least {
-            regimes.push(Regime::of(part));
+        if own.iter().filter(|x| range.contains(*x)).count() as f64 >= min {
+            regimes.push(Regime::from_logs(part));
         }
     }
     regimes

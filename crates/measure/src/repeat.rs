@@ -37,7 +37,7 @@ impl fmt::Display for Stop {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StopRule {
     /// Minimum number of samples, unless the time is used up.
-    pub least: usize,
+    pub min: usize,
     /// Exact number of samples, regardless of the time.
     pub exactly: Option<usize>,
     /// Minimum time. Regimes of a virtual machine last seconds, and the samples should cover all regimes.
@@ -60,14 +60,14 @@ impl StopRule {
         if elapsed >= self.at_most {
             return Some(Stop::Budget);
         }
-        let enough = n >= self.least.max(6) && elapsed >= self.at_least;
+        let enough = n >= self.min.max(6) && elapsed >= self.at_least;
         (enough && figures.iter().all(|samples| self.is_stable(samples, better)))
             .then_some(Stop::Stable)
     }
 
     fn is_stable(&self, samples: &[f64], better: Better) -> bool {
-        let first_half = Summary::of(&samples[..samples.len() / 2], better);
-        let all = Summary::of(samples, better);
+        let first_half = Summary::from_samples(&samples[..samples.len() / 2], better);
+        let all = Summary::from_samples(samples, better);
         let (Some(first_half), Some(all)) = (first_half, all) else { return false };
         let best_is = (all.best / first_half.best - 1.0).abs() <= self.tolerance.0;
         let median_is = all.ci95.is_some_and(|[low, high]| {
@@ -84,7 +84,7 @@ mod tests {
 
     fn rule() -> StopRule {
         StopRule {
-            least: 10,
+            min: 10,
             exactly: None,
             at_least: Duration::from_secs(1),
             at_most: Duration::from_secs(10),

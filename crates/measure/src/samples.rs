@@ -15,9 +15,9 @@ use crate::stats::{self, Better};
 use std::collections::BTreeMap;
 
 /// Minimum number of samples for statistics of a regime.
-pub const LEAST_IN_REGIME: usize = 3;
+pub const MIN_SAMPLES_IN_REGIME: usize = 3;
 /// Minimum share of all samples that a regime needs to provide the headline figure.
-const LEAST_SHARE: f64 = 0.1;
+const MIN_SHARE: f64 = 0.1;
 /// Share of disturbed samples above which a figure is suspect.
 pub const DISTURBED_TOO_MANY: f64 = 0.5;
 
@@ -40,7 +40,7 @@ pub struct Sample {
 
 impl Sample {
     /// Returns a sample that ends now and contains only times.
-    pub fn of_times(seconds: Vec<f64>) -> Self {
+    pub fn from_times(seconds: Vec<f64>) -> Self {
         Self {
             seconds,
             at: clock::since_start(),
@@ -53,12 +53,12 @@ impl Sample {
 
     /// Returns consecutive samples as one: the total time of their first parts, the round trips before and after all of
     /// them, and their interference if the figure of the samples would be suspect for it.
-    pub fn of_consecutive(samples: &[Self]) -> Self {
+    pub fn from_consecutive(samples: &[Self]) -> Self {
         let seconds = samples.iter().filter_map(|sample| sample.seconds.first()).sum();
         let first = samples.first().map_or(f64::NAN, |sample| sample.round_trips.0);
         let last = samples.last().map_or(f64::NAN, |sample| sample.round_trips.1);
         let disturbed: Vec<&Self> = samples.iter().filter(|sample| !sample.is_clean()).collect();
-        let mut whole = Self { round_trips: (first, last), ..Self::of_times(vec![seconds]) };
+        let mut whole = Self { round_trips: (first, last), ..Self::from_times(vec![seconds]) };
         if disturbed.len() as f64 > DISTURBED_TOO_MANY * samples.len() as f64 {
             let one = disturbed[0];
             let of_parts = one.part_causes.iter().flatten();
@@ -69,11 +69,11 @@ impl Sample {
 
     /// True if interference affects a part.
     fn is_disturbed_in(&self, part: usize) -> bool {
-        self.causes_of(part).next().is_some()
+        self.part_causes(part).next().is_some()
     }
 
     /// Returns the interference that affects a part.
-    pub fn causes_of(&self, part: usize) -> impl Iterator<Item = &Cause> {
+    pub fn part_causes(&self, part: usize) -> impl Iterator<Item = &Cause> {
         self.causes.iter().chain(self.part_causes.get(part).into_iter().flatten())
     }
 
@@ -85,19 +85,19 @@ impl Sample {
 
 /// Result of the assignment of samples to regimes.
 #[derive(Debug, Clone)]
-pub struct Sorted {
+pub struct RegimeAssignment {
     /// Samples of each regime, fastest regime first.
     pub groups: Vec<RegimeGroup>,
     /// Indices of the samples that belong to no regime, with the causes. These are the warm-up, and samples during
     /// which the hypervisor moved the CPUs.
     pub set_aside: Vec<(usize, Vec<Cause>)>,
     /// Reason why no regime could be determined; `None` if regimes were determined.
-    pub unsettled: Option<Unsettled>,
+    pub unsettled: Option<UnknownRegime>,
 }
 
 /// Reason why the regime of samples could not be determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unsettled {
+pub enum UnknownRegime {
     /// The round trips before and after each sample belong to different regimes.
     Changed,
     /// No two round trips are similar.
@@ -121,14 +121,14 @@ pub struct RegimeGroup {
 
 impl RegimeGroup {
     /// Creates the group of the samples with the indices `all`.
-    fn new(samples: &[Sample], all: Vec<usize>, least: usize, regime: Option<usize>) -> Self {
+    fn new(samples: &[Sample], all: Vec<usize>, min: usize, regime: Option<usize>) -> Self {
         let part_count = samples.first().map_or(0, |sample| sample.seconds.len());
         let mut parts = Vec::with_capacity(part_count);
         for part in 0..part_count {
             let mut clean = all.clone();
             clean.retain(|i| !samples[*i].is_disturbed_in(part));
             // If almost all samples are disturbed, there is still a result, which is marked as suspect.
-            parts.push(if clean.len() < least { all.clone() } else { clean });
+            parts.push(if clean.len() < min { all.clone() } else { clean });
         }
         let trips: Vec<f64> = all
             .iter()
@@ -187,31 +187,34 @@ impl RegimeGroup {
 
 /// Parameters of [`sort_with`].
 #[derive(Debug, Clone, Copy)]
-pub struct Sorting<'a> {
+pub struct AssignmentParameters<'a> {
     /// Number of samples at the beginning that belong to the warm-up.
     pub warm_up: usize,
     /// Minimum number of undisturbed samples of a part in a regime. With fewer, disturbed samples count as well.
-    pub least: usize,
+    pub min: usize,
     /// Regimes of all samples of the run; `None` to determine the regimes from the given samples only.
     pub regimes: Option<&'a [Regime]>,
 }
 
 /// Assigns `samples` to regimes. The first sample is the warm-up.
-pub fn sort(samples: &[Sample]) -> Sorted {
-    sort_with(samples, Sorting { warm_up: 1, least: LEAST_IN_REGIME, regimes: None })
+pub fn sort(samples: &[Sample]) -> RegimeAssignment {
+    sort_with(
+        samples,
+        AssignmentParameters { warm_up: 1, min: MIN_SAMPLES_IN_REGIME, regimes: None },
+    )
 }
 
 /// Assigns `samples` to regimes. The first sample is the warm-up. `known` contains round trips of other runs between
 /// the same CPUs.
-pub fn sort_with_known(samples: &[Sample], known: &[f64]) -> Sorted {
-    let trips = trips_of(samples.iter().skip(1));
+pub fn sort_with_known(samples: &[Sample], known: &[f64]) -> RegimeAssignment {
+    let trips = sample_trips(samples.iter().skip(1));
     let regimes = (!known.is_empty()).then(|| regime::among(&trips, known));
     let regimes = regimes.as_deref();
-    sort_with(samples, Sorting { warm_up: 1, least: LEAST_IN_REGIME, regimes })
+    sort_with(samples, AssignmentParameters { warm_up: 1, min: MIN_SAMPLES_IN_REGIME, regimes })
 }
 
 /// Returns the round trips before and after each sample, in order.
-fn trips_of<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Vec<f64> {
+fn sample_trips<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Vec<f64> {
     let mut trips = Vec::new();
     for sample in samples {
         let (before, after) = sample.round_trips;
@@ -221,21 +224,21 @@ fn trips_of<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Vec<f64> {
 }
 
 /// Assigns `samples` to regimes with these parameters.
-pub fn sort_with(samples: &[Sample], known: Sorting<'_>) -> Sorted {
-    let Sorting { warm_up, least, regimes } = known;
+pub fn sort_with(samples: &[Sample], known: AssignmentParameters<'_>) -> RegimeAssignment {
+    let AssignmentParameters { warm_up, min, regimes } = known;
     let warm_up = warm_up.min(samples.len());
     let mut set_aside: Vec<(usize, Vec<Cause>)> =
         (0..warm_up).map(|i| (i, vec![Cause::WarmUp])).collect();
     let after = warm_up..samples.len();
     let measured = &samples[warm_up..];
     // Interference during a pass may also affect the round trips before and after the pass.
-    let clean = trips_of(measured.iter().filter(|sample| sample.is_clean()));
-    let trips = if clean.len() < 2 * least { trips_of(measured) } else { clean };
+    let clean = sample_trips(measured.iter().filter(|sample| sample.is_clean()));
+    let trips = if clean.len() < 2 * min { sample_trips(measured) } else { clean };
     let found = regimes.map_or_else(|| regime::regimes(&trips), <[Regime]>::to_vec);
     // If no two round trips are similar, no regime can be determined. The samples are then pooled and suspect.
     let scattered = found.is_empty() && trips.iter().any(|trip| trip.is_finite());
     let mut groups: Vec<RegimeGroup> = if found.is_empty() {
-        vec![RegimeGroup::new(samples, after.clone().collect(), least, None)]
+        vec![RegimeGroup::new(samples, after.clone().collect(), min, None)]
     } else {
         let mut groups: Vec<Vec<usize>> = vec![Vec::new(); found.len()];
         for i in after.clone() {
@@ -249,7 +252,7 @@ pub fn sort_with(samples: &[Sample], known: Sorting<'_>) -> Sorted {
             }
         }
         let groups = groups.into_iter().enumerate();
-        groups.map(|(at, all)| RegimeGroup::new(samples, all, least, Some(at))).collect()
+        groups.map(|(at, all)| RegimeGroup::new(samples, all, min, Some(at))).collect()
     };
     groups.retain(|group| !group.all.is_empty());
     let moved = groups.is_empty() && !after.is_empty();
@@ -257,14 +260,18 @@ pub fn sort_with(samples: &[Sample], known: Sorting<'_>) -> Sorted {
         // The regime changed during every sample. The samples of different regimes are pooled, and the result is
         // suspect.
         set_aside.truncate(warm_up);
-        groups.push(RegimeGroup::new(samples, after.collect(), least, None));
+        groups.push(RegimeGroup::new(samples, after.collect(), min, None));
     }
     groups.sort_by(|x, y| y.speed(samples).total_cmp(&x.speed(samples)));
-    let changed = moved.then_some(Unsettled::Changed);
-    Sorted { groups, set_aside, unsettled: changed.or(scattered.then_some(Unsettled::Scattered)) }
+    let changed = moved.then_some(UnknownRegime::Changed);
+    RegimeAssignment {
+        groups,
+        set_aside,
+        unsettled: changed.or(scattered.then_some(UnknownRegime::Scattered)),
+    }
 }
 
-impl Sorted {
+impl RegimeAssignment {
     /// Returns the total number of samples in all regimes.
     pub fn in_regimes(&self) -> usize {
         self.groups.iter().map(|group| group.all.len()).sum()
@@ -273,10 +280,10 @@ impl Sorted {
     /// Returns the regime of the headline figure: the fastest regime with enough samples or, if no regime has enough,
     /// the regime with most samples.
     pub fn headline(&self) -> Option<&RegimeGroup> {
-        let least = LEAST_SHARE * self.in_regimes() as f64;
+        let min = MIN_SHARE * self.in_regimes() as f64;
         let mut groups = self.groups.iter();
         groups
-            .find(|group| group.all.len() >= LEAST_IN_REGIME && group.all.len() as f64 >= least)
+            .find(|group| group.all.len() >= MIN_SAMPLES_IN_REGIME && group.all.len() as f64 >= min)
             .or_else(|| self.groups.iter().max_by_key(|group| group.all.len()))
     }
 
@@ -295,13 +302,13 @@ impl Sorted {
         let (disturbed, for_lack) = group.disturbed(samples, part);
         if let Some(unsettled) = self.unsettled {
             let why = match (unsettled, guest) {
-                (Unsettled::Changed, true) => {
+                (UnknownRegime::Changed, true) => {
                     format!("the hypervisor moved the CPUs in every {one}")
                 }
-                (Unsettled::Changed, false) => {
+                (UnknownRegime::Changed, false) => {
                     format!("the clock frequency of the cores or caches changed in every {one}")
                 }
-                (Unsettled::Scattered, _) => {
+                (UnknownRegime::Scattered, _) => {
                     "no two core-to-core round trips are similar".to_owned()
                 }
             };
@@ -363,7 +370,7 @@ pub fn clean_numbers(rounds: &[Vec<Sample>], watched: &[bool]) -> Vec<usize> {
         let of_watched = round.iter().zip(watched).filter(|(_, watched)| **watched);
         watched_rounds.push(of_watched.map(|(sample, _)| sample).collect());
     }
-    let mut trips = trips_of(watched_rounds.iter().flatten().copied());
+    let mut trips = sample_trips(watched_rounds.iter().flatten().copied());
     trips.retain(|trip| trip.is_finite());
     let regimes = regime::regimes(&trips);
     let mut by_regime: BTreeMap<usize, Vec<usize>> = BTreeMap::new();

@@ -40,7 +40,7 @@ pub struct Budget {
 
 impl Budget {
     /// Returns the budget of the user, otherwise `usual`.
-    pub fn of(user: Option<Duration>, usual: Duration) -> Self {
+    pub fn new(user: Option<Duration>, usual: Duration) -> Self {
         Self { time: user.unwrap_or(usual), asked: user.is_some() }
     }
 }
@@ -79,7 +79,7 @@ impl Limits {
 
     /// Returns limits of a run with a default budget, which starts now, or with a budget of the user, whose time began
     /// with the command.
-    pub fn of(budget: Budget, samples: Option<usize>) -> Self {
+    pub fn from_budget(budget: Budget, samples: Option<usize>) -> Self {
         let usual = Self::new(budget.time, samples);
         let started = if budget.asked { clock::budget_start() } else { usual.started };
         Self { asked: budget.asked, started, ..usual }
@@ -270,7 +270,7 @@ impl Schedule {
                 continue;
             }
             let spent = if self.exactly() { 0.0 } else { elapsed().as_secs_f64() / time };
-            let done = match self.limits.samples.or(self.policy.most) {
+            let done = match self.limits.samples.or(self.policy.max) {
                 Some(n) => self.taken() as f64 / n.max(1) as f64,
                 None => 0.0,
             };
@@ -287,7 +287,7 @@ impl Schedule {
     ///
     /// # Errors
     /// Fails if `turn` fails.
-    pub fn again<E>(
+    pub fn remeasure<E>(
         &mut self,
         cells: &[usize],
         rounds: usize,
@@ -325,11 +325,11 @@ impl Schedule {
         let last = self.limits.at(Fraction(1.0)).checked_sub(self.limits.reserve).unwrap_or(begun);
         let end = self.limits.at(self.policy.measure).min(last);
         let at_most = end.saturating_duration_since(begun);
-        let whole = if self.policy.least_time_of_budget { self.limits.budget } else { at_most };
+        let whole = if self.policy.min_time_of_budget { self.limits.budget } else { at_most };
         StopRule {
-            least: self.policy.least,
+            min: self.policy.min,
             exactly: self.limits.samples,
-            at_least: whole.mul_f64(self.policy.least_time.0).min(self.policy.least_time.1),
+            at_least: whole.mul_f64(self.policy.min_time.0).min(self.policy.min_time.1),
             at_most,
             tolerance: self.policy.tolerance.unwrap_or_default(),
         }
@@ -351,30 +351,30 @@ impl Schedule {
     }
 
     /// Returns the number of samples of a cell after its warm-up that count.
-    fn taken_of(&self, cell: usize) -> usize {
+    fn sample_count(&self, cell: usize) -> usize {
         match self.policy.tries {
             1 => self.samples[cell].len().saturating_sub(self.warm_up()),
             _ => self.clean_rounds().len(),
         }
     }
 
-    /// Returns the minimum of [`Self::taken_of`] over the active cells.
+    /// Returns the minimum of [`Self::sample_count`] over the active cells.
     fn taken(&self) -> usize {
-        self.active.iter().map(|cell| self.taken_of(*cell)).min().unwrap_or(0)
+        self.active.iter().map(|cell| self.sample_count(*cell)).min().unwrap_or(0)
     }
 
     /// True if a cell has a sample after its warm-up.
     pub fn has_counted(&self) -> bool {
-        (0..self.samples.len()).any(|cell| self.has_counted_of(cell))
+        (0..self.samples.len()).any(|cell| self.has_counted_sample(cell))
     }
 
     /// True if this cell has a sample after its warm-up.
-    pub fn has_counted_of(&self, cell: usize) -> bool {
+    pub fn has_counted_sample(&self, cell: usize) -> bool {
         self.samples[cell].len() > self.warm_up()
     }
 
     fn due(&self, cell: usize) -> Option<usize> {
-        self.limits.samples.map(|n| n.saturating_sub(self.taken_of(cell)))
+        self.limits.samples.map(|n| n.saturating_sub(self.sample_count(cell)))
     }
 
     /// Returns the cells in the order of the next round.
@@ -409,7 +409,7 @@ impl Schedule {
         if self.limits.samples.is_some() {
             return None;
         }
-        if self.policy.most.is_some_and(|most| self.taken() >= most) {
+        if self.policy.max.is_some_and(|max| self.taken() >= max) {
             return Some(Stop::Stable);
         }
         self.policy.tolerance?;

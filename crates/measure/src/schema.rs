@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 /// Returns the schema (draft 2020-12). The configuration of a figure must match one of the kinds of figures of its
 /// test; for an unknown test it may have any keys.
-pub fn of_record(registry: &Registry) -> Value {
+pub fn record_schema(registry: &Registry) -> Value {
     let mut generator = SchemaSettings::draft2020_12().into_generator();
     let kinds = registry.kinds();
     let configs: Vec<Value> =
@@ -23,7 +23,7 @@ pub fn of_record(registry: &Registry) -> Value {
     let rules: Vec<Value> = tests
         .iter()
         .map(|(gauge, test)| {
-            let of_test: Vec<&Value> = kinds
+            let for_test: Vec<&Value> = kinds
                 .iter()
                 .zip(&configs)
                 .filter(|(kind, _)| kind.is_of(gauge, test))
@@ -31,7 +31,7 @@ pub fn of_record(registry: &Registry) -> Value {
                 .collect();
             json!({
                 "if": {"properties": {"gauge": {"const": gauge}, "test": {"const": test}}},
-                "then": {"properties": {"config": {"anyOf": of_test}}},
+                "then": {"properties": {"config": {"anyOf": for_test}}},
             })
         })
         .collect();
@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn test_has_the_configuration_schema_of_its_kind() {
         let registry = Registry::new([ConfigKind::of::<Messages>("messages", &["mpi"])]);
-        let schema = of_record(&registry);
+        let schema = record_schema(&registry);
         let rule = &schema["$defs"]["Measurement"]["allOf"][0];
         assert_eq!(rule["if"]["properties"]["test"]["const"], "mpi");
         assert_eq!(rule["then"]["properties"]["config"]["anyOf"][0]["$ref"], "#/$defs/Messages");

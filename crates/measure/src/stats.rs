@@ -37,7 +37,7 @@ pub struct Summary {
 
 impl Summary {
     /// Returns the statistics of `samples`; `None` if there are no samples or one of the samples is not finite.
-    pub fn of(samples: &[f64], better: Better) -> Option<Self> {
+    pub fn from_samples(samples: &[f64], better: Better) -> Option<Self> {
         if samples.is_empty() || samples.iter().any(|x| !x.is_finite()) {
             return None;
         }
@@ -226,14 +226,14 @@ mod tests {
 
     #[test]
     fn empty_and_nan_samples_have_no_summary() {
-        assert_eq!(Summary::of(&[], Better::Higher), None);
-        assert_eq!(Summary::of(&[1.0, f64::NAN], Better::Higher), None);
+        assert_eq!(Summary::from_samples(&[], Better::Higher), None);
+        assert_eq!(Summary::from_samples(&[1.0, f64::NAN], Better::Higher), None);
     }
 
     proptest! {
         #[test]
         fn summary_is_ordered(xs in proptest::collection::vec(1e-3f64..1e3, 1..60)) {
-            let s = Summary::of(&xs, Better::Higher).unwrap();
+            let s = Summary::from_samples(&xs, Better::Higher).unwrap();
             prop_assert!(s.p05 <= s.median && s.median <= s.p95 && s.p95 <= s.best);
             if let Some([lo, hi]) = s.ci95 {
                 prop_assert!(lo <= s.median && s.median <= hi);

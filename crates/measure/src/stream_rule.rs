@@ -36,8 +36,8 @@ pub struct CacheCapacity {
 
 impl CacheCapacity {
     /// Creates the capacity of caches with this reported size, which are a part or all of the measured ones.
-    pub fn of(reported: Option<Bytes>, measured: Option<&MeasuredCache>) -> Self {
-        let measured = measured.map(|all| Bytes(all.of_part(reported.map(|bytes| bytes.0))));
+    pub fn new(reported: Option<Bytes>, measured: Option<&MeasuredCache>) -> Self {
+        let measured = measured.map(|all| Bytes(all.part_capacity(reported.map(|bytes| bytes.0))));
         Self { reported, measured }
     }
 
@@ -64,7 +64,7 @@ fn last_level(machine: &Machine) -> Option<&Cache> {
 /// Returns the size of one last-level cache of a machine.
 pub fn last_cache(machine: &Machine) -> CacheCapacity {
     let reported = last_level(machine).and_then(|cache| cache.bytes).map(Bytes);
-    CacheCapacity::of(reported, machine.measured_cache.as_ref())
+    CacheCapacity::new(reported, machine.measured_cache.as_ref())
 }
 
 /// Returns the size of an array by the rule if all CPUs of a machine are used; `None` if its caches are unknown.
@@ -89,11 +89,11 @@ mod tests {
     #[test]
     fn part_of_the_caches_has_its_share_of_the_capacity() {
         let all = MeasuredCache { bytes: 32 << 20, reported: Some(300 << 20) };
-        let of = |mib| CacheCapacity::of(Some(Bytes::mib(mib)), Some(&all)).bytes();
+        let of = |mib| CacheCapacity::new(Some(Bytes::mib(mib)), Some(&all)).bytes();
         assert_eq!((of(300), of(150)), (Some(Bytes::mib(32)), Some(Bytes::mib(16))));
-        let unknown = CacheCapacity::of(None, Some(&all));
+        let unknown = CacheCapacity::new(None, Some(&all));
         assert_eq!(unknown.bytes(), Some(Bytes::mib(32)));
-        let not_measured = CacheCapacity::of(Some(Bytes::mib(8)), None);
+        let not_measured = CacheCapacity::new(Some(Bytes::mib(8)), None);
         assert_eq!(not_measured.bytes(), Some(Bytes::mib(8)));
         assert_eq!(not_measured.and(Bytes::mib(1)).bytes(), Some(Bytes::mib(9)));
     }

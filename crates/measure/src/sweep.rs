@@ -10,9 +10,9 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Maximum number of axes of a sweep: published figures of ranks vary their number, their policy and their map.
-const MOST_AXES: usize = 3;
+const MAX_AXES: usize = 3;
 /// Maximum number of combinations that one run measures.
-const MOST_COMBINATIONS: usize = 256;
+const MAX_COMBINATIONS: usize = 256;
 /// Name of the grammar in error messages.
 const WHAT: &str = "sweep";
 
@@ -49,7 +49,7 @@ pub trait Setting: Clone + PartialEq + fmt::Display + 'static {
 }
 
 /// Parser of the text of one value or of a list.
-type ValueParser<T> = Box<dyn Fn(&str) -> Result<Vec<T>, Wrong>>;
+type ValueParser<T> = Box<dyn Fn(&str) -> Result<Vec<T>, InvalidAxisValue>>;
 
 /// Parser of the values of an axis.
 pub struct AxisReader<T> {
@@ -63,18 +63,18 @@ pub struct AxisReader<T> {
 
 impl<T: 'static> AxisReader<T> {
     /// Returns the parser of values between commas, each of which `read` parses.
-    pub fn parted(read: impl Fn(&str) -> Result<T, Wrong> + 'static) -> Self {
+    pub fn parted(read: impl Fn(&str) -> Result<T, InvalidAxisValue> + 'static) -> Self {
         let read = Box::new(move |text: &str| Ok(vec![read(text)?]));
         Self { separator: Some(','), read, alone: Vec::new() }
     }
 
     /// Parses the values of a list with this separator; `None` if the list has its own grammar.
-    fn list(&self, text: &str, separator: Option<char>) -> Result<Vec<T>, Wrong> {
+    fn list(&self, text: &str, separator: Option<char>) -> Result<Vec<T>, InvalidAxisValue> {
         let Some(separator) = separator else { return (self.read)(text) };
         let mut all = Vec::new();
         for (at, part) in parts(text, separator) {
             let read = (self.read)(part.trim());
-            all.extend(read.map_err(|wrong| Wrong { at: at + wrong.at, ..wrong })?);
+            all.extend(read.map_err(|wrong| InvalidAxisValue { at: at + wrong.at, ..wrong })?);
         }
         Ok(all)
     }
@@ -101,7 +101,7 @@ impl<T: fmt::Display + 'static> AxisSyntax<T> {
     /// Returns the syntax of values separated by commas.
     pub fn parted() -> Self
     where
-        T: FromStr<Err: Into<Wrong>>,
+        T: FromStr<Err: Into<InvalidAxisValue>>,
     {
         Self { reader: AxisReader::parted(parsed::<T>), list: joined::<T, ','> }
     }
@@ -109,7 +109,7 @@ impl<T: fmt::Display + 'static> AxisSyntax<T> {
     /// Returns the syntax of values separated by semicolons.
     pub fn by_semicolon() -> Self
     where
-        T: FromStr<Err: Into<Wrong>>,
+        T: FromStr<Err: Into<InvalidAxisValue>>,
     {
         let reader = AxisReader { separator: Some(';'), ..AxisReader::parted(parsed::<T>) };
         Self { reader, list: joined::<T, ';'> }
@@ -118,7 +118,7 @@ impl<T: fmt::Display + 'static> AxisSyntax<T> {
     /// Returns the syntax of lists `L`, which have their own grammar.
     pub fn listed<L>() -> Self
     where
-        L: FromStr<Err: Into<Wrong>> + IntoIterator<Item = T> + 'static,
+        L: FromStr<Err: Into<InvalidAxisValue>> + IntoIterator<Item = T> + 'static,
     {
         let reader = AxisReader { separator: None, read: Box::new(listed::<L>), alone: Vec::new() };
         Self { reader, list: joined::<T, ','> }
@@ -126,7 +126,7 @@ impl<T: fmt::Display + 'static> AxisSyntax<T> {
 
     /// Sets the parser of one value, for values that are written differently in a list.
     #[must_use]
-    pub fn read_by(mut self, read: fn(&str) -> Result<T, Wrong>) -> Self {
+    pub fn read_by(mut self, read: fn(&str) -> Result<T, InvalidAxisValue>) -> Self {
         self.reader.read = Box::new(move |text| Ok(vec![read(text)?]));
         self
     }
@@ -160,21 +160,21 @@ pub fn joined<T: fmt::Display, const SEPARATOR: char>(all: &[T]) -> String {
 }
 
 /// Parses one value.
-fn parsed<T: FromStr<Err: Into<Wrong>>>(text: &str) -> Result<T, Wrong> {
+fn parsed<T: FromStr<Err: Into<InvalidAxisValue>>>(text: &str) -> Result<T, InvalidAxisValue> {
     text.parse().map_err(Into::into)
 }
 
 /// Parses a list of values that has its own grammar.
-fn listed<L>(text: &str) -> Result<Vec<L::Item>, Wrong>
+fn listed<L>(text: &str) -> Result<Vec<L::Item>, InvalidAxisValue>
 where
-    L: FromStr<Err: Into<Wrong>> + IntoIterator,
+    L: FromStr<Err: Into<InvalidAxisValue>> + IntoIterator,
 {
     text.parse::<L>().map(|all| all.into_iter().collect()).map_err(Into::into)
 }
 
 /// Error in a value: byte offset of the wrong character, description, and the name that was probably meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wrong {
+pub struct InvalidAxisValue {
     /// Byte offset of the wrong character.
     pub at: usize,
     /// Description of the problem.
@@ -183,19 +183,19 @@ pub struct Wrong {
     pub meant: Option<&'static str>,
 }
 
-impl From<SyntaxError> for Wrong {
+impl From<SyntaxError> for InvalidAxisValue {
     fn from(error: SyntaxError) -> Self {
         Self { at: error.at, problem: error.problem, meant: error.meant }
     }
 }
 
-impl From<UnknownName> for Wrong {
+impl From<UnknownName> for InvalidAxisValue {
     fn from(error: UnknownName) -> Self {
         Self { at: 0, problem: error.to_string(), meant: error.nearest() }
     }
 }
 
-impl From<String> for Wrong {
+impl From<String> for InvalidAxisValue {
     fn from(problem: String) -> Self {
         Self { at: 0, problem, meant: None }
     }
@@ -207,7 +207,7 @@ pub struct Axis<S>(Vec<S>);
 
 impl<S: Setting> Axis<S> {
     /// Returns an axis with these values; there must be at least one.
-    pub fn of<T>(values: impl IntoIterator<Item = T>, setting: impl Fn(T) -> S) -> Self {
+    pub fn from_values<T>(values: impl IntoIterator<Item = T>, setting: impl Fn(T) -> S) -> Self {
         Self(values.into_iter().map(setting).collect())
     }
 
@@ -246,7 +246,7 @@ impl<S: Setting> FromStr for Axis<S> {
         }
         let Some(values) = S::values(name) else {
             let names = S::names();
-            let problem = format!("expected an axis of {}", one_of(&names));
+            let problem = format!("expected an axis of {}", alternatives(&names));
             return Err(SyntaxError {
                 meant: nearest(name, &names),
                 ..cursor.error_at(0, problem)
@@ -270,7 +270,7 @@ impl<S: Setting> FromStr for Axis<S> {
         {
             return Ok(Self(settings));
         }
-        let Wrong { at, problem, meant } = wrong;
+        let InvalidAxisValue { at, problem, meant } = wrong;
         Err(SyntaxError { meant, ..cursor.error_at(start + at, problem) })
     }
 }
@@ -282,7 +282,7 @@ fn other_separator(own: char, list: &str) -> Option<char> {
 }
 
 /// Joins names: `threads, ranks or policy`.
-fn one_of(names: &[&str]) -> String {
+fn alternatives(names: &[&str]) -> String {
     match names {
         [before @ .., last] if !before.is_empty() => format!("{} or {last}", before.join(", ")),
         _ => names.concat(),
@@ -343,7 +343,7 @@ pub fn check<S: Setting>(axes: &[Axis<S>], options: &S::Options) -> Result<(), F
             .hint(format!("leave out {option}, or the part after '/' in the values of {name}")));
         }
     }
-    if axes.len() > MOST_AXES {
+    if axes.len() > MAX_AXES {
         let failure = Failure::usage("a sweep has at most three axes");
         return Err(failure.hint("set one of the axes to a single value with its own option"));
     }
@@ -381,10 +381,9 @@ pub fn combinations<S: Setting>(axes: &[Axis<S>], gauge: &str) -> (Vec<Vec<S>>, 
 /// # Errors
 /// Fails if there are more combinations than one run measures.
 pub fn check_count(combinations: usize) -> Result<(), Failure> {
-    if combinations > MOST_COMBINATIONS {
-        let message = format!(
-            "the sweep has {combinations} combinations; the maximum is {MOST_COMBINATIONS}"
-        );
+    if combinations > MAX_COMBINATIONS {
+        let message =
+            format!("the sweep has {combinations} combinations; the maximum is {MAX_COMBINATIONS}");
         return Err(Failure::usage(message).hint("use fewer values"));
     }
     Ok(())
@@ -397,12 +396,12 @@ pub fn in_words<'s, S: Setting>(settings: impl IntoIterator<Item = &'s S>) -> St
 }
 
 /// Combinations that this node cannot measure for one reason.
-struct LeftOut<'s, S> {
+struct OmittedCombinations<'s, S> {
     combinations: Vec<Vec<&'s S>>,
     reason: String,
 }
 
-impl<S: Setting> LeftOut<'_, S> {
+impl<S: Setting> OmittedCombinations<'_, S> {
     /// Returns the combinations as text: `policy 0, 1, 2; ranks 4`. Consecutive values of one axis have its name once.
     fn in_words(&self) -> String {
         let mut text = String::new();
@@ -427,7 +426,7 @@ impl<S: Setting> LeftOut<'_, S> {
 /// Returns a notice for each reason why this node cannot measure combinations. If `kept` contains no combination with a
 /// certain value, the notice names that value without the other axes.
 pub fn left_out<S: Setting>(all: &[(Vec<S>, Failure)], kept: &[&[S]], gauge: &str) -> Vec<Notice> {
-    let mut groups: Vec<LeftOut<'_, S>> = Vec::new();
+    let mut groups: Vec<OmittedCombinations<'_, S>> = Vec::new();
     for (settings, why) in all {
         let mut values = settings.iter();
         let gone = values.find(|value| !kept.iter().any(|other| other.contains(value)));
@@ -438,10 +437,10 @@ pub fn left_out<S: Setting>(all: &[(Vec<S>, Failure)], kept: &[&[S]], gauge: &st
         if groups.iter().any(|group| group.combinations.contains(&what)) {
             continue;
         }
-        let reason = why.in_a_line();
+        let reason = why.single_line();
         match groups.iter_mut().find(|group| group.reason == reason) {
             Some(group) => group.combinations.push(what),
-            None => groups.push(LeftOut { combinations: vec![what], reason }),
+            None => groups.push(OmittedCombinations { combinations: vec![what], reason }),
         }
     }
     let mut notices = Vec::new();
@@ -467,7 +466,7 @@ pub fn keep<S: Setting, C>(
     for (settings, cell) in all {
         match cell {
             Ok(cell) => kept.push(cell),
-            Err(why) if why.is_of_machine() => gone.push((settings, why)),
+            Err(why) if why.is_machine_failure() => gone.push((settings, why)),
             Err(why) => return Err(why),
         }
     }

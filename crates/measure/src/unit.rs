@@ -70,7 +70,7 @@ impl Unit {
     }
 
     /// Returns the unit with this symbol.
-    pub fn of_symbol(symbol: &str) -> Option<Self> {
+    pub fn from_symbol(symbol: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|unit| unit.symbol() == symbol)
     }
 
@@ -265,9 +265,9 @@ impl ScaledUnit {
     }
 
     /// Returns the unit with this symbol, e.g. `GB/s`.
-    pub fn of_symbol(symbol: &str) -> Option<Self> {
+    pub fn from_symbol(symbol: &str) -> Option<Self> {
         UnitPrefix::ALL.into_iter().find_map(|prefix| {
-            let unit = Unit::of_symbol(symbol.strip_prefix(prefix.symbol())?)?;
+            let unit = Unit::from_symbol(symbol.strip_prefix(prefix.symbol())?)?;
             Some(Self { unit, prefix })
         })
     }
@@ -302,7 +302,7 @@ impl fmt::Display for ScaledUnit {
 /// Smallest value without an SI prefix: a million of the largest prefix.
 const BEYOND_PREFIXES: f64 = 1e21;
 /// Maximum number of digits after the point.
-const MOST_DECIMALS: f64 = 12.0;
+const MAX_DECIMALS: f64 = 12.0;
 /// Smallest number with an exponent. An `f64` has sixteen digits; more digits would be meaningless.
 const EXPONENT_FROM: f64 = 1e16;
 
@@ -312,7 +312,7 @@ const EXPONENT_FROM: f64 = 1e16;
 pub fn significant(value: f64) -> String {
     let digits = match value.abs() {
         v if v >= EXPONENT_FROM && v.is_finite() => return format!("{value:.3e}"),
-        v if v > 0.0 && 1.0 - v.log10().floor() > MOST_DECIMALS => return format!("{value:.1e}"),
+        v if v > 0.0 && 1.0 - v.log10().floor() > MAX_DECIMALS => return format!("{value:.1e}"),
         v if v >= 999.95 => 0,
         v if v >= 99.995 => 1,
         v if v >= 9.9995 => 2,
@@ -361,7 +361,7 @@ mod tests {
     fn json_has_the_unit_symbol() {
         for unit in Unit::ALL {
             assert_eq!(serde_json::to_value(unit).unwrap(), unit.symbol());
-            assert_eq!(Unit::of_symbol(unit.symbol()), Some(unit));
+            assert_eq!(Unit::from_symbol(unit.symbol()), Some(unit));
         }
     }
 
@@ -370,13 +370,13 @@ mod tests {
         for unit in Unit::ALL {
             for prefix in UnitPrefix::ALL {
                 let scaled = ScaledUnit { unit, prefix };
-                assert_eq!(ScaledUnit::of_symbol(&scaled.to_string()), Some(scaled));
+                assert_eq!(ScaledUnit::from_symbol(&scaled.to_string()), Some(scaled));
                 assert!((scaled.number(scaled.factor()) - 1.0).abs() < 1e-12, "{scaled}");
             }
         }
-        assert_eq!(ScaledUnit::of_symbol("MT/s"), None);
-        assert_eq!(ScaledUnit::of_symbol("G"), None);
-        assert_eq!(ScaledUnit::of_symbol("gB/s"), None);
+        assert_eq!(ScaledUnit::from_symbol("MT/s"), None);
+        assert_eq!(ScaledUnit::from_symbol("G"), None);
+        assert_eq!(ScaledUnit::from_symbol("gB/s"), None);
         assert_eq!(ScaledUnit::MICROSECONDS.in_words(2.31e-6), "2.310 us");
     }
 

@@ -11,9 +11,9 @@ fn user_budget_starts_with_the_command() {
     clock::start_budget();
     clock::run_ahead(7 * SECOND);
     let time = 10 * SECOND;
-    let asked = Limits::of(Budget::of(Some(time), SECOND), None);
+    let asked = Limits::from_budget(Budget::new(Some(time), SECOND), None);
     assert!(asked.elapsed() >= 7 * SECOND);
     assert!(asked.from_now().elapsed() < 7 * SECOND);
-    let usual = Limits::of(Budget::of(None, time), None);
+    let usual = Limits::from_budget(Budget::new(None, time), None);
     assert!(usual.elapsed() < 7 * SECOND);
 }

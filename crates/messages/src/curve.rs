@@ -34,7 +34,7 @@ pub struct MessageCurve {
 
 impl MessageCurve {
     /// Analyses points in ascending order of sizes; the library sends messages below `limit` eagerly.
-    pub fn of(points: &[CurvePoint], limit: Option<&EagerLimit>) -> Self {
+    pub fn from_points(points: &[CurvePoint], limit: Option<&EagerLimit>) -> Self {
         let bytes = limit.map(|limit| limit.bytes);
         let dips = dips(points, bytes);
         let sound: Vec<CurvePoint> =
@@ -273,14 +273,14 @@ mod tests {
     }
 
     fn leaps(points: &[CurvePoint]) -> Vec<u64> {
-        MessageCurve::of(points, None).switches.iter().map(|switch| switch.bytes).collect()
+        MessageCurve::from_points(points, None).switches.iter().map(|switch| switch.bytes).collect()
     }
 
     #[test]
     fn protocol_change_is_found_and_is_no_dip() {
         let points = curve(&OPEN_MPI);
         assert!(dips(&points, None).is_empty());
-        let found = MessageCurve::of(&points, None);
+        let found = MessageCurve::from_points(&points, None);
         assert_eq!((leaps(&points), found.rendezvous_bytes), (vec![4096], None));
         assert!(found.switches[0].leap > 5.0);
         let fits = found.hockney;
@@ -304,7 +304,7 @@ mod tests {
     #[test]
     fn cache_overflow_is_not_a_protocol_change() {
         for times in [GUEST_OPEN_MPI, GUEST_MPICH] {
-            let found = MessageCurve::of(&curve(&times), None);
+            let found = MessageCurve::from_points(&curve(&times), None);
             assert_eq!((found.switches, found.rendezvous_bytes), (vec![], None));
         }
     }
@@ -321,7 +321,7 @@ mod tests {
         let mut times = GUEST_OPEN_MPI;
         times[12] *= 2.0;
         assert_eq!(dips(&curve(&times), None), [4096]);
-        let reported = MessageCurve::of(&curve(&times), Some(&vader()));
+        let reported = MessageCurve::from_points(&curve(&times), Some(&vader()));
         assert!(reported.dips.is_empty());
         assert_eq!(reported.rendezvous_bytes, Some(4096));
         assert_eq!(reported.rendezvous_source.as_deref(), Some("btl_vader_eager_limit"));
@@ -357,7 +357,7 @@ mod tests {
             let points: Vec<CurvePoint> =
                 (0..23).map(|i| (1u64 << i, t0 + (1u64 << i) as f64 / rate)).collect();
             prop_assert!(leaps(&points).is_empty() && dips(&points, None).is_empty());
-            let fits = MessageCurve::of(&points, None).hockney;
+            let fits = MessageCurve::from_points(&points, None).hockney;
             prop_assert_eq!(fits.len(), 1);
             prop_assert!((fits[0].latency_s / t0 - Seconds(1.0)).0.abs() < 1e-3);
             prop_assert!(fits[0].error < 1e-6);
@@ -366,7 +366,7 @@ mod tests {
         #[test]
         fn curve_analysis_never_panics(times in proptest::collection::vec(1e-9f64..1.0, 0..30)) {
             let points = curve(&times.iter().map(|t| t * 1e6).collect::<Vec<_>>());
-            let _ = MessageCurve::of(&points, None);
+            let _ = MessageCurve::from_points(&points, None);
         }
     }
 }

@@ -31,7 +31,7 @@ pub use plan::{MessageRequest, MessagesPlan, MpiRequest, RankPairs};
 use crate::osu::OsuReader;
 use nodegauge_gauge::readers::Reader;
 use nodegauge_gauge::view::{Reach, Section};
-use nodegauge_gauge::{Detail, Gauge, Headline, Planned, Site, SummaryRequest};
+use nodegauge_gauge::{Detail, Gauge, Headline, PlannedRun, Site, SummaryRequest};
 use nodegauge_measure::Failure;
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::{Category, Measurement, Record};
@@ -63,7 +63,7 @@ impl Gauge for Messages {
         &self,
         site: &Site,
         ask: &SummaryRequest<'_>,
-    ) -> Result<Option<Box<dyn Planned>>, Failure> {
+    ) -> Result<Option<Box<dyn PlannedRun>>, Failure> {
         Ok(Some(Box::new(MessagesPlan::summary_plan(site, ask)?)))
     }
 
@@ -75,7 +75,7 @@ impl Gauge for Messages {
         // The transport without an MPI is the figure only of a run without an MPI.
         let any_mpi = record.measurements.iter().any(|m| is_small_latency(m) && is_by_mpi(m));
         let title = "8 B latency of the nearest pair";
-        vec![Headline::of("messages", title, record, GAUGE, |m| {
+        vec![Headline::from_record("messages", title, record, GAUGE, |m| {
             (is_small_latency(m) && (is_by_mpi(m) || !any_mpi)).then_some(-m.value?)
         })]
     }

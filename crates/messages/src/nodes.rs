@@ -62,11 +62,11 @@ fn steps(n: usize) -> Vec<PairStep> {
 /// patterns use all hosts together.
 pub(crate) fn launches(hosts: &[String], options: &MessageOptions) -> Vec<Launch> {
     let n = hosts.len();
-    let own = launch(hosts, options.patterns_of(&[Participants::Pair]));
+    let own = launch(hosts, options.patterns_with(&[Participants::Pair]));
     let own = Launch { steps: steps(n), ..own };
-    let together = launch(hosts, options.patterns_of(&[Participants::Pairs, Participants::All]));
+    let together = launch(hosts, options.patterns_with(&[Participants::Pairs, Participants::All]));
     let threads = options.threads.unwrap_or(SideThreads::CUSTOMARY);
-    let threaded = launch(&hosts[..n.min(2)], options.patterns_of(&[Participants::Threads]));
+    let threaded = launch(&hosts[..n.min(2)], options.patterns_with(&[Participants::Threads]));
     let threaded = Launch { threads, ..threaded };
     [own, together, threaded].into_iter().filter(|one| !one.patterns.is_empty()).collect()
 }

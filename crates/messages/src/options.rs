@@ -50,7 +50,7 @@ impl SideThreads {
 }
 
 /// Maximum number of threads per rank.
-const MOST_THREADS: u32 = 64;
+const MAX_THREADS: u32 = 64;
 
 impl std::str::FromStr for SideThreads {
     type Err = SyntaxError;
@@ -58,13 +58,13 @@ impl std::str::FromStr for SideThreads {
     /// Parses `SENDERS:RECEIVERS`, or `RECEIVERS` of one sender.
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
         let mut cursor = Cursor::new("threads", "--threads 1:2 or --threads 2", text);
-        let first = cursor.count(MOST_THREADS, "expected a number of threads")?;
+        let first = cursor.count(MAX_THREADS, "expected a number of threads")?;
         if cursor.at_end() {
             // A single number is that of the receivers, as in osu_latency_mt: its default is one sender.
             return Ok(Self { senders: 1, receivers: first });
         }
         cursor.expect(':', "expected ':' and the threads of the receiver, or the end")?;
-        let receivers = cursor.count(MOST_THREADS, "expected the threads of the receiver")?;
+        let receivers = cursor.count(MAX_THREADS, "expected the threads of the receiver")?;
         cursor.finish("expected the end after the threads of the receiver")?;
         Ok(Self { senders: first, receivers })
     }
@@ -167,10 +167,10 @@ impl MessageOptions {
         let named = self.named;
         self.patterns.retain(|pattern| !pattern.sizes_of(&asked).is_empty());
         if let Some(pattern) = none.filter(|_| named || self.patterns.is_empty()) {
-            let least = pattern.usual_sizes()[0];
+            let min = pattern.usual_sizes()[0];
             return Err(Failure::usage(format!("no requested size is valid for {pattern}"))
                 .hint(format!(
-                    "use multiples of {}, e.g. --sizes {least}:4096",
+                    "use multiples of {}, e.g. --sizes {min}:4096",
                     Bytes(pattern.row().multiple_of),
                 ))
                 .into());
@@ -195,14 +195,14 @@ impl MessageOptions {
     }
 
     /// Returns the patterns with these kinds of participants.
-    pub(crate) fn patterns_of(&self, wanted: &[Participants]) -> Vec<Pattern> {
+    pub(crate) fn patterns_with(&self, wanted: &[Participants]) -> Vec<Pattern> {
         let mut patterns = self.patterns.clone();
         patterns.retain(|pattern| wanted.contains(&pattern.row().participants));
         patterns
     }
 
     /// Returns the numbers of warm-up operations and of timed operations. The latter is 0 if the number is not fixed.
-    pub(crate) fn operations_of(&self, pattern: Pattern, bytes: u64) -> (u64, u64) {
+    pub(crate) fn operation_counts(&self, pattern: Pattern, bytes: u64) -> (u64, u64) {
         let (warm_up, timed) = pattern.customary_operations(bytes);
         let timed = if self.like_osu { timed } else { 0 };
         (self.warm_up.unwrap_or(warm_up), self.iterations.unwrap_or(timed))

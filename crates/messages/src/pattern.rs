@@ -32,7 +32,7 @@ names!(
 
 /// Buffers of a rank that hold one block per rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Gathered {
+pub(crate) enum BlockBuffers {
     /// No such buffer: each buffer holds one message.
     Neither,
     /// Receive buffer only.
@@ -56,7 +56,7 @@ pub(crate) struct PatternRow {
     /// Number of bytes of which all sizes are multiples: 1, or the size of a number for patterns that calculate.
     pub(crate) multiple_of: u64,
     /// Buffers with one block per rank. The probe derives the number of blocks from its field `arrives`.
-    gathered: Gathered,
+    gathered: BlockBuffers,
     /// Customary number of warm-up operations, for small and for large messages.
     warm_up: (u64, u64),
     /// Number of timed operations of the OSU micro-benchmarks, for small and for large messages.
@@ -73,7 +73,7 @@ const TIME: PatternRow = PatternRow {
     counts_messages: false,
     sizes: (0, u64::MAX),
     multiple_of: 1,
-    gathered: Gathered::Neither,
+    gathered: BlockBuffers::Neither,
     warm_up: (100, 10),
     operations: (10_000, 1000),
     title: "",
@@ -161,14 +161,14 @@ patterns! {
     Allgather => PatternRow {
         name: "allgather",
         title: "Allgather Latency",
-        gathered: Gathered::Received,
+        gathered: BlockBuffers::Received,
         ..COLLECTIVE
     };
     /// `MPI_Alltoall`.
     Alltoall => PatternRow {
         name: "alltoall",
         title: "All-to-All Personalized Exchange Latency",
-        gathered: Gathered::Both,
+        gathered: BlockBuffers::Both,
         ..COLLECTIVE
     };
 }
@@ -216,12 +216,12 @@ impl Pattern {
     /// Returns the sizes among `sizes` that are valid for the pattern: rates require at least one byte, and sums
     /// require whole numbers. For a pattern without a message size, returns the single size 0.
     pub fn sizes_of(self, sizes: &[u64]) -> Vec<u64> {
-        let PatternRow { sizes: (least, _), multiple_of, .. } = self.row();
+        let PatternRow { sizes: (min, _), multiple_of, .. } = self.row();
         if self.is_sizeless() {
             return vec![0];
         }
         let mut valid = sizes.to_vec();
-        valid.retain(|bytes| bytes >= least && bytes.is_multiple_of(*multiple_of));
+        valid.retain(|bytes| bytes >= min && bytes.is_multiple_of(*multiple_of));
         valid
     }
 
@@ -237,9 +237,9 @@ impl Pattern {
     pub(crate) fn blocks(self, ranks: u64, buffers: u64) -> (u64, u64) {
         match self.row().gathered {
             _ if !self.is_collective() => (buffers, buffers),
-            Gathered::Neither => (1, 1),
-            Gathered::Received => (1, ranks),
-            Gathered::Both => (ranks, ranks),
+            BlockBuffers::Neither => (1, 1),
+            BlockBuffers::Received => (1, ranks),
+            BlockBuffers::Both => (ranks, ranks),
         }
     }
 
@@ -315,9 +315,9 @@ mod tests {
             let line =
                 functions.lines().find(|l| l.contains(&format!("{{\"{pattern}\", "))).unwrap();
             let in_c = match line {
-                line if line.contains(" FROM_EACH_FOR_ME,") => Gathered::Both,
-                line if line.contains(" FROM_EACH,") => Gathered::Received,
-                _ => Gathered::Neither,
+                line if line.contains(" FROM_EACH_FOR_ME,") => BlockBuffers::Both,
+                line if line.contains(" FROM_EACH,") => BlockBuffers::Received,
+                _ => BlockBuffers::Neither,
             };
             assert_eq!(pattern.row().gathered, in_c, "{pattern}");
         }

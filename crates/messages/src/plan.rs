@@ -30,7 +30,7 @@ const MATRIX_SIZES: [u64; 2] = [8, 1 << 20];
 /// Time limit per size in the quick test.
 const QUICK_LIMIT: Duration = Duration::from_millis(150);
 /// Minimum time limit per size.
-const LEAST_LIMIT: Duration = Duration::from_millis(1);
+const MIN_LIMIT: Duration = Duration::from_millis(1);
 
 /// Requested pairs of ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -258,7 +258,7 @@ impl MessagesPlan {
     /// Divides the time for the measurements among all sizes.
     fn divide(&mut self, time: Duration) {
         let share = time.div_f64(self.turns().max(1) as f64);
-        self.options.size_limit = share.min(self.usual_limit).max(LEAST_LIMIT);
+        self.options.size_limit = share.min(self.usual_limit).max(MIN_LIMIT);
     }
 
     /// Plans the launches, independently of the transport.
@@ -335,7 +335,7 @@ impl MessagesPlan {
 fn capped(launches: &[Launch], options: &MessageOptions) -> Result<Vec<Notice>, MessagesError> {
     let mut notices = Vec::new();
     for (launch, pattern) in launches.iter().flat_map(|l| l.patterns.iter().map(move |p| (l, *p))) {
-        let asked = launch.asked_of(pattern, options);
+        let asked = launch.requested_sizes(pattern, options);
         let kept = launch.sizes_of(pattern, options);
         if kept.len() == asked.len() {
             continue;
@@ -387,14 +387,14 @@ fn launches(
     let pairs = chosen(topology, between)?;
     let mut notices = Vec::new();
     let mut launches = Vec::new();
-    let own = options.patterns_of(&[Participants::Pair]);
+    let own = options.patterns_with(&[Participants::Pair]);
     for pair in pairs.iter().filter(|_| !own.is_empty()) {
         let places = Where::Here(vec![vec![pair.first], vec![pair.second]]);
         launches.push(Launch::new(places, Some(pair.distance), own.clone()));
     }
-    let together = options.patterns_of(&[Participants::Pairs, Participants::All]);
+    let together = options.patterns_with(&[Participants::Pairs, Participants::All]);
     if !together.is_empty() {
-        let in_pairs = !options.patterns_of(&[Participants::Pairs]).is_empty();
+        let in_pairs = !options.patterns_with(&[Participants::Pairs]).is_empty();
         let count = together_ranks(ranks, cores.len(), in_pairs, &mut notices)?;
         let cpus: Vec<Vec<CpuId>> =
             (0..count).map(|rank| vec![cores[rank % cores.len()]]).collect();
@@ -409,10 +409,10 @@ fn launches(
             None => launches.push(Launch::new(places, distance, together)),
         }
     }
-    let threaded = options.patterns_of(&[Participants::Threads]);
+    let threaded = options.patterns_with(&[Participants::Threads]);
     let apart = pairs.iter().find(|pair| pair.distance != Distance::Core).or(pairs.first());
     if let Some(pair) = apart.filter(|_| !threaded.is_empty()) {
-        let (cpus, threads) = of_threads(topology, options, *pair, &cores, &mut notices);
+        let (cpus, threads) = thread_counts(topology, options, *pair, &cores, &mut notices);
         let launch = Launch::new(Where::Here(cpus), Some(pair.distance), threaded);
         launches.push(Launch { threads, ..launch });
     }
@@ -421,7 +421,7 @@ fn launches(
 
 /// Maximum number of ranks per core: the largest number of hardware threads per core of any processor (8 on POWER).
 /// Waiting ranks poll, so that with more ranks the result would depend on the scheduler.
-const MOST_A_CORE: usize = 8;
+const MAX_RANKS_PER_CORE: usize = 8;
 
 /// Returns the number of ranks for the patterns that use all ranks.
 ///
@@ -434,9 +434,9 @@ fn together_ranks(
     notices: &mut Vec<Notice>,
 ) -> Result<usize, MessagesError> {
     let count = asked.unwrap_or(cores);
-    if count > cores * MOST_A_CORE {
+    if count > cores * MAX_RANKS_PER_CORE {
         return Err(Failure::usage(format!("{count} ranks are too many for {cores} cores"))
-            .hint(format!("use at most {}, e.g. --ranks {cores}", cores * MOST_A_CORE))
+            .hint(format!("use at most {}, e.g. --ranks {cores}", cores * MAX_RANKS_PER_CORE))
             .into());
     }
     if count > cores {
@@ -496,7 +496,7 @@ fn take_cpus(topology: &Topology, free: &mut Vec<CpuId>, first: CpuId, count: u3
 
 /// Returns the CPUs and the numbers of threads for `latency_mt`. By default one thread sends and two threads receive,
 /// if there is a core for each thread.
-fn of_threads(
+fn thread_counts(
     topology: &Topology,
     options: &MessageOptions,
     pair: CpuPair,
@@ -530,7 +530,7 @@ fn of_threads(
 fn matrix(cores: &[CpuId], options: &MessageOptions) -> Launch {
     let steps =
         (0..cores.len()).flat_map(|a| (a + 1..cores.len()).map(move |b| vec![(a, b)])).collect();
-    let mut patterns = options.patterns_of(&[Participants::Pair]);
+    let mut patterns = options.patterns_with(&[Participants::Pair]);
     if patterns.is_empty() {
         patterns.push(Pattern::Latency);
     }

@@ -13,11 +13,11 @@ use crate::pattern::Pattern;
 use crate::plan::transport_choice::{self, TransportChoice};
 use crate::plan::{MessagesPlan, RankPairs};
 use crate::probe::build::{self, Probe};
-use crate::probe::start::{Broken, MessageTransport, StartReport, Starter};
+use crate::probe::start::{IncompleteStart, MessageTransport, StartReport, Starter};
 use crate::transport;
 use crate::{GAUGE, MessagesError, TEST, TRANSPORT};
 use nodegauge_analysis::expect::Figures;
-use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_measure::clock;
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::repeat::Stop;
@@ -31,9 +31,9 @@ use nodegauge_toolchain::mpi::MpiParts;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-impl Planned for MessagesPlan {
-    fn foreseen(&self) -> Foreseen {
-        Foreseen {
+impl PlannedRun for MessagesPlan {
+    fn foreseen(&self) -> ExpectedCost {
+        ExpectedCost {
             time: Some(self.options.size_limit * self.turns() as u32),
             memory: Some(Bytes(self.buffer_bytes())),
         }
@@ -44,10 +44,10 @@ impl Planned for MessagesPlan {
         for launch in &self.launches {
             for pattern in &launch.patterns {
                 if !self.choice.mpis.is_empty() {
-                    figures.push(self.figures_of(TEST, launch, *pattern));
+                    figures.push(self.pattern_figures(TEST, launch, *pattern));
                 }
                 if !self.own.is_empty() && self.own_plays().contains(pattern) {
-                    figures.push(self.figures_of(TRANSPORT, launch, *pattern).scoped());
+                    figures.push(self.pattern_figures(TRANSPORT, launch, *pattern).scoped());
                 }
             }
         }
@@ -56,13 +56,13 @@ impl Planned for MessagesPlan {
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let ended = run(*self, site, observer).map_err(Failure::from);
-        Outcome::of_run(ended, observer)
+        Outcome::finish_run(ended, observer)
     }
 }
 
 impl MessagesPlan {
     /// Returns the figures of a pattern of a launch.
-    fn figures_of(&self, test: &'static str, launch: &Launch, pattern: Pattern) -> Figures {
+    fn pattern_figures(&self, test: &'static str, launch: &Launch, pattern: Pattern) -> Figures {
         let units: &[Unit] = match (pattern.row().counts_messages, pattern.unit()) {
             (true, _) => &[Unit::BytesPerSecond, Unit::MessagesPerSecond],
             (_, Unit::Seconds) => &[Unit::Seconds],
@@ -86,7 +86,7 @@ fn run(
     let limits = plan
         .options
         .budget
-        .map(|budget| Limits::of(budget, plan.options.samples.map(|n| n as usize)));
+        .map(|budget| Limits::from_budget(budget, plan.options.samples.map(|n| n as usize)));
     if let Some(limits) = &limits {
         plan.admit(limits)?;
     }
@@ -350,8 +350,8 @@ fn by_turns<'a, 'b>(
     observer: &mut dyn Observer,
 ) -> Turns<'a, 'b> {
     let (mut reports, mut errors): Turns<'a, 'b> = (Vec::new(), Vec::new());
-    let most = starters.iter().map(|starter| starter.starts(launch)).max().unwrap_or(1);
-    for round in 0..most {
+    let max = starters.iter().map(|starter| starter.starts(launch)).max().unwrap_or(1);
+    for round in 0..max {
         let round_start = clock::now();
         for starter in starters {
             let Some(launch) = launch.part(starter.plays) else { continue };
@@ -365,16 +365,16 @@ fn by_turns<'a, 'b>(
                 continue;
             }
             observer.phase(&format!("{} {words}", starter.transport.name()));
-            let options = starter.options_of_a_start(&launch);
+            let options = starter.start_options(&launch);
             let start = Starter { options: &options, ..*starter };
             match (start.run(&launch, observer), known) {
                 (Ok(more), Some(report)) => report.add(more),
                 (Ok(first), None) => reports.push((starter, first)),
                 (Err(MessagesError::Interrupted), Some(report)) => {
-                    report.broken = Some(Broken::Interrupted);
+                    report.broken = Some(IncompleteStart::Interrupted);
                 }
                 (Err(error), Some(report)) => {
-                    report.broken = Some(Broken::Died(Failure::from(error).reason()));
+                    report.broken = Some(IncompleteStart::Died(Failure::from(error).reason()));
                 }
                 (Err(error), None) => errors.push((starter, launch, error)),
             }
@@ -433,7 +433,7 @@ fn finish(
         measurements: figures.into_iter().map(Measurement::from).collect(),
         notices,
         details: details(&report),
-        stop: (report.broken == Some(Broken::Interrupted)).then_some(Stop::Interrupted),
+        stop: (report.broken == Some(IncompleteStart::Interrupted)).then_some(Stop::Interrupted),
         ..Outcome::default()
     };
     for missing in result::refused(starter, &report) {
@@ -508,7 +508,7 @@ fn judge_curves(figures: &mut [MessageFigure], limit: Option<&EagerLimit>) {
         if points.len() > 1 {
             let pattern = curve[0].measurement.name.parse();
             let limit = limit.filter(|_| !pattern.is_ok_and(Pattern::is_collective));
-            curve[0].config.curve = Some(MessageCurve::of(&points, limit));
+            curve[0].config.curve = Some(MessageCurve::from_points(&points, limit));
         }
     }
 }
@@ -552,17 +552,17 @@ fn notices(starter: &Starter<'_>, report: &StartReport) -> Vec<Notice> {
     };
     let kept = "earlier measurements are kept";
     let failed = match &report.broken {
-        Some(Broken::Hung(limit)) => Some(format!(
+        Some(IncompleteStart::Hung(limit)) => Some(format!(
             "no output for {} s {place}: {} and its ranks were killed; {kept}",
             limit.as_secs_f64(),
             starter.transport.launcher(),
         )),
-        Some(Broken::Died(how)) => {
+        Some(IncompleteStart::Died(how)) => {
             Some(format!("a rank or the launcher ended {place}: {how}; {kept}"))
         }
         _ => None,
     };
-    if report.broken == Some(Broken::Late) {
+    if report.broken == Some(IncompleteStart::Late) {
         let text = format!("stopped {place}, because no time is left; {kept}");
         notices.push(notice_on(starter, NoticeId::Budget, &text));
     }

@@ -89,13 +89,17 @@ pub(crate) struct RankJob {
 
 impl RankJob {
     /// Creates the job for `launch` on this node; `None` if the launch is for other hosts.
-    pub(crate) fn of(launch: &Launch, fabric: Fabric, options: &MessageOptions) -> Option<Self> {
+    pub(crate) fn from_launch(
+        launch: &Launch,
+        fabric: Fabric,
+        options: &MessageOptions,
+    ) -> Option<Self> {
         let Where::Here(_) = &launch.ranks else { return None };
         let mut patterns = Vec::new();
         for pattern in launch.patterns.iter().copied().filter(|pattern| has(*pattern)) {
             let mut sizes = Vec::new();
             for bytes in launch.sizes_of(pattern, options) {
-                let (warm_up, timed) = options.operations_of(pattern, bytes);
+                let (warm_up, timed) = options.operation_counts(pattern, bytes);
                 sizes.push((bytes, warm_up, timed));
             }
             patterns.push((pattern.name().to_owned(), sizes));

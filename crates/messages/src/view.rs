@@ -149,10 +149,14 @@ fn closing(all: &[&ShownFigure<'_>]) -> Option<Section> {
             }
             let named: Vec<(String, &Measurement)> =
                 figures.iter().map(|figure| (compared_name(figure, has_osu), figure.m)).collect();
-            sentences.extend(closing::of_several(&named, &what, figures[0].m.quoted));
+            sentences.extend(closing::several_figures_sentences(
+                &named,
+                &what,
+                figures[0].m.quoted,
+            ));
         }
     }
-    (!sentences.is_empty()).then(|| view::summary_of(sentences))
+    (!sentences.is_empty()).then(|| view::summary_section(sentences))
 }
 
 /// Ranks between which libraries are compared; of a comparison with OSU's programs also the library.
@@ -223,27 +227,27 @@ struct SummaryRow<'a> {
 }
 
 impl SummaryRow<'_> {
-    fn of_pattern(&self, pattern: Pattern) -> impl Iterator<Item = &ShownFigure<'_>> {
+    fn pattern_figures(&self, pattern: Pattern) -> impl Iterator<Item = &ShownFigure<'_>> {
         self.own.iter().copied().filter(move |figure| figure.pattern == Some(pattern))
     }
 
     /// Returns the latency of the smallest messages with a payload.
     fn latency(&self) -> Option<f64> {
         let with_payload = self
-            .of_pattern(Pattern::Latency)
+            .pattern_figures(Pattern::Latency)
             .filter(|figure| figure.config.message_bytes.is_some_and(|bytes| bytes >= SMALL));
         with_payload.min_by_key(|figure| figure.config.message_bytes)?.m.value
     }
 
     /// Returns the highest value of a pattern in a unit.
     fn best(&self, pattern: Pattern, unit: ColumnUnit) -> Option<f64> {
-        let own = self.of_pattern(pattern).filter(|figure| figure.m.unit == unit.unit());
+        let own = self.pattern_figures(pattern).filter(|figure| figure.m.unit == unit.unit());
         own.filter_map(|figure| figure.m.value).max_by(f64::total_cmp)
     }
 
     /// Returns what the curve of latencies says of the protocol.
     fn curve(&self) -> MessageCurve {
-        let first = self.of_pattern(Pattern::Latency).next();
+        let first = self.pattern_figures(Pattern::Latency).next();
         first.and_then(|figure| figure.config.curve.clone()).unwrap_or_default()
     }
 }

@@ -48,7 +48,7 @@ pub struct VerdictCodes {
 
 impl VerdictCodes {
     /// Returns the code for a verdict.
-    pub fn of(self, verdict: NodeVerdict) -> u8 {
+    pub fn code(self, verdict: NodeVerdict) -> u8 {
         match verdict {
             NodeVerdict::Good => self.good,
             NodeVerdict::Bad => self.bad,
@@ -112,7 +112,7 @@ impl CheckedNode {
     /// Saves the state. A failure is a note of the report, which is also returned: the verdict does not depend on it.
     pub fn save(&mut self, caller: &Caller) -> Option<String> {
         let failure = self.next.take()?.save(caller).err()?;
-        let note = format!("state not saved: {}", failure.in_a_line());
+        let note = format!("state not saved: {}", failure.single_line());
         self.report.notes.push(note.clone());
         Some(note)
     }
@@ -155,7 +155,7 @@ impl PreparedCheck {
             None => None,
         };
         let host = vetting.as_ref().map_or_else(host, |vetting| vetting.host().to_owned());
-        let state = StateFile::of(&request, &host);
+        let state = StateFile::from_request(&request, &host);
         Ok(Self { request, caller, started, deadline, vetting, host, state })
     }
 
@@ -197,7 +197,7 @@ impl PreparedCheck {
         }
         let report = check.report(&self.host, self.started);
         // From here on, the verdict is printed by this thread only.
-        ending.decide(self.request.codes.of(report.verdict));
+        ending.decide(self.request.codes.code(report.verdict));
         let mut checked = CheckedNode { report, next };
         if let Some(vetting) = &self.vetting {
             let end = vetting.end(&checked.report, self.deadline, &check.signals, &self.caller);
@@ -291,8 +291,8 @@ impl Check<'_> {
         let Some(path) = &self.request.reference else { return };
         // An unreadable reference, e.g. on a file system that is not mounted, must not drain all nodes.
         match Reference::read_trusted(path) {
-            Err(failure) => self.remarks.push(unknown("no reference", failure.in_a_line())),
-            Ok(reference) => match reference.group_of(&examination.machine) {
+            Err(failure) => self.remarks.push(unknown("no reference", failure.single_line())),
+            Ok(reference) => match reference.machine_group(&examination.machine) {
                 Some(group) => self.group = Some(group.clone()),
                 None => {
                     let text = reference.no_group(&examination.machine);
@@ -305,13 +305,13 @@ impl Check<'_> {
     /// Judges hardware errors since the last check, or since boot.
     fn judge_errors(&mut self, examination: &Examination, previous: Option<&CheckState>) {
         let ledger = &examination.ledger;
-        let earlier = previous.filter(|state| examination.reading.is_of_same_boot(&state.ledger));
+        let earlier = previous.filter(|state| examination.reading.is_from_same_boot(&state.ledger));
         let mut events = match earlier {
             Some(state) => examination.reading.since(&state.ledger).events,
             None => ledger.since_boot.clone(),
         };
         for event in &mut events {
-            event.slot = slot_of(event, ledger);
+            event.slot = component_slot(event, ledger);
         }
         let interval = match earlier {
             Some(state) => record::time_of(&state.checked).and_then(|time| time.elapsed().ok()),
@@ -389,7 +389,7 @@ impl Check<'_> {
             SavedState::Absent => None,
             SavedState::Known(last) => Some(last),
             SavedState::Refused(why) => {
-                self.notes.push(format!("{words}: {}", why.in_a_line()));
+                self.notes.push(format!("{words}: {}", why.single_line()));
                 return None;
             }
         };
@@ -397,7 +397,7 @@ impl Check<'_> {
             Ok(file) if is_saved => file.clone(),
             Ok(_) => return None,
             Err(why) => {
-                self.notes.push(format!("{words}: {}", why.in_a_line()));
+                self.notes.push(format!("{words}: {}", why.single_line()));
                 return None;
             }
         };
@@ -447,7 +447,7 @@ fn unknown(reason: &str, text: impl Into<String>) -> Remark {
 }
 
 /// Returns the slot of the component of an event, which the ledger names.
-fn slot_of(event: &EventCount, ledger: &Ledger) -> Option<String> {
+fn component_slot(event: &EventCount, ledger: &Ledger) -> Option<String> {
     let known = ledger
         .since_boot
         .iter()

@@ -6,7 +6,7 @@ use nodegauge_fleet::folder::{FleetFolder, failure_file, job_file};
 use nodegauge_fleet::intake::{Intake, error_or_last_line};
 use nodegauge_fleet::rank::{RankVerdict, Ranking, RankingOptions};
 use nodegauge_fleet::reference::Reference;
-use nodegauge_fleet::slurm::{self, JobOptions, NodeState, QueuedJob, Refusal, Until};
+use nodegauge_fleet::slurm::{self, JobOptions, NodeState, QueuedJob, Refusal, SlurmDeadline};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::{Failure, record};
 use nodegauge_os::{Wait, wait_out};
@@ -20,7 +20,7 @@ const INTERVAL: Duration = Duration::from_secs(2);
 /// Looks at the queue after which an ended job without a record has failed: a shared file system shows new files late.
 const LOOKS_WITHOUT_RECORD: u32 = 3;
 /// Successive failures of Slurm after which the command gives up; the jobs go on, and the folder keeps their state.
-const MOST_FAILURES: u32 = 5;
+const MAX_FAILURES: u32 = 5;
 
 /// Options of the measurement of many nodes by jobs of Slurm.
 #[derive(Debug, Clone)]
@@ -70,7 +70,7 @@ impl FleetRequest {
         let signals = Signals::listen()?;
         check_configuration()?;
         let folder = FleetFolder::create(&self.folder)?;
-        let until = Until::after(self.deadline);
+        let until = SlurmDeadline::after(self.deadline);
         let mut run = FleetRun::new(self, &folder, until, caller)?;
         let outputs = caller.outputs;
         let mut failures = 0;
@@ -90,10 +90,12 @@ impl FleetRequest {
                 Err(failure) if !has_worked => return Err(failure),
                 Err(failure) => {
                     failures += 1;
-                    if failures == MOST_FAILURES {
-                        return Err(failure.of("the state is kept, start the command again"));
+                    if failures == MAX_FAILURES {
+                        return Err(
+                            failure.with_context("the state is kept, start the command again")
+                        );
                     }
-                    outputs.note(&failure.in_a_line());
+                    outputs.note(&failure.single_line());
                 }
             }
             let interrupted = || signals.is_received();
@@ -112,7 +114,7 @@ struct FleetRun<'a> {
     caller: &'a Caller,
     folder: &'a FleetFolder,
     /// Time until which Slurm is asked.
-    until: Until,
+    until: SlurmDeadline,
     /// Nodes to measure.
     hosts: Vec<String>,
     /// Name of the jobs of this folder.
@@ -121,7 +123,7 @@ struct FleetRun<'a> {
     /// True if jobs may switch nodes on.
     power_up: bool,
     /// Maximum number of jobs in the queue; lower than requested if Slurm has a lower limit.
-    most: usize,
+    max: usize,
     options: RankingOptions,
     /// Number of records that each node needs.
     needed: HashMap<String, usize>,
@@ -162,7 +164,7 @@ impl<'a> FleetRun<'a> {
     fn new(
         request: &FleetRequest,
         folder: &'a FleetFolder,
-        until: Until,
+        until: SlurmDeadline,
         caller: &'a Caller,
     ) -> Result<Self, Failure> {
         let known = folder.nodes();
@@ -216,7 +218,7 @@ impl<'a> FleetRun<'a> {
                 command: request.command.clone(),
             },
             power_up: request.power_up,
-            most: request.outstanding,
+            max: request.outstanding,
             options: RankingOptions {
                 reference: request.reference.clone(),
                 confirm: request.confirm,
@@ -239,7 +241,7 @@ impl<'a> FleetRun<'a> {
                 self.folder.remove_state(&failure_file(&host));
                 continue;
             }
-            match self.job_of(&host, &queue)? {
+            match self.node_job(&host, &queue)? {
                 Some(id) if self.is_active(&host, &id, queue.get(&id))? => active.push(host),
                 Some(_) => {}
                 None if !self.failed.contains_key(&host) => waiting.push(host),
@@ -269,7 +271,7 @@ impl<'a> FleetRun<'a> {
 
     /// Returns the identifier of the job of a node. A job whose identifier was not kept, because the command was killed
     /// after sbatch, is found in the queue.
-    fn job_of(
+    fn node_job(
         &self,
         host: &str,
         queue: &HashMap<String, QueuedJob>,
@@ -350,7 +352,7 @@ impl<'a> FleetRun<'a> {
         self.give_up_unavailable(waiting, &states)?;
         let pending = active.iter().filter(|host| self.is_pending(host, queue)).count();
         let names: Vec<&str> = waiting.iter().map(String::as_str).collect();
-        let next: Vec<String> = slurm::next(&names, &states, active.len(), pending, self.most)
+        let next: Vec<String> = slurm::next(&names, &states, active.len(), pending, self.max)
             .into_iter()
             .map(str::to_owned)
             .collect();
@@ -363,12 +365,12 @@ impl<'a> FleetRun<'a> {
                 }
                 Err(Refusal::Limit) => {
                     // Jobs of others may fill the limit, so that at least one job is tried.
-                    self.most = active.len().max(1);
+                    self.max = active.len().max(1);
                     self.outputs()
                         .note(&format!("Slurm accepts {} now", counted(active.len(), "job")));
                     break;
                 }
-                Err(Refusal::Rejected(why)) => self.fail(&host, &format!("sbatch: {why}"))?,
+                Err(Refusal::RejectedText(why)) => self.fail(&host, &format!("sbatch: {why}"))?,
                 Err(Refusal::Failed(failure)) => return Err(failure),
             }
             waiting.retain(|other| *other != host);
@@ -424,7 +426,7 @@ impl<'a> FleetRun<'a> {
         let intake = Intake::read(&[self.folder.path().to_owned()], &self.caller.headlines())?;
         let mut options = self.options.clone();
         self.folder.add_to(&mut options);
-        Ok(Ranking::of(&intake, &options))
+        Ok(Ranking::from_intake(&intake, &options))
     }
 
     /// Returns the outputs for progress.

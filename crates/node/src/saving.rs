@@ -14,13 +14,13 @@ const SHORT_WAIT: Duration = Duration::from_secs(2);
 /// The maximum wait for a history that another program is writing is the elapsed time divided by this number, within
 /// the bounds below.
 const SHARE_OF_RUN: u32 = 10;
-const LEAST_WAIT: Duration = Duration::from_secs(30);
-const MOST_WAIT: Duration = Duration::from_secs(300);
+const MIN_WAIT: Duration = Duration::from_secs(30);
+const MAX_WAIT: Duration = Duration::from_secs(300);
 /// Maximum wait after a signal: the user wants the program to end.
 const WAIT_AFTER_SIGNAL: Duration = Duration::from_secs(5);
 
 /// Context for saving a record.
-pub struct Saving<'a> {
+pub struct SavingContext<'a> {
     /// The history, as given by the user.
     pub history: &'a HistoryFile,
     /// Signals that end the wait for the history.
@@ -31,7 +31,7 @@ pub struct Saving<'a> {
     pub outputs: &'a dyn Outputs,
 }
 
-impl Saving<'_> {
+impl SavingContext<'_> {
     /// Saves a record. `copy` is a file that already contains it, if any. If the history cannot be written immediately,
     /// the record is first written to a file, so that the record is not lost if this process ends during the wait.
     ///
@@ -68,7 +68,7 @@ impl Saving<'_> {
     fn wait(&self) -> Duration {
         match self.signals.received() {
             Some(_) => WAIT_AFTER_SIGNAL,
-            None => (self.elapsed / SHARE_OF_RUN).clamp(LEAST_WAIT, MOST_WAIT),
+            None => (self.elapsed / SHARE_OF_RUN).clamp(MIN_WAIT, MAX_WAIT),
         }
     }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 const NAME: &str = "nodegauge";
 
 /// Returns the variable that a word in front of a command sets, with its value; `None` for another word.
-fn variable_of(word: &str) -> Option<(&str, &str)> {
+fn word_variable(word: &str) -> Option<(&str, &str)> {
     let (name, value) = word.split_once('=')?;
     let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -24,14 +24,14 @@ fn variable_of(word: &str) -> Option<(&str, &str)> {
 
 /// Returns the job for a typed command, including environment variables in front of it. The command writes its record
 /// to standard output and does not save the record.
-pub(crate) fn program_of(
+pub(crate) fn command_job(
     command: &CommandLine,
     history: &HistoryFile,
     limit: Duration,
     caller: &Caller,
 ) -> Result<ProgramJob<'static>, Failure> {
     let words = command.words();
-    let variables: Vec<(&str, &str)> = words.iter().map_while(|word| variable_of(word)).collect();
+    let variables: Vec<(&str, &str)> = words.iter().map_while(|word| word_variable(word)).collect();
     let mut rest = words[variables.len()..].iter().peekable();
     // A command of nodegauge, with or without `nodegauge` in front, runs the executable of this process.
     let own = rest
@@ -59,7 +59,7 @@ pub(crate) fn program_of(
 
 /// Runs a command and returns its record. If the user ends it, returns the incomplete record, or `None` if
 /// nothing was measured.
-pub(crate) fn record_of(
+pub(crate) fn command_record(
     command: &CommandLine,
     run: &ProgramJob<'_>,
     signals: &Signals,
@@ -102,10 +102,10 @@ mod tests {
 
     #[test]
     fn leading_assignments_of_a_command_are_variables() {
-        assert_eq!(variable_of("OMP_NUM_THREADS=4"), Some(("OMP_NUM_THREADS", "4")));
-        assert_eq!(variable_of("_X1="), Some(("_X1", "")));
+        assert_eq!(word_variable("OMP_NUM_THREADS=4"), Some(("OMP_NUM_THREADS", "4")));
+        assert_eq!(word_variable("_X1="), Some(("_X1", "")));
         for word in ["stream", "--size=4KiB", "=4", "1X=4", "a-b=4"] {
-            assert_eq!(variable_of(word), None, "{word}");
+            assert_eq!(word_variable(word), None, "{word}");
         }
     }
 }

@@ -3,9 +3,9 @@
 mod names;
 
 use crate::caller::Caller;
-use crate::saving::Saving;
+use crate::saving::SavingContext;
 use crate::signals::Signals;
-use crate::started::{program_of, record_of};
+use crate::started::{command_job, command_record};
 use nodegauge_analysis::compare::{COMPARED, Side, TURNS};
 use nodegauge_history::{HistoryFile, Store};
 use nodegauge_measure::{Failure, Observer, record};
@@ -61,7 +61,7 @@ impl TurnsRequest {
         let labels = ["A", "B"].map(|side| format!("{id}-{side}"));
         let mut jobs = Vec::new();
         for command in &self.commands {
-            jobs.push(program_of(command, &self.history, LIMIT, caller)?);
+            jobs.push(command_job(command, &self.history, LIMIT, caller)?);
         }
         let names = names::names([&self.commands[0], &self.commands[1]]);
         let mut sides = names.clone().map(|asked| Side { asked, ..Side::default() });
@@ -71,7 +71,7 @@ impl TurnsRequest {
                 progress.phase(&format!("block {} of {}: {command}", block + 1, self.blocks));
                 let share = (f64::from(block) + turn as f64 / 4.0) / f64::from(self.blocks);
                 progress.progress(share, "");
-                let run = record_of(command, &jobs[side], &signals, caller)?;
+                let run = command_record(command, &jobs[side], &signals, caller)?;
                 let whole = run.filter(|run| run.complete || !signals.is_received());
                 let Some(mut latest_run) = whole else { break 'blocks };
                 latest_run.labels.insert(TURNS.to_owned(), labels[side].clone());
@@ -79,7 +79,7 @@ impl TurnsRequest {
                     latest_run.labels.insert(COMPARED.to_owned(), names[side].clone());
                 }
                 if let Some(store) = &mut store {
-                    let saving = Saving {
+                    let saving = SavingContext {
                         history: &self.history,
                         signals: &signals,
                         elapsed: started.elapsed(),

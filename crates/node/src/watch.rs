@@ -7,7 +7,7 @@ mod series;
 use crate::caller::{Caller, Ended};
 use crate::saving;
 use crate::signals::Signals;
-use crate::started::{program_of, record_of};
+use crate::started::{command_job, command_record};
 use grid::TimeGrid;
 use humantime::format_duration;
 use nodegauge_gauge::Site;
@@ -65,19 +65,19 @@ impl WatchRequest {
     /// # Errors
     /// Fails if the interval is too short.
     pub fn check_interval(&self) -> Result<(), Failure> {
-        let least = (self.budget + START) * COMMANDS.len() as u32;
-        if self.every >= least {
+        let min = (self.budget + START) * COMMANDS.len() as u32;
+        if self.every >= min {
             return Ok(());
         }
         Err(Failure::usage(format!(
             "--every {} is shorter than a sample of {}: a run of stream and a run of memory latency, {} each",
             format_duration(self.every),
-            format_duration(least),
+            format_duration(min),
             format_duration(self.budget + START),
         ))
         .hint(format!(
             "--every {} or more",
-            format_duration(Duration::from_secs(least.as_secs_f64().ceil() as u64)),
+            format_duration(Duration::from_secs(min.as_secs_f64().ceil() as u64)),
         )))
     }
 
@@ -86,7 +86,7 @@ impl WatchRequest {
     /// # Errors
     /// Fails if the history cannot be written, if the series has ended, or if no sample was taken.
     pub fn run(&self, site: Site, caller: &Caller) -> Result<Ended, Failure> {
-        let series = SampleSeries::of(self, &site)?;
+        let series = SampleSeries::new(self, &site)?;
         let signals = Signals::listen()?;
         if !self.measures_when_busy {
             // With `--when-busy measure`, the priority stays normal, because a low priority would reduce the measured
@@ -147,7 +147,7 @@ impl<'a> Watch<'a> {
         for words in COMMANDS {
             let rest = words[1..].iter().map(|word| (*word).to_owned()).chain(budget.clone());
             let command = CommandLine::new(words[0].to_owned(), rest);
-            let job = program_of(&command, &request.history, limit, caller)?;
+            let job = command_job(&command, &request.history, limit, caller)?;
             jobs.push((command, job));
         }
         Ok(Self {
@@ -230,7 +230,7 @@ impl<'a> Watch<'a> {
         let mut failed = false;
         for (command, job) in std::mem::take(&mut self.jobs) {
             if !self.signals.is_received() {
-                match record_of(&command, &job, &self.signals, self.caller) {
+                match command_record(&command, &job, &self.signals, self.caller) {
                     Ok(Some(run)) => {
                         lines.push(in_words(&run, self.caller));
                         self.keep_headlines(&run);
@@ -242,7 +242,7 @@ impl<'a> Watch<'a> {
                         lines.push(format!(
                             "{} failed: {}",
                             command.program(),
-                            failure.in_a_line()
+                            failure.single_line()
                         ));
                     }
                 }
@@ -275,7 +275,7 @@ impl<'a> Watch<'a> {
             let kept = counted(self.unsaved.len(), "run");
             self.caller
                 .outputs
-                .error(&format!("{}; {kept} will be saved later", failure.in_a_line()));
+                .error(&format!("{}; {kept} will be saved later", failure.single_line()));
         }
     }
 
@@ -294,7 +294,7 @@ impl<'a> Watch<'a> {
     fn end(mut self, (key, value): &(String, String)) -> Result<Ended, Failure> {
         let figures: Vec<(&'static str, &Measurement)> =
             self.headlines.iter().map(|(title, m)| (*title, m)).collect();
-        let conclusion = conclusion::of_series(self.samples, &figures);
+        let conclusion = conclusion::series_conclusion(self.samples, &figures);
         if !self.request.is_quiet && conclusion.is_some() {
             self.caller.outputs.show(&Page { conclusion, ..Page::default() });
         }
@@ -308,7 +308,7 @@ impl<'a> Watch<'a> {
             let file = saving::keep(&self.unsaved, &folders, self.caller.outputs)?;
             return Err(Failure::missing(format!(
                 "{}; {} are in {}",
-                failure.in_a_line(),
+                failure.single_line(),
                 counted(self.unsaved.len(), "run"),
                 legible::path(&file),
             ))

@@ -3,7 +3,7 @@
 use crate::call::{SysError, check};
 
 /// Maximum length of an affinity mask in words of 64 CPUs: 1 Mi CPUs, far above the limit of Linux.
-const MASK_WORDS_MOST: usize = 1 << 14;
+const MAX_MASK_WORDS: usize = 1 << 14;
 
 pub(crate) const WORD: usize = u64::BITS as usize;
 
@@ -31,7 +31,7 @@ fn is_set(mask: &[u64], bit: usize) -> bool {
 
 /// Restricts the calling thread to these CPUs.
 pub fn set_affinity(cpus: &[u32]) -> Result<(), SysError> {
-    if cpus.iter().any(|cpu| *cpu as usize >= MASK_WORDS_MOST * WORD) {
+    if cpus.iter().any(|cpu| *cpu as usize >= MAX_MASK_WORDS * WORD) {
         return Err(SysError { call: "sched_setaffinity", errno: libc::EINVAL });
     }
     set_affinity_mask(&mask(cpus.iter().copied(), 1))
@@ -60,7 +60,7 @@ pub fn affinity() -> Result<Vec<u32>, SysError> {
             unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, words * 8, mask.as_mut_ptr()) };
         match check("sched_getaffinity", result) {
             // The kernel refuses a mask that is shorter than the kernel's mask.
-            Err(SysError { errno: libc::EINVAL, .. }) if words < MASK_WORDS_MOST => words *= 2,
+            Err(SysError { errno: libc::EINVAL, .. }) if words < MAX_MASK_WORDS => words *= 2,
             Err(error) => return Err(error),
             Ok(_) => return Ok(bits(&mask)),
         }

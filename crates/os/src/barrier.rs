@@ -28,7 +28,7 @@ unsafe impl<T: SharedBytes> SharedBytes for CacheLine<T> {}
 /// Error of a poisoned barrier, at which at least one participant will never arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the barrier is poisoned")]
-pub struct Poisoned;
+pub struct PoisonedBarrier;
 
 /// State of a barrier. It may be in memory that processes share, because any bytes are a valid value, and zeros are the
 /// initial state.
@@ -48,15 +48,15 @@ unsafe impl SharedBytes for Gate {}
 
 /// State of the waiters of a round before they were released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Waited {
+enum WaiterState {
     Awake,
     /// At least one waiter slept.
     Asleep,
 }
 
-impl Waited {
+impl WaiterState {
     /// Decodes [`Gate::round`].
-    fn of(round: usize) -> Self {
+    fn from_round(round: usize) -> Self {
         if round & 1 == 0 { Self::Awake } else { Self::Asleep }
     }
 }
@@ -68,8 +68,8 @@ impl Gate {
     /// # Errors
     /// Fails if the barrier is poisoned.
     #[inline]
-    pub fn wait(&self, count: usize) -> Result<(), Poisoned> {
-        if self.meet(count)? == Waited::Asleep {
+    pub fn wait(&self, count: usize) -> Result<(), PoisonedBarrier> {
+        if self.meet(count)? == WaiterState::Asleep {
             self.meet(count)?;
         }
         Ok(())
@@ -77,23 +77,23 @@ impl Gate {
 
     /// Waits for one round.
     #[inline]
-    fn meet(&self, count: usize) -> Result<Waited, Poisoned> {
+    fn meet(&self, count: usize) -> Result<WaiterState, PoisonedBarrier> {
         let round = self.round.0.load(Ordering::Acquire);
         if self.arrived.0.fetch_add(1, Ordering::AcqRel) + 1 == count {
             let slept = self.slept.0.swap(0, Ordering::Relaxed) as usize & 1;
             let next = (round & !1).wrapping_add(2) | slept;
             self.arrived.0.store(0, Ordering::Relaxed);
             self.round.0.store(next, Ordering::Release);
-            return Ok(Waited::of(next));
+            return Ok(WaiterState::from_round(next));
         }
         let mut spin = Spin::default();
         loop {
             let seen = self.round.0.load(Ordering::Acquire);
             if seen != round {
-                return Ok(Waited::of(seen));
+                return Ok(WaiterState::from_round(seen));
             }
             if self.is_poisoned() {
-                return Err(Poisoned);
+                return Err(PoisonedBarrier);
             }
             // A mark that the last member no longer sees only repeats the following round.
             spin.pause_or_sleep(AWAKE, || self.slept.0.store(1, Ordering::Relaxed));
@@ -175,7 +175,7 @@ impl ProcessBarrier {
         let Some(rest) = length.checked_sub(size_of::<Gate>()) else {
             return Err(io::ErrorKind::InvalidData.into());
         };
-        let mapping = Mapping::of_file(&file, 0, length, true)?;
+        let mapping = Mapping::map_file(&file, 0, length, true)?;
         Ok(Self { mapping, lines: rest / LINE, file })
     }
 
@@ -213,7 +213,7 @@ mod tests {
             assert!(waits.join().unwrap());
             let second_waits = scope.spawn(|| other.wait(2));
             barrier.poison();
-            assert_eq!(second_waits.join().unwrap(), Err(Poisoned));
+            assert_eq!(second_waits.join().unwrap(), Err(PoisonedBarrier));
         });
         assert!(barrier.is_poisoned() && other.is_poisoned());
         assert!(barrier.line(1).is_some() && other.line(2).is_none());

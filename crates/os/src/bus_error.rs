@@ -144,7 +144,7 @@ mod tests {
     fn access_beyond_a_shrunken_file_is_marked_and_keeps_errno() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(8192).unwrap();
-        let guard = BusErrorGuard::new(Mapping::of_file(&file, 0, 8192, true).unwrap()).unwrap();
+        let guard = BusErrorGuard::new(Mapping::map_file(&file, 0, 8192, true).unwrap()).unwrap();
         let at = guard.mapping().at(4096, 1);
         file.set_len(0).unwrap();
         assert!(!guard.take_failure());

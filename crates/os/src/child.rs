@@ -124,7 +124,7 @@ pub fn run_child(
     let mark = format!("{}-{}", std::process::id(), RUNS.fetch_add(1, Ordering::Relaxed));
     command.env(MARK, &mark);
     let signals = SignalDelay::new();
-    let mut child = Supervised::start(command, limits.output)?;
+    let mut child = SupervisedChild::start(command, limits.output)?;
     let mut poll = |stdout: &Collector| {
         let lines = stdout.take_lines();
         let stop = listen(&lines);
@@ -141,14 +141,14 @@ pub fn run_child(
 }
 
 /// Running child, with the readers of its output.
-struct Supervised {
+struct SupervisedChild {
     child: Child,
     started: Instant,
     stdout: Collector,
     stderr: Collector,
 }
 
-impl Supervised {
+impl SupervisedChild {
     fn start(mut command: Command, output_limit: u64) -> Result<Self, ChildError> {
         command
             .env("LC_ALL", "C")
@@ -387,33 +387,33 @@ fn has_no_environment(folder: &Path) -> bool {
     // The name of the program, in brackets, may contain spaces and brackets.
     let fields: Vec<&str> =
         stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    let start = field_of(&fields, ENVIRONMENT_START_FIELD);
-    let end = field_of(&fields, ENVIRONMENT_END_FIELD);
-    field_of(&fields, MEMORY_FIELD) == "0" || end != "0" && start == end
+    let start = numbered_field(&fields, ENVIRONMENT_START_FIELD);
+    let end = numbered_field(&fields, ENVIRONMENT_END_FIELD);
+    numbered_field(&fields, MEMORY_FIELD) == "0" || end != "0" && start == end
 }
 
 /// Returns the field with this number, given the fields from [`STATE_FIELD`] on; zero if there is none.
-fn field_of<'a>(fields: &[&'a str], number: usize) -> &'a str {
+fn numbered_field<'a>(fields: &[&'a str], number: usize) -> &'a str {
     fields.get(number - STATE_FIELD).copied().unwrap_or("0")
 }
 
 /// Reader of a pipe, which runs in its own thread. It reads until the end of the pipe, so that a child never waits for
 /// its reader. Text beyond the limit is discarded.
 struct Collector {
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<PendingText>>,
     done: Receiver<()>,
 }
 
 /// Text of a pipe that the caller has not taken yet.
 #[derive(Debug)]
-struct Kept {
+struct PendingText {
     text: Vec<u8>,
     /// Number of further bytes that are kept.
     left: u64,
     overflowed: bool,
 }
 
-impl Kept {
+impl PendingText {
     fn add(&mut self, bytes: &[u8]) {
         let room = self.left.min(WAITING_LIMIT.saturating_sub(self.text.len() as u64));
         let fitting = bytes.len().min(room as usize);
@@ -429,7 +429,7 @@ impl Collector {
     /// # Errors
     /// Fails if the system cannot start a thread.
     fn new(pipe: Option<impl Read + Send + 'static>, limit: u64) -> io::Result<Self> {
-        let kept = Kept { text: Vec::new(), left: limit, overflowed: false };
+        let kept = PendingText { text: Vec::new(), left: limit, overflowed: false };
         let kept = Arc::new(Mutex::new(kept));
         let (finished, done) = mpsc::channel();
         if let Some(mut pipe) = pipe {
@@ -445,7 +445,7 @@ impl Collector {
         Ok(Self { kept, done })
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, PendingText> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

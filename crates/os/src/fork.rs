@@ -138,7 +138,7 @@ impl AnswerLimits {
     /// Returns the limits of a library or driver that is tried, which also ends with the budget of the user; see
     /// [`helper_time`].
     #[must_use]
-    pub fn of_helper(self) -> Self {
+    pub fn for_helper(self) -> Self {
         Self { elapsed: helper_time(self.elapsed), ..self }
     }
 }

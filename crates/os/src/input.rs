@@ -55,7 +55,7 @@ pub(crate) fn read_open(file: File, longest: u64) -> io::Result<Vec<u8>> {
 /// within `wait`; then the time that it needs is not limited.
 fn read_pipe(file: File, longest: u64, wait: Duration) -> io::Result<Vec<u8>> {
     let for_writer = Wait::within(wait).every(LOOK_EVERY).unless(&is_end_requested);
-    let begun = wait_for_event(&for_writer, |pause| writer_of(&file, pause).transpose());
+    let begun = wait_for_event(&for_writer, |pause| opened_writer(&file, pause).transpose());
     let first = match begun.map_err(|reason| unwritten(reason, wait))?? {
         Writer::HasWritten(first) => first,
         Writer::IsSilent => {
@@ -83,7 +83,7 @@ enum Writer {
 }
 
 /// Returns the writer of a pipe that was opened without waiting; `None` if there is none after the pause.
-fn writer_of(mut file: &File, pause: Duration) -> io::Result<Option<Writer>> {
+fn opened_writer(mut file: &File, pause: Duration) -> io::Result<Option<Writer>> {
     if is_readable_within(file, pause)? {
         return Ok(Some(Writer::HasWritten(Vec::new())));
     }

@@ -39,7 +39,7 @@ mod wait;
 
 pub use affinity::{affinity, set_affinity, set_affinity_to_all};
 pub use allocator::{ExitingAllocator, share_arena_if_limited};
-pub use barrier::{Barrier, CacheLine, Gate, Poisoned, ProcessBarrier};
+pub use barrier::{Barrier, CacheLine, Gate, PoisonedBarrier, ProcessBarrier};
 pub use blocked_write::{write_all, write_within};
 pub use bus_error::BusErrorGuard;
 pub use call::{SysError, check};
@@ -55,9 +55,7 @@ pub use input::{LONGEST_PROGRAM, LONGEST_TEXT, read_file, read_input, read_part}
 pub use library::{LoadError, SharedLibrary};
 pub use mapping::{Buffer, MapError, Mapping, PageSize, SharedBytes};
 pub use memory_program::{MemoryProgram, descriptor_path};
-pub use numa::{
-    PolicyMode, mbind, nodes_of_pages, policy_at, policy_of_thread, set_policy_of_thread,
-};
+pub use numa::{PolicyMode, mbind, page_nodes, policy_at, set_thread_policy, thread_policy};
 pub use output::{OutputError, OutputFile, are_one_file, without_links};
 pub use own_program::{own_path, own_program, take_name, with_own_program};
 pub use process_memory::{let_others_read, read_process_memory};

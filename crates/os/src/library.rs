@@ -63,7 +63,7 @@ impl SharedLibrary {
     ///
     /// # Safety
     /// The requirements are those of [`SharedLibrary::open`].
-    pub unsafe fn first_global_of(names: &[&str]) -> Result<Self, LoadError> {
+    pub unsafe fn load_first_global(names: &[&str]) -> Result<Self, LoadError> {
         // SAFETY: the caller guarantees the requirements of this function.
         unsafe { Self::first_as(names, unix::RTLD_GLOBAL) }
     }

@@ -135,7 +135,7 @@ impl Mapping {
     ///
     /// # Errors
     /// Fails if the kernel refuses the call; only regular files can be mapped.
-    pub fn of_file(
+    pub fn map_file(
         file: &File,
         offset: u64,
         length: usize,
@@ -402,7 +402,7 @@ mod tests {
     fn file_and_its_mapping_are_equal() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(4096).unwrap();
-        let mapping = Mapping::of_file(&file, 0, 4096, true).unwrap();
+        let mapping = Mapping::map_file(&file, 0, 4096, true).unwrap();
         // SAFETY: no other code uses the file.
         unsafe { mapping.at(10, 1).write(9) };
         mapping.sync(true).unwrap();

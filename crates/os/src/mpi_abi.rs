@@ -401,7 +401,7 @@ pub fn implementations() -> impl Iterator<Item = &'static MpiImplementation> {
 /// Returns the ABIs that ranks of a launcher may have, the most likely first: that of the implementation to which the
 /// launcher belongs (`None` for srun) or whose variable srun has set, and those of several implementations. `is_set` is
 /// true for the names of environment variables that are set.
-pub fn abis_of_launcher(
+pub fn launcher_abis(
     launcher: Option<&MpiImplementation>,
     is_set: impl Fn(&str) -> bool,
 ) -> Vec<&'static MpiAbi> {
@@ -427,17 +427,17 @@ impl MpiAbi {
     pub fn handle(&self, handle: MpiHandle) -> Option<MpiHandleValue> {
         match self.handles {
             MpiHandleValues::Integers(values) | MpiHandleValues::Pointers(values) => {
-                value_of(values, handle.name).map(MpiHandleValue::Number)
+                value_by_name(values, handle.name).map(MpiHandleValue::Number)
             }
             MpiHandleValues::Symbols(symbols) => {
-                value_of(symbols, handle.name).map(MpiHandleValue::Symbol)
+                value_by_name(symbols, handle.name).map(MpiHandleValue::Symbol)
             }
         }
     }
 
     /// Returns the value of one of [`MPI_CONSTANTS`], or of [`MPI_STATUS_IGNORE`].
     pub fn constant(&self, name: &str) -> Option<i32> {
-        value_of(self.constants, name)
+        value_by_name(self.constants, name)
     }
 }
 
@@ -448,7 +448,7 @@ impl fmt::Display for MpiAbi {
 }
 
 /// Returns the value with this name.
-fn value_of<T: Copy>(values: &[(&str, T)], name: &str) -> Option<T> {
+fn value_by_name<T: Copy>(values: &[(&str, T)], name: &str) -> Option<T> {
     values.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
 }
 
@@ -472,7 +472,7 @@ mod tests {
     fn abi_follows_from_launcher_and_variables_of_srun() {
         let titles = |launcher: &str, set: &[&str]| {
             let launcher = implementations().find(|own| own.library == launcher);
-            let abis = abis_of_launcher(launcher, |name| set.contains(&name));
+            let abis = launcher_abis(launcher, |name| set.contains(&name));
             abis.iter().map(|abi| abi.title).collect::<Vec<_>>()
         };
         let open_mpi = ["Open MPI's ABI", "the ABI of MPI 5"];

@@ -4,7 +4,7 @@ use crate::affinity::{WORD, bits, mask};
 use crate::call::{SysError, check};
 
 /// Number of NUMA nodes in a node mask, which is the maximum of all Linux configurations (`MAX_NUMNODES`).
-const NODES_MOST: usize = 1024;
+const MAX_NODES: usize = 1024;
 
 /// Name of the call that sets the policy of a thread.
 pub(crate) const SET_POLICY: &str = "set_mempolicy";
@@ -49,7 +49,7 @@ const MODES: [(PolicyMode, &str); 7] = [
 
 impl PolicyMode {
     /// Returns the mode for a number of the kernel; `None` if the number is unknown.
-    fn of(number: libc::c_int) -> Option<Self> {
+    fn from_number(number: libc::c_int) -> Option<Self> {
         let at = usize::try_from(number & !MODE_FLAGS).ok()?;
         MODES.get(at).map(|(mode, _)| *mode)
     }
@@ -80,12 +80,12 @@ pub fn mbind(
 
 /// Sets the NUMA policy of the calling thread. The policy applies to pages that the thread touches first, except in
 /// ranges with their own policy. Processes that the thread forks inherit the policy.
-pub fn set_policy_of_thread(mode: libc::c_int, nodes: &[u32]) -> Result<(), SysError> {
+pub fn set_thread_policy(mode: libc::c_int, nodes: &[u32]) -> Result<(), SysError> {
     let (mask, bits) = nodes_to_set(SET_POLICY, nodes)?;
     set_policy_mask(mode, mask.as_deref(), bits)
 }
 
-/// Sets the policy of [`set_policy_of_thread`] from the mask and the length of [`nodes_to_set`]. Allocates no memory.
+/// Sets the policy of [`set_thread_policy`] from the mask and the length of [`nodes_to_set`]. Allocates no memory.
 pub(crate) fn set_policy_mask(
     mode: libc::c_int,
     mask: Option<&[u64]>,
@@ -103,12 +103,12 @@ pub(crate) fn nodes_to_set(
     call: &'static str,
     nodes: &[u32],
 ) -> Result<(Option<Vec<u64>>, usize), SysError> {
-    if nodes.iter().any(|node| *node as usize >= NODES_MOST) {
+    if nodes.iter().any(|node| *node as usize >= MAX_NODES) {
         return Err(SysError { call, errno: libc::EINVAL });
     }
     Ok(match nodes {
         [] => (None, 0),
-        _ => (Some(mask(nodes.iter().copied(), NODES_MOST / WORD)), NODES_MOST + 1),
+        _ => (Some(mask(nodes.iter().copied(), MAX_NODES / WORD)), MAX_NODES + 1),
     })
 }
 
@@ -119,7 +119,7 @@ pub fn policy_at(address: usize) -> Result<(Option<PolicyMode>, Vec<u32>), SysEr
 
 /// Returns the mode and the nodes of the calling thread's NUMA policy, as [`policy_at`] does. A thread inherits the
 /// policy of the process that started it, unless the thread sets its own policy.
-pub fn policy_of_thread() -> Result<(Option<PolicyMode>, Vec<u32>), SysError> {
+pub fn thread_policy() -> Result<(Option<PolicyMode>, Vec<u32>), SysError> {
     policy(0, 0)
 }
 
@@ -128,7 +128,7 @@ fn policy(
     flags: libc::c_ulong,
 ) -> Result<(Option<PolicyMode>, Vec<u32>), SysError> {
     let mut mode: libc::c_int = 0;
-    let mut mask = vec![0u64; NODES_MOST / WORD];
+    let mut mask = vec![0u64; MAX_NODES / WORD];
     // SAFETY: there is room for the int and the NODES_MOST bits that the kernel writes at most. The kernel only looks
     // up the address.
     let result = unsafe {
@@ -136,17 +136,17 @@ fn policy(
             libc::SYS_get_mempolicy,
             &raw mut mode,
             mask.as_mut_ptr(),
-            NODES_MOST,
+            MAX_NODES,
             address,
             flags,
         )
     };
     check("get_mempolicy", result)?;
-    Ok((PolicyMode::of(mode), bits(&mask)))
+    Ok((PolicyMode::from_number(mode), bits(&mask)))
 }
 
 /// Returns for each page address of this process the node that contains the page, or a negative error number.
-pub fn nodes_of_pages(pages: &[usize]) -> Result<Vec<i32>, SysError> {
+pub fn page_nodes(pages: &[usize]) -> Result<Vec<i32>, SysError> {
     let mut status = vec![-libc::ENOENT; pages.len()];
     // SAFETY: the number of elements of both arrays is the number that the call passes. With a null list of nodes, the
     // call is a query, which moves no page. The kernel only looks up the page addresses.
@@ -179,8 +179,8 @@ mod tests {
             (libc::MPOL_LOCAL, PolicyMode::Local),
         ];
         for (number, mode) in known {
-            assert_eq!(PolicyMode::of(number), Some(mode));
+            assert_eq!(PolicyMode::from_number(number), Some(mode));
         }
-        assert_eq!((PolicyMode::of(99), PolicyMode::of(-1)), (None, None));
+        assert_eq!((PolicyMode::from_number(99), PolicyMode::from_number(-1)), (None, None));
     }
 }

@@ -241,7 +241,7 @@ impl Location {
                     // The text of such a link may not be a path, so that only the kernel can follow it.
                     let is_of_procfs = fstatfs(&folder)?.f_type == PROC_SUPER_MAGIC;
                     if is_of_procfs && is_last {
-                        return Self::of_descriptor(folder, part, &walked);
+                        return Self::from_descriptor(folder, part, &walked);
                     }
                     if is_of_procfs {
                         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -271,7 +271,11 @@ impl Location {
         Err(Errno::ISDIR.into())
     }
 
-    fn of_descriptor(folder: OwnedFd, name: OsString, walked: &Path) -> Result<Self, OutputError> {
+    fn from_descriptor(
+        folder: OwnedFd,
+        name: OsString,
+        walked: &Path,
+    ) -> Result<Self, OutputError> {
         let stat = statat(&folder, &name, AtFlags::empty())?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => Err(Errno::ISDIR.into()),
@@ -302,7 +306,7 @@ impl Location {
 
     fn refuse_inputs(&self, inputs: &[PathBuf]) -> Result<(), OutputError> {
         for input in inputs {
-            if self.is_companion_of(input)? {
+            if self.is_sqlite_companion(input)? {
                 return Err(OutputError::IsInput);
             }
         }
@@ -345,7 +349,7 @@ impl Location {
     }
 
     /// True if the location has the name of a file that SQLite creates next to the database `input`.
-    fn is_companion_of(&self, input: &Path) -> Result<bool, OutputError> {
+    fn is_sqlite_companion(&self, input: &Path) -> Result<bool, OutputError> {
         let Some(name) = input.file_name() else { return Ok(false) };
         let name = name.as_bytes();
         let suffix = self.name.as_bytes().strip_prefix(name);

@@ -79,7 +79,7 @@ impl<'a> Ring<'a> {
     ///
     /// # Panics
     /// Panics if the ring exceeds the mapping.
-    pub fn of(mapping: &'a Mapping, offset: usize) -> Self {
+    pub fn new(mapping: &'a Mapping, offset: usize) -> Self {
         mapping.at(offset, Self::BYTES);
         Self { mapping, ends: mapping.view(offset), at: offset + size_of::<Ends>() }
     }
@@ -124,14 +124,14 @@ fn frame(at: u64, bytes: usize) -> (u64, u64) {
 
 /// Returns at most eight bytes as a word, without a call of `memcpy`, which takes longer than the copy itself.
 #[inline]
-fn word_of(bytes: &[u8]) -> u64 {
+fn word_from_bytes(bytes: &[u8]) -> u64 {
     if let Ok(whole) = bytes.try_into() {
         return u64::from_le_bytes(whole);
     }
     bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }
 
-/// Copies the first bytes of a word, the reverse of [`word_of`].
+/// Copies the first bytes of a word, the reverse of [`word_from_bytes`].
 #[inline]
 fn copy_word(word: u64, to: &mut [u8]) {
     if let Ok(whole) = <&mut [u8; size_of::<u64>()]>::try_from(&mut *to) {
@@ -185,7 +185,7 @@ impl RingWriter<'_> {
             let slot = self.ring.slot(self.slots);
             if piece.len() <= INLINE {
                 for (word, chunk) in slot.words.iter().zip(piece.chunks(size_of::<u64>())) {
-                    word.store(word_of(chunk), Ordering::Relaxed);
+                    word.store(word_from_bytes(chunk), Ordering::Relaxed);
                 }
             } else {
                 let to = self.ring.data(begin, piece.len());
@@ -362,7 +362,7 @@ mod tests {
     #[test]
     fn ring_end_has_one_owner_and_continues_the_last_position() {
         let mapping = mapping();
-        let ring = Ring::of(&mapping, 0);
+        let ring = Ring::new(&mapping, 0);
         for number in 0..3 {
             let (mut writer, mut reader) = (ring.writer().unwrap(), ring.reader().unwrap());
             assert!(ring.writer().is_none() && ring.reader().is_none());
@@ -378,7 +378,7 @@ mod tests {
     #[test]
     fn full_ring_accepts_no_message_until_read() {
         let mapping = mapping();
-        let ring = Ring::of(&mapping, 0);
+        let ring = Ring::new(&mapping, 0);
         let (mut writer, mut reader) = (ring.writer().unwrap(), ring.reader().unwrap());
         for bytes in [0, 8, INLINE] {
             let (sent, mut got) = (message(1, bytes), vec![0; bytes]);
@@ -407,7 +407,7 @@ mod tests {
     #[test]
     fn message_of_another_length_is_an_error() {
         let mapping = mapping();
-        let ring = Ring::of(&mapping, 0);
+        let ring = Ring::new(&mapping, 0);
         for (sent, room) in [(8, 7), (8, 9), (0, 1), (1, 0), (20_000, 19_999), (20_000, 20_001)] {
             let (mut writer, mut reader) = (ring.writer().unwrap(), ring.reader().unwrap());
             assert!(writer.write(&message(0, sent), &mut 0));
@@ -423,7 +423,7 @@ mod tests {
     #[test]
     fn lent_message_stays_until_fetched() {
         let mapping = mapping();
-        let ring = Ring::of(&mapping, 0);
+        let ring = Ring::new(&mapping, 0);
         let (mut writer, mut reader) = (ring.writer().unwrap(), ring.reader().unwrap());
         let sent = message(3, 1 << 20);
         let mut got = vec![0; sent.len()];
@@ -459,7 +459,7 @@ mod tests {
         #[test]
         fn messages_arrive_as_sent(sizes in prop::collection::vec((size(), any::<bool>()), 1..40)) {
             let mapping = mapping();
-            let ring = Ring::of(&mapping, 0);
+            let ring = Ring::new(&mapping, 0);
             let (mut writer, mut reader) = (ring.writer().unwrap(), ring.reader().unwrap());
             let mut expected = VecDeque::new();
             let (mut got, mut read) = (Vec::new(), 0);
@@ -494,12 +494,12 @@ mod tests {
     #[test]
     fn two_threads_see_every_message() {
         let mapping = mapping();
-        let ring = Ring::of(&mapping, 0);
+        let ring = Ring::new(&mapping, 0);
         let sizes: Vec<usize> = (0..20_000).map(|i| [0, 8, 48, 49, 3000, 20_000][i % 6]).collect();
         std::thread::scope(|scope| {
             let (sizes, mapping) = (&sizes, &mapping);
             scope.spawn(move || {
-                let mut writer = Ring::of(mapping, 0).writer().unwrap();
+                let mut writer = Ring::new(mapping, 0).writer().unwrap();
                 for (number, bytes) in sizes.iter().enumerate() {
                     let (sent, mut done) = (message(number, *bytes), 0);
                     while !writer.write(&sent, &mut done) {

@@ -7,7 +7,7 @@ use crate::kernels::{self, Element, Kernel, KernelShape, Loop, STREAM_ARRAYS};
 use crate::traffic::{self, Counted};
 use nodegauge_arena::location::{self, Share};
 use nodegauge_arena::{ArenaError, ArrayShare, Arrays};
-use nodegauge_machine::{NodeId, Unavailable};
+use nodegauge_machine::{NumaNodeId, Unavailable};
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::{Bytes, Failure, Fraction};
 use nodegauge_placement::display::ObservedAffinity;
@@ -38,7 +38,7 @@ pub struct PointSeen {
     #[serde(default)]
     pub shares: Vec<Share>,
     /// Share of each array on each NUMA node.
-    pub nodes: Vec<Option<BTreeMap<NodeId, Fraction>>>,
+    pub nodes: Vec<Option<BTreeMap<NumaNodeId, Fraction>>>,
     /// Description of the first wrong value; `None` if all checks passed.
     pub wrong: Option<String>,
     /// Number of checks of all arrays.
@@ -73,7 +73,7 @@ impl StreamPoint {
         arrays.place(&config.policy)?;
         let team = Team::start(&config.places)?;
         let mut point = Self {
-            shared_lines: SharedLines::of_places(&config.places),
+            shared_lines: SharedLines::for_places(&config.places),
             values: Values::new(config.element, config.arrays),
             parts: RunsOverParts::default(),
             wrong: None,
@@ -349,7 +349,7 @@ impl StreamPoint {
         PointSeen {
             affinity: self.team.observed().to_vec(),
             pages: self.arrays.pages_got().ok(),
-            nodes: (0..self.arrays.count()).map(|i| location::of_array(&shares, i)).collect(),
+            nodes: (0..self.arrays.count()).map(|i| location::array_shares(&shares, i)).collect(),
             shares,
             wrong: self.wrong.as_ref().map(ToString::to_string),
             checks: self.checks,

@@ -5,7 +5,7 @@
 
 use crate::cpus::{self, UsableCpus, joined, number_ranges};
 use crate::error::PlacementError;
-use crate::grammar::{self, MOST};
+use crate::grammar::{self, MAX_COUNT};
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
@@ -66,7 +66,7 @@ fn counted_range(cursor: &mut Cursor<'_>, all: &mut usize) -> Result<Vec<u32>, S
     let at = cursor.position();
     let cpus = range(cursor)?;
     *all += cpus.len();
-    if *all > MOST as usize {
+    if *all > MAX_COUNT as usize {
         return Err(cursor.error_at(at, "too many CPUs"));
     }
     Ok(cpus)
@@ -80,7 +80,7 @@ fn range(cursor: &mut Cursor<'_>) -> Result<Vec<u32>, SyntaxError> {
 fn cpu(cursor: &mut Cursor<'_>, problem: &str) -> Result<u32, SyntaxError> {
     let at = cursor.position();
     match grammar::number(cursor, problem)? {
-        MOST.. => Err(cursor.error_at(at, "this number is too large")),
+        MAX_COUNT.. => Err(cursor.error_at(at, "this number is too large")),
         cpu => Ok(cpu),
     }
 }

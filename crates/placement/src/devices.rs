@@ -43,7 +43,7 @@ fn share(ranks: usize, each: usize, count: usize) -> Result<Vec<Vec<usize>>, Pla
         ));
     }
     if ranks * each > count && each > 1 || each > count {
-        let most = count / each.max(1);
+        let max = count / each.max(1);
         return Err(PlacementError::new(format!(
             "cannot place {} with {each} devices per rank: {} devices are required, the machine has {count}",
             counted(ranks, "rank"),
@@ -51,10 +51,10 @@ fn share(ranks: usize, each: usize, count: usize) -> Result<Vec<Vec<usize>>, Pla
         ))
         .hint(format!(
             "use {}",
-            if most == 0 {
+            if max == 0 {
                 format!("--devices {count} or fewer")
             } else {
-                format!("--ranks {most} or fewer")
+                format!("--ranks {max} or fewer")
             },
         )));
     }
@@ -141,7 +141,7 @@ fn nearest(devices: &[&PciDevice], ranks: &[Option<Vec<CpuId>>], each: usize) ->
 
 impl RankDevice {
     /// Describes the device with index `at` for a rank that is bound to `cpus`.
-    fn of(devices: &[&PciDevice], at: usize, cpus: Option<&[CpuId]>) -> Self {
+    fn new(devices: &[&PciDevice], at: usize, cpus: Option<&[CpuId]>) -> Self {
         let device = devices[at];
         let same_vendor = devices[..at].iter().filter(|other| other.vendor == device.vendor);
         Self {
@@ -167,7 +167,7 @@ pub(crate) fn give(
     let chosen = if by_number { shares } else { nearest(&devices, ranks, each as usize) };
     let mut devices_of = Vec::new();
     for (cpus, indices) in ranks.iter().zip(&chosen) {
-        let own = indices.iter().map(|at| RankDevice::of(&devices, *at, cpus.as_deref()));
+        let own = indices.iter().map(|at| RankDevice::new(&devices, *at, cpus.as_deref()));
         devices_of.push(own.collect::<Vec<_>>());
     }
     let mut notices = Vec::new();

@@ -28,7 +28,7 @@ impl ObservedAffinity {
     ///
     /// # Errors
     /// Fails when the kernel refuses the call.
-    pub fn of_current(thread: u32) -> Result<Self, SysError> {
+    pub fn current_thread(thread: u32) -> Result<Self, SysError> {
         let (process, kernel_thread) = nodegauge_os::process_and_thread();
         Ok(Self { process, kernel_thread, thread, cpus: current_affinity()? })
     }
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn this_thread_has_an_affinity() {
-        let observed = ObservedAffinity::of_current(0).unwrap();
+        let observed = ObservedAffinity::current_thread(0).unwrap();
         assert_eq!(observed.process, std::process::id());
         assert!(!observed.cpus.is_empty());
     }

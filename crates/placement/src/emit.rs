@@ -17,7 +17,7 @@ use crate::numa::MemoryPolicy;
 use crate::places::Place;
 use crate::ranks::{RankPlace, RankPlan};
 use nodegauge_machine::devices::VISIBLE;
-use nodegauge_machine::{CpuId, NodeId, Topology};
+use nodegauge_machine::{CpuId, NumaNodeId, Topology};
 use nodegauge_os::mpi_abi::LauncherKind;
 
 pub mod script;
@@ -178,7 +178,7 @@ fn cpu_bind(plan: &RankPlan) -> String {
 /// `srun` has no option. It is also `None` for local allocation, because `srun` would bind the memory, so that a full
 /// node would end the program.
 fn mem_bind(plan: &RankPlan) -> Option<String> {
-    let nodes: Option<Vec<Vec<NodeId>>> = plan.ranks.iter().map(|p| p.memory.nodes()).collect();
+    let nodes: Option<Vec<Vec<NumaNodeId>>> = plan.ranks.iter().map(|p| p.memory.nodes()).collect();
 
     match plan.ranks.first()?.memory {
         MemoryPolicy::Default | MemoryPolicy::Local | MemoryPolicy::Interleave(_) => None,
@@ -194,7 +194,7 @@ fn mem_bind(plan: &RankPlan) -> Option<String> {
 }
 
 /// Returns the value of `--mem-bind` with a mask of the NUMA nodes of each rank.
-fn mem_masks(nodes: &[Vec<NodeId>]) -> String {
+fn mem_masks(nodes: &[Vec<NumaNodeId>]) -> String {
     let masks = nodes.iter().map(|own| hex_mask(own.iter().map(|node| node.0)));
     format!("mask_mem:{}", joined(masks))
 }

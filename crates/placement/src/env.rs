@@ -80,7 +80,7 @@ impl Environment {
     }
 
     /// Returns the variables that place threads and are set, with their values.
-    pub(crate) fn of_places(&self) -> Vec<(&'static str, &str)> {
+    pub(crate) fn for_places(&self) -> Vec<(&'static str, &str)> {
         let all = [
             (PLACES, &self.places),
             (PROC_BIND, &self.proc_bind),

@@ -10,7 +10,7 @@ pub struct PlacementError(Failure);
 
 impl PlacementError {
     pub(crate) fn new(problem: impl Into<String>) -> Self {
-        Self(Failure::beyond(problem.into()))
+        Self(Failure::insufficient(problem.into()))
     }
 
     /// Sets the hint.

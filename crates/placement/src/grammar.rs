@@ -5,7 +5,7 @@ use nodegauge_measure::grammar::Cursor;
 
 /// Largest accepted count, which is the number of CPUs in the largest affinity mask that this crate requests from the
 /// kernel. Because of this limit, a typing error cannot exhaust the memory.
-pub(crate) const MOST: u32 = 65_536;
+pub(crate) const MAX_COUNT: u32 = 65_536;
 
 /// Parses a number that fits in 32 bits.
 pub(crate) fn number(cursor: &mut Cursor<'_>, problem: &str) -> Result<u32, SyntaxError> {
@@ -14,12 +14,14 @@ pub(crate) fn number(cursor: &mut Cursor<'_>, problem: &str) -> Result<u32, Synt
     u32::try_from(number).map_err(|_| cursor.error_at(at, "this number is too large"))
 }
 
-/// Parses a number from 1 to [`MOST`].
+/// Parses a number from 1 to [`MAX_COUNT`].
 pub(crate) fn count(cursor: &mut Cursor<'_>, problem: &str) -> Result<u32, SyntaxError> {
     let at = cursor.position();
     match cursor.number(problem)? {
         0 => Err(cursor.error_at(at, "expected at least 1")),
-        n if n > u64::from(MOST) => Err(cursor.error_at(at, format!("expected at most {MOST}"))),
+        n if n > u64::from(MAX_COUNT) => {
+            Err(cursor.error_at(at, format!("expected at most {MAX_COUNT}")))
+        }
         n => Ok(n as u32),
     }
 }

@@ -135,7 +135,7 @@ mod tests {
     use super::*;
     use crate::tests::{T2K, machine};
     use crate::{PlacementRequest, plan};
-    use nodegauge_machine::NodeId;
+    use nodegauge_machine::NumaNodeId;
     use serde_json::json;
 
     #[test]
@@ -168,7 +168,7 @@ mod tests {
         let placement =
             plan(&t2k, &PlacementRequest { threads: Some(2), ..PlacementRequest::default() })
                 .unwrap();
-        let memory = MemoryPolicy::Bind(vec![NodeId(1), NodeId(2)]);
+        let memory = MemoryPolicy::Bind(vec![NumaNodeId(1), NumaNodeId(2)]);
         let ranks = [0, 1].map(|rank| RankPlace {
             rank: Some(rank),
             placement: placement.clone(),

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 /// Launcher that has started this process, with the ranks of its job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Started {
+pub struct LauncherJob {
     /// Human-readable name of the launcher.
     pub launcher: &'static str,
     /// Implementation of MPI to which the launcher belongs; `None` for srun.
@@ -69,13 +69,13 @@ const FLUX: RankVariables = ("FLUX_TASK_RANK", Some("FLUX_JOB_SIZE"));
 pub(crate) type RankVariables = (&'static str, Option<&'static str>);
 
 /// Returns the variables that MPI launchers set.
-pub(crate) fn of_mpi() -> Vec<RankVariables> {
+pub(crate) fn mpi_variables() -> Vec<RankVariables> {
     let known = mpi_launchers().map(|known| (known.variables.rank, Some(known.variables.ranks)));
     known.chain(OTHER_MPI).collect()
 }
 
 /// Returns the variables that systems set in the tasks that they start. An MPI launcher may run in such a task.
-pub(crate) fn of_systems() -> [RankVariables; 2] {
+pub(crate) fn system_variables() -> [RankVariables; 2] {
     [FLUX, (SLURM.rank, Some(SLURM.ranks))]
 }
 
@@ -86,13 +86,13 @@ pub fn rank_variables() -> impl Iterator<Item = &'static str> {
 }
 
 /// Returns a function that reads an environment variable as a number.
-fn number_of(lookup: impl Fn(&str) -> Option<String>) -> impl Fn(&str) -> Option<u32> {
+fn number_reader(lookup: impl Fn(&str) -> Option<String>) -> impl Fn(&str) -> Option<u32> {
     move |name| lookup(name)?.trim().parse().ok()
 }
 
 /// Returns the launcher whose environment variables are set.
 fn launcher(lookup: impl Fn(&str) -> Option<String>) -> Option<KnownLauncher> {
-    let number = number_of(lookup);
+    let number = number_reader(lookup);
     // srun also sets PMI variables. If Hydra runs within an allocation, it starts a Slurm step with one task per host.
     let by_srun = number("PMI_RANK") == number("SLURM_PROCID")
         && number("PMI_SIZE") == number("SLURM_STEP_NUM_TASKS");
@@ -103,7 +103,7 @@ fn launcher(lookup: impl Fn(&str) -> Option<String>) -> Option<KnownLauncher> {
     })
 }
 
-impl Started {
+impl LauncherJob {
     /// Returns the launcher that started this process as one of several ranks; `None` if there is no such launcher.
     pub fn own() -> Option<Self> {
         Self::read(|name| std::env::var(name).ok())
@@ -119,7 +119,7 @@ impl Started {
     /// Detects the launcher; `lookup` returns the values of environment variables.
     fn read(lookup: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let KnownLauncher { variables: launcher, implementation } = launcher(&lookup)?;
-        let number = number_of(&lookup);
+        let number = number_reader(&lookup);
         let rank = number(launcher.rank)?;
         let ranks = number(launcher.ranks)?;
         let here = launcher.here.iter().find_map(|name| number(name));
@@ -178,13 +178,14 @@ impl Started {
 
     /// Returns the tasks of a Slurm step on this node as a job of their own; `node` is the name of the node. Returns
     /// `None` outside of a step.
-    pub fn slurm_tasks_of_node(node: &str) -> Option<Self> {
+    pub fn node_slurm_tasks(node: &str) -> Option<Self> {
         Self::read_slurm_node(node, |name| std::env::var(name).ok())
     }
 
     fn read_slurm_node(node: &str, lookup: impl Fn(&str) -> Option<String>) -> Option<Self> {
-        let number = number_of(&lookup);
-        let ranks = tasks_of_node(&lookup("SLURM_STEP_TASKS_PER_NODE")?, number("SLURM_NODEID")?)?;
+        let number = number_reader(&lookup);
+        let ranks =
+            node_task_count(&lookup("SLURM_STEP_TASKS_PER_NODE")?, number("SLURM_NODEID")?)?;
         let ids = ["SLURM_JOB_ID", "SLURM_STEP_ID"];
         let job = ids.map(|name| lookup(name).unwrap_or_default()).join("/");
         let rank = number("SLURM_LOCALID")?;
@@ -269,7 +270,7 @@ fn tasks_per_node(text: &str) -> Option<Vec<u32>> {
 }
 
 /// Returns the number of tasks on one node.
-fn tasks_of_node(text: &str, node: u32) -> Option<u32> {
+fn node_task_count(text: &str, node: u32) -> Option<u32> {
     tasks_per_node(text)?.get(node as usize).copied()
 }
 
@@ -324,8 +325,8 @@ fn digest(text: &str) -> u64 {
 mod tests {
     use super::*;
 
-    fn started(variables: &[(&str, &str)]) -> Option<Started> {
-        Started::read(|name| {
+    fn started(variables: &[(&str, &str)]) -> Option<LauncherJob> {
+        LauncherJob::read(|name| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, text)| (*text).to_owned())
         })
@@ -435,7 +436,7 @@ mod tests {
                 let found = variables.iter().find(|(known, _)| *known == name);
                 found.map(|(_, text)| (*text).to_owned())
             };
-            Started::read_slurm_node(node, lookup).unwrap()
+            LauncherJob::read_slurm_node(node, lookup).unwrap()
         };
         let [first, second] = [of("n1", "0"), of("n2", "1")];
         assert_eq!((first.ranks, second.ranks), (2, 1));

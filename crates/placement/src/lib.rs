@@ -42,7 +42,7 @@ pub use devices::RankDevice;
 pub use env::Environment;
 pub use error::PlacementError;
 pub use kmp::KmpAffinity;
-pub use launchers::{Started, rank_variables};
+pub use launchers::{LauncherJob, rank_variables};
 pub use nodegauge_os::SysError;
 pub use numa::{MemoryPolicy, NumaSpec};
 pub use options::{PlacedTeams, PlacementOptions, RankPlacementOptions, RankShare, TeamRequest};

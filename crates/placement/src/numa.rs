@@ -7,7 +7,7 @@
 use crate::cpus::{joined, number_ranges};
 use crate::error::PlacementError;
 use crate::grammar;
-use nodegauge_machine::{NodeId, Topology};
+use nodegauge_machine::{NumaNodeId, Topology};
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
 use nodegauge_os::{PolicyMode, SysError};
@@ -50,11 +50,11 @@ pub enum MemoryPolicy {
     /// A page is on the node of the CPU that first touches it.
     Local,
     /// Pages are distributed round-robin over these nodes.
-    Interleave(Vec<NodeId>),
+    Interleave(Vec<NumaNodeId>),
     /// Pages are only on these nodes.
-    Bind(Vec<NodeId>),
+    Bind(Vec<NumaNodeId>),
     /// Pages are on this node until it is full, and then on other nodes.
-    Preferred(NodeId),
+    Preferred(NumaNodeId),
 }
 
 impl FromStr for NumaSpec {
@@ -148,8 +148,8 @@ impl NumaSpec {
 }
 
 impl NodeList {
-    fn resolve(&self, topology: &Topology) -> Result<Vec<NodeId>, PlacementError> {
-        let mut nodes: Vec<NodeId> = match self {
+    fn resolve(&self, topology: &Topology) -> Result<Vec<NumaNodeId>, PlacementError> {
+        let mut nodes: Vec<NumaNodeId> = match self {
             Self::All => {
                 let first = topology.nodes.first().map_or(0, |node| node.id.0);
                 existing(topology, first)?;
@@ -169,7 +169,7 @@ impl NodeList {
     }
 }
 
-fn existing(topology: &Topology, node: u32) -> Result<NodeId, PlacementError> {
+fn existing(topology: &Topology, node: u32) -> Result<NumaNodeId, PlacementError> {
     let found = topology.nodes.iter().find(|known| known.id.0 == node);
     found.map(|known| known.id).ok_or_else(|| {
         let all = number_ranges(topology.nodes.iter().map(|known| known.id.0));
@@ -195,7 +195,7 @@ impl MemoryPolicy {
     }
 
     /// Returns the nodes of the policy; `None` for a policy without nodes.
-    pub fn nodes(&self) -> Option<Vec<NodeId>> {
+    pub fn nodes(&self) -> Option<Vec<NumaNodeId>> {
         match self {
             Self::Default | Self::Local => None,
             Self::Interleave(nodes) | Self::Bind(nodes) => Some(nodes.clone()),
@@ -219,7 +219,7 @@ impl MemoryPolicy {
     /// # Errors
     /// Fails when the kernel refuses the call, as in [`MemoryPolicy::apply_to`].
     pub fn apply_to_thread(&self) -> Result<(), SysError> {
-        self.set_with(nodegauge_os::set_policy_of_thread)
+        self.set_with(nodegauge_os::set_thread_policy)
     }
 
     /// Calls `set` with the mode and the nodes in the kernel's form. Does nothing if the policy is the default.
@@ -250,16 +250,16 @@ impl MemoryPolicy {
     ///
     /// # Errors
     /// Fails when the address is not mapped, or a container forbids the call.
-    pub fn of(address: usize) -> Result<Option<Self>, SysError> {
+    pub fn from_address(address: usize) -> Result<Option<Self>, SysError> {
         let (mode, nodes) = nodegauge_os::policy_at(address)?;
-        Ok(Self::of_kernel(mode, nodes))
+        Ok(Self::from_kernel(mode, nodes))
     }
 
     /// Returns the policy that this process inherited, e.g. from numactl, if the policy has nodes. It applies unless
     /// the user requests another policy.
     pub fn inherited() -> Option<Self> {
-        let (mode, nodes) = nodegauge_os::policy_of_thread().ok()?;
-        Self::of_kernel(mode, nodes).filter(|policy| policy.nodes().is_some())
+        let (mode, nodes) = nodegauge_os::thread_policy().ok()?;
+        Self::from_kernel(mode, nodes).filter(|policy| policy.nodes().is_some())
     }
 
     /// Returns the text of the notice for an inherited policy.
@@ -267,8 +267,8 @@ impl MemoryPolicy {
         format!("memory policy {self} honoured: inherited by this process")
     }
 
-    fn of_kernel(mode: Option<PolicyMode>, nodes: Vec<u32>) -> Option<Self> {
-        let nodes: Vec<NodeId> = nodes.into_iter().map(NodeId).collect();
+    fn from_kernel(mode: Option<PolicyMode>, nodes: Vec<u32>) -> Option<Self> {
+        let nodes: Vec<NumaNodeId> = nodes.into_iter().map(NumaNodeId).collect();
         match mode {
             Some(PolicyMode::Default) => Some(Self::Default),
             Some(PolicyMode::Local) => Some(Self::Local),
@@ -294,7 +294,7 @@ impl fmt::Display for MemoryPolicy {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PageNodes {
     /// Number of pages per node.
-    pub nodes: BTreeMap<NodeId, u64>,
+    pub nodes: BTreeMap<NumaNodeId, u64>,
     /// Number of pages without a known node: never touched, swapped out, or not reported by the kernel.
     pub unknown: u64,
 }
@@ -313,9 +313,9 @@ pub fn pages_by_node(address: usize, bytes: usize, sample: usize) -> Result<Page
     let asked = count.min(sample);
     let pages: Vec<usize> = (0..asked).map(|k| (first + sampled(k, asked, count)) * page).collect();
     let mut result = PageNodes::default();
-    for status in nodegauge_os::nodes_of_pages(&pages)? {
+    for status in nodegauge_os::page_nodes(&pages)? {
         match u32::try_from(status) {
-            Ok(node) => *result.nodes.entry(NodeId(node)).or_default() += 1,
+            Ok(node) => *result.nodes.entry(NumaNodeId(node)).or_default() += 1,
             Err(_) => result.unknown += 1,
         }
     }
@@ -325,15 +325,15 @@ pub fn pages_by_node(address: usize, bytes: usize, sample: usize) -> Result<Page
 /// Returns the index of the page with number `k` in a sample of `asked` out of `count` pages; `count` is at least
 /// `asked`.
 fn sampled(k: usize, asked: usize, count: usize) -> usize {
-    let start = start_of_part(k, asked, count);
-    let length = start_of_part(k + 1, asked, count) - start;
+    let start = part_start(k, asked, count);
+    let length = part_start(k + 1, asked, count) - start;
     // Multiples of the golden ratio fill the unit interval evenly and do not coincide with powers of two.
     let within = (k as f64 * 0.618_033_988_749_895).fract();
     start + ((within * length as f64) as usize).min(length.saturating_sub(1))
 }
 
 /// Returns the first index of the part with this number if `count` indices are divided into `parts` parts.
-fn start_of_part(number: usize, parts: usize, count: usize) -> usize {
+fn part_start(number: usize, parts: usize, count: usize) -> usize {
     (number as u128 * count as u128 / parts as u128) as usize
 }
 

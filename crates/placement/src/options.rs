@@ -79,7 +79,7 @@ pub struct RankShare {
 
 impl TeamRequest {
     /// Returns the notices of the request as notices of `gauge`.
-    pub fn notices_of(&self, gauge: &str) -> Vec<Notice> {
+    pub fn gauge_notices(&self, gauge: &str) -> Vec<Notice> {
         self.notices.iter().map(|text| Notice::new(NoticeId::Environment, gauge, text)).collect()
     }
 }
@@ -169,11 +169,11 @@ impl PlacementOptions {
         let by_rank = RankPlacementOptions { ranks: None, ..options.clone() }.given();
         let all = &self.environment;
         let (mut together, mut notices) = match by_rank {
-            Some(_) => self.request(threads, &self.number_of_threads())?,
+            Some(_) => self.request(threads, &self.thread_count_variable())?,
             None => self.request(threads, all)?,
         };
         if let Some(option) = by_rank {
-            for (name, value) in all.of_places() {
+            for (name, value) in all.for_places() {
                 notices.push(format!("{name}={value} ignored: {option} is given"));
             }
         }
@@ -205,7 +205,7 @@ impl PlacementOptions {
     pub fn in_each_rank(&self, topology: &Topology) -> Result<RankShare, Failure> {
         let threads = self.one_count(one_per_rank)?;
         let mut request = PlacementRequest { threads, ..PlacementRequest::default() };
-        self.number_of_threads().apply(&mut request)?;
+        self.thread_count_variable().apply(&mut request)?;
         let memory = self.policy(topology, &mut Vec::new())?;
         Ok(RankShare { threads: request.threads.unwrap_or(1), memory })
     }
@@ -230,7 +230,7 @@ impl PlacementOptions {
     }
 
     /// Returns only the variable for the number of threads, without the variables that place threads.
-    fn number_of_threads(&self) -> Environment {
+    fn thread_count_variable(&self) -> Environment {
         self.environment.of_counts()
     }
 
@@ -268,7 +268,7 @@ impl RankPlacementOptions {
     ///
     /// # Errors
     /// Fails if the number of ranks is not given, or is not a multiple of the number of nodes.
-    pub fn of_each_node(self, nodes: u32, is_counted: bool) -> Result<Self, Failure> {
+    pub fn per_node(self, nodes: u32, is_counted: bool) -> Result<Self, Failure> {
         let Some(ranks) = self.ranks else {
             if is_counted {
                 return Ok(self);

@@ -33,15 +33,15 @@ pub(crate) fn cpus_per_cache(
     if caches.is_empty() {
         return Err(PlacementError::no_cpus());
     }
-    let most = caches.len() as u64 * u64::from(per_cache);
-    let threads = threads.map_or(most, u64::from);
-    if threads > most {
+    let max = caches.len() as u64 * u64::from(per_cache);
+    let threads = threads.map_or(max, u64::from);
+    if threads > max {
         let caches = counted(caches.len(), "cache");
         return Err(PlacementError::new(format!(
             "cannot place {threads} threads, {per_cache} on each last-level cache: there is \
-                 room for {most} on {caches}"
+                 room for {max} on {caches}"
         ))
-        .hint(format!("use --threads {most} or fewer, or more threads per cache")));
+        .hint(format!("use --threads {max} or fewer, or more threads per cache")));
     }
     let used = threads.div_ceil(u64::from(per_cache)) as usize;
     let mut left = threads as usize;

@@ -13,7 +13,7 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot bind {}{problem}", thread.map_or("this thread".to_owned(), |n| format!("thread {n}")))]
 pub struct PinError {
-    /// Thread number, if [`PinError::of_thread`] set it.
+    /// Thread number, if [`PinError::with_thread`] set it.
     thread: Option<u32>,
     /// Text with the requested CPUs and the cause.
     problem: String,
@@ -31,7 +31,7 @@ impl PinError {
 
     /// Sets the number of the thread that could not be bound.
     #[must_use]
-    pub fn of_thread(mut self, thread: u32) -> Self {
+    pub fn with_thread(mut self, thread: u32) -> Self {
         self.thread = Some(thread);
         self
     }
@@ -123,7 +123,7 @@ mod tests {
         std::thread::spawn(|| {
             let before = current_affinity().unwrap();
             let outside = CpuId(60_000);
-            let alone = pin_current_thread(&[outside]).unwrap_err().of_thread(5);
+            let alone = pin_current_thread(&[outside]).unwrap_err().with_thread(5);
             let alone = alone.to_string();
             let text = "cannot bind thread 5 to cpu 60000: not in this job's cpuset (";
             assert!(alone.starts_with(text), "{alone}");

@@ -8,7 +8,7 @@
 mod resolve;
 
 use crate::cpus::joined;
-use crate::grammar::{self, MOST, count};
+use crate::grammar::{self, MAX_COUNT, count};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
@@ -204,8 +204,8 @@ fn read_stride(cursor: &mut Cursor<'_>) -> Result<i32, SyntaxError> {
     }
     let at = cursor.position();
     let stride = cursor.number("expected a stride after ':'")?;
-    if stride > u64::from(MOST) {
-        return Err(cursor.error_at(at, format!("expected at most {MOST}")));
+    if stride > u64::from(MAX_COUNT) {
+        return Err(cursor.error_at(at, format!("expected at most {MAX_COUNT}")));
     }
     Ok(if negative { -(stride as i32) } else { stride as i32 })
 }

@@ -13,7 +13,7 @@ use crate::kmp::{KmpAffinity, KmpKind, KmpOrder};
 use crate::per_cache::cpus_per_cache;
 use crate::places::{Place, PlaceName, PlacesSpec};
 use nodegauge_machine::topology::HardwareThread;
-use nodegauge_machine::{CpuId, NodeId, Topology};
+use nodegauge_machine::{CpuId, NumaNodeId, Topology};
 use nodegauge_measure::quantity::counted;
 
 /// Request of the user, from options or from environment variables ([`Environment`](crate::Environment)).
@@ -80,9 +80,9 @@ impl ThreadPlace {
     }
 
     /// Returns the NUMA nodes that are nearest to the thread's CPUs.
-    pub fn nodes(&self, topology: &Topology) -> Vec<NodeId> {
+    pub fn nodes(&self, topology: &Topology) -> Vec<NumaNodeId> {
         let nodes = self.numbers(topology, |thread| Some(topology.nodes.get(thread.node?)?.id.0));
-        nodes.into_iter().map(NodeId).collect()
+        nodes.into_iter().map(NumaNodeId).collect()
     }
 
     fn numbers(
@@ -317,10 +317,10 @@ fn single_cpus(cpus: impl IntoIterator<Item = CpuId>) -> Vec<Place> {
 
 /// Returns the cores of the fastest class; all cores if the cores are of the same class.
 fn fastest(topology: &Topology, cores: &[Vec<CpuId>]) -> Vec<Vec<CpuId>> {
-    let most = cores.iter().filter_map(|core| efficiency(topology, core)).max();
+    let max = cores.iter().filter_map(|core| efficiency(topology, core)).max();
     cores
         .iter()
-        .filter(|core| most.is_none() || efficiency(topology, core) == most)
+        .filter(|core| max.is_none() || efficiency(topology, core) == max)
         .cloned()
         .collect()
 }

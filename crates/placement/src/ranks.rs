@@ -20,7 +20,7 @@ use crate::devices::{self, RankDevice};
 use crate::error::PlacementError;
 use crate::numa::{MemoryPolicy, NumaSpec};
 use crate::plan::{Placement, PlacementRequest, ThreadPlace, plan};
-use nodegauge_machine::{CpuId, NodeId, Topology};
+use nodegauge_machine::{CpuId, NumaNodeId, Topology};
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
 use nodegauge_measure::quantity::counted;
@@ -93,7 +93,11 @@ impl LecturePolicy {
 
     /// Returns the memory policy of a rank. `own` are the NUMA nodes nearest to the CPUs of the rank; `all` are the
     /// nodes of the machine.
-    fn memory(self, own: Vec<NodeId>, all: Vec<NodeId>) -> Result<MemoryPolicy, PlacementError> {
+    fn memory(
+        self,
+        own: Vec<NumaNodeId>,
+        all: Vec<NumaNodeId>,
+    ) -> Result<MemoryPolicy, PlacementError> {
         Ok(match self.0 {
             0 => MemoryPolicy::Default,
             1 => MemoryPolicy::Interleave(self.some(all)?),
@@ -104,7 +108,7 @@ impl LecturePolicy {
     }
 
     /// Returns `nodes`, or an error if there are none.
-    fn some(self, nodes: Vec<NodeId>) -> Result<Vec<NodeId>, PlacementError> {
+    fn some(self, nodes: Vec<NumaNodeId>) -> Result<Vec<NumaNodeId>, PlacementError> {
         if nodes.is_empty() {
             return Err(PlacementError::new(format!(
                 "policy {self} requires NUMA nodes; this machine reports none"
@@ -120,7 +124,7 @@ impl LecturePolicy {
         topology: &Topology,
         placements: Vec<Placement>,
     ) -> Result<Vec<RankPlace>, PlacementError> {
-        let all: Vec<NodeId> = topology.host_nodes().map(|node| node.id).collect();
+        let all: Vec<NumaNodeId> = topology.host_nodes().map(|node| node.id).collect();
         let mut places = Vec::new();
         for (rank, placement) in (0..).zip(placements) {
             let together = ThreadPlace { thread: 0, cpus: placement.cpus() };
@@ -208,7 +212,7 @@ pub struct RankPlace {
 impl RankPlace {
     /// Returns the place of a rank with one thread on `cpus`. If there are no CPUs, the rank is not bound. The memory
     /// policy is not changed.
-    pub fn of_thread(rank: u32, cpus: Vec<CpuId>) -> Self {
+    pub fn single_thread(rank: u32, cpus: Vec<CpuId>) -> Self {
         let bind = if cpus.is_empty() { Bind::None } else { Bind::Close };
         let placement = Placement::new(bind, "as given", vec![cpus]);
         Self { rank: Some(rank), placement, memory: MemoryPolicy::Default }
@@ -252,7 +256,7 @@ impl RankPlan {
     }
 
     /// Returns all threads of all ranks as one placement, e.g. to determine the caches in use.
-    pub fn together(&self) -> Placement {
+    pub fn all_threads(&self) -> Placement {
         let cpus = self.ranks.iter().flat_map(|rank| &rank.placement.threads);
         let bind = self.ranks.first().map_or(Bind::None, |rank| rank.placement.bind);
         Placement::new(bind, self.words.clone(), cpus.map(|thread| thread.cpus.clone()).collect())
@@ -412,7 +416,7 @@ fn check_counts(topology: &Topology, ranks: u32, threads: u32) -> Result<(), Pla
         _ if u64::from(ranks) * u64::from(threads) > usable as u64 => {
             let remedy = match usable / threads as usize {
                 0 => format!("{usable} or fewer threads per rank, e.g. --threads {usable}"),
-                most => format!("{most} or fewer, e.g. --ranks {most}"),
+                max => format!("{max} or fewer, e.g. --ranks {max}"),
             };
             Err(PlacementError::new(format!(
                 "cannot place {ranks} ranks of {}: this process may use {}",
@@ -500,12 +504,12 @@ fn by_policy(
     } else if map == RankMap::Core {
         own_cpus(topology, map, ranks, threads)
     } else {
-        let sockets = Sockets::of(topology);
-        let of_ranks = sockets.of_ranks(map, ranks, threads).into_iter();
-        of_ranks
+        let sockets = Sockets::from_topology(topology);
+        let rank_sockets = sockets.rank_sockets(map, ranks, threads).into_iter();
+        rank_sockets
             .map(|socket| {
                 let cpus = sockets.cpus[socket].clone();
-                Placement::new(bind_of(map), words.clone(), vec![cpus; threads as usize])
+                Placement::new(equivalent_bind(map), words.clone(), vec![cpus; threads as usize])
             })
             .collect()
     };
@@ -521,7 +525,7 @@ fn by_policy(
 }
 
 /// Returns the binding policy that is equivalent to a map.
-fn bind_of(map: RankMap) -> Bind {
+fn equivalent_bind(map: RankMap) -> Bind {
     match map {
         RankMap::Block | RankMap::Core => Bind::Close,
         RankMap::Cyclic | RankMap::Spread | RankMap::Even => Bind::Spread,
@@ -531,17 +535,17 @@ fn bind_of(map: RankMap) -> Bind {
 /// Places every thread on its own CPU, in the order of the map. The first hardware threads of cores are used before the
 /// second ones.
 fn own_cpus(topology: &Topology, map: RankMap, ranks: u32, threads: u32) -> Vec<Placement> {
-    let sockets = Sockets::of(topology);
+    let sockets = Sockets::from_topology(topology);
     let mut free = sockets.turns.clone();
     let in_order = matches!(map, RankMap::Block | RankMap::Core);
     let mut placements = Vec::new();
-    for socket in sockets.of_ranks(map, ranks, threads) {
+    for socket in sockets.rank_sockets(map, ranks, threads) {
         let socket = (!in_order).then_some(socket);
         let mut cpus = Vec::new();
         for _ in 0..threads {
             cpus.extend(take(&mut free, socket).map(|cpu| vec![cpu]));
         }
-        placements.push(Placement::new(bind_of(map), map.name(), cpus));
+        placements.push(Placement::new(equivalent_bind(map), map.name(), cpus));
     }
     placements
 }

@@ -58,10 +58,10 @@ settings! {
 
 /// Returns the syntax of counts, whose lists may have ranges: `1,2-8:2`.
 fn counts() -> AxisSyntax<u32> {
-    AxisSyntax::listed::<ThreadList>().listed_by(list_of_counts)
+    AxisSyntax::listed::<ThreadList>().listed_by(count_list)
 }
 
-fn list_of_counts(counts: &[u32]) -> String {
+fn count_list(counts: &[u32]) -> String {
     ThreadList::new(counts.to_vec())
         .map_or_else(|| joined::<_, ','>(counts), |list| list.to_string())
 }
@@ -82,7 +82,7 @@ impl JobPlacement {
         S: nodegauge_measure::sweep::Setting + From<PlacementSetting>,
     {
         let several = self.process.threads.take_if(|counts| counts.single().is_none())?;
-        Some(Axis::of(several, |count| PlacementSetting::Threads(count).into()))
+        Some(Axis::from_values(several, |count| PlacementSetting::Threads(count).into()))
     }
 }
 

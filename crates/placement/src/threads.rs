@@ -3,7 +3,7 @@
 //! Several numbers form a sweep, in the order typed. The planner checks later that the machine has enough hardware
 //! threads for each number.
 
-use crate::grammar::{self, MOST};
+use crate::grammar::{self, MAX_COUNT};
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
 use std::fmt;
@@ -57,8 +57,8 @@ impl FromStr for ThreadList {
             let at = cursor.position();
             let counts = grammar::range(cursor, grammar::count, problems)?;
             all += counts.len();
-            if all > MOST as usize {
-                return Err(cursor.error_at(at, format!("more than {MOST} numbers in all")));
+            if all > MAX_COUNT as usize {
+                return Err(cursor.error_at(at, format!("more than {MAX_COUNT} numbers in all")));
             }
             Ok(counts)
         })?;

@@ -169,8 +169,8 @@ fn places(job: &JobPlacement, topology: &Topology) -> Result<PlacedProgram, Fail
         let places = Places::Anywhere;
         return Ok(PlacedProgram { places, variables: Vec::new(), notices: Vec::new() });
     }
-    let plan = process.single(topology, several)?;
-    let mut place = plan.ranks.into_iter().next().ok_or_else(several)?;
+    let plan = process.single(topology, several_counts_failure)?;
+    let mut place = plan.ranks.into_iter().next().ok_or_else(several_counts_failure)?;
     let mut variables = Vec::new();
     if threads {
         variables.extend(removed());
@@ -183,7 +183,7 @@ fn places(job: &JobPlacement, topology: &Topology) -> Result<PlacedProgram, Fail
 }
 
 /// Returns the failure of several numbers of threads in an option.
-fn several() -> Failure {
+fn several_counts_failure() -> Failure {
     Failure::usage(format!("{TEST} runs the program with a single number of threads"))
         .hint("to compare several, give an axis, e.g. threads=1,2,4")
 }
@@ -221,7 +221,7 @@ fn huge_pages(root: &SysRoot, notices: &mut Vec<Notice>) -> Result<Vec<Change>, 
         let value = value.collect::<Vec<_>>().join(":");
         return Ok(vec![(TUNABLES.to_owned(), Some(value))]);
     }
-    Err(Failure::beyond("transparent huge pages are off on this node")
+    Err(Failure::insufficient("transparent huge pages are off on this node")
         .hint(format!("echo madvise > /{HUGE_PAGES}")))
 }
 
@@ -299,7 +299,7 @@ mod tests {
         let place = |at: usize| all[at].placed()[0].clone();
         assert_eq!(place(0).bound_cpus(), None);
         assert_eq!(place(3).bound_cpus().unwrap().len(), 4);
-        assert_eq!(place(3).memory, MemoryPolicy::Bind(vec![nodegauge_machine::NodeId(0)]));
+        assert_eq!(place(3).memory, MemoryPolicy::Bind(vec![nodegauge_machine::NumaNodeId(0)]));
         assert_eq!(place(5).memory, MemoryPolicy::Local);
         assert_eq!(value(&all[3], "OMP_NUM_THREADS"), None);
         let (threads, _) = arranged(&["policy=3", "threads=4"], None).unwrap();

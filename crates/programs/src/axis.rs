@@ -4,7 +4,7 @@
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
 use nodegauge_measure::names;
-use nodegauge_measure::sweep::{self, AxisReader, AxisSyntax, Wrong};
+use nodegauge_measure::sweep::{self, AxisReader, AxisSyntax, InvalidAxisValue};
 use nodegauge_placement::{JobPlacement, PlacementSetting, ThreadList};
 use nodegauge_toolchain::CommandLine;
 use std::fmt;
@@ -49,7 +49,7 @@ impl Hybrid {
 }
 
 /// Maximum number of ranks, and of threads per rank.
-const MOST: u32 = 65_536;
+const MAX_COUNT: u32 = 65_536;
 
 impl FromStr for Hybrid {
     type Err = SyntaxError;
@@ -57,9 +57,9 @@ impl FromStr for Hybrid {
     /// Parses `RANKSxTHREADS`.
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
         let mut cursor = Cursor::new("ranks and threads", "hybrid=8x16,16x8", text);
-        let ranks = cursor.count(MOST, "expected a number of ranks")?;
+        let ranks = cursor.count(MAX_COUNT, "expected a number of ranks")?;
         cursor.expect('x', "expected 'x' after the number of ranks")?;
-        let threads = cursor.count(MOST, "expected a number of threads per rank after 'x'")?;
+        let threads = cursor.count(MAX_COUNT, "expected a number of threads per rank after 'x'")?;
         cursor.finish("expected the end after the threads")?;
         Ok(Self { ranks, threads })
     }
@@ -81,7 +81,7 @@ impl Variable {
     }
 
     /// Returns the values that the user typed for the axis of a variable, without the quotes of a shell.
-    fn read(axis: &str, text: &str) -> Result<Self, Wrong> {
+    fn read(axis: &str, text: &str) -> Result<Self, InvalidAxisValue> {
         Ok(Self { axis: axis.to_owned(), value: unquoted(text)? })
     }
 
@@ -140,7 +140,7 @@ impl sweep::Setting for Variable {
 }
 
 /// Returns a value without the quotes of a shell.
-fn unquoted(text: &str) -> Result<String, Wrong> {
+fn unquoted(text: &str) -> Result<String, InvalidAxisValue> {
     if !text.contains(['\'', '"', '\\']) {
         return Ok(text.to_owned());
     }

@@ -25,7 +25,7 @@ pub struct EmittedCommand {
 /// Returns the command line of the fastest combination of a record; `None` if nothing was measured. If a figure is
 /// suspect, a comment before the command line says so.
 pub fn winner(record: &Record, commands: &[EmittedCommand]) -> Option<String> {
-    let fastest = view::fastest_of(record)?;
+    let fastest = view::fastest_combination(record)?;
     let command = commands.iter().find(|command| command.under == fastest.name)?;
     let remark =
         fastest.doubt.map(|why| format!("# cannot tell which is fastest: {}\n", one_line(&why)));
@@ -64,7 +64,7 @@ impl ProgramSweep {
             let words = [variables(cell), numactl, self.program.words().to_vec()].concat();
             return format!("{remark}{}\n", line(&words));
         };
-        let ranks = EmittedRanks::of_node(plan, topology);
+        let ranks = EmittedRanks::node_ranks(plan, topology);
         let text = match self.launcher.as_ref().map(|launcher| launcher.launcher.kind) {
             Some(LauncherKind::OpenMpi) => script::openmpi(&ranks),
             Some(LauncherKind::Hydra) => script::mpich(&ranks),

@@ -33,7 +33,7 @@ impl FromStr for FigureUnit {
     type Err = SyntaxError;
 
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
-        let found = ScaledUnit::of_symbol(text).filter(|scaled| !scaled.prefix.is_binary());
+        let found = ScaledUnit::from_symbol(text).filter(|scaled| !scaled.prefix.is_binary());
         found.map(Self).ok_or_else(|| {
             let known: Vec<&str> = Unit::ALL.iter().map(|unit| unit.symbol()).collect();
             let problem = format!("expected {}, with or without a prefix", known.join(", "));

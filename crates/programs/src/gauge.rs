@@ -3,7 +3,7 @@
 use crate::config::ProgramConfig;
 use crate::{GAUGE, TEST, view};
 use nodegauge_gauge::view::Section;
-use nodegauge_gauge::{Detail, Gauge, Headline, Planned, Site, SummaryRequest};
+use nodegauge_gauge::{Detail, Gauge, Headline, PlannedRun, Site, SummaryRequest};
 use nodegauge_measure::Failure;
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::Record;
@@ -26,7 +26,7 @@ impl Gauge for Programs {
         &self,
         _: &Site,
         _: &SummaryRequest<'_>,
-    ) -> Result<Option<Box<dyn Planned>>, Failure> {
+    ) -> Result<Option<Box<dyn PlannedRun>>, Failure> {
         Ok(None)
     }
 

@@ -25,7 +25,7 @@ const LONGEST: u64 = 64 << 20;
 
 /// Place of a process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Placed {
+struct PlacedProcess {
     cpus: Option<Vec<u32>>,
     memory: MemoryPolicy,
     variables: Vec<Change>,
@@ -34,7 +34,7 @@ struct Placed {
 /// Places of all processes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PlacedProcesses {
-    processes: Vec<Placed>,
+    processes: Vec<PlacedProcess>,
     without_huge_pages: bool,
     /// True if there is no launcher, so that one process starts all.
     copies: bool,
@@ -42,9 +42,9 @@ pub(crate) struct PlacedProcesses {
 
 impl PlacedProcesses {
     /// Returns the places of the ranks of an arrangement; `None` for a single process.
-    pub fn of(arrangement: &Arrangement, has_launcher: bool) -> Option<Self> {
+    pub fn from_arrangement(arrangement: &Arrangement, has_launcher: bool) -> Option<Self> {
         let Places::Ranks(plan) = &arrangement.places else { return None };
-        let process = |place: &RankPlace| Placed {
+        let process = |place: &RankPlace| PlacedProcess {
             cpus: place.bound_cpus().map(|cpus| cpus.iter().map(|cpu| cpu.0).collect()),
             memory: place.memory.clone(),
             variables: emit::threads_within(place)

@@ -7,7 +7,7 @@ use crate::result::{self, CellRuns, SweptProgram};
 use crate::{GAUGE, RELATIVE, TEST};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::series::{Series, lost_in_words};
-use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_machine::Topology;
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::quantity::counted;
@@ -26,9 +26,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Minimum number of rounds for a verdict: with fewer, the medians of the combinations are suspect.
-const LEAST_ROUNDS: usize = TYPICAL.least;
+const MIN_ROUNDS: usize = TYPICAL.min;
 /// Rounds that are measured by default, even if they exceed the default budget.
-const ROUNDS: u32 = LEAST_ROUNDS as u32;
+const ROUNDS: u32 = MIN_ROUNDS as u32;
 
 /// Limits of time and samples of a sweep.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -122,7 +122,7 @@ impl ProgramSweep {
         match (&self.launcher, &cell.places) {
             (Some(launcher), crate::arrangement::Places::Ranks(plan)) => {
                 let plan = Cow::Owned(unbound(plan));
-                job.launched(launcher.launch(RankPlaces::Planned { plan, topology }))
+                job.with_launcher(launcher.launch(RankPlaces::Planned { plan, topology }))
             }
             _ => job,
         }
@@ -180,9 +180,9 @@ fn unbound(plan: &RankPlan) -> RankPlan {
     plan
 }
 
-impl Planned for ProgramSweep {
-    fn foreseen(&self) -> Foreseen {
-        Foreseen { time: self.limits.budget, memory: None }
+impl PlannedRun for ProgramSweep {
+    fn foreseen(&self) -> ExpectedCost {
+        ExpectedCost { time: self.limits.budget, memory: None }
     }
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
@@ -196,7 +196,7 @@ impl Planned for ProgramSweep {
         let mut jobs = Vec::new();
         for (number, cell) in self.cells.iter().enumerate() {
             let mut file = None;
-            if let Some(placed) = PlacedProcesses::of(cell, self.launcher.is_some()) {
+            if let Some(placed) = PlacedProcesses::from_arrangement(cell, self.launcher.is_some()) {
                 let path = scratch.write(&format!("places-{number}.json"), &placed.text())?;
                 file = Some(path);
             }
@@ -204,7 +204,7 @@ impl Planned for ProgramSweep {
         }
         let shared = SharedObserver::new(observer);
         let mut limits =
-            Limits::of(Budget::of(self.limits.budget, Self::BUDGET), self.limits.samples);
+            Limits::from_budget(Budget::new(self.limits.budget, Self::BUDGET), self.limits.samples);
         let mut runs = vec![CellRuns::default(); jobs.len()];
         let count = counted(jobs.len(), "combination");
         (&mut &shared).phase(&format!("warm-up of {count}"));
@@ -248,7 +248,7 @@ impl Planned for ProgramSweep {
                 ProgramRun::Measured { seconds, figure } => {
                     cell.seconds.push(seconds.0);
                     cell.figures.push(figure);
-                    vec![Sample::of_times(vec![self.figure.cost(figure)])]
+                    vec![Sample::from_times(vec![self.figure.cost(figure)])]
                 }
                 ProgramRun::Failed(reason) => {
                     return Err(TurnFailure::Cell(Failure::unmet(reason)));
@@ -311,7 +311,7 @@ impl ProgramSweep {
     fn too_few(&self, runs: &[CellRuns], warm_up: Duration) -> Option<Notice> {
         let measured = runs.iter().filter(|cell| cell.failure.is_none());
         let rounds = measured.map(|cell| cell.figures.len()).min()?;
-        if rounds >= LEAST_ROUNDS || runs.len() < 2 {
+        if rounds >= MIN_ROUNDS || runs.len() < 2 {
             return None;
         }
         if self.limits.samples.is_some() {

@@ -374,7 +374,7 @@ fn closing(rows: &[Row<'_>]) -> Option<String> {
         )
     } else {
         let question = format!("whether anything is faster than {}", base.name());
-        let doubt = doubt_of(rows);
+        let doubt = suspect_cause(rows);
         let leaders = if doubt.is_some() { None } else { swept_rows(rows).leaders() };
         let leaders = leaders.map(|text| format!("; {text}")).unwrap_or_default();
         let obstacle = doubt.unwrap_or_else(|| undistinguished(rows));
@@ -383,7 +383,7 @@ fn closing(rows: &[Row<'_>]) -> Option<String> {
 }
 
 /// Returns the cause why figures are suspect, with the name of the first combination that has it; `None` if all are valid.
-fn doubt_of(rows: &[Row<'_>]) -> Option<Obstacle> {
+fn suspect_cause(rows: &[Row<'_>]) -> Option<Obstacle> {
     let cause = main_cause(rows.iter().map(|row| row.figure))?;
     let first = rows.iter().find(|row| row.figure.validity.reasons.iter().any(|one| one == cause));
     let name = first.map_or("?", Row::name);
@@ -416,10 +416,10 @@ pub(crate) struct FastestCombination {
 }
 
 /// Returns the fastest combination of a record; `None` if nothing was measured.
-pub(crate) fn fastest_of(record: &Record) -> Option<FastestCombination> {
+pub(crate) fn fastest_combination(record: &Record) -> Option<FastestCombination> {
     let rows = rows(record);
     let name = fastest(&rows)?.name().to_owned();
     // A single combination is not compared.
-    let doubt = doubt_of(&rows).filter(|_| rows.len() > 1).map(|obstacle| obstacle.in_words());
+    let doubt = suspect_cause(&rows).filter(|_| rows.len() > 1).map(|obstacle| obstacle.in_words());
     Some(FastestCombination { name, doubt })
 }

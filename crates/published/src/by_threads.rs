@@ -106,7 +106,7 @@ pub(crate) fn is_row((_, config): &PublishedRow<'_>) -> bool {
 pub(crate) fn groups<'a, 'b>(figures: &'b [PublishedRow<'a>]) -> Vec<Vec<&'b PublishedRow<'a>>> {
     let mut groups: Vec<Vec<&PublishedRow<'_>>> = Vec::new();
     for figure in figures.iter().filter(|figure| is_row(figure)) {
-        match groups.iter_mut().find(|group| is_of_sweep(&figure.1, &group[0].1)) {
+        match groups.iter_mut().find(|group| is_same_sweep(&figure.1, &group[0].1)) {
             Some(group) => group.push(figure),
             None => groups.push(vec![figure]),
         }
@@ -115,6 +115,6 @@ pub(crate) fn groups<'a, 'b>(figures: &'b [PublishedRow<'a>]) -> Vec<Vec<&'b Pub
 }
 
 /// True if two figures are of the same published sweep.
-fn is_of_sweep(one: &PublishedConfig, other: &PublishedConfig) -> bool {
+fn is_same_sweep(one: &PublishedConfig, other: &PublishedConfig) -> bool {
     one.machine == other.machine && one.source == other.source && one.compiler == other.compiler
 }

@@ -137,7 +137,7 @@ pub fn all() -> &'static [PublishedNode] {
 
 /// Parsed argument of `--against`.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Against {
+pub enum PublishedSelection {
     /// Prints the catalog and measures nothing.
     List,
     /// Shows the figures of these nodes together with the measurement.
@@ -177,7 +177,7 @@ impl fmt::Display for UnknownNode {
 
 impl std::error::Error for UnknownNode {}
 
-impl FromStr for Against {
+impl FromStr for PublishedSelection {
     type Err = UnknownNode;
 
     fn from_str(text: &str) -> Result<Self, UnknownNode> {
@@ -484,7 +484,7 @@ mod tests {
             ]
         );
         assert!(find("").is_err());
-        assert_eq!("list".parse(), Ok(Against::List));
+        assert_eq!("list".parse(), Ok(PublishedSelection::List));
     }
 
     #[test]

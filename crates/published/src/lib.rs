@@ -13,7 +13,7 @@ mod selection;
 mod view;
 
 pub use catalog::{
-    Against, PublishedConfig, PublishedNode, UnknownNode, all, nearest, nearest_device,
+    PublishedConfig, PublishedNode, PublishedSelection, UnknownNode, all, nearest, nearest_device,
     nearest_with_sweeps,
 };
 pub use list::list;

@@ -1,6 +1,6 @@
 //! Selection of the published figures that are shown with a run.
 
-use crate::catalog::{self, Against};
+use crate::catalog::{self, PublishedSelection};
 use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::{Machine, Measurement};
 use nodegauge_measure::{Notice, NoticeId, Outcome};
@@ -9,11 +9,11 @@ use nodegauge_measure::{Notice, NoticeId, Outcome};
 /// nodes, for the tests that the run measured; a published sweep is added with all its rows. Otherwise, they are STREAM
 /// figures of the most similar node with the same processor, or of the same device. The gauge that measured the test
 /// shows the figures.
-pub fn add_to(found: &mut Outcome, machine: &Machine, against: Option<&Against>) {
+pub fn add_to(found: &mut Outcome, machine: &Machine, against: Option<&PublishedSelection>) {
     let (nodes, why) = match against {
-        Some(Against::Nodes { nodes, .. }) => (nodes.clone(), "asked"),
+        Some(PublishedSelection::Nodes { nodes, .. }) => (nodes.clone(), "asked"),
         _ => {
-            let threads = threads_of(&found.measurements);
+            let threads = first_thread_count(&found.measurements);
             let nearest = catalog::nearest_to(machine, &found.measurements, threads);
             (nearest.into_iter().collect(), "nearest")
         }
@@ -25,7 +25,7 @@ pub fn add_to(found: &mut Outcome, machine: &Machine, against: Option<&Against>)
             figures.push(Measurement { gauge: own.gauge.clone(), ..m });
         }
     }
-    if let Some(Against::Nodes { asked, .. }) = against
+    if let Some(PublishedSelection::Nodes { asked, .. }) = against
         && figures.is_empty()
         && !found.measurements.is_empty()
     {
@@ -36,7 +36,7 @@ pub fn add_to(found: &mut Outcome, machine: &Machine, against: Option<&Against>)
 }
 
 /// Returns the number of threads of the first figure with a number of threads.
-fn threads_of(measurements: &[Measurement]) -> Option<u32> {
+fn first_thread_count(measurements: &[Measurement]) -> Option<u32> {
     let threads = measurements.iter().find_map(|m| m.read_key::<shared::threads>())?;
     u32::try_from(threads).ok()
 }

@@ -61,7 +61,7 @@ pub fn section(record: &Record, gauge: &str) -> Section {
         section.note("published", in_full(node));
     }
     for node in nearest {
-        section.note("published", in_a_line(node));
+        section.note("published", node_in_words(node));
     }
     section
 }
@@ -91,7 +91,7 @@ fn belongs((m, config): &PublishedRow<'_>, node: &[&PublishedRow<'_>]) -> bool {
 fn picture(record: &Record, nodes: &[&Vec<&PublishedRow<'_>>]) -> Picture {
     let gauge = nodes.first().map_or("", |node| node[0].0.gauge.as_str());
     let own = native(record, gauge).into_iter().find(|m| m.name == stream::TRIAD);
-    let own = own.map(|m| Step::bar("this run", m.value, "").judged(m));
+    let own = own.map(|m| Step::bar("this run", m.value, "").with_validity(m));
     let theirs = nodes.iter().filter_map(|node| node.iter().find(|(m, _)| m.name == stream::TRIAD));
     let theirs = theirs.map(|figure| {
         let machine = figure.1.machine.clone().unwrap_or_else(|| "?".to_owned());
@@ -148,7 +148,7 @@ fn comparison(record: &Record, nodes: &[&Vec<&PublishedRow<'_>>]) -> Table {
 }
 
 /// Describes a node in one line, with the Triad bandwidth.
-fn in_a_line(node: &[&PublishedRow<'_>]) -> String {
+fn node_in_words(node: &[&PublishedRow<'_>]) -> String {
     let (m, config) = node.iter().find(|(m, _)| m.name == stream::TRIAD).unwrap_or(&node[0]);
     let limit = share(m).map(|share| format!(", {share} of theoretical"));
     let placement = config.placement.as_ref().map(|placement| format!(", {placement}"));

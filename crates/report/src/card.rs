@@ -21,7 +21,7 @@ pub(crate) fn card(
         for headline in gauge.headlines(record) {
             let Some(m) = headline.figure else { continue };
             let reach = gauge.reach(record, m);
-            let bar = Bar::of(headline.title, headline.what, m, reach, &record.machine);
+            let bar = Bar::new(headline.title, headline.what, m, reach, &record.machine);
             let before = earlier_value(m, record, earlier, registry);
             bars.extend(bar.map(|bar| Bar { earlier: before, ..bar }));
         }
@@ -62,11 +62,11 @@ fn is_same(own: &Measurement, other: &Measurement, registry: &Registry) -> bool 
         let role = registry.key(&own.gauge, &own.test, key).map(|known| known.role);
         matches!(role, Some(Role::Size | Role::Identity | Role::Setting))
     });
-    decisive.all(|key| value_of(own, key) == value_of(other, key))
+    decisive.all(|key| key_text(own, key) == key_text(other, key))
 }
 
 /// Returns the value of a key as text.
-fn value_of(m: &Measurement, key: &str) -> Option<String> {
+fn key_text(m: &Measurement, key: &str) -> Option<String> {
     match m.config.get(key) {
         Some(items @ Value::Array(_)) => Some(items.to_string()),
         value => value.and_then(scalar),

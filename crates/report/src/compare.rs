@@ -87,15 +87,15 @@ fn conclusion(comparison: &Comparison) -> Option<String> {
 /// Returns the reason why most pairs have no verdict; `None` if it is unknown.
 fn obstacle(pairs: &[Pair]) -> Option<Obstacle> {
     let open = pairs.iter().filter(|pair| pair.verdict == Verdict::CannotTell);
-    let obstacles = grouped(open.filter_map(obstacle_of), |one| one.in_words());
-    let most = obstacles.iter().map(|(_, same)| same.len()).max()?;
-    let (_, same) = obstacles.into_iter().find(|(_, same)| same.len() == most)?;
+    let obstacles = grouped(open.filter_map(pair_obstacle), |one| one.in_words());
+    let max = obstacles.iter().map(|(_, same)| same.len()).max()?;
+    let (_, same) = obstacles.into_iter().find(|(_, same)| same.len() == max)?;
     same.into_iter().next()
 }
 
 /// Returns the reason why a pair has no verdict: the doubt about a figure, else its first reason. Further reasons may be
 /// remarks.
-pub(crate) fn obstacle_of(pair: &Pair) -> Option<Obstacle> {
+pub(crate) fn pair_obstacle(pair: &Pair) -> Option<Obstacle> {
     if let Some(doubt) = &pair.suspect {
         return Some(Obstacle::new(doubt.as_str()));
     }
@@ -193,13 +193,13 @@ fn note_both(section: &mut Section, label: &str, [a, b]: [String; 2]) {
 
 /// Names the hosts of A or B and their processors.
 fn nodes(side: &Runners) -> String {
-    head::of_nodes(side.runs.iter().map(|run| Node::of(run.host.as_deref(), &run.processor)))
+    head::node_names(side.runs.iter().map(|run| Node::new(run.host.as_deref(), &run.processor)))
 }
 
 /// Names the command of A or B.
 fn commands(side: &Runners) -> String {
-    let commands = side.runs.iter().map(|run| head::command_of(&run.command));
-    head::of_commands(&distinct(commands))
+    let commands = side.runs.iter().map(|run| head::shell_command(&run.command));
+    head::command_names(&distinct(commands))
 }
 
 /// Returns the differences between the settings of runs with these names. Short values are in a table, long values
@@ -324,11 +324,11 @@ fn medians(comparison: &Comparison) -> Option<String> {
 /// Returns the smallest changes that this comparison can detect, as a range over all figures.
 fn visible(comparison: &Comparison) -> Option<String> {
     let known = comparison.pairs.iter().filter_map(|pair| Some((pair.visible?, pair)));
-    let (least, of_least) = known.clone().min_by(|x, y| x.0.total_cmp(&y.0))?;
-    let (most, of_most) = known.max_by(|x, y| x.0.total_cmp(&y.0))?;
-    let mut range = format!("{} ({})", Fraction(least), of_least.title());
+    let (min, of_least) = known.clone().min_by(|x, y| x.0.total_cmp(&y.0))?;
+    let (max, of_most) = known.max_by(|x, y| x.0.total_cmp(&y.0))?;
+    let mut range = format!("{} ({})", Fraction(min), of_least.title());
     if of_most != of_least {
-        range.push_str(&format!(" to {} ({})", Fraction(most), of_most.title()));
+        range.push_str(&format!(" to {} ({})", Fraction(max), of_most.title()));
     }
     Some(format!("the smallest change found in nine of ten such comparisons is {range}"))
 }

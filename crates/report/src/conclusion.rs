@@ -1,7 +1,7 @@
 //! The sentence that the page of a record begins with, and that a series of runs ends with.
 
 use nodegauge_gauge::view::grouped;
-use nodegauge_gauge::view::sentence::{capital, joined, range_of};
+use nodegauge_gauge::view::sentence::{capital, joined, value_range};
 use nodegauge_gauge::{Gauge, hosts};
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::quantity::counted;
@@ -11,14 +11,14 @@ use std::collections::BTreeSet;
 
 /// Returns the sentence: of several gauges their headline figures, of several hosts the slow hosts, otherwise the
 /// conclusion of the gauge. Returns `None` if nothing can be concluded.
-pub(crate) fn of(record: &Record, gauges: &[&dyn Gauge]) -> Option<String> {
+pub(crate) fn record_conclusion(record: &Record, gauges: &[&dyn Gauge]) -> Option<String> {
     let own = record.measurements.iter().filter(|m| !m.is_published());
     let measured: BTreeSet<&str> = own.map(|m| m.gauge.as_str()).collect();
     let text = if measured.len() > 1 {
         let figures = headline_figures(record, gauges);
-        of_figures(&figures).map(|text| format!("the node {text}"))
+        figures_predicate(&figures).map(|text| format!("the node {text}"))
     } else {
-        gauges.iter().find_map(|gauge| of_gauge(record, *gauge))
+        gauges.iter().find_map(|gauge| gauge_conclusion(record, *gauge))
     };
     text.map(|text| sentence(&text))
 }
@@ -29,7 +29,7 @@ pub(crate) fn sentence(text: &str) -> String {
 }
 
 /// Returns the conclusion on the figures of one gauge.
-fn of_gauge(record: &Record, gauge: &dyn Gauge) -> Option<String> {
+fn gauge_conclusion(record: &Record, gauge: &dyn Gauge) -> Option<String> {
     let registry = Registry::new(gauge.kinds());
     hosts::conclusion(record, gauge.name(), &registry).or_else(|| gauge.conclusion(record))
 }
@@ -45,18 +45,18 @@ pub fn headline_figures<'r>(record: &'r Record, gauges: &[&dyn Gauge]) -> Vec<He
 
 /// Returns the sentence that a series of samples ends with, from the headline figures of all its runs: the range of each
 /// figure. Returns `None` if nothing can be concluded.
-pub fn of_series(samples: usize, figures: &[HeadlineFigure<'_>]) -> Option<String> {
-    let text = of_figures(figures)?;
+pub fn series_conclusion(samples: usize, figures: &[HeadlineFigure<'_>]) -> Option<String> {
+    let text = figures_predicate(figures)?;
     Some(sentence(&format!("in {}, the node {text}", counted(samples, "sample"))))
 }
 
 /// Returns the predicate about headline figures: first the rates, then the times. Of several figures with one title it
 /// has the range.
-fn of_figures(figures: &[HeadlineFigure<'_>]) -> Option<String> {
+fn figures_predicate(figures: &[HeadlineFigure<'_>]) -> Option<String> {
     let mut rates = Vec::new();
     let mut times = Vec::new();
     for (title, group) in grouped(figures.iter().copied(), |(title, _)| *title) {
-        let Some(range) = range_of(group.iter().map(|(_, m)| *m)) else { continue };
+        let Some(range) = value_range(group.iter().map(|(_, m)| *m)) else { continue };
         match group.first().map(|(_, m)| m.unit.better()) {
             Some(Better::Lower) if title == "latency" => times.push(range),
             Some(Better::Lower) => times.push(format!("{range} ({title})")),

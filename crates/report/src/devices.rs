@@ -86,9 +86,9 @@ fn memory(device: &Device) -> String {
 }
 
 /// Describes a clock and its maximum; `None` if the clock is unknown.
-fn clock(what: &str, now: Option<Hertz>, most: Option<Hertz>) -> Option<String> {
-    let most = most.map(|most| format!(" of {most}")).unwrap_or_default();
-    now.map(|now| format!("{what} {now}{most}"))
+fn clock(what: &str, now: Option<Hertz>, max: Option<Hertz>) -> Option<String> {
+    let max = max.map(|max| format!(" of {max}")).unwrap_or_default();
+    now.map(|now| format!("{what} {now}{max}"))
 }
 
 /// Describes clocks, power limit, throttling reasons and partition of a device.
@@ -97,9 +97,9 @@ fn state(state: &DeviceState) -> String {
         clock("clock", state.hz, state.most_hz),
         clock("memory clock", state.memory_hz, state.most_memory_hz),
         state.watts.map(|watts| {
-            let most = state.most_watts.filter(|most| *most != watts);
-            let most = most.map(|most| format!(" of {most}")).unwrap_or_default();
-            format!("power limit {watts}{most}")
+            let max = state.most_watts.filter(|max| *max != watts);
+            let max = max.map(|max| format!(" of {max}")).unwrap_or_default();
+            format!("power limit {watts}{max}")
         }),
         (!state.throttled_by.is_empty())
             .then(|| format!("throttled by: {}", state.throttled_by.join(", "))),

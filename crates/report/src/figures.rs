@@ -55,7 +55,7 @@ impl RecordFigure<'_> {
     }
 
     /// Returns the share of the limit, e.g. `11.3 % of 576.0 GB/s, catalog`; `None` if the limit is unknown.
-    pub(crate) fn of_limit(&self) -> Option<String> {
+    pub(crate) fn limit_share(&self) -> Option<String> {
         let limit = self.m.limit.as_ref()?;
         let value = self.m.unit.in_words(limit.value);
         Some(format!("{} of {value}, {}", limit.fraction, limit.basis))
@@ -73,7 +73,7 @@ impl RecordFigure<'_> {
             format!(", {statistic} of {samples}: median {median}, 5 % {p05}, 95 % {p95}")
         });
         let mut lines = vec![format!("{}{sampled}", m.in_words())];
-        lines.push(self.of_limit().unwrap_or_else(|| "no limit is known".to_owned()));
+        lines.push(self.limit_share().unwrap_or_else(|| "no limit is known".to_owned()));
         lines.extend(
             m.validity.reasons.iter().map(|why| format!("{}: {why}", m.validity.status.name())),
         );

@@ -17,7 +17,7 @@ const HOSTS: usize = 4;
 pub(crate) const INCOMPLETE: &str = "the run ended before everything was measured";
 
 /// Returns the head of the page of a record.
-pub(crate) fn of(record: &Record) -> Head {
+pub(crate) fn page_head(record: &Record) -> Head {
     let (tone, trust) = trust(record);
     let mut findings = notes(machine::findings(&record.findings));
     findings.extend(machine::measured_cache(&record.machine));
@@ -48,7 +48,7 @@ fn notes(section: Section) -> Vec<Note> {
 
 /// Names the host and the processor: `n07, AMD EPYC 9654, 2 sockets x 96 cores`.
 pub(crate) fn title(machine: &Machine) -> String {
-    let Node { host, processor } = Node::of(machine.host.as_deref(), &machine.processor);
+    let Node { host, processor } = Node::new(machine.host.as_deref(), &machine.processor);
     format!("{host}, {processor}")
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct Node {
 
 impl Node {
     /// Returns the names of a host and of its processor, which may be unknown.
-    pub(crate) fn of(host: Option<&str>, processor: &Processor) -> Self {
+    pub(crate) fn new(host: Option<&str>, processor: &Processor) -> Self {
         let host = host.unwrap_or("unknown host").to_owned();
         let name = self::processor(processor);
         Self { host, processor: name.unwrap_or_else(|| "unknown processor".to_owned()) }
@@ -69,7 +69,7 @@ impl Node {
 }
 
 /// Names nodes, those with the same processor together: `n07, n08, AMD EPYC 9654, 2 sockets x 96 cores`.
-pub(crate) fn of_nodes(nodes: impl Iterator<Item = Node>) -> String {
+pub(crate) fn node_names(nodes: impl Iterator<Item = Node>) -> String {
     let mut titles = Vec::new();
     for (processor, same) in grouped(distinct(nodes), |node| node.processor.clone()) {
         let hosts: Vec<String> = same.into_iter().map(|node| node.host).collect();
@@ -108,17 +108,17 @@ fn facts(record: &Record) -> String {
 
 /// Returns the command that repeats the run, quoted for shells.
 pub fn command(record: &Record) -> String {
-    command_of(&record.command)
+    shell_command(&record.command)
 }
 
 /// Returns the command with these words after the name of the program, quoted for shells.
-pub fn command_of(words: &[String]) -> String {
+pub fn shell_command(words: &[String]) -> String {
     let words = words.iter().map(|word| quoted(word));
     std::iter::once("nodegauge".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
 /// Names the command of several runs, or counts their different commands.
-pub(crate) fn of_commands(commands: &[String]) -> String {
+pub(crate) fn command_names(commands: &[String]) -> String {
     match commands {
         [only] => only.clone(),
         several => counted(several.len(), "command"),
@@ -159,7 +159,7 @@ fn cause<'a>(own: &[&'a Measurement], findings: &'a [Finding]) -> &'a str {
     let load =
         findings.iter().find(|one| one.id == OTHER_LOAD && one.severity >= Severity::Critical);
     match load {
-        Some(load) if CauseEvidence::of(found) == CauseEvidence::Symptom => &load.text,
+        Some(load) if CauseEvidence::from_reason(found) == CauseEvidence::Symptom => &load.text,
         _ => found,
     }
 }
@@ -194,7 +194,7 @@ fn trust(record: &Record) -> (Tone, String) {
     } else if let Some(critical) = critical {
         (Tone::Warning, format!("Use with care: {}.", critical.text))
     } else {
-        let disturbed: usize = own.iter().map(|m| m.interfered().count()).sum();
+        let disturbed: usize = own.iter().map(|m| m.disturbed_samples().count()).sum();
         let clean: usize = own.iter().map(|m| m.undisturbed().count()).sum();
         let left_out = match disturbed {
             0 => String::new(),

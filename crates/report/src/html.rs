@@ -69,7 +69,7 @@ pub fn page(page: &Page, name: &str) -> String {
         let link = element("a", &[("href", &format!("#{anchor}"))], [text(&heading(shown.id))]);
         links.push(element("li", &[], [link]));
         sections.push(section(shown, &anchor));
-        pictures.extend(shown.blocks.iter().flat_map(pictures_of));
+        pictures.extend(shown.blocks.iter().flat_map(block_pictures));
     }
     let mut scripts: Vec<Script> = Vec::new();
     scripts.extend((!pictures.is_empty()).then_some(ECHARTS));
@@ -92,7 +92,7 @@ pub fn page(page: &Page, name: &str) -> String {
     ];
     let body = [
         element("a", &[("class", "skip"), ("href", "#main")], [text("skip to the figures")]),
-        head_of(page),
+        page_head(page),
         element("nav", &[("aria-label", "sections")], [element("ul", &[], links)]),
         element(
             "noscript",
@@ -117,7 +117,7 @@ fn anchor<'a>(id: &'a str, seen: &mut BTreeMap<&'a str, usize>) -> String {
 }
 
 /// Returns the head of the page: the machine, the run, and the sentence on the trust in its figures.
-fn head_of(page: &Page) -> Markup {
+fn page_head(page: &Page) -> Markup {
     let concluded = page.conclusion.as_ref();
     let concluded = concluded
         .map(|sentence| element("p", &[("class", "conclusion")], [text(&unbroken(sentence))]));
@@ -182,7 +182,7 @@ fn section(section: &Section, anchor: &str) -> Markup {
     let (leading, rest) = section.blocks.split_at(lead);
     let (drawn, others): (Vec<&Block>, Vec<&Block>) = rest.iter().partition(|one| is_drawn(one));
     inside.extend(leading.iter().filter_map(block));
-    let pictures: Vec<Picture> = drawn.into_iter().flat_map(pictures_of).collect();
+    let pictures: Vec<Picture> = drawn.into_iter().flat_map(block_pictures).collect();
     if !pictures.is_empty() {
         let class = if begins_with_pair(&pictures) { "figures pair" } else { "figures" };
         inside.push(element("div", &[("class", class)], pictures.iter().map(figure)));
@@ -266,7 +266,7 @@ fn is_drawn(block: &Block) -> bool {
 }
 
 /// Returns the pictures of a block.
-fn pictures_of(block: &Block) -> Vec<Picture> {
+fn block_pictures(block: &Block) -> Vec<Picture> {
     match block {
         Block::Picture(picture) => vec![picture.clone()],
         Block::Chart(chart) => {
@@ -362,7 +362,7 @@ fn note(note: &Note) -> Markup {
 fn table(table: &Table) -> Markup {
     let bars: Vec<Fraction> = table.rows.iter().flatten().filter_map(|cell| cell.bar).collect();
     let longest = bars.iter().copied().fold(Fraction(1.0), Fraction::max);
-    let most = decimals(table);
+    let max = decimals(table);
     let mut rows = Vec::new();
     for (i, row) in table.rows.iter().enumerate() {
         let heads = table.headings.iter().filter(|(at, cell)| *at == i && !cell.text.is_empty());
@@ -374,7 +374,7 @@ fn table(table: &Table) -> Markup {
         let mut cells = Vec::new();
         for (at, one) in row.iter().enumerate() {
             let right = table.columns.get(at).is_some_and(|column| column.right);
-            cells.push(cell(one, right.then(|| most[at]), longest));
+            cells.push(cell(one, right.then(|| max[at]), longest));
         }
         rows.push(element("tr", &[], cells));
     }
@@ -408,7 +408,7 @@ fn table(table: &Table) -> Markup {
 }
 
 /// Returns the number of decimals of a number at the start of a text; `None` if there is no number.
-fn decimals_of(text: &str) -> Option<usize> {
+fn decimal_count(text: &str) -> Option<usize> {
     let number = text.trim_start_matches(['+', '-']).split([' ', 'e']).next()?;
     let (whole, decimals) = number.split_once('.').unwrap_or((number, ""));
     let are_digits = [whole, decimals].iter().all(|part| part.chars().all(|c| c.is_ascii_digit()));
@@ -419,21 +419,21 @@ fn decimals_of(text: &str) -> Option<usize> {
 /// be aligned.
 fn decimals(table: &Table) -> Vec<usize> {
     let columns = table.rows.iter().map(Vec::len).max().unwrap_or(0).max(table.columns.len());
-    (0..columns).map(|at| decimals_of_column(table, at)).collect()
+    (0..columns).map(|at| column_decimals(table, at)).collect()
 }
 
 /// Returns the largest number of decimals in a column, or zero.
-fn decimals_of_column(table: &Table, at: usize) -> usize {
+fn column_decimals(table: &Table, at: usize) -> usize {
     let cells = table.rows.iter().filter_map(|row| row.get(at));
     let numbers: Vec<(usize, Option<&str>)> = cells
         .filter_map(|cell| {
             let unit = cell.text.split_once(' ').map(|(_, unit)| unit);
-            Some((decimals_of(&cell.text)?, unit))
+            Some((decimal_count(&cell.text)?, unit))
         })
         .collect();
     let is_alike = numbers.iter().all(|(_, unit)| *unit == numbers[0].1);
-    let most = numbers.iter().map(|(decimals, _)| *decimals).max().filter(|_| is_alike);
-    most.unwrap_or(0)
+    let max = numbers.iter().map(|(decimals, _)| *decimals).max().filter(|_| is_alike);
+    max.unwrap_or(0)
 }
 
 /// Returns a cell; the width of a bar is relative to `longest`. Numbers in a right-aligned column are shifted to the left
@@ -443,9 +443,9 @@ fn cell(cell: &TableCell, decimals: Option<usize>, longest: Fraction) -> Markup 
     let long = if cell.text.len() > LONG { " long" } else { "" };
     let class = format!("{}{right}{long}", class(cell.tone));
     let value = cell.figure.map(|(value, _)| value.to_string());
-    let fewer = decimals.zip(decimals_of(&cell.text)).map(|(most, own)| {
-        let point = if own == 0 && most > 0 { POINT } else { 0.0 };
-        most.saturating_sub(own) as f64 + point
+    let fewer = decimals.zip(decimal_count(&cell.text)).map(|(max, own)| {
+        let point = if own == 0 && max > 0 { POINT } else { 0.0 };
+        max.saturating_sub(own) as f64 + point
     });
     let shift = fewer.filter(|fewer| *fewer > 0.0).map(|fewer| format!("--fewer:{fewer}"));
     let mut attributes = vec![("class", class.trim())];
@@ -497,8 +497,8 @@ mod tests {
 
     #[test]
     fn numbers_of_one_unit_are_aligned_at_the_point() {
-        assert_eq!(decimals_of("12.5 us"), Some(1));
-        assert_eq!(["-3", "-", "L1", "9e-3"].map(decimals_of), [Some(0), None, None, Some(0)]);
+        assert_eq!(decimal_count("12.5 us"), Some(1));
+        assert_eq!(["-3", "-", "L1", "9e-3"].map(decimal_count), [Some(0), None, None, Some(0)]);
         let mut table = Table::new(&["", ">GB/s", ">time"]);
         table.row(["a".into(), "1.25".into(), "1.5 us".into()]);
         table.row(["b".into(), "12".into(), "3.25 ms".into()]);

@@ -66,7 +66,7 @@ pub fn page(machine: &Machine) -> Page {
         }
     }
     let devices = table_section("devices", devices::table(machine));
-    let distances = table_section("distances", distances_of(machine));
+    let distances = table_section("distances", distance_table(machine));
     Page { sections: vec![section, devices, distances], ..Page::default() }
 }
 
@@ -144,18 +144,18 @@ fn class_in_words(class: &CoreClass) -> String {
     if !class.designs.is_empty() {
         parts.push(class.designs.join(" and "));
     }
-    if let Some([least, most]) = class.capacities {
-        parts.push(format!("capacity {}", range_in_words(least, most)));
+    if let Some([min, max]) = class.capacities {
+        parts.push(format!("capacity {}", range_in_words(min, max)));
     }
-    if let Some([least, most]) = class.clocks {
-        parts.push(format!("at most {}", range_in_words(least, most)));
+    if let Some([min, max]) = class.clocks {
+        parts.push(format!("at most {}", range_in_words(min, max)));
     }
     format!("{}: {}", class.name, parts.join(", "))
 }
 
 /// Formats a range, or its only value.
-fn range_in_words<T: PartialEq + Display>(least: T, most: T) -> String {
-    if least == most { least.to_string() } else { format!("{least} to {most}") }
+fn range_in_words<T: PartialEq + Display>(min: T, max: T) -> String {
+    if min == max { min.to_string() } else { format!("{min} to {max}") }
 }
 
 /// Describes the processor: model, counts and clock.
@@ -214,7 +214,7 @@ fn cache_in_words(cache: &Cache) -> String {
         0 | 1 => "one per core".to_owned(),
         n => match cache.least_cores {
             Some(0) => format!("each shared by up to {n} cores"),
-            Some(least) => format!("each shared by {least} to {n} cores"),
+            Some(min) => format!("each shared by {min} to {n} cores"),
             None => format!("each shared by {n} cores"),
         },
     };
@@ -494,7 +494,7 @@ fn imported(machine: &Machine) -> String {
 }
 
 /// Returns the NUMA distances, if there is more than one NUMA node.
-fn distances_of(machine: &Machine) -> Option<Table> {
+fn distance_table(machine: &Machine) -> Option<Table> {
     let nodes = &machine.numa_nodes;
     let rows = nodes.iter().map(|node| Some((node.id, node.distances.as_ref()?)));
     let rows: Vec<_> = rows.collect::<Option<_>>().filter(|_| nodes.len() > 1)?;

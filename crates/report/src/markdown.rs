@@ -78,8 +78,8 @@ fn table(table: &Table) -> String {
     let width = table.rows.iter().map(Vec::len).max().unwrap_or(0).max(table.columns.len());
     let columns = (0..width).map(|at| table.columns.get(at));
     let titles = columns.clone().map(|column| column.map_or(String::new(), |of| text(&of.title)));
-    let mut out = row_of(titles);
-    out.push_str(&row_of(columns.map(|column| match column {
+    let mut out = markdown_row(titles);
+    out.push_str(&markdown_row(columns.map(|column| match column {
         Some(column) if column.right => "---:".to_owned(),
         _ => "---".to_owned(),
     })));
@@ -88,15 +88,15 @@ fn table(table: &Table) -> String {
         for (_, heading) in headings {
             let rest = (1..width).map(|_| String::new());
             let heading = format!("**{}**", text(&heading.text));
-            out.push_str(&row_of(std::iter::once(heading).chain(rest)));
+            out.push_str(&markdown_row(std::iter::once(heading).chain(rest)));
         }
-        out.push_str(&row_of((0..width).map(|at| row.get(at).map_or(String::new(), cell))));
+        out.push_str(&markdown_row((0..width).map(|at| row.get(at).map_or(String::new(), cell))));
     }
     out
 }
 
 /// Renders a row of a table.
-fn row_of(cells: impl Iterator<Item = String>) -> String {
+fn markdown_row(cells: impl Iterator<Item = String>) -> String {
     format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))
 }
 

@@ -2,7 +2,7 @@
 
 use crate::compare::cut;
 use crate::head::INCOMPLETE;
-pub use crate::head::{command, command_of};
+pub use crate::head::{command, shell_command};
 use crate::{Conditions, card, conclusion, head, machine, terms, topology};
 use nodegauge_analysis::compare::{COMPARED, TURNS};
 use nodegauge_gauge::view::{Bar, Block, ColumnList, Note, Page, Section, TableCell, Tone};
@@ -86,7 +86,7 @@ pub fn ticket(
         for headline in gauge.headlines(record) {
             let Some(m) = headline.figure else { continue };
             let title = format!("{}: {}", headline.title, headline.what);
-            let bar = Bar::of("", "", m, gauge.reach(record, m), &record.machine);
+            let bar = Bar::new("", "", m, gauge.reach(record, m), &record.machine);
             rows.push(TicketRow { title, m, bar });
         }
     }
@@ -286,7 +286,7 @@ fn headed(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
     let Record { started, seconds, .. } = record;
     let heading =
         format!("nodegauge {}{host}{processor}, {started}, {seconds}", record.tool.version);
-    let head = head::of(record);
+    let head = head::page_head(record);
     let mut node = Section::new(machine::MACHINE);
     if !record.command.is_empty() {
         node.note("command", command(record));
@@ -297,11 +297,16 @@ fn headed(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
     }
     let parts = gauges.iter().flat_map(|gauge| sections(record, *gauge, detail));
     let sections = std::iter::once(node).chain(parts).collect();
-    Page { heading, conclusion: conclusion::of(record, gauges), head: Some(head), sections }
+    Page {
+        heading,
+        conclusion: conclusion::record_conclusion(record, gauges),
+        head: Some(head),
+        sections,
+    }
 }
 
 /// True if a notice concerns the budget of all gauges together.
-fn is_of_whole_budget(notice: &Notice) -> bool {
+fn concerns_whole_budget(notice: &Notice) -> bool {
     notice.id == NoticeId::Budget && notice.gauge.is_empty()
 }
 
@@ -320,7 +325,7 @@ fn ended(mut page: Page, record: &Record, notices: bool) -> Page {
         last.push(Note::new("incomplete", INCOMPLETE).tone(Tone::Warning));
     }
     // A brief page says what the time of the whole run did not allow.
-    for notice in record.notices.iter().filter(|notice| notices || is_of_whole_budget(notice)) {
+    for notice in record.notices.iter().filter(|notice| notices || concerns_whole_budget(notice)) {
         last.note("note", notice.to_string());
     }
     if !notices {

@@ -1,11 +1,13 @@
 //! Page of several runs side by side: their differences, a table that marks the best and the worst run of every figure,
 //! and pictures of the figures that all runs have.
 
-use crate::compare::{differences, listed, obstacle_of, speed, would_be_found};
+use crate::compare::{differences, listed, pair_obstacle, speed, would_be_found};
 use crate::conclusion::sentence;
 use crate::head::{self, Node};
 use crate::{run, terms};
-use nodegauge_analysis::compare::{Design, Pair, Reason, Shared, Side, Verdict, compare, several};
+use nodegauge_analysis::compare::{
+    Design, Pair, Reason, SharedFigure, Side, Verdict, compare, compare_runs,
+};
 use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle};
 use nodegauge_analysis::ratio::closing::{interval_in_words, times_as_fast};
 use nodegauge_gauge::Gauge;
@@ -34,7 +36,7 @@ pub fn page(
     others: &dyn Fn(&Record) -> Vec<Record>,
 ) -> Page {
     let names = run::names(runs);
-    let known = several(runs, registry);
+    let known = compare_runs(runs, registry);
     let name_texts: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut sections = vec![legend(runs, &names), differences(&known.differences, &name_texts)];
     for (test, figures) in grouped(&known.figures, |shared| shared.first().test.as_str()) {
@@ -51,11 +53,11 @@ pub fn page(
         runs: vec![runs[run].clone()],
         others: others(&runs[run]),
     };
-    let of_all = known.figures.iter().filter(|shared| shared.is_of_all());
-    let mut compared: Vec<&Shared<'_>> =
+    let of_all = known.figures.iter().filter(|shared| shared.is_in_all_runs());
+    let mut compared: Vec<&SharedFigure<'_>> =
         of_all.filter(|shared| is_headline(shared, &heads)).collect();
     if compared.is_empty() {
-        compared.extend(known.figures.iter().find(|shared| shared.is_of_all()));
+        compared.extend(known.figures.iter().find(|shared| shared.is_in_all_runs()));
     }
     let decided = compared.iter().filter_map(|shared| verdict(shared, &side, registry));
     let mut verdicts: Vec<String> = decided.collect();
@@ -79,15 +81,16 @@ pub fn page(
 }
 
 /// True if a run states the figure as one of its headline figures.
-fn is_headline(shared: &Shared<'_>, heads: &[&Measurement]) -> bool {
+fn is_headline(shared: &SharedFigure<'_>, heads: &[&Measurement]) -> bool {
     let mut of_runs = shared.runs.iter().flatten();
     of_runs.any(|m| heads.iter().any(|head| std::ptr::eq(*head, *m)))
 }
 
 /// Returns the head of the page: the machines of the runs, how many figures can be compared, and whether their ratios
 /// have intervals.
-fn head(runs: &[Record], figures: &[Shared<'_>], ratios: &Ratios) -> Head {
-    let all: Vec<&Shared<'_>> = figures.iter().filter(|shared| shared.is_of_all()).collect();
+fn head(runs: &[Record], figures: &[SharedFigure<'_>], ratios: &Ratios) -> Head {
+    let all: Vec<&SharedFigure<'_>> =
+        figures.iter().filter(|shared| shared.is_in_all_runs()).collect();
     let count = all.len();
     let valid = all.into_iter().filter(|shared| {
         shared.obstacles.is_empty()
@@ -113,14 +116,14 @@ fn head(runs: &[Record], figures: &[Shared<'_>], ratios: &Ratios) -> Head {
         }
     };
     let nodes =
-        runs.iter().map(|run| Node::of(run.machine.host.as_deref(), &run.machine.processor));
-    let title = head::of_nodes(nodes);
+        runs.iter().map(|run| Node::new(run.machine.host.as_deref(), &run.machine.processor));
+    let title = head::node_names(nodes);
     Head { title, facts: facts(runs), trust, tone, findings: Vec::new() }
 }
 
 /// Returns the number of the runs, their command if it is the same, and their dates.
 fn facts(runs: &[Record]) -> String {
-    let command = head::of_commands(&distinct(runs.iter().map(head::command)));
+    let command = head::command_names(&distinct(runs.iter().map(head::command)));
     let started = runs.iter().map(|run| run.started.as_str());
     let [first, last] = [started.clone().min(), started.max()].map(Option::unwrap_or_default);
     let dates = sentence::period(first, last);
@@ -162,13 +165,14 @@ impl Ratios {
 /// Returns the ratios of the other runs to the first run: those of headline figures, else of the first figures.
 fn ratios(
     names: &[String],
-    figures: &[Shared<'_>],
+    figures: &[SharedFigure<'_>],
     heads: &[&Measurement],
     side: &dyn Fn(usize) -> Side,
     registry: &Registry,
 ) -> Ratios {
     let runs = names.len();
-    let mut shown: Vec<&Shared<'_>> = figures.iter().filter(|shared| shared.is_of_all()).collect();
+    let mut shown: Vec<&SharedFigure<'_>> =
+        figures.iter().filter(|shared| shared.is_in_all_runs()).collect();
     shown.sort_by_key(|shared| !is_headline(shared, heads));
     shown.truncate((RATIOS / (runs - 1)).max(1));
     let mut rows = Vec::new();
@@ -178,17 +182,17 @@ fn ratios(
         let other = &comparison.b.asked;
         for shared in &shown {
             let of = shared.first();
-            let Some(pair) = comparison.pairs.iter().find(|pair| is_of(pair, shared)) else {
+            let Some(pair) = comparison.pairs.iter().find(|pair| is_pair_for(pair, shared)) else {
                 continue;
             };
             let is_time = of.unit.direction() == Some(Better::Lower);
-            let interval = pair.ci95.map(|ends| ends.map(|ratio| speed_of(ratio, is_time)));
+            let interval = pair.ci95.map(|ends| ends.map(|ratio| speed_ratio(ratio, is_time)));
             let interval = interval.map(|[a, b]| [a.min(b), a.max(b)]);
             let name =
                 if runs > 2 { format!("{}, {other}", shared.title) } else { shared.title.clone() };
             let why = pair.reasons.first();
             let why = why.map(|why| format!(": {}", why.text)).unwrap_or_default();
-            let Some(ratio) = pair.ratio.map(|ratio| speed_of(ratio, is_time)) else { continue };
+            let Some(ratio) = pair.ratio.map(|ratio| speed_ratio(ratio, is_time)) else { continue };
             if interval.is_none() {
                 let mut remediable = pair.reasons.iter().filter(|one| one.remedy.is_some());
                 without_interval = without_interval.or_else(|| remediable.next().cloned());
@@ -199,7 +203,9 @@ fn ratios(
                 interval,
                 words: format!("{}{why}", pair.verdict.name()),
                 is_clear: matches!(pair.verdict, Verdict::Faster | Verdict::Slower),
-                doubt: [0, run].into_iter().find_map(|of_run| doubt_of(shared, of_run, names)),
+                doubt: [0, run]
+                    .into_iter()
+                    .find_map(|finish_run| run_doubt(shared, finish_run, names)),
             });
         }
     }
@@ -207,7 +213,7 @@ fn ratios(
 }
 
 /// Returns a ratio of figures as a ratio of speeds: that of times is inverted.
-fn speed_of(ratio: f64, is_time: bool) -> f64 {
+fn speed_ratio(ratio: f64, is_time: bool) -> f64 {
     if is_time { ratio.recip() } else { ratio }
 }
 
@@ -229,15 +235,21 @@ fn legend(runs: &[Record], names: &[String]) -> Section {
 
 /// Returns the section of a test: a table of all figures, the reasons why figures are not comparable or in doubt, and
 /// pictures.
-fn section(id: &'static str, test: &str, figures: &[&Shared<'_>], names: &[String]) -> Section {
+fn section(
+    id: &'static str,
+    test: &str,
+    figures: &[&SharedFigure<'_>],
+    names: &[String],
+) -> Section {
     let mut section = Section::new(id);
-    let columns = ColumnList::<&Shared<'_>>::new().left(test, |shared| shared.title.clone()).each(
-        names.iter().enumerate(),
-        |(_, name)| (*name).clone(),
-        |shared, (run, _)| cell(shared.runs[*run], *run, shared.best_and_worst()),
-    );
-    let (all, some): (Vec<&Shared<'_>>, Vec<&Shared<'_>>) =
-        figures.iter().copied().partition(|shared| shared.is_of_all());
+    let columns =
+        ColumnList::<&SharedFigure<'_>>::new().left(test, |shared| shared.title.clone()).each(
+            names.iter().enumerate(),
+            |(_, name)| (*name).clone(),
+            |shared, (run, _)| cell(shared.runs[*run], *run, shared.best_and_worst()),
+        );
+    let (all, some): (Vec<&SharedFigure<'_>>, Vec<&SharedFigure<'_>>) =
+        figures.iter().copied().partition(|shared| shared.is_in_all_runs());
     let groups = [("", &all), ("only in some of the runs", &some)].into_iter();
     section.push(columns.grouped(groups.filter(|(_, part)| !part.is_empty())));
     let obstacles = figures.iter().flat_map(|of| of.obstacles.iter().map(move |why| (why, of)));
@@ -255,12 +267,12 @@ fn section(id: &'static str, test: &str, figures: &[&Shared<'_>], names: &[Strin
 }
 
 /// Returns the reasons why figures are suspect or invalid, one note per reason, with the affected runs and figures.
-fn doubts(figures: &[&Shared<'_>], names: &[String]) -> Vec<Note> {
+fn doubts(figures: &[&SharedFigure<'_>], names: &[String]) -> Vec<Note> {
     type Doubt<'a> = ((Status, String), &'a String);
     let mut found: Vec<Doubt<'_>> = Vec::new();
     for (run, name) in names.iter().enumerate() {
-        let of_run = figures.iter().filter_map(|shared| Some((shared.runs[run]?, shared)));
-        let doubted = of_run.filter_map(|(m, of)| Some((m.validity.reasons.first()?, m, of)));
+        let finish_run = figures.iter().filter_map(|shared| Some((shared.runs[run]?, shared)));
+        let doubted = finish_run.filter_map(|(m, of)| Some((m.validity.reasons.first()?, m, of)));
         for (why, of) in grouped(doubted, |(why, ..)| *why) {
             let titles: Vec<String> = of.iter().map(|(.., shared)| shared.title.clone()).collect();
             let text = format!("{}: {why}", listed(&titles));
@@ -296,7 +308,7 @@ fn result(m: Option<&Measurement>) -> Option<f64> {
 }
 
 /// Returns pictures of curves over size, with one curve per run.
-fn curves(figures: &[&Shared<'_>], names: &[String]) -> Vec<Picture> {
+fn curves(figures: &[&SharedFigure<'_>], names: &[String]) -> Vec<Picture> {
     let sized = figures.iter().filter(|shared| shared.size.is_some());
     let same = grouped(sized, |shared| (shared.curve.as_str(), shared.first().unit));
     let pictures = same.into_iter().filter_map(|((title, unit), of)| {
@@ -313,7 +325,7 @@ fn curves(figures: &[&Shared<'_>], names: &[String]) -> Vec<Picture> {
 }
 
 /// Returns the curve of a run over the sizes of figures.
-fn curve(run: usize, name: &str, of: &[&&Shared<'_>]) -> ChartSeries {
+fn curve(run: usize, name: &str, of: &[&&SharedFigure<'_>]) -> ChartSeries {
     let mut series = ChartSeries {
         mark: '*',
         name: name.to_owned(),
@@ -331,7 +343,7 @@ fn curve(run: usize, name: &str, of: &[&&Shared<'_>]) -> ChartSeries {
 }
 
 /// Returns bars of the figures that all runs have and that are not on a curve, one picture per unit.
-fn bars(test: &str, figures: &[&Shared<'_>], names: &[String]) -> Vec<Picture> {
+fn bars(test: &str, figures: &[&SharedFigure<'_>], names: &[String]) -> Vec<Picture> {
     let alone = figures.iter().filter(|shared| {
         let curve = figures.iter().filter(|other| {
             other.curve == shared.curve && other.first().unit == shared.first().unit
@@ -362,22 +374,22 @@ fn bar_value(m: Option<&Measurement>) -> Option<(f64, Option<String>)> {
 }
 
 /// Returns the reason why the figure of a run is suspect or invalid: `n02 is suspect: 5 of 9 passes were disturbed`.
-fn doubt_of(shared: &Shared<'_>, run: usize, names: &[String]) -> Option<String> {
+fn run_doubt(shared: &SharedFigure<'_>, run: usize, names: &[String]) -> Option<String> {
     let validity = &shared.runs[run]?.validity;
     let why = validity.reasons.first()?;
     Some(format!("{} is {}: {why}", names[run], validity.status.name()))
 }
 
 /// True if a pair is of a figure.
-fn is_of(pair: &Pair, shared: &Shared<'_>) -> bool {
+fn is_pair_for(pair: &Pair, shared: &SharedFigure<'_>) -> bool {
     pair.title() == shared.title && pair.test == shared.first().test
 }
 
 /// Returns the sentence on a figure of which no run is the best: the runs are not comparable, fewer than two have a valid
 /// figure, or all figures are equal.
-fn undecided(shared: &Shared<'_>, names: &[String]) -> String {
+fn undecided(shared: &SharedFigure<'_>, names: &[String]) -> String {
     let title = &shared.title;
-    let mut doubts = (0..names.len()).filter_map(|run| doubt_of(shared, run, names));
+    let mut doubts = (0..names.len()).filter_map(|run| run_doubt(shared, run, names));
     if let Some(why) = shared.obstacles.first() {
         format!("the runs cannot be compared in {title}: {why}")
     } else if let Some(why) = doubts.next() {
@@ -389,7 +401,7 @@ fn undecided(shared: &Shared<'_>, names: &[String]) -> String {
 
 /// Returns a sentence that compares the best and the worst run of a figure; `None` if no run is the best.
 fn verdict(
-    shared: &Shared<'_>,
+    shared: &SharedFigure<'_>,
     side: &dyn Fn(usize) -> Side,
     registry: &Registry,
 ) -> Option<String> {
@@ -397,7 +409,7 @@ fn verdict(
     let best_side = side(best_run);
     let worst_side = side(worst_run);
     let mut comparison = compare(&worst_side, &best_side, Design::default(), registry);
-    let at = comparison.pairs.iter().position(|pair| is_of(pair, shared))?;
+    let at = comparison.pairs.iter().position(|pair| is_pair_for(pair, shared))?;
     let pair = comparison.pairs.swap_remove(at);
     let best = &best_side.asked;
     let worst = &worst_side.asked;
@@ -414,7 +426,7 @@ fn verdict(
         }
         _ => {
             let question = format!("which of {best} and {worst} is faster in {title}");
-            match obstacle_of(&pair) {
+            match pair_obstacle(&pair) {
                 Some(obstacle) => obstacle.cannot_tell(&question),
                 None => format!("{CANNOT_TELL} {question}"),
             }

@@ -33,7 +33,7 @@ pub(crate) fn explain(page: &mut Page) {
     let mut known: BTreeSet<&str> = BTreeSet::new();
     let mut policies: BTreeSet<u8> = BTreeSet::new();
     for section in page.sections.iter_mut().filter(|section| section.id != MACHINE) {
-        let words = words_of(section);
+        let words = section_words(section);
         let mut lines = Vec::new();
         for (term, explanation) in TERMS {
             let name = term.trim_end_matches('s');
@@ -44,7 +44,7 @@ pub(crate) fn explain(page: &mut Page) {
                 lines.push(format!("{name}: {text}"));
             }
         }
-        let met: BTreeSet<u8> = policies_of(section, &words);
+        let met: BTreeSet<u8> = section_policies(section, &words);
         let new: Vec<u8> = met.difference(&policies).copied().collect();
         let described = new.iter().filter_map(|number| {
             Some(format!("{number} {}", LecturePolicy::new(*number)?.describe()))
@@ -59,13 +59,13 @@ pub(crate) fn explain(page: &mut Page) {
 }
 
 /// Returns the words of a section, without punctuation.
-fn words_of(section: &Section) -> Vec<String> {
+fn section_words(section: &Section) -> Vec<String> {
     let mut texts: Vec<&str> = Vec::new();
     for block in &section.blocks {
         match block {
             Block::Heading(text) | Block::Text(text) => texts.push(text),
             Block::Note(note) => texts.extend([note.label.as_str(), note.text.as_str()]),
-            Block::Table(table) => texts.extend(texts_of(table)),
+            Block::Table(table) => texts.extend(table_texts(table)),
             Block::Chart(chart) => {
                 texts.push(&chart.title);
                 texts.extend(chart.series.iter().map(|series| series.name.as_str()));
@@ -90,7 +90,7 @@ fn words_of(section: &Section) -> Vec<String> {
         .collect()
 }
 
-fn texts_of(table: &Table) -> impl Iterator<Item = &str> {
+fn table_texts(table: &Table) -> impl Iterator<Item = &str> {
     let cells = table.rows.iter().flatten().chain(table.headings.iter().map(|(_, cell)| cell));
     let titles = table.columns.iter().map(|column| column.title.as_str());
     titles.chain(cells.map(|cell: &TableCell| cell.text.as_str()))
@@ -102,7 +102,7 @@ fn number(policy: &str) -> Option<u8> {
 }
 
 /// Returns the numbers of the policies in a section: behind the word, and in columns with this title.
-fn policies_of(section: &Section, words: &[String]) -> BTreeSet<u8> {
+fn section_policies(section: &Section, words: &[String]) -> BTreeSet<u8> {
     let behind = words.windows(2).filter(|pair| pair[0] == POLICY);
     let mut found: BTreeSet<u8> = behind.filter_map(|pair| number(&pair[1])).collect();
     for block in &section.blocks {

@@ -261,7 +261,7 @@ fn first_width(table: &Table) -> usize {
 
 /// Returns the least width of the last column, which is wrapped: that of its longest word, and of no more than a short
 /// word. A title is never broken within a word.
-fn least_last_width(table: &Table) -> usize {
+fn min_last_width(table: &Table) -> usize {
     let last = table.columns.len().saturating_sub(1);
     let cells = table.rows.iter().filter_map(|row| row.get(last));
     let words = cells.flat_map(|cell| cell.text.split([' ', '\n'])).map(length);
@@ -277,7 +277,7 @@ fn parts(table: &Table, style: Style) -> Vec<Table> {
     let needed: Vec<usize> = (0..table.columns.len())
         .map(|at| match at {
             0 => first_width(table) + GAP,
-            at if at == last => least_last_width(table),
+            at if at == last => min_last_width(table),
             at => column_width(table, at) + GAP,
         })
         .collect();
@@ -313,7 +313,7 @@ fn fitted(table: &Table, style: Style) -> (Table, Vec<String>) {
         remove_column(&mut fitted, at);
         left_out.push(title.clone());
     }
-    let bars = (0..fitted.columns.len()).rev().find(|at| consists_of_bars(&fitted, *at));
+    let bars = (0..fitted.columns.len()).rev().find(|at| has_only_bars(&fitted, *at));
     if let Some(at) = bars.filter(|_| natural_width(&fitted) > width) {
         remove_column(&mut fitted, at);
     }
@@ -328,7 +328,7 @@ fn remove_column(table: &mut Table, at: usize) {
 }
 
 /// True if a column has bars and no text.
-fn consists_of_bars(table: &Table, at: usize) -> bool {
+fn has_only_bars(table: &Table, at: usize) -> bool {
     let mut cells = table.rows.iter().filter_map(|row| row.get(at));
     cells.clone().any(|cell| cell.bar.is_some())
         && cells.all(|cell| cell.bar.is_some() || cell.text.is_empty())
@@ -396,7 +396,7 @@ fn last_room(table: &Table, style: Style) -> usize {
     let last = table.columns.len().saturating_sub(1);
     let first = if last > 0 { first_width(table) + GAP } else { 0 };
     let others: usize = (1..last).map(|at| column_width(table, at) + GAP).sum();
-    usize::from(style.width).saturating_sub(first + others).max(least_last_width(table))
+    usize::from(style.width).saturating_sub(first + others).max(min_last_width(table))
 }
 
 /// Returns a cell with the lines of its text wrapped.
@@ -427,7 +427,7 @@ fn laid_out(table: &Table, rows: &[Vec<String>], style: Style) -> String {
     }
     grid.add_rows(rows);
     let last = grid.column_count().saturating_sub(1);
-    let word = least_last_width(table) as u16;
+    let word = min_last_width(table) as u16;
     for (i, column) in grid.column_iter_mut().enumerate() {
         if table.columns.get(i).is_some_and(|described| described.right) {
             column.set_cell_alignment(CellAlignment::Right);

@@ -6,7 +6,7 @@ use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::{NumaNode, Record};
 
 /// Maximum number of placements that are drawn: four suffice for a run of all gauges.
-const MOST: usize = 4;
+const MAX_PLACEMENTS: usize = 4;
 
 /// Returns one picture per placement of a record, in order of appearance, on the NUMA nodes of the record.
 pub(crate) fn pictures(record: &Record) -> Vec<Picture> {
@@ -20,7 +20,7 @@ pub(crate) fn pictures(record: &Record) -> Vec<Picture> {
     let all_nodes = record.machine.numa_nodes.iter();
     let nodes: Vec<&NumaNode> =
         all_nodes.filter(|node| node.bytes != Some(0) || !node.cpus.is_empty()).collect();
-    let drawn = known.iter().take(MOST).filter(|_| !nodes.is_empty());
+    let drawn = known.iter().take(MAX_PLACEMENTS).filter(|_| !nodes.is_empty());
     let pictures = drawn.map(|(test, places)| Picture {
         title: format!("threads of {test} by NUMA node"),
         drawing: Drawing::Placement(nodes.iter().map(|node| on(node, places)).collect()),

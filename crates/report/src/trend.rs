@@ -116,7 +116,7 @@ impl TrendRuns {
         for headline in gauges.iter().flat_map(|gauge| gauge.headlines(run)) {
             let Some(m) = headline.figure else { continue };
             is_doubted |= m.validity.status != Status::Valid;
-            let config = SeriesConfig::of(run, m, registry);
+            let config = SeriesConfig::from_figure(run, m, registry);
             let new = TrendFigure {
                 title: headline.title,
                 what: headline.what,
@@ -136,7 +136,7 @@ impl TrendRuns {
             if figure.configs.iter().all(|of| !of.is_same_command(&config)) {
                 figure.configs.push(config);
             }
-            figure.runs.push(TrendRun::of(m, at.as_secs_f64()));
+            figure.runs.push(TrendRun::from_figure(m, at.as_secs_f64()));
         }
         self.doubted += usize::from(is_doubted);
     }
@@ -203,7 +203,7 @@ impl TrendRuns {
         of_first.truncate(IN_CONCLUSION);
         let conclusion = (!of_first.is_empty()).then(|| sentence(&of_first.join("; ")));
         // A single sentence is the conclusion.
-        sections.extend((sentences.len() > 1).then(|| view::summary_of(sentences)));
+        sections.extend((sentences.len() > 1).then(|| view::summary_section(sentences)));
         let head = Some(self.head(label, &runs, [&from, &to]));
         let mut page = Page { heading, conclusion, head, sections };
         terms::explain(&mut page);
@@ -241,9 +241,10 @@ impl TrendRuns {
         let is_alone = figures.len() == 1;
         let mut runs: Vec<&TrendRun> = figures.iter().flat_map(|figure| &figure.runs).collect();
         runs.sort_by(|a, b| a.at.total_cmp(&b.at));
-        let regimes = regimes_of(runs.iter().copied());
-        let quoted =
-            |run: &&TrendRun| (run.at, run.parts.first().and_then(|part| of_part(part, &regimes)));
+        let regimes = run_regimes(runs.iter().copied());
+        let quoted = |run: &&TrendRun| {
+            (run.at, run.parts.first().and_then(|part| part_regime(part, &regimes)))
+        };
         let quoted: Vec<(f64, Option<usize>)> = runs.iter().map(quoted).collect();
         let times: Vec<f64> = runs.iter().map(|run| run.at).collect();
         let series = figures.iter().enumerate().map(|(i, figure)| {
@@ -285,7 +286,7 @@ impl TrendRuns {
             title: machines.join("; "),
             facts: format!(
                 "trend of {runs} with label {of} \u{b7} {} \u{b7} {from} to {to} UTC",
-                head::of_commands(&self.commands)
+                head::command_names(&self.commands)
             ),
             trust,
             tone,
@@ -295,7 +296,7 @@ impl TrendRuns {
 }
 
 impl TrendRun {
-    fn of(m: &Measurement, at: f64) -> Self {
+    fn from_figure(m: &Measurement, at: f64) -> Self {
         let status = m.validity.status;
         let doubt = m.validity.reasons.first().cloned();
         let mut parts = parts(m);
@@ -332,7 +333,7 @@ struct TrendValues {
 
 impl TrendValues {
     /// Sorts the values.
-    fn of(unit: Unit, mut values: Vec<TrendValue>) -> Self {
+    fn new(unit: Unit, mut values: Vec<TrendValue>) -> Self {
         values.sort_by(|a, b| a.value.total_cmp(&b.value));
         Self { unit, values }
     }
@@ -350,19 +351,19 @@ impl TrendValues {
     }
 
     /// Returns the lowest value; `None` without values.
-    fn least(&self) -> Option<TrendValue> {
+    fn min(&self) -> Option<TrendValue> {
         self.values.first().copied()
     }
 
     /// Returns the highest value; `None` without values.
-    fn most(&self) -> Option<TrendValue> {
+    fn max(&self) -> Option<TrendValue> {
         self.values.last().copied()
     }
 
     /// Returns the best and the worst value; `None` without values.
     fn ends(&self) -> Option<[TrendValue; 2]> {
-        let [least, most] = [self.least()?, self.most()?];
-        Some(if self.unit.better() == Better::Higher { [most, least] } else { [least, most] })
+        let [min, max] = [self.min()?, self.max()?];
+        Some(if self.unit.better() == Better::Higher { [max, min] } else { [min, max] })
     }
 
     /// Returns a value with its unit and the mark of a suspect one.
@@ -409,13 +410,13 @@ impl TrendFigure {
 
     /// Adds the table of the values, the longest gap between runs, and the reasons for doubt.
     fn show(&self, section: &mut Section, name: &str) {
-        section.push(self.table(name, &regimes_of(&self.runs)));
+        section.push(self.table(name, &run_regimes(&self.runs)));
         let gaps = self.gaps();
         let longest = gaps.iter().copied().max_by(|x, y| (x.1 - x.0).total_cmp(&(y.1 - y.0)));
         section.note_if(
             "gaps",
             longest.map(|(from, to)| {
-                let [first, last] = [from, to].map(words_of);
+                let [first, last] = [from, to].map(time_in_words);
                 format!(
                     "{} without runs, the longest from {first} to {last}",
                     counted(gaps.len(), "gap")
@@ -447,7 +448,7 @@ impl TrendFigure {
             let mut runs = 0;
             let mut values = Vec::new();
             for run in &self.runs {
-                let parts = run.parts.iter().filter(|part| of_part(part, regimes) == kind);
+                let parts = run.parts.iter().filter(|part| part_regime(part, regimes) == kind);
                 let own: Vec<TrendValue> = parts.map(|part| run.marked(part.value)).collect();
                 runs += usize::from(!own.is_empty());
                 values.extend(own);
@@ -459,7 +460,7 @@ impl TrendFigure {
 
     /// Returns the row of values of a number of runs; `None` without values.
     fn row(&self, name: String, runs: usize, values: Vec<TrendValue>) -> Option<TrendRow> {
-        let values = TrendValues::of(self.unit, values);
+        let values = TrendValues::new(self.unit, values);
         let [best, worst] = values.ends()?;
         Some(TrendRow { name, runs, best, worst, values })
     }
@@ -492,7 +493,7 @@ impl TrendFigure {
             dots.extend(run.parts.iter().enumerate().map(|(i, part)| TrendDot {
                 at: run.at,
                 value: Some(part.value),
-                regime: of_part(part, regimes),
+                regime: part_regime(part, regimes),
                 aside: i > 0,
                 remark: remark.clone(),
             }));
@@ -506,8 +507,8 @@ impl TrendFigure {
         if reported.len() < 2 {
             return None;
         }
-        let values = TrendValues::of(self.unit, reported);
-        let regimes = match regimes_of(&self.runs).len() {
+        let values = TrendValues::new(self.unit, reported);
+        let regimes = match run_regimes(&self.runs).len() {
             0 => String::new(),
             n => format!("; samples in {n} regimes"),
         };
@@ -515,8 +516,8 @@ impl TrendFigure {
         let suspect = if suspect > 0 { format!(" ({suspect} suspect)") } else { String::new() };
         Some(format!(
             "{name}: {} to {}, median {}, in {}{suspect}{regimes}",
-            values.in_words(values.least()?),
-            values.in_words(values.most()?),
+            values.in_words(values.min()?),
+            values.in_words(values.max()?),
             values.in_words(values.median()),
             counted(values.values.len(), "run"),
         ))
@@ -525,14 +526,14 @@ impl TrendFigure {
 
 /// Returns the regimes of runs, the shortest round trip first. A single regime is not reported, because there is no other
 /// regime to compare with.
-fn regimes_of<'a>(runs: impl IntoIterator<Item = &'a TrendRun>) -> Vec<Regime> {
+fn run_regimes<'a>(runs: impl IntoIterator<Item = &'a TrendRun>) -> Vec<Regime> {
     let parts = runs.into_iter().flat_map(|run| &run.parts);
     let trips: Vec<f64> = parts.filter_map(|part| part.round_trip).collect();
     let regimes = regime::regimes(&trips);
     if regimes.len() > 1 { regimes } else { Vec::new() }
 }
 
-fn words_of(at: f64) -> String {
+fn time_in_words(at: f64) -> String {
     let time = record::rfc3339(UNIX_EPOCH + Duration::from_secs_f64(at));
     time.map_or_else(|| "?".to_owned(), |text| sentence::minute(&text))
 }
@@ -542,7 +543,7 @@ fn named(regime: &Regime) -> String {
 }
 
 /// Returns the index of the regime that contains a part of a run; `None` if the regime is unknown.
-fn of_part(part: &RegimeFigures, regimes: &[Regime]) -> Option<usize> {
+fn part_regime(part: &RegimeFigures, regimes: &[Regime]) -> Option<usize> {
     let trip = part.round_trip?;
     regimes.iter().position(|regime| regime.contains(trip))
 }
@@ -582,7 +583,7 @@ mod tests {
         let m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
         let mut m = m.value(record::Quoted::Best, value);
         m.validity.add(status, "busy");
-        TrendRun::of(&m, at)
+        TrendRun::from_figure(&m, at)
     }
 
     fn figure(runs: Vec<TrendRun>) -> TrendFigure {

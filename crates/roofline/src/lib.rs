@@ -19,7 +19,7 @@ use nodegauge_gauge::roofline::{
     RooflinePointConfig, intensity,
 };
 use nodegauge_gauge::view::Section;
-use nodegauge_gauge::{Detail, Gauge, Headline, Planned, Site, SummaryRequest};
+use nodegauge_gauge::{Detail, Gauge, Headline, PlannedRun, Site, SummaryRequest};
 use nodegauge_measure::keys::{ConfigKind, shared};
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{Failure, Fraction, Unit};
@@ -31,7 +31,7 @@ use std::collections::HashMap;
 const ABOVE: f64 = 0.03;
 
 /// Returns the memory level of a figure and its operations per byte, which determine the roof.
-fn place_of(m: &Measurement) -> Option<(String, f64)> {
+fn roof_position(m: &Measurement) -> Option<(String, f64)> {
     [KERNEL, POINT].contains(&m.test.as_str()).then_some(())?;
     Some((m.read_key::<shared::level>()?, m.read_key::<shared::flops_per_byte>()?))
 }
@@ -40,14 +40,14 @@ fn place_of(m: &Measurement) -> Option<(String, f64)> {
 /// byte.
 pub fn place(measured: Vec<Measurement>, points: Vec<RooflinePoint>) -> Vec<Measurement> {
     let measured = doubt_low_ceilings(measured);
-    let roofline = Roofline::of(&measured, false);
+    let roofline = Roofline::from_figures(&measured, false);
     let points = points.into_iter().map(RooflinePoint::measurement);
     measured.into_iter().chain(points).map(|m| under_the_roof(m, &roofline)).collect()
 }
 
 /// Compares a point or a kernel with the roof at its operations per byte; other figures stay as they are.
 fn under_the_roof(m: Measurement, roofline: &Roofline) -> Measurement {
-    let roof = place_of(&m).filter(|_| m.value.is_some());
+    let roof = roof_position(&m).filter(|_| m.value.is_some());
     let roof = roof.and_then(|(level, x)| Some((roofline.roof(&level, x)?, x)));
     let Some((roof, x)) = roof else { return m };
     let m = m.limit(roof.at(x), format!("{} at {} FLOP/B", roof.in_words(), intensity(x)));
@@ -109,7 +109,7 @@ impl Gauge for RooflineGauge {
         &self,
         _: &Site,
         _: &SummaryRequest<'_>,
-    ) -> Result<Option<Box<dyn Planned>>, Failure> {
+    ) -> Result<Option<Box<dyn PlannedRun>>, Failure> {
         Ok(None)
     }
 

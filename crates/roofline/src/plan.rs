@@ -6,7 +6,7 @@ use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::roofline::{
     CeilingsAsk, CeilingsPart, GAUGE, MEMORY, NoPoint, ONE_THREAD, RooflinePoint,
 };
-use nodegauge_gauge::{Foreseen, Gauge, Planned, Site, kept, measured};
+use nodegauge_gauge::{ExpectedCost, Gauge, PlannedRun, Site, kept, measured};
 use nodegauge_measure::record::Record;
 use nodegauge_measure::schedule::{Budget, Limits};
 use nodegauge_measure::{
@@ -42,7 +42,7 @@ pub struct RooflineOptions<'a> {
 /// Planned ceilings of one gauge.
 struct GaugeCeilings {
     gauge: &'static dyn Gauge,
-    planned: Box<dyn Planned>,
+    planned: Box<dyn PlannedRun>,
 }
 
 /// Planned run of `roofline`.
@@ -92,7 +92,7 @@ impl RooflinePlan {
             parts_asked.push(CeilingsPart { placement, suffix: ONE_THREAD, share, kernels: false });
         }
         // The capacity of the caches may have been measured before, in the time of the user.
-        let limits = Limits::of(options.budget, options.samples);
+        let limits = Limits::from_budget(options.budget, options.samples);
         let unused = limits.budget.saturating_sub(limits.elapsed());
         let ask = CeilingsAsk {
             parts: &parts_asked,
@@ -113,16 +113,16 @@ impl RooflinePlan {
                 }
             }
         }
-        let mut notices = team.notices_of(figure_names::stream::GAUGE);
+        let mut notices = team.gauge_notices(figure_names::stream::GAUGE);
         notices.extend(left_out);
         let RooflineOptions { program, budget, samples, .. } = options;
         Ok(Self { parts, points, program, budget, samples, notices })
     }
 }
 
-impl Planned for RooflinePlan {
-    fn foreseen(&self) -> Foreseen {
-        Foreseen {
+impl PlannedRun for RooflinePlan {
+    fn foreseen(&self) -> ExpectedCost {
+        ExpectedCost {
             time: self.parts.iter().map(|part| part.planned.foreseen().time).sum(),
             memory: self.parts.iter().filter_map(|part| part.planned.foreseen().memory).max(),
         }
@@ -142,7 +142,7 @@ impl Planned for RooflinePlan {
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let mut points = self.points;
         let mut found = Outcome { notices: self.notices, ..Outcome::default() };
-        let limits = Limits::of(self.budget, self.samples);
+        let limits = Limits::from_budget(self.budget, self.samples);
         let mut left_out = Vec::new();
         for GaugeCeilings { gauge, planned } in self.parts {
             if found.is_interrupted() {

@@ -1,6 +1,6 @@
 //! View of a roofline: the chart, the ceilings with their ridge points, and the limits of the points.
 
-use crate::place_of;
+use crate::roof_position;
 use nodegauge_analysis::conclusion::Obstacle;
 use nodegauge_gauge::roofline::{
     BANDWIDTH, Ceiling, Dot, GAUGE, KERNEL, ONE_THREAD, PEAK, POINT, Roofline, chart, intensity,
@@ -24,11 +24,13 @@ pub(super) fn sections(record: &Record) -> Vec<Section> {
     if own.is_empty() {
         return Vec::new();
     }
-    let [all, one] = [false, true].map(|one| Roofline::of(&record.measurements, one));
-    let points: Vec<Placed<'_>> = placed(&own);
+    let [all, one] = [false, true].map(|one| Roofline::from_figures(&record.measurements, one));
+    let points: Vec<MarkedPoint<'_>> = placed(&own);
     let mut section = Section::new(GAUGE);
     let mut shown: Vec<&Measurement> = points.iter().map(|point| point.m).collect();
-    if let Some(chart) = chart(&all, &points.iter().filter_map(Placed::dot).collect::<Vec<_>>()) {
+    if let Some(chart) =
+        chart(&all, &points.iter().filter_map(MarkedPoint::dot).collect::<Vec<_>>())
+    {
         section.push(chart).gap();
     }
     for (test, table) in
@@ -55,7 +57,7 @@ pub(super) fn sections(record: &Record) -> Vec<Section> {
 }
 
 /// Kernel or point in the chart, with the letter that marks it.
-struct Placed<'a> {
+struct MarkedPoint<'a> {
     m: &'a Measurement,
     letter: char,
     /// Name of the kernel or point, without the memory level.
@@ -64,7 +66,7 @@ struct Placed<'a> {
     flops_per_byte: f64,
 }
 
-impl Placed<'_> {
+impl MarkedPoint<'_> {
     /// Returns the ceiling that limits the point.
     fn roof<'r>(&self, roofline: &'r Roofline) -> Option<&'r Ceiling> {
         roofline.roof(&self.level, self.flops_per_byte)
@@ -92,11 +94,11 @@ impl Placed<'_> {
 }
 
 /// Returns the kernels and points. Figures with the same name at different memory levels have the same letter.
-fn placed<'a>(own: &[&'a Measurement]) -> Vec<Placed<'a>> {
+fn placed<'a>(own: &[&'a Measurement]) -> Vec<MarkedPoint<'a>> {
     let mut names: Vec<String> = Vec::new();
     let mut points = Vec::new();
     for m in own {
-        let Some((level, flops_per_byte)) = place_of(m) else { continue };
+        let Some((level, flops_per_byte)) = roof_position(m) else { continue };
         let name = match m.name.strip_prefix(&format!("{level}_")).filter(|_| m.test == KERNEL) {
             Some(kernel) => kernel.to_owned(),
             None => m.name.clone(),
@@ -106,29 +108,29 @@ fn placed<'a>(own: &[&'a Measurement]) -> Vec<Placed<'a>> {
             names.len() - 1
         });
         let letter = LETTERS.chars().cycle().nth(at).unwrap_or('*');
-        points.push(Placed { m, letter, name, level, flops_per_byte });
+        points.push(MarkedPoint { m, letter, name, level, flops_per_byte });
     }
     points
 }
 
 /// Returns the single-thread figure that corresponds to `m`.
-fn of_one_thread<'a>(all: &[&'a Measurement], m: &Measurement) -> Option<&'a Measurement> {
+fn single_thread_figure<'a>(all: &[&'a Measurement], m: &Measurement) -> Option<&'a Measurement> {
     let name = format!("{}{ONE_THREAD}", m.name);
     all.iter().find(|other| other.name == name).copied()
 }
 
 /// Returns the cell of a rate in the prefix of its unit; a dash without a figure.
 fn giga(m: Option<&Measurement>) -> TableCell {
-    m.map_or_else(|| "-".into(), |m| ColumnUnit::of(m.unit).value(m))
+    m.map_or_else(|| "-".into(), |m| ColumnUnit::from_unit(m.unit).value(m))
 }
 
 /// Returns the figures of all threads.
-fn of_all_threads<'a>(of: &[&'a Measurement]) -> impl Iterator<Item = &'a Measurement> {
+fn all_threads_figures<'a>(of: &[&'a Measurement]) -> impl Iterator<Item = &'a Measurement> {
     of.iter().copied().filter(|m| !m.name.ends_with(ONE_THREAD))
 }
 
 /// Formats the ridge of a ceiling.
-fn ridge_of(roofline: &Roofline, name: &str) -> Option<String> {
+fn ridge_in_words(roofline: &Roofline, name: &str) -> Option<String> {
     let ceiling = roofline.ceilings.iter().find(|ceiling| ceiling.name == name)?;
     roofline.ridge(ceiling).map(intensity)
 }
@@ -138,16 +140,16 @@ fn bandwidths(of: &[&Measurement], [all, one]: [&Roofline; 2]) -> Table {
     let columns = ColumnList::<Measurement>::new()
         .left("bandwidth", |m| m.name.replace('_', " "))
         .right("GB/s", |m| giga(Some(m)))
-        .known("ridge", |m| ridge_of(all, &m.name))
-        .right("1 thread", |m| giga(of_one_thread(of, m)))
-        .known("its ridge", |m| ridge_of(one, &m.name))
+        .known("ridge", |m| ridge_in_words(all, &m.name))
+        .right("1 thread", |m| giga(single_thread_figure(of, m)))
+        .known("its ridge", |m| ridge_in_words(one, &m.name))
         .known("set", |m| Some(Bytes(m.read_key::<shared::thread_bytes>()?).to_string()))
-        .left("loop", loop_of);
-    columns.table(of_all_threads(of))
+        .left("loop", loop_in_words);
+    columns.table(all_threads_figures(of))
 }
 
 /// Describes the loop or library with which a figure was measured.
-fn loop_of(m: &Measurement) -> String {
+fn loop_in_words(m: &Measurement) -> String {
     let unroll = m.read_key::<shared::unroll>().map(|times| format!("x{times}"));
     let parts = [
         m.read_key::<shared::blas>(),
@@ -167,15 +169,15 @@ fn peaks(of: &[&Measurement], _: [&Roofline; 2]) -> Table {
             m.read_key::<shared::flops_per_cycle>().map(|flops| format!("{flops:.1}"))
         })
         .known("at", |m| Some(m.read_key::<shared::clock_hz>()?.to_string()))
-        .right("1 thread", |m| giga(of_one_thread(of, m)))
-        .left("loop", loop_of);
-    columns.table(of_all_threads(of))
+        .right("1 thread", |m| giga(single_thread_figure(of, m)))
+        .left("loop", loop_in_words);
+    columns.table(all_threads_figures(of))
 }
 
 /// Returns the table of points. Columns are the reached share of the roof, the ceiling that limits the point, and the
 /// next higher ceiling.
-fn points_table(roofline: &Roofline, points: &[Placed<'_>]) -> Table {
-    let columns = ColumnList::<Placed<'_>>::new()
+fn points_table(roofline: &Roofline, points: &[MarkedPoint<'_>]) -> Table {
+    let columns = ColumnList::<MarkedPoint<'_>>::new()
         .left("", |point| point.letter.to_string())
         .left("point", |point| point.name.clone())
         .left("of", |point| point.level.clone())
@@ -213,10 +215,10 @@ fn evidence(own: &[&Measurement], section: &mut Section) {
         section.note("how", format!("{bound}; bytes as read and written by the loops"));
     }
     let counts = ceilings.iter().filter_map(|m| Some(m.summary.as_ref()?.n));
-    if let (Some(least), Some(most)) = (counts.clone().min(), counts.max()) {
+    if let (Some(min), Some(max)) = (counts.clone().min(), counts.max()) {
         section.note(
             "samples",
-            format!("{least} to {most} per figure, interleaved; the best sample counts"),
+            format!("{min} to {max} per figure, interleaved; the best sample counts"),
         );
     }
     for (m, basis) in own
@@ -230,7 +232,7 @@ fn evidence(own: &[&Measurement], section: &mut Section) {
 /// Returns the sentence that the page begins with: the highest peak, and the memory bandwidth with the number of
 /// operations per byte below which it is the limit.
 pub(super) fn conclusion(record: &Record) -> Option<String> {
-    let roofline = Roofline::of(&record.measurements, false);
+    let roofline = Roofline::from_figures(&record.measurements, false);
     let peak = roofline.peak()?;
     let level = roofline.levels().pop()?;
     let bandwidth = roofline.bandwidth(level)?;

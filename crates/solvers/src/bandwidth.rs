@@ -41,7 +41,7 @@ pub fn loops() -> Vec<Variant> {
 }
 
 /// Returns the bytes that a loop counts per element of its arrays.
-pub fn bytes_of(variant: &Variant) -> usize {
+pub fn element_bytes(variant: &Variant) -> usize {
     if variant.kernel() == Kernel::Read { 8 } else { 24 }
 }
 

@@ -160,12 +160,12 @@ impl<'a> Solver<'a> {
     }
 
     fn own(&self, context: &ThreadContext<'_>) -> Range<usize> {
-        let rows = self.system.rows.of_thread(context.thread);
+        let rows = self.system.rows.thread_rows(context.thread);
         3 * rows.start..3 * rows.end
     }
 
     fn walk<'s>(&'s self, context: &'s ThreadContext<'_>) -> Walk<'s> {
-        let sums = self.sums.of_worker(context.thread);
+        let sums = self.sums.worker_access(context.thread);
         Walk { solver: self, context, sums, since: 0, times: [0.0; 6] }
     }
 
@@ -222,7 +222,7 @@ impl<'a> Solver<'a> {
         work.bytes[SPMV] = self.matrix.product_bytes(rows);
         work.flops[SPMV] = self.system.blocks * 18;
         for thread in 0..rows.threads() {
-            let own = rows.of_thread(thread);
+            let own = rows.thread_rows(thread);
             work.bytes[PRECONDITIONER] += self.preconditioner.bytes(&own);
             work.flops[PRECONDITIONER] += self.preconditioner.flops(&own);
         }
@@ -247,10 +247,10 @@ impl<'a> Solver<'a> {
             let own = solver.own(context);
             // SAFETY: `self` is borrowed exclusively, and the rows belong to this thread.
             unsafe { solver.p.part_mut(own.clone()).copy_from_slice(solver.x.part(own.clone())) };
-            context.barrier_of_all();
+            context.wait_for_all();
             // SAFETY: every thread of every rank calls this, and no other code uses the vector between these barriers.
             unsafe { solver.halo.exchange(context, &solver.p) };
-            context.barrier_of_all();
+            context.wait_for_all();
             // SAFETY: p is complete after the barrier.
             unsafe { walk.multiply() };
             // SAFETY: as above.
@@ -368,7 +368,7 @@ impl Walk<'_> {
 
     /// Waits for all threads, and adds the time since the last call to the time of a part.
     fn lap(&mut self, part: usize) {
-        self.context.barrier_of_all();
+        self.context.wait_for_all();
         self.took(part);
     }
 

@@ -18,12 +18,12 @@ pub(crate) struct ThreadContext<'a> {
 
 impl<'a> ThreadContext<'a> {
     /// Returns the context of a team member, for a program with a single rank.
-    pub fn of_thread(member: &'a Member<'a>) -> Self {
+    pub fn from_thread(member: &'a Member<'a>) -> Self {
         Self { thread: member.index, single: false, member }
     }
 
     /// Returns the context of the only thread of a rank.
-    pub fn of_rank(member: &'a Member<'a>) -> Self {
+    pub fn from_rank(member: &'a Member<'a>) -> Self {
         Self { thread: 0, single: true, member }
     }
 
@@ -37,7 +37,7 @@ impl<'a> ThreadContext<'a> {
 
     /// Waits for all threads of all ranks.
     #[inline]
-    pub fn barrier_of_all(&self) {
+    pub fn wait_for_all(&self) {
         self.member.barrier();
     }
 }
@@ -71,7 +71,7 @@ unsafe impl Threads for Team {
         &mut self,
         job: impl Fn(&ThreadContext<'_>) -> T + Sync,
     ) -> Result<Vec<T>, Failure> {
-        Ok(Team::map(self, |member| job(&ThreadContext::of_thread(member)))?)
+        Ok(Team::map(self, |member| job(&ThreadContext::from_thread(member)))?)
     }
 }
 

@@ -39,9 +39,9 @@ pub(crate) trait Ranks {
 
 /// Communication of a program with a single rank.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Alone;
+pub(crate) struct SingleRank;
 
-impl Halo for Alone {
+impl Halo for SingleRank {
     unsafe fn exchange(&self, _: &ThreadContext<'_>, _: &SharedArray<f64>) {}
     fn sum(&self, _: &ThreadContext<'_>, x: f64) -> f64 {
         x

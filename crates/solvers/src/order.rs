@@ -83,11 +83,11 @@ impl Numbering {
                 }
             }
         };
-        Self::of(subdomain, &sequence, &colour_of, threads)
+        Self::from_sequence(subdomain, &sequence, &colour_of, threads)
     }
 
     /// Numbers rows by thread, colour and sequence; the nodes of every colour are divided evenly among the threads.
-    pub(crate) fn of(
+    pub(crate) fn from_sequence(
         subdomain: &Subdomain,
         sequence: &[u32],
         colour_of: &[u32],
@@ -133,7 +133,7 @@ impl Numbering {
     }
 
     /// Returns the rows of a thread.
-    pub fn of_thread(&self, thread: usize) -> Range<usize> {
+    pub fn thread_rows(&self, thread: usize) -> Range<usize> {
         let stages = &self.stages[thread];
         stages.first().map_or(0, |stage| stage.start)..stages.last().map_or(0, |stage| stage.end)
     }
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn every_node_has_a_row_and_equal_colours_do_not_couple() {
-        let part = Subdomain::of_rank(Mesh { elements: [9, 6, 12] }, 1, [1, 1, 2]).unwrap();
+        let part = Subdomain::for_rank(Mesh { elements: [9, 6, 12] }, 1, [1, 1, 2]).unwrap();
         let owned: Vec<usize> = part.owned_nodes().collect();
         for order in EliminationOrder::ALL {
             for threads in [1, 3] {
@@ -242,7 +242,7 @@ mod tests {
                 assert!(nodes.iter().enumerate().all(|(i, node)| i == *node as usize));
                 let mut end = 0;
                 for thread in 0..threads {
-                    assert_eq!(numbering.of_thread(thread).start, end, "{order:?}");
+                    assert_eq!(numbering.thread_rows(thread).start, end, "{order:?}");
                     for (colour, stage) in numbering.stages(thread).iter().enumerate() {
                         assert_eq!(stage.start, end);
                         end = stage.end;

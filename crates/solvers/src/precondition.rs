@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A. Manteuffel, Math. Comp. 34, 1980).
 const SHIFT: (f64, f64) = (0.01, 2.0);
 /// Maximum relative increase of the diagonals; the matrix is then diagonally dominant.
-const MOST_SHIFT: f64 = 100.0;
+const MAX_SHIFT: f64 = 100.0;
 
 /// Preconditioner of the rows of a rank.
 #[derive(Debug)]
@@ -52,14 +52,14 @@ impl Preconditioner {
     ) -> Result<Self, Failure> {
         let inverse = SharedArray::<f64>::map(BLOCK * rows.owned())?;
         clock.provide(threads, |context| {
-            let own = rows.of_thread(context.thread);
+            let own = rows.thread_rows(context.thread);
             // SAFETY: the rows belong to this thread.
             unsafe { inverse.touch(BLOCK * own.start..BLOCK * own.end) };
         })?;
         let good = AtomicBool::new(true);
         threads.map(|context| {
-            for row in rows.of_thread(context.thread) {
-                let block = diagonal_of(matrix, row);
+            for row in rows.thread_rows(context.thread) {
+                let block = diagonal_block(matrix, row);
                 // SAFETY: the row belongs to this thread.
                 let own = unsafe { inverse.part_mut(BLOCK * row..BLOCK * (row + 1)) };
                 invert_into(&block, own, &good);
@@ -85,7 +85,7 @@ impl Preconditioner {
         while !factor.try_shift(threads)? {
             check_end_request()?;
             factor.shift = SHIFT.0.max(factor.shift * SHIFT.1);
-            if factor.shift > MOST_SHIFT {
+            if factor.shift > MAX_SHIFT {
                 return Err(not_definite());
             }
         }
@@ -109,7 +109,7 @@ impl Preconditioner {
     ) {
         let diagonal = self.inverse.at(0);
         let Some([lower, upper]) = &self.factor else {
-            let own = rows.of_thread(context.thread);
+            let own = rows.thread_rows(context.thread);
             // SAFETY: the rows belong to this thread; the processor supports its widest instruction set.
             return unsafe { sparse::scale(code, (own.start, own.end), diagonal, r, z) };
         };
@@ -135,7 +135,8 @@ impl Preconditioner {
     /// Returns the number of bytes that one application of the preconditioner moves for the rows of a thread, including
     /// vectors.
     pub fn bytes(&self, rows: &Range<usize>) -> usize {
-        let factor = self.factor.iter().flatten().map(|part| part.bytes_of(rows)).sum::<usize>();
+        let factor =
+            self.factor.iter().flatten().map(|part| part.product_bytes(rows)).sum::<usize>();
         // The forward substitution reads r and writes z; the backward substitution reads and writes z.
         let vectors = if self.factor.is_some() { 4 } else { 2 };
         factor + rows.len() * 8 * (BLOCK + 3 * vectors)
@@ -143,7 +144,7 @@ impl Preconditioner {
 
     /// Returns the number of operations of one application of the preconditioner for the rows of a thread.
     pub fn flops(&self, rows: &Range<usize>) -> usize {
-        let blocks: usize = self.factor.iter().flatten().map(|part| part.count_of(rows)).sum();
+        let blocks: usize = self.factor.iter().flatten().map(|part| part.block_count(rows)).sum();
         blocks * 2 * BLOCK + rows.len() * 15
     }
 }
@@ -175,7 +176,7 @@ fn position(columns: &[u32], wanted: u32) -> Option<usize> {
 }
 
 /// Returns the diagonal block of a row.
-fn diagonal_of(matrix: &Blocks, row: usize) -> [f64; BLOCK] {
+fn diagonal_block(matrix: &Blocks, row: usize) -> [f64; BLOCK] {
     let (columns, blocks) = matrix.row(row);
     position(columns, row as u32).map_or([f64::NAN; BLOCK], |at| blocks[at])
 }

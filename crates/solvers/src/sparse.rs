@@ -13,7 +13,7 @@ pub(crate) use blocks::{
 };
 pub(crate) use kernel::{LANES, backward, forward, scale};
 use serde::{Deserialize, Serialize};
-pub(crate) use sliced::{EmptySlices, Sliced};
+pub(crate) use sliced::{EmptySlices, SlicedRows};
 
 nodegauge_measure::names!(Storage, "storage", Bcsr = "bcsr", Sell = "sell");
 

@@ -31,7 +31,7 @@ impl SharedSums {
 
     /// Returns the access of a worker to the sums. All workers must call this function, and must then make the same
     /// sequence of calls.
-    pub fn of_worker(&self, worker: usize) -> Sums<'_> {
+    pub fn worker_access(&self, worker: usize) -> Sums<'_> {
         Sums { shared: self, worker, number: AtomicUsize::new(0) }
     }
 
@@ -78,7 +78,7 @@ mod tests {
         let shared = SharedSums::map(3).unwrap();
         let mut team = Team::start(&vec![Vec::new(); 3]).unwrap();
         let made = team.map(|member| {
-            let sums = shared.of_worker(member.index);
+            let sums = shared.worker_access(member.index);
             let sum = |number: usize| {
                 let x = (number * (member.index + 1)) as f64 + 0.1;
                 let end = number == 998 && member.index == 2;

@@ -8,7 +8,7 @@ use crate::elasticity::{Assembler, NodeKinds, Problem, RowMaker, Subdomain};
 use crate::order::Numbering;
 use crate::setup_clock::SetupClock;
 use crate::sparse::{
-    BlockRow, Blocks, EmptySlices, LANES, SharedBlocks, Sliced, Storage, stream_blocks,
+    BlockRow, Blocks, EmptySlices, LANES, SharedBlocks, SlicedRows, Storage, stream_blocks,
 };
 use nodegauge_kernels::fence_streams;
 use nodegauge_measure::Failure;
@@ -19,7 +19,7 @@ use nodegauge_os::is_end_requested;
 pub(crate) enum Matrix {
     Bcsr(Blocks),
     /// Sliced ELL, with separate slices for every thread.
-    Sell(Vec<Sliced>),
+    Sell(Vec<SlicedRows>),
 }
 
 impl Matrix {
@@ -50,7 +50,7 @@ impl Matrix {
                     return;
                 }
                 let mut of_lanes = [BlockRow::default(); LANES];
-                for (of_lane, row) in of_lanes.iter_mut().zip(part.rows_of(slice)) {
+                for (of_lane, row) in of_lanes.iter_mut().zip(part.slice_rows(slice)) {
                     let (columns, blocks) = blocks.row(row);
                     *of_lane = BlockRow { columns, blocks };
                 }
@@ -60,11 +60,11 @@ impl Matrix {
             fence_streams();
         })?;
         check_end_request()?;
-        Ok(Self::of_slices(parts))
+        Ok(Self::from_slices(parts))
     }
 
     /// Returns slices that have been filled as a matrix.
-    fn of_slices(parts: Vec<EmptySlices>) -> Self {
+    fn from_slices(parts: Vec<EmptySlices>) -> Self {
         Self::Sell(parts.into_iter().map(EmptySlices::into_sliced).collect())
     }
 
@@ -84,7 +84,7 @@ impl Matrix {
         // SAFETY: all columns are rows of the numbering; the caller guarantees the remaining requirements.
         unsafe {
             match self {
-                Self::Bcsr(blocks) => blocks.multiply(code, &rows.of_thread(thread), x, y),
+                Self::Bcsr(blocks) => blocks.multiply(code, &rows.thread_rows(thread), x, y),
                 Self::Sell(parts) => parts[thread].multiply(code, x, y),
             }
         }
@@ -94,7 +94,7 @@ impl Matrix {
     pub fn product_bytes(&self, rows: &Numbering) -> usize {
         let stored: usize = (0..rows.threads())
             .map(|thread| match self {
-                Self::Bcsr(blocks) => blocks.bytes_of(&rows.of_thread(thread)),
+                Self::Bcsr(blocks) => blocks.product_bytes(&rows.thread_rows(thread)),
                 Self::Sell(parts) => parts[thread].bytes(),
             })
             .sum();
@@ -135,7 +135,7 @@ fn empty_slices(
     clock: &mut SetupClock,
 ) -> Result<Vec<EmptySlices>, Failure> {
     let parts =
-        (0..rows.threads()).map(|thread| EmptySlices::map(rows.of_thread(thread), &length_of));
+        (0..rows.threads()).map(|thread| EmptySlices::map(rows.thread_rows(thread), &length_of));
     let parts = parts.collect::<Result<Vec<_>, Failure>>()?;
     // SAFETY: each thread uses its own slices only.
     clock.provide(threads, |context| unsafe { parts[context.thread].touch() })?;
@@ -143,7 +143,7 @@ fn empty_slices(
 }
 
 /// Assembled system, and the matrix.
-pub(crate) struct Assembled {
+pub(crate) struct AssembledSystem {
     pub system: System,
     pub blocks: Blocks,
     /// Matrix in sliced ELL, if requested.
@@ -162,14 +162,14 @@ impl System {
         problem: &dyn Problem,
         is_sliced: bool,
         clock: &mut SetupClock,
-    ) -> Result<Assembled, Failure> {
+    ) -> Result<AssembledSystem, Failure> {
         let assembler = Assembler::new(&subdomain, problem).map_err(Failure::usage)?;
         let kinds = SharedArray::<u8>::map(subdomain.known_nodes())?;
         let lengths = SharedArray::<u32>::map(rows.owned())?;
         let rhs = SharedArray::<f64>::map(3 * rows.owned())?;
         let count = threads.count();
         clock.provide(threads, |context| {
-            let own = rows.of_thread(context.thread);
+            let own = rows.thread_rows(context.thread);
             // SAFETY: the rows and the share of the nodes belong to this thread.
             unsafe {
                 kinds.touch(share(kinds.len(), context.thread, count));
@@ -183,7 +183,7 @@ impl System {
             // SAFETY: each thread has its own part.
             let own_kinds = unsafe { kinds.part_mut(nodes.clone()) };
             assembler.classify(&all_kinds, nodes, own_kinds);
-            let own = rows.of_thread(context.thread);
+            let own = rows.thread_rows(context.thread);
             // SAFETY: the rows belong to this thread.
             let own_lengths = unsafe { lengths.part_mut(own.clone()) };
             for (length, local) in own_lengths.iter_mut().zip(&rows.nodes[own]) {
@@ -203,7 +203,7 @@ impl System {
             let mut maker = RowMaker::new(&assembler, &kinds);
             let mut numbers = Vec::with_capacity(LANES);
             let code = LoopCode::widest(false);
-            let own = rows.of_thread(context.thread);
+            let own = rows.thread_rows(context.thread);
             for (slice, first) in own.clone().step_by(LANES).enumerate() {
                 if slice.is_multiple_of(SLICES_UNCHECKED) && is_end_requested() {
                     return;
@@ -242,9 +242,9 @@ impl System {
         check_end_request()?;
         let blocks = blocks.into_blocks();
         let rhs = rhs.into_array();
-        let sliced = parts.map(Matrix::of_slices);
+        let sliced = parts.map(Matrix::from_slices);
         let system = Self { subdomain, rows, rhs, blocks: blocks.count() };
-        Ok(Assembled { system, blocks, sliced })
+        Ok(AssembledSystem { system, blocks, sliced })
     }
 
     /// Returns the largest difference between `x` and the exact displacements, divided by the largest displacement.

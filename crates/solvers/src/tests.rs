@@ -4,12 +4,12 @@ use crate::cg::{Codes, End, Solver, State, Tolerance};
 use crate::code::LoopCode;
 use crate::context::ThreadContext;
 use crate::elasticity::{Material, Mesh, Problem, Stretch, Subdomain};
-use crate::halo::{Alone, Halo, Ranks, SharedHalo};
+use crate::halo::{Halo, Ranks, SharedHalo, SingleRank};
 use crate::order::{EliminationOrder, Numbering};
 use crate::precondition::Preconditioner;
 use crate::setup_clock::SetupClock;
 use crate::sparse::Storage;
-use crate::system::{Assembled, Matrix, System};
+use crate::system::{AssembledSystem, Matrix, System};
 use nodegauge_team::{Interrupt, Team};
 use std::f64::consts::PI;
 
@@ -75,7 +75,7 @@ const SMALL: Case<'_> = Case {
 };
 
 /// Result of a solution in a test.
-struct Solved {
+struct DomainSolution {
     state: State,
     /// Displacements by node; the x coordinate varies fastest.
     x: Vec<f64>,
@@ -83,13 +83,13 @@ struct Solved {
     true_residual: f64,
 }
 
-fn solve(case: Case<'_>, tolerance: Tolerance) -> Solved {
+fn solve(case: Case<'_>, tolerance: Tolerance) -> DomainSolution {
     let mut team = Team::start(&vec![Vec::new(); case.threads]).unwrap();
     let whole = Subdomain::whole(Mesh { elements: case.elements });
     let rows = Numbering::new(&whole, case.order.unwrap_or(EliminationOrder::Domain), case.threads);
     let mut clock = SetupClock::start();
     let is_sliced = case.storage == Storage::Sell;
-    let Assembled { system, blocks, sliced } =
+    let AssembledSystem { system, blocks, sliced } =
         System::assemble(&mut team, whole, rows, case.problem, is_sliced, &mut clock).unwrap();
     let preconditioner = match case.order {
         None => Preconditioner::diagonal(&mut team, &blocks, &system.rows, &mut clock),
@@ -98,12 +98,15 @@ fn solve(case: Case<'_>, tolerance: Tolerance) -> Solved {
     let preconditioner = preconditioner.unwrap();
     let matrix = sliced.unwrap_or(Matrix::Bcsr(blocks));
     let mut solver =
-        Solver::new(&mut team, &system, &matrix, &preconditioner, &Alone, codes(true)).unwrap();
+        Solver::new(&mut team, &system, &matrix, &preconditioner, &SingleRank, codes(true))
+            .unwrap();
     let mut state = solver.start();
     while state.end.is_none() {
         let timed = team.timed(|member, laps| {
             // SAFETY: every thread of the team has its own context, and no other code uses the solver.
-            unsafe { solver.advance(&ThreadContext::of_thread(member), laps, state, 7, tolerance) }
+            unsafe {
+                solver.advance(&ThreadContext::from_thread(member), laps, state, 7, tolerance)
+            }
         });
         let timed = timed.unwrap();
         let reported =
@@ -116,7 +119,7 @@ fn solve(case: Case<'_>, tolerance: Tolerance) -> Solved {
         x[3 * *node as usize..][..3].copy_from_slice(&solver.solution()[3 * row..3 * row + 3]);
     }
     let error = system.error(solver.solution(), case.problem);
-    Solved { state, x, error, true_residual: solver.true_residual(&mut team).unwrap() }
+    DomainSolution { state, x, error, true_residual: solver.true_residual(&mut team).unwrap() }
 }
 
 #[test]
@@ -246,7 +249,7 @@ fn slices_from_assembly_equal_slices_from_blocks() {
         let numbering = Numbering::new(&whole, order, THREADS);
         let mut clock = SetupClock::start();
         let assembled = System::assemble(&mut team, whole, numbering, problem, true, &mut clock);
-        let Assembled { system: System { rows, .. }, blocks, sliced } = assembled.unwrap();
+        let AssembledSystem { system: System { rows, .. }, blocks, sliced } = assembled.unwrap();
         let copied = Matrix::sliced(&mut team, &blocks, &rows, &mut clock).unwrap();
         let x: Vec<f64> = (0..3 * rows.nodes.len()).map(|at| (at as f64).sin()).collect();
         let product = |matrix: &Matrix| {
@@ -305,14 +308,14 @@ fn ranks_agree_with_threads() {
     let places: Vec<RankPlace> = (0..4).map(place).collect();
     let shared = SharedHalo::map(mesh, 4).unwrap();
     let job = |member: &nodegauge_team::Member<'_>, laps: &mut nodegauge_team::Laps<'_>| {
-        let mut context = ThreadContext::of_rank(member);
-        let part = Subdomain::of_rank(mesh, member.index, [1, 2, 2]).unwrap();
+        let mut context = ThreadContext::from_rank(member);
+        let part = Subdomain::for_rank(mesh, member.index, [1, 2, 2]).unwrap();
         let rows = Numbering::new(&part, EliminationOrder::Multicolour, 1);
-        let ranks = shared.of_rank(member.index);
+        let ranks = shared.rank_access(member.index);
         let halo = ranks.halo(&part, &rows);
         let mut clock = SetupClock::start();
         let made = System::assemble(&mut context, part, rows, &Stretch, false, &mut clock);
-        let Assembled { system, blocks, .. } = made.unwrap();
+        let AssembledSystem { system, blocks, .. } = made.unwrap();
         let factor =
             Preconditioner::incomplete(&mut context, &blocks, &system.rows, &mut clock).unwrap();
         let matrix = Matrix::Bcsr(blocks);

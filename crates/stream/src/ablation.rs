@@ -23,7 +23,7 @@ use nodegauge_analysis::ratio::bests::{self, Ratio};
 use nodegauge_analysis::ratio::paired::{CountingRounds, SelectedRounds};
 use nodegauge_arena::{ArrayLayout, RequestedPages};
 use nodegauge_gauge::series::{Series, lost_in_words};
-use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_machine::Topology;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
@@ -71,8 +71,8 @@ impl AblationPlan {
     }
 }
 
-impl Planned for AblationPlan {
-    fn foreseen(&self) -> Foreseen {
+impl PlannedRun for AblationPlan {
+    fn foreseen(&self) -> ExpectedCost {
         self.0.foreseen(MOST_POINTS)
     }
 
@@ -133,7 +133,7 @@ impl Planned for AblationPlan {
         let mut turn = |turn: Turn| pass(&cells[turn.cell]);
         series.run(&mut turn, observer, None)?;
         // However late the run is, the factors require a complete round.
-        series.again(&series.unmeasured(), 1, &mut turn, observer);
+        series.remeasure(&series.unmeasured(), 1, &mut turn, observer);
         let measuring = limits.elapsed() - setting_up;
         let mut alone = Series::new(policy::EXPLAIN_END, limits, 1);
         // The factors conclude up to the first step that failed.
@@ -172,7 +172,7 @@ impl Planned for AblationPlan {
             bytes.push((kernel.counted(config.element) * config.elements) as f64);
         }
         let rounds = series.schedule.rounds_of(&counted_cells);
-        let selected = SelectedRounds::of(&rounds, &bound, CountingRounds::OneRegime);
+        let selected = SelectedRounds::from_rounds(&rounds, &bound, CountingRounds::OneRegime);
         let SelectedRounds { rounds: counts, is_settled: settled, .. } = selected;
         // The schedule has a warm-up round.
         let pace = Pace {
@@ -342,7 +342,7 @@ impl Measured<'_> {
         let before = self.rates(from, kernel, kernel);
         let after = self.rates(to, kernel, kernel);
         let by_round = before.iter().zip(&after).map(|(before, after)| after / before);
-        Some((Ratio::of_bests(&before, &after)?, by_round.collect()))
+        Some((Ratio::from_bests(&before, &after)?, by_round.collect()))
     }
 
     /// Returns the best rate of the explained kernel in a step.
@@ -363,7 +363,7 @@ impl Measured<'_> {
         let copy = self.copy?;
         let own = self.rates(self.steps.len() - 1, copy, copy);
         let theirs = self.rates(self.steps.len(), 0, copy);
-        let ratio = Ratio::of_bests(&own, &theirs)?;
+        let ratio = Ratio::from_bests(&own, &theirs)?;
         let best = theirs.iter().copied().fold(0.0, f64::max);
         Some((ratio, own.iter().zip(&theirs).map(|(own, theirs)| theirs / own).collect(), best))
     }
@@ -392,7 +392,7 @@ impl Measured<'_> {
         let kernel = self.explained();
         let passes = group.all.iter().map(|pass| self.alone[*pass].seconds[kernel]);
         let rates: Vec<f64> = passes.map(|seconds| self.bytes[kernel] / seconds).collect();
-        let ratio = Ratio::of_bests(&self.rates(self.steps.len() - 1, kernel, kernel), &rates)?;
+        let ratio = Ratio::from_bests(&self.rates(self.steps.len() - 1, kernel, kernel), &rates)?;
         Some(StreamAgreement {
             passes: rates.len(),
             rate: rates.into_iter().fold(0.0, f64::max),
@@ -408,7 +408,7 @@ impl Measured<'_> {
         let mut figures: Vec<Measurement> = Vec::new();
         for (before, step) in self.steps[1..].iter().enumerate() {
             let to = before + 1;
-            let Some(of_step) = self.factor(before, to, explained) else { continue };
+            let Some(join_step) = self.factor(before, to, explained) else { continue };
             let mut factors = serde_json::Map::new();
             for kernel in 0..self.kernels.len() {
                 if let Some((ratio, _)) = self.factor(before, to, kernel) {
@@ -422,7 +422,7 @@ impl Measured<'_> {
                 to: self.best(to).map(BytesPerSec),
                 ..ExplainConfig::default()
             };
-            figures.push(self.figure(step.name, of_step, config));
+            figures.push(self.figure(step.name, join_step, config));
         }
         let last = self.steps.len() - 1;
         let config = ExplainConfig {

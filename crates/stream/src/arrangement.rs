@@ -19,7 +19,7 @@ use nodegauge_analysis::expect::Figures;
 use nodegauge_arena::ArenaError;
 use nodegauge_arena::ArrayLayout;
 use nodegauge_arena::supply::{available, best_pages};
-use nodegauge_gauge::{Foreseen, Site};
+use nodegauge_gauge::{ExpectedCost, Site};
 
 use nodegauge_measure::schedule::Limits;
 use nodegauge_measure::stream_rule::CacheCapacity;
@@ -79,7 +79,7 @@ impl Arrangement {
             options.arrays.size,
             SizeSpec::Auto | SizeSpec::TimesLlc(_) | SizeSpec::Share(_)
         );
-        let placement = ranks.together();
+        let placement = ranks.all_threads();
         // The available memory is that of the union of all policies: ranks bound to different nodes use the memory of
         // all these nodes.
         let mut together = StreamOptions { policy: whole_policy(&ranks), ..options.clone() };
@@ -90,7 +90,8 @@ impl Arrangement {
         let elements = if shared { size.elements.div_ceil(count) } else { size.elements };
         if !shared {
             // STREAM's rule applies to the arrays of all ranks together.
-            size = ArraySize::of(elements * count, options.arrays.element, size.rule, size.notices);
+            size =
+                ArraySize::new(elements * count, options.arrays.element, size.rule, size.notices);
         }
         let mut configs: Vec<TargetConfig> = Vec::new();
         for place in &ranks.ranks {
@@ -130,9 +131,9 @@ impl Arrangement {
     }
 
     /// Returns the expected time and memory if `copies` sets of the arrays exist.
-    pub(crate) fn foreseen(&self, copies: u64) -> Foreseen {
+    pub(crate) fn foreseen(&self, copies: u64) -> ExpectedCost {
         let each: u64 = self.configs.iter().map(TargetConfig::bytes).sum();
-        Foreseen { time: Some(self.options.budget.time), memory: Some(Bytes(copies * each)) }
+        ExpectedCost { time: Some(self.options.budget.time), memory: Some(Bytes(copies * each)) }
     }
 
     /// Returns STREAM's figures for the planned kernels.
@@ -142,7 +143,7 @@ impl Arrangement {
 
     /// Returns the limits of time and samples; the time starts now.
     pub(crate) fn limits(&self) -> Limits {
-        Limits::of(self.options.budget, self.options.samples)
+        Limits::from_budget(self.options.budget, self.options.samples)
     }
 
     /// Sets up the configuration in this process.
@@ -290,9 +291,9 @@ pub(crate) fn candidates(
     match (options.arrays.prefetch, options.arrays.side_by_side, options.arrays.stores) {
         _ if !shapes.is_empty() => Ok(shapes),
         (Some(prefetch), Some(pages), _)
-            if prefetch != Prefetch::Off && pages.several().is_some() =>
+            if prefetch != Prefetch::Off && pages.above_one().is_some() =>
         {
-            Err(Failure::beyond(
+            Err(Failure::insufficient(
                 "loops with several pages side by side cannot use software prefetch",
             )
             .hint("leave out --prefetch, or give --side-by-side 1"))
@@ -301,10 +302,10 @@ pub(crate) fn candidates(
             "this processor has no {stores} stores that nodegauge supports"
         ))
         .hint("use --stores regular")),
-        _ => {
-            Err(Failure::beyond("nodegauge has no loops with software prefetch for this processor")
-                .hint("leave out --prefetch"))
-        }
+        _ => Err(Failure::insufficient(
+            "nodegauge has no loops with software prefetch for this processor",
+        )
+        .hint("leave out --prefetch")),
     }
 }
 
@@ -403,7 +404,7 @@ pub(crate) fn describe(chosen: &[(Kernel, KernelShape)]) -> String {
 
 /// Returns STREAM's figures for `kernels`.
 pub(crate) fn stream_figures(kernels: &[Kernel], site: &Site) -> Vec<Figures> {
-    let limited = nodegauge_machine::bandwidth_of(&site.machine, &[]).is_some();
+    let limited = nodegauge_machine::node_bandwidth(&site.machine, &[]).is_some();
     let names = kernels.iter().map(|kernel| kernel.name());
     vec![
         Figures::new(GAUGE, nodegauge_arena::names::STREAM, names, &[Unit::BytesPerSecond])

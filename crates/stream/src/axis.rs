@@ -10,7 +10,7 @@ use crate::compiled::CompilerChoice;
 use crate::kernels::{Prefetch, SideBySide, Stores};
 use crate::size::SizeSpec;
 use nodegauge_arena::RequestedPages;
-use nodegauge_measure::sweep::{self, AxisSyntax, Wrong};
+use nodegauge_measure::sweep::{self, AxisSyntax, InvalidAxisValue};
 use nodegauge_placement::{JobPlacement, PlacementSetting};
 
 /// Options of one configuration, which a sweep varies.
@@ -62,7 +62,7 @@ fn prefetches() -> AxisSyntax<Prefetch> {
     AxisSyntax::parted().read_by(prefetch).listed_by(list_of_prefetches)
 }
 
-fn prefetch(text: &str) -> Result<Prefetch, Wrong> {
+fn prefetch(text: &str) -> Result<Prefetch, InvalidAxisValue> {
     text.replace('+', ",").parse().map_err(Into::into)
 }
 

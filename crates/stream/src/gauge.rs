@@ -8,7 +8,7 @@ use nodegauge_arena::names::{STREAM, TRIAD, TUNE};
 use nodegauge_gauge::readers::Reader;
 use nodegauge_gauge::roofline::{NoPoint, RooflinePoint};
 use nodegauge_gauge::view::{Reach, Section};
-use nodegauge_gauge::{Depth, Detail, Gauge, Headline, Planned, Site, SummaryRequest};
+use nodegauge_gauge::{Depth, Detail, Gauge, Headline, PlannedRun, Site, SummaryRequest};
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{Failure, Notice, NoticeId};
@@ -52,7 +52,7 @@ impl Gauge for Stream {
         &self,
         site: &Site,
         ask: &SummaryRequest<'_>,
-    ) -> Result<Option<Box<dyn Planned>>, Failure> {
+    ) -> Result<Option<Box<dyn PlannedRun>>, Failure> {
         let mut request = PlacementRequest::default();
         let reported = ask.environment.apply(&mut request)?;
         let mut notices: Vec<Notice> = reported.into_iter().map(environment_notice).collect();
@@ -90,7 +90,7 @@ impl Gauge for Stream {
     }
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {
-        vec![Headline::of("memory", "Triad, best", record, GAUGE, triad_rate)]
+        vec![Headline::from_record("memory", "Triad, best", record, GAUGE, triad_rate)]
     }
 
     fn reach(&self, record: &Record, figure: &Measurement) -> Option<Reach> {

@@ -217,7 +217,7 @@ impl PlannedLength {
         let array = Bytes(wanted.elements.saturating_mul(wanted.element.bytes()));
         let total = Bytes(array.0.saturating_mul(ARRAYS));
         let rule = SizeRule::Reported(conditions.caches.reported);
-        let sized = ArraySize::of(wanted.elements, wanted.element, rule, Vec::new());
+        let sized = ArraySize::new(wanted.elements, wanted.element, rule, Vec::new());
         Self {
             basis,
             elements: wanted.elements,
@@ -276,7 +276,7 @@ fn theoretical_of(site: &Site, placement: &Placement) -> Option<Figure> {
     let nodes = site.machine.numa_nodes.iter();
     let near = nodes.filter(|node| cpus.iter().any(|cpu| node.cpus.contains(&cpu.0)));
     let holding: Vec<u32> = near.map(|node| node.id).collect();
-    nodegauge_machine::bandwidth_of(&site.machine, &holding)
+    nodegauge_machine::node_bandwidth(&site.machine, &holding)
 }
 
 /// Returns the lengths by STREAM's rule, by a share of the memory, and as given, where they are known.

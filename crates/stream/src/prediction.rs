@@ -22,7 +22,7 @@ pub(crate) const COMPILING: Duration = Duration::from_secs(1);
 
 /// Returns the time of this number of compilations. It counts against the budget, but no run is refused for it.
 pub(crate) fn compiling(count: usize) -> PredictedTime {
-    PredictedTime { least: Duration::ZERO, likely: COMPILING * count as u32 }
+    PredictedTime { min: Duration::ZERO, likely: COMPILING * count as u32 }
 }
 
 /// Parts of a run that take time in proportion to the arrays.
@@ -60,7 +60,7 @@ impl ArraysCost {
         let warm_up = u32::from(policy.warm_up != WarmUp::None);
         let round = self.round * pass;
         let rounds = warm_up + policy.sufficient() as u32;
-        PredictedTime { least: set_up + (warm_up + 1) * round, likely: set_up + rounds * round }
+        PredictedTime { min: set_up + (warm_up + 1) * round, likely: set_up + rounds * round }
     }
 }
 
@@ -110,7 +110,7 @@ pub(crate) fn admit(
     observer.phase("predicting the time of the run");
     let rates = rates(arrangement)?;
     let before = arrangement.elements();
-    let fixed = fixed + PredictedTime::of(arrangement::LEAST_CHOICE_TIME);
+    let fixed = fixed + PredictedTime::from_time(arrangement::LEAST_CHOICE_TIME);
     let mut run = PredictedArrays { site, arrangement, cost, policy, rates, fixed };
     let remark = limits.admit(&mut run)?;
     arrangement.notices.extend(arrangement.shortened(before));

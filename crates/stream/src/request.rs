@@ -15,12 +15,12 @@ use crate::standard::{MpiStandardPlan, StandardPlan};
 use crate::stream::StreamPlan;
 use crate::tune::{self, TunePlan};
 use crate::{GAUGE, mixes};
-use nodegauge_gauge::{Planned, Site};
+use nodegauge_gauge::{PlannedRun, Site};
 use nodegauge_machine::Topology;
 use nodegauge_measure::record::Record;
 use nodegauge_measure::schedule::Budget;
 use nodegauge_measure::{Failure, FailureKind};
-use nodegauge_placement::{MemoryPolicy, RankPlacementOptions, RankPlan, Started};
+use nodegauge_placement::{LauncherJob, MemoryPolicy, RankPlacementOptions, RankPlan};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -117,11 +117,11 @@ impl StreamRequest {
         site: &Site,
         joined: Option<&LaunchedRanks>,
         newest: &dyn Fn(&str, &str) -> Option<Record>,
-    ) -> Result<Box<dyn Planned>, Failure> {
+    ) -> Result<Box<dyn PlannedRun>, Failure> {
         Ok(match mode {
             StreamMode::Tune => {
                 let team = self.cell.job.process.team(&site.topology, "--tune")?;
-                let notices = team.notices_of(GAUGE);
+                let notices = team.gauge_notices(GAUGE);
                 let options = self.options(team.policy, TunePlan::BUDGET, 1.0);
                 Box::new(TunePlan::new(site, &team.request, options, notices)?)
             }
@@ -162,7 +162,7 @@ impl StreamRequest {
     }
 
     /// Plans runs of STREAM's MPI source.
-    fn mpi_standard(&self, source: Source, site: &Site) -> Result<Box<dyn Planned>, Failure> {
+    fn mpi_standard(&self, source: Source, site: &Site) -> Result<Box<dyn PlannedRun>, Failure> {
         let ranks = self.cell.job.rank_plan(&site.topology)?.ok_or_else(|| {
             Failure::usage(format!("{} requires --ranks", source.engine()))
                 .hint("give the number of ranks, e.g. --ranks 2")
@@ -204,7 +204,7 @@ impl StreamRequest {
     fn options(&self, policy: MemoryPolicy, usual: Duration, share: f64) -> StreamOptions {
         let mut options = StreamOptions::of(&self.cell.arrays);
         options.arrays.memory_fraction = options.arrays.memory_fraction * share;
-        let budget = Budget::of(self.budget, usual);
+        let budget = Budget::new(self.budget, usual);
         StreamOptions {
             policy,
             budget: Budget { asked: budget.asked && !self.exceed_budget, ..budget },
@@ -222,7 +222,7 @@ impl StreamRequest {
         share: f64,
     ) -> Result<Arrangement, Failure> {
         let team = self.cell.job.process.team(&site.topology, mode)?;
-        let notices = team.notices_of(GAUGE);
+        let notices = team.gauge_notices(GAUGE);
         let options = self.options(team.policy, budget, share);
         Arrangement::new(site, &team.request, options, notices)
     }
@@ -247,7 +247,7 @@ impl StreamRequest {
             return Ok(StreamPlan::new(arrangement, coordinator));
         }
         let team = self.cell.job.process.team(&site.topology, "stream")?;
-        let mut notices = team.notices_of(GAUGE);
+        let mut notices = team.gauge_notices(GAUGE);
         let mut request = team.request;
         let mut options = self.options(team.policy, StreamPlan::BUDGET, 1.0);
         let is_as_tuned = self.cell.arrays.size == SizeSpec::Auto
@@ -267,7 +267,7 @@ impl StreamRequest {
     /// Places the ranks that a launcher has started: as requested or, without a request, on the CPUs that the launcher
     /// assigned.
     fn joined(&self, joined: &LaunchedRanks, topology: &Topology) -> Result<RankPlan, Failure> {
-        let Started { ranks: count, launcher, .. } = joined.started;
+        let LauncherJob { ranks: count, launcher, .. } = joined.started;
         if let Some(asked) = self.cell.job.ranks.ranks.filter(|asked| *asked != count) {
             return Err(Failure::usage(format!(
                 "--ranks {asked}, but {launcher} has started {count}"
@@ -289,7 +289,7 @@ impl StreamRequest {
         }
         let each = self.cell.job.process.in_each_rank(topology)?;
         joined.places(topology, each.threads, &each.memory).map_err(|(rank, error)| {
-            Failure::from(error).of(format_args!("rank {rank}")).kind(FailureKind::Usage)
+            Failure::from(error).with_context(format_args!("rank {rank}")).kind(FailureKind::Usage)
         })
     }
 }

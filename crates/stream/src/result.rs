@@ -16,12 +16,12 @@ use nodegauge_arena::names::STREAM;
 use nodegauge_arena::{NumaConfig, PagesConfig};
 use nodegauge_gauge::Site;
 use nodegauge_gauge::series::lost_in_words;
-use nodegauge_machine::{NodeId, Unavailable};
+use nodegauge_machine::{NumaNodeId, Unavailable};
 use nodegauge_measure::clock::{self, ClockQuality, MIN_TICKS};
 use nodegauge_measure::keys::shared::CompilerConfig;
 use nodegauge_measure::record::{Finding, Limit, Measurement, Quoted, Severity, Traffic, Validity};
 use nodegauge_measure::repeat::Stop;
-use nodegauge_measure::samples::{self, CellSamples, Sample, Sorted};
+use nodegauge_measure::samples::{self, CellSamples, RegimeAssignment, Sample};
 use nodegauge_measure::{BytesPerSec, Failure, Fraction, Outcome, Seconds, Unit, stream_rule};
 use nodegauge_passes::traffic::Counted;
 use nodegauge_placement::{Bind, MemoryPolicy};
@@ -34,7 +34,7 @@ pub(crate) struct StreamEvidence<'a> {
     pub target: &'a dyn Target,
     pub seen: &'a Seen,
     pub samples: &'a [Sample],
-    pub sorted: Sorted,
+    pub sorted: RegimeAssignment,
     pub stop: Stop,
     /// Result of the choice of loops; `None` if the options fixed all loops.
     pub chosen: Option<&'a ChosenLoops>,
@@ -258,7 +258,7 @@ fn describe(each: &Loop, config: &mut StreamConfig) {
             config.isa = Some(isa.name().to_owned());
             config.vector_bits = Some(isa.vector_bits().into());
             config.unroll = Some(unroll.into());
-            config.side_by_side = side_by_side.several().map(u64::from);
+            config.side_by_side = side_by_side.above_one().map(u64::from);
             config.prefetch = Some(prefetch.to_string());
         }
         Loop::Compiled(made) => {
@@ -316,12 +316,12 @@ fn numa(evidence: &StreamEvidence<'_>) -> NumaConfig {
     let nodes = evidence.site.topology.nodes.len();
     let threads = &evidence.arrangement.placement.threads;
     let bound = evidence.arrangement.placement.bind != Bind::None;
-    let mut thread_nodes: Vec<Vec<NodeId>> = Vec::new();
+    let mut thread_nodes: Vec<Vec<NumaNodeId>> = Vec::new();
     for thread in threads {
         let home = if bound { thread.nodes(&evidence.site.topology) } else { Vec::new() };
         thread_nodes.push(home);
     }
-    let together = location::of_arrays(policy, &evidence.seen.together.nodes, nodes);
+    let together = location::arrays_config(policy, &evidence.seen.together.nodes, nodes);
     if !evidence.seen.ranks.is_empty() {
         return ranks::numa(&evidence.seen.ranks, together);
     }
@@ -345,7 +345,7 @@ fn numa(evidence: &StreamEvidence<'_>) -> NumaConfig {
 /// Returns the reasons why figures are suspect because pages are not on the requested nodes.
 fn misplaced(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> Vec<String> {
     if evidence.seen.ranks.is_empty() {
-        location::broken(numa, &evidence.target.config().policy).into_iter().collect()
+        location::policy_violation(numa, &evidence.target.config().policy).into_iter().collect()
     } else {
         ranks::doubts(&evidence.seen.ranks)
     }

@@ -37,7 +37,7 @@ impl Simulated {
     fn runs(&mut self, share: f64) -> Sample {
         let seconds = vec![self.seconds(share); self.loops.len()];
         clock::run_ahead(Duration::from_secs_f64(seconds.iter().sum()));
-        Sample::of_times(seconds)
+        Sample::from_times(seconds)
     }
 }
 

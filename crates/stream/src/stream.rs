@@ -15,7 +15,7 @@ use crate::target::Target;
 use nodegauge_analysis::expect::Figures;
 use nodegauge_arena::ArenaError;
 use nodegauge_gauge::series::Series;
-use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Limits, PredictedTime, Turn, policy};
 use nodegauge_measure::{BytesPerSec, Failure, Observer, Outcome};
@@ -44,8 +44,8 @@ impl StreamPlan {
     }
 }
 
-impl Planned for StreamPlan {
-    fn foreseen(&self) -> Foreseen {
+impl PlannedRun for StreamPlan {
+    fn foreseen(&self) -> ExpectedCost {
         self.arrangement.foreseen(1)
     }
 
@@ -153,7 +153,7 @@ mod tests {
     use crate::size::SizeSpec;
     use nodegauge_machine::{SysRoot, Topology, TopologySource};
     use nodegauge_measure::NoticeId;
-    use nodegauge_measure::progress::Silent;
+    use nodegauge_measure::progress::SilentObserver;
     use nodegauge_measure::record::{Machine, Status};
     use nodegauge_placement::PlacementRequest;
 
@@ -176,8 +176,8 @@ mod tests {
         let mut set_up = |planned: &Arrangement| {
             Ok(Simulated::set_up(&planned.configs[0], pass / 4.0 / arrays, cache * arrays))
         };
-        let ended = measure(&site, arrangement, limits, &mut set_up, &mut Silent);
-        let outcome = Outcome::of_run(ended, &Silent).unwrap();
+        let ended = measure(&site, arrangement, limits, &mut set_up, &mut SilentObserver);
+        let outcome = Outcome::finish_run(ended, &SilentObserver).unwrap();
         (outcome, limits.elapsed().as_secs_f64())
     }
 

@@ -23,7 +23,7 @@ use grid::Combination;
 use nodegauge_analysis::expect::Figures;
 use nodegauge_arena::{ArenaError, MemoryRates};
 use nodegauge_gauge::series::Series;
-use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_measure::keys::Config;
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::repeat::Stop;
@@ -269,7 +269,7 @@ impl PredictedSweep<'_> {
 
 impl Predictable for PredictedSweep<'_> {
     fn predicted(&self) -> PredictedTime {
-        let mut time = PredictedTime::of(arrangement::LEAST_CHOICE_TIME) + self.compiling;
+        let mut time = PredictedTime::from_time(arrangement::LEAST_CHOICE_TIME) + self.compiling;
         for cell in self.cells.iter() {
             let cost = ArraysCost::ONE_SET;
             time = time + cost.predicted(&cell.arrangement, &self.rates, &policy::SWEEP);
@@ -336,7 +336,7 @@ fn retain_used(compilers: &mut Vec<ChosenCompiler>, cells: &[SweepCell]) {
 
 /// Returns the failure of a sweep of which this node can measure nothing.
 fn missing(why: Failure) -> Failure {
-    if why.is_of_machine() { Failure::missing(why) } else { why }
+    if why.is_machine_failure() { Failure::missing(why) } else { why }
 }
 
 /// Returns the maximum number of ranks over all cells; `None` if no cell has ranks.
@@ -344,11 +344,12 @@ fn most_ranks(cells: &[SweepCell]) -> Option<usize> {
     cells.iter().filter_map(|cell| Some(cell.arrangement.ranks.as_ref()?.ranks.len())).max()
 }
 
-impl Planned for SweepPlan {
-    fn foreseen(&self) -> Foreseen {
-        let each: Vec<Foreseen> = self.cells.iter().map(|c| c.arrangement.foreseen(1)).collect();
+impl PlannedRun for SweepPlan {
+    fn foreseen(&self) -> ExpectedCost {
+        let each: Vec<ExpectedCost> =
+            self.cells.iter().map(|c| c.arrangement.foreseen(1)).collect();
         let memory = each.iter().filter_map(|foreseen| Some(foreseen.memory?.0)).sum();
-        Foreseen { time: each.first().and_then(|cell| cell.time), memory: Some(Bytes(memory)) }
+        ExpectedCost { time: each.first().and_then(|cell| cell.time), memory: Some(Bytes(memory)) }
     }
 
     fn figures(&self, site: &Site) -> Vec<Figures> {

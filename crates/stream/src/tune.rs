@@ -34,7 +34,7 @@ use crate::tuner;
 use nodegauge_analysis::expect::Figures;
 use nodegauge_arena::PagesConfig;
 use nodegauge_arena::names::{CHOICE, TUNE};
-use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::PASSES;
@@ -66,14 +66,14 @@ const PLACEMENTS: Rules = Rules {
     seed: 0x0074_756E_6500,
     passes: Passes::One,
     leave: RoundRule::SlowerHalf { from: 2, left: FINALISTS },
-    least_rounds: 1,
-    most_rounds: None,
+    min_rounds: 1,
+    max_rounds: None,
     whole_rounds: 1,
     check: DeadlineCheck::Turn,
 };
 /// Rules of the final stage: at least eight rounds, then until no other entry can be faster than the leader by more
 /// than half a percent.
-const FINAL: Rules = Rules { leave: RoundRule::Nobody(0.005), least_rounds: 8, ..PLACEMENTS };
+const FINAL: Rules = Rules { leave: RoundRule::Nobody(0.005), min_rounds: 8, ..PLACEMENTS };
 /// Maximum number of attempts to measure an undisturbed pass.
 const TRIES: usize = 3;
 
@@ -248,10 +248,10 @@ pub struct Found {
     setting_up: Duration,
 }
 
-impl Planned for TunePlan {
-    fn foreseen(&self) -> Foreseen {
+impl PlannedRun for TunePlan {
+    fn foreseen(&self) -> ExpectedCost {
         let bytes = self.configs.iter().map(TargetConfig::bytes).sum();
-        Foreseen { time: Some(self.options.budget.time), memory: Some(Bytes(bytes)) }
+        ExpectedCost { time: Some(self.options.budget.time), memory: Some(Bytes(bytes)) }
     }
 
     fn figures(&self, site: &Site) -> Vec<Figures> {
@@ -265,7 +265,7 @@ impl Planned for TunePlan {
         site: &Site,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, Failure> {
-        let limits = Limits::of(self.options.budget, self.options.samples);
+        let limits = Limits::from_budget(self.options.budget, self.options.samples);
         self.admit(site, &limits, observer)?;
         let notices = std::mem::take(&mut self.notices);
         let mut outcome = Outcome { notices, ..Outcome::default() };

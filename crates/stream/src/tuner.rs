@@ -342,13 +342,13 @@ const RULES: Rules = Rules {
     seed: 0x6E6F_6465,
     passes: Passes::One,
     leave: RoundRule::SignificantlySlower,
-    least_rounds: 0,
-    most_rounds: None,
+    min_rounds: 0,
+    max_rounds: None,
     whole_rounds: 0,
     check: DeadlineCheck::Turn,
 };
 /// Rules for the comparison of two loops of a kernel that runs alone.
-const ALONE: Rules = Rules { most_rounds: Some(8), ..RULES };
+const ALONE: Rules = Rules { max_rounds: Some(8), ..RULES };
 
 /// Search among loops that are measured alternately on a target, with all kernels in one pass.
 struct Search<'a> {
@@ -560,7 +560,7 @@ mod tests {
             self.part(ArrayShare { index: 0, count: 1 }).map(Option::unwrap)
         }
         fn part(&mut self, part: ArrayShare) -> Result<Option<Sample>, ArenaError> {
-            Ok(Some(Sample::of_times(self.model.seconds(&self.config, part))))
+            Ok(Some(Sample::from_times(self.model.seconds(&self.config, part))))
         }
         fn check(&mut self) -> Result<(), ArenaError> {
             Ok(())

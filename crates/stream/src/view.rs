@@ -19,10 +19,10 @@ pub use statistics::Statistic;
 use crate::GAUGE;
 pub(crate) use figures::points;
 use figures::{StreamFigure, comparable};
-use nodegauge_analysis::ratio::closing::of_several;
+use nodegauge_analysis::ratio::closing::several_figures_sentences;
 use nodegauge_arena::names::{CURVES, STREAM, TUNE};
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{Section, plain_table, summary, summary_of};
+use nodegauge_gauge::view::{Section, plain_table, summary, summary_section};
 use nodegauge_measure::record::{Category, Finding, Measurement, Quoted, Record};
 use nodegauge_published as published;
 
@@ -60,8 +60,8 @@ fn closing(record: &Record) -> Option<Section> {
     let own_loops = of_one_regime.map(|(m, _)| ("nodegauge's loop".to_owned(), *m));
     let programs = others.iter().map(|(m, config)| (standard::program(config), *m));
     let named: Vec<(String, &Measurement)> = own_loops.chain(programs).collect();
-    let sentences = of_several(&named, &format!("runs {}", last.name), Quoted::Best);
-    (!sentences.is_empty()).then(|| summary_of(sentences))
+    let sentences = several_figures_sentences(&named, &format!("runs {}", last.name), Quoted::Best);
+    (!sentences.is_empty()).then(|| summary_section(sentences))
 }
 
 /// Returns the sections of `stream` in all its modes except sweeps.

@@ -157,7 +157,7 @@ impl<T> Collection<T> {
     ///
     /// # Errors
     /// Fails if ranks are missing; the message names them.
-    pub fn of_all_ranks(self) -> Result<Vec<T>, Failure> {
+    pub fn all_messages(self) -> Result<Vec<T>, Failure> {
         match self.missing_ranks() {
             Some(missing) => Err(Failure::missing(missing)),
             None => Ok(self.messages.into_values().collect()),
@@ -198,7 +198,7 @@ mod tests {
         collection.poll_each(&wait, poll).unwrap();
         assert!(collection.is_complete() && !collection.is_interrupted());
         assert_eq!(rounds, [0, 1, 3, 1, 1], "who has responded is not asked again");
-        assert_eq!(collection.of_all_ranks().unwrap(), ['a', 'b', 'c', 'd']);
+        assert_eq!(collection.all_messages().unwrap(), ['a', 'b', 'c', 'd']);
     }
 
     #[test]
@@ -211,7 +211,7 @@ mod tests {
         let mut collection = of_four(LATER);
         let wait = collection.wait();
         collection.receive(&wait, |pause| Ok(inbox.recv_timeout(pause).ok())).unwrap();
-        assert_eq!(collection.of_all_ranks().unwrap(), ['a', 'b', 'c', 'd']);
+        assert_eq!(collection.all_messages().unwrap(), ['a', 'b', 'c', 'd']);
     }
 
     #[test]
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(collection.reason(), "no response within 0 s");
         let named = "no response from ranks 1,3-4 within 0 s";
         assert_eq!(collection.missing_ranks().unwrap(), named);
-        assert_eq!(collection.of_all_ranks().unwrap_err().message, named);
+        assert_eq!(collection.all_messages().unwrap_err().message, named);
         let unequal = Collection::<()>::new([7], Duration::from_millis(2540));
         assert_eq!(unequal.missing_ranks().unwrap(), "no response from rank 7 within 2.5 s");
     }

@@ -40,14 +40,14 @@ impl SharedLines {
     }
 
     /// Creates cache lines for a team on these places. If round trips would not measure a latency, creates none.
-    pub fn of_places(places: &[Vec<CpuId>]) -> Self {
-        Self::new(if have_cpus_of_their_own(places) { places.len() } else { 0 })
+    pub fn for_places(places: &[Vec<CpuId>]) -> Self {
+        Self::new(if have_own_cpus(places) { places.len() } else { 0 })
     }
 }
 
 /// True if every thread is bound and no two threads share a CPU. Otherwise a round trip would measure a time slice of
 /// the scheduler instead of a latency.
-pub fn have_cpus_of_their_own(places: &[Vec<CpuId>]) -> bool {
+pub fn have_own_cpus(places: &[Vec<CpuId>]) -> bool {
     let mut cpus: Vec<CpuId> = places.iter().flatten().copied().collect();
     let all = cpus.len();
     cpus.sort_unstable();

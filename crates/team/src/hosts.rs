@@ -28,7 +28,7 @@ use lines::{SrunLeader, SrunStep};
 use link::Link;
 use nodegauge_measure::{Failure, Notice, NoticeId};
 use nodegauge_os::{Wait, is_end_requested, wait_until};
-use nodegauge_placement::launchers::Started;
+use nodegauge_placement::launchers::LauncherJob;
 use nodegauge_placement::pin;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -115,11 +115,11 @@ struct RankHost {
 impl RankHost {
     fn own(version: &str) -> Self {
         let by_slurm = std::env::var(SLURM_NODE).ok().filter(|name| !name.is_empty());
-        let name = by_slurm.unwrap_or_else(|| word_of("/proc/sys/kernel/hostname"));
+        let name = by_slurm.unwrap_or_else(|| file_word("/proc/sys/kernel/hostname"));
         let cpus = pin::current_affinity().unwrap_or_default();
         Self {
             name: legible(&name),
-            boot: word_of("/proc/sys/kernel/random/boot_id"),
+            boot: file_word("/proc/sys/kernel/random/boot_id"),
             cpus: cpus.into_iter().map(|cpu| cpu.0).collect(),
             version: version.to_owned(),
         }
@@ -127,17 +127,18 @@ impl RankHost {
 }
 
 /// Returns the word in a file of the kernel; an empty one if the file cannot be read.
-fn word_of(path: &str) -> String {
+fn file_word(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default().trim().to_owned()
 }
 
 /// Returns a host name that can be written to a list of hosts: characters that no host name has are replaced.
 fn legible(name: &str) -> String {
-    let name: String = name.chars().map(|c| if is_of_host_name(c) { c } else { '_' }).collect();
+    let name: String =
+        name.chars().map(|c| if is_host_name_character(c) { c } else { '_' }).collect();
     if name.is_empty() { "unnamed".to_owned() } else { name }
 }
 
-fn is_of_host_name(c: char) -> bool {
+fn is_host_name_character(c: char) -> bool {
     c.is_ascii_alphanumeric() || "-._:".contains(c)
 }
 
@@ -214,7 +215,7 @@ pub struct Hosts {
     names: Vec<String>,
     /// Index of the host of this rank.
     own: usize,
-    started: Started,
+    started: LauncherJob,
     /// CPUs of all ranks on this host; without MPI, those of this rank.
     cpus: BTreeSet<u32>,
     link: Link,
@@ -230,17 +231,17 @@ pub struct Hosts {
 
 impl Hosts {
     /// True if rank 0 has started this process with srun, as a rank of another host.
-    pub fn is_of_rank_0() -> bool {
+    pub fn is_started_by_rank_0() -> bool {
         std::env::var_os(OF_RANK_0).is_some()
     }
 
-    /// Returns the hosts as seen by a process for which [`Hosts::is_of_rank_0`] is true.
+    /// Returns the hosts as seen by a process for which [`Hosts::is_started_by_rank_0`] is true.
     ///
     /// # Errors
     /// Fails outside of a step of Slurm.
-    pub fn of_rank_0() -> Result<Self, Failure> {
+    pub fn from_rank_0() -> Result<Self, Failure> {
         let name = RankHost::own("").name;
-        let started = Started::slurm_tasks_of_node(&name).ok_or_else(|| {
+        let started = LauncherJob::node_slurm_tasks(&name).ok_or_else(|| {
             Failure::usage(format!("{OF_RANK_0} is set, but srun has not started this process"))
         })?;
         let link = match started.rank {
@@ -251,7 +252,7 @@ impl Hosts {
         Ok(Self::at(vec![String::new(), name], 1, started, link))
     }
 
-    fn at(names: Vec<String>, own: usize, started: Started, link: Link) -> Self {
+    fn at(names: Vec<String>, own: usize, started: LauncherJob, link: Link) -> Self {
         let cpus = pin::current_affinity().unwrap_or_default();
         Self {
             own,
@@ -271,12 +272,12 @@ impl Hosts {
     ///
     /// # Errors
     /// Fails if srun cannot be started.
-    fn of_step(nodes: &SlurmNodes, reason: &Failure) -> Result<Option<Self>, Failure> {
+    fn join_step(nodes: &SlurmNodes, reason: &Failure) -> Result<Option<Self>, Failure> {
         let own = RankHost::own("").name;
         if nodes.names.first() != Some(&own) {
             return Ok(None);
         }
-        let started = Started::slurm_tasks_of_node(&own)
+        let started = LauncherJob::node_slurm_tasks(&own)
             .ok_or_else(|| Failure::missing("Slurm does not report the tasks of this node"))?;
         if started.rank > 0 {
             return Ok(Some(Self::at(nodes.names.clone(), 0, started, Link::Nothing)));
@@ -297,7 +298,7 @@ impl Hosts {
     /// # Errors
     /// Fails if MPI is missing or does not belong to the launcher, and if ranks run different versions.
     pub fn join(
-        started: &Started,
+        started: &LauncherJob,
         version: &str,
         nodes: Option<&SlurmNodes>,
         give_up: impl FnOnce(Failure) + Send + 'static,
@@ -309,14 +310,14 @@ impl Hosts {
             Err(Failure::missing("srun started the ranks without an MPI"))
         };
         match (world, nodes) {
-            (Ok(world), _) => Self::of_world(started, version, world, timeout).map(Some),
-            (Err(reason), Some(nodes)) => Self::of_step(nodes, &reason),
+            (Ok(world), _) => Self::from_world(started, version, world, timeout).map(Some),
+            (Err(reason), Some(nodes)) => Self::join_step(nodes, &reason),
             (Err(reason), None) => Err(reason),
         }
     }
 
-    fn of_world(
-        started: &Started,
+    fn from_world(
+        started: &LauncherJob,
         version: &str,
         world: &'static World,
         timeout: Duration,
@@ -324,7 +325,7 @@ impl Hosts {
         let own = RankHost::own(version);
         let mut notices = Vec::new();
         if world.rank == 0 {
-            let collection = hosts_of_ranks(world, timeout)?;
+            let collection = rank_hosts(world, timeout)?;
             if let Some(missing) = collection.missing_ranks() {
                 let text = format!("{missing}; their hosts were not measured");
                 notices.push(Notice::new(NoticeId::Failed, "", text));
@@ -334,16 +335,16 @@ impl Hosts {
             ranks.extend(others.into_iter().map(|(rank, host)| (rank as u32, host)));
             let layout = group(&ranks);
             world.tell_all(&layout)?;
-            return Self::of(started, world, layout?, notices);
+            return Self::new(started, world, layout?, notices);
         }
         world.say(0, &serde_json::to_vec(&own).map_err(Failure::missing)?);
         let layout: Result<Vec<HostRanks>, Failure> =
             serde_json::from_slice(&world.hear(0)).map_err(Failure::missing)?;
-        Self::of(started, world, layout?, notices)
+        Self::new(started, world, layout?, notices)
     }
 
-    fn of(
-        started: &Started,
+    fn new(
+        started: &LauncherJob,
         world: &'static World,
         layout: Vec<HostRanks>,
         notices: Vec<Notice>,
@@ -380,7 +381,7 @@ impl Hosts {
     }
 
     /// Returns the ranks on this host as a job of their own, in which the leader has rank 0.
-    pub fn started(&self) -> &Started {
+    pub fn started(&self) -> &LauncherJob {
         &self.started
     }
 
@@ -404,7 +405,7 @@ impl Hosts {
     ///
     /// # Errors
     /// Fails if a rank of this host does not respond, and if the kernel refuses the CPUs.
-    pub fn use_cpus_of_all_ranks(&self) -> Result<(), Failure> {
+    pub fn use_all_ranks_cpus(&self) -> Result<(), Failure> {
         let mut cpus = self.cpus.clone();
         if !matches!(self.link, Link::Mpi { .. }) {
             cpus.extend(cpus::collect(&self.started)?);
@@ -501,7 +502,7 @@ impl Hosts {
                 Some(FromHost::Measured(result)) => Ok(result),
                 Some(FromHost::Failed(why)) => Err(why),
                 Some(FromHost::Ready) => Err(Failure::missing("reported twice that it is ready")),
-                None => Err(self.reason_of_loss(host)),
+                None => Err(self.loss_reason(host)),
             };
             results.push((name.clone(), result));
         }
@@ -509,7 +510,7 @@ impl Hosts {
     }
 
     /// Returns the reason why a lost host has no result.
-    fn reason_of_loss(&self, host: usize) -> Failure {
+    fn loss_reason(&self, host: usize) -> Failure {
         let lost = self.lost.borrow();
         lost[host].clone().unwrap_or_else(|| Failure::missing("no result"))
     }
@@ -525,7 +526,7 @@ impl Hosts {
         let mut collection = Collection::new(others, timeout);
         let passed_on = || self.passes_on(interrupted);
         let wait = collection.wait().every(LOOK_EVERY).unless(&passed_on).grace(AFTER_INTERRUPT);
-        collection.poll_each(&wait, |host| Ok(self.message_of(host)))?;
+        collection.poll_each(&wait, |host| Ok(self.host_message(host)))?;
         for host in collection.missing() {
             self.all_respond.set(false);
             self.lost.borrow_mut()[host] = Some(Failure::missing(collection.reason()));
@@ -543,7 +544,7 @@ impl Hosts {
     }
 
     /// Returns the message of a host; `None` if none has arrived. A host that has ended has failed.
-    fn message_of<R: DeserializeOwned>(&self, host: usize) -> Option<FromHost<R>> {
+    fn host_message<R: DeserializeOwned>(&self, host: usize) -> Option<FromHost<R>> {
         match self.link.poll(host) {
             Ok(words) => Some(serde_json::from_slice(&words?).unwrap_or_else(|cause| {
                 FromHost::Failed(Failure::missing(format!("unreadable result: {cause}")))
@@ -592,12 +593,12 @@ impl Hosts {
 ///
 /// # Errors
 /// Fails if ranks do not respond before the timeout, and if they run different versions of the program.
-pub fn places_of_ranks(world: &World, version: &str) -> Result<Option<Vec<Vec<u32>>>, Failure> {
+pub fn rank_places(world: &World, version: &str) -> Result<Option<Vec<Vec<u32>>>, Failure> {
     let own = RankHost::own(version);
     let layout: Result<Vec<HostRanks>, Failure>;
     let mut cpus = None;
     if world.rank == 0 {
-        let others = hosts_of_ranks(world, join_timeout()?)?.of_all_ranks();
+        let others = rank_hosts(world, join_timeout()?)?.all_messages();
         let others = others.map_err(|lost| lost.hint("check their hosts, e.g. mpirun hostname"))?;
         let all: Vec<(u32, RankHost)> = (0..).zip(std::iter::once(own).chain(others)).collect();
         layout = group(&all);
@@ -622,7 +623,7 @@ pub fn places_of_ranks(world: &World, version: &str) -> Result<Option<Vec<Vec<u3
 /// # Errors
 /// Fails if a rank sends something else, as another version of the program may do. All ranks then get the failure instead
 /// of their hosts.
-fn hosts_of_ranks(world: &World, timeout: Duration) -> Result<Collection<RankHost>, Failure> {
+fn rank_hosts(world: &World, timeout: Duration) -> Result<Collection<RankHost>, Failure> {
     let mut collection = Collection::new(1..world.count, timeout);
     let wait = collection.wait().every(LOOK_EVERY);
     let collected = collection.poll_each(&wait, |rank| match world.poll(rank) {

@@ -16,7 +16,7 @@ pub mod timed;
 pub mod workers;
 
 pub use interrupt::{Interrupt, stopping};
-pub use timed::{Laps, Span, Timed};
+pub use timed::{Laps, Span, TimedResults};
 pub use workers::{WorkerPool, Workers};
 
 use nodegauge_machine::CpuId;
@@ -304,9 +304,9 @@ impl Drop for Team {
 fn bind(index: u32, place: &[CpuId]) -> Result<ObservedAffinity, TeamError> {
     if !place.is_empty() {
         pin::pin_current_thread(place)
-            .map_err(|error| TeamError::Start(error.of_thread(index).to_string()))?;
+            .map_err(|error| TeamError::Start(error.with_thread(index).to_string()))?;
     }
-    ObservedAffinity::of_current(index).map_err(|error| TeamError::Start(error.to_string()))
+    ObservedAffinity::current_thread(index).map_err(|error| TeamError::Start(error.to_string()))
 }
 
 /// Main function of a member: waits for a job, runs the job, and reports the end.

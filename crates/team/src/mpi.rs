@@ -3,15 +3,15 @@
 //! The MPI library is loaded when it is needed, so that nodegauge can be built and started without MPI. Handles and
 //! constants are those of the binary interface of the library ([`MpiAbi`]).
 
-use crate::timed::{Laps, Timed};
+use crate::timed::{Laps, TimedResults};
 use crate::{Member, MemberBarrier};
 use nodegauge_measure::Failure;
 use nodegauge_measure::interference::stolen_ticks;
 use nodegauge_os::mpi_abi::{
-    self as abi, MpiAbi, MpiHandle, MpiHandleValue, abis_of_launcher, implementations,
+    self as abi, MpiAbi, MpiHandle, MpiHandleValue, implementations, launcher_abis,
 };
 use nodegauge_os::{LoadError, SharedLibrary, monotonic_nanos, wait_always};
-use nodegauge_placement::launchers::Started;
+use nodegauge_placement::launchers::LauncherJob;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::cell::Cell;
@@ -163,7 +163,7 @@ impl World {
     /// # Errors
     /// Fails if the MPI library cannot be loaded, or if the number of ranks that MPI reports differs from that of the
     /// launcher.
-    pub fn join(started: &Started) -> Result<&'static Self, Failure> {
+    pub fn join(started: &LauncherJob) -> Result<&'static Self, Failure> {
         static WORLD: OnceLock<Result<World, Failure>> = OnceLock::new();
         let world = WORLD.get_or_init(|| Self::initialise(started));
         let world = world.as_ref().map_err(Clone::clone)?;
@@ -182,12 +182,12 @@ impl World {
         Ok(world)
     }
 
-    fn initialise(started: &Started) -> Result<Self, Failure> {
+    fn initialise(started: &LauncherJob) -> Result<Self, Failure> {
         // SAFETY: the launcher belongs to this library, so that every program that it starts may run the initialisation
         // of the library. The symbols have the types that the MPI standard defines for C.
         unsafe {
             let abis =
-                abis_of_launcher(started.implementation, |name| std::env::var_os(name).is_some());
+                launcher_abis(started.implementation, |name| std::env::var_os(name).is_some());
             let (library, abi) = load(&abis).map_err(|why| {
                 Failure::missing(format!("ranks cannot communicate: {why}")).hint(
                     "add the library of the MPI that started them to the path of the linker \
@@ -240,7 +240,7 @@ impl World {
             let mut reported = vec![0_u8; longest_version + 1];
             version(reported.as_mut_ptr().cast(), &raw mut length);
             reported.truncate(length.max(0) as usize);
-            let name = name_of(&String::from_utf8_lossy(&reported));
+            let name = library_name(&String::from_utf8_lossy(&reported));
             Ok(Self {
                 rank: rank as usize,
                 count: count as usize,
@@ -451,7 +451,7 @@ unsafe fn load(abis: &[&'static MpiAbi]) -> Result<(SharedLibrary, &'static MpiA
     let mut first = None;
     for &abi in abis {
         // SAFETY: the caller guarantees the requirements of this function.
-        match unsafe { SharedLibrary::first_global_of(abi.files) } {
+        match unsafe { SharedLibrary::load_first_global(abi.files) } {
             Ok(library) => return Ok((library, abi)),
             Err(why) => first = first.or(Some(why)),
         }
@@ -485,7 +485,7 @@ fn srun_options() -> String {
 }
 
 /// Returns the name and the version from the beginning of a library's version text: `Open MPI v4.1.4`.
-fn name_of(reported: &str) -> String {
+fn library_name(reported: &str) -> String {
     let first = reported.split([',', '\n']).next().unwrap_or_default();
     // The version text of MPICH begins with `MPICH Version:\t4.0.2`.
     first.replace("Version:", "").split_whitespace().collect::<Vec<_>>().join(" ")
@@ -498,7 +498,7 @@ fn name_of(reported: &str) -> String {
 pub fn timed<T: Serialize + DeserializeOwned>(
     world: &World,
     job: impl FnOnce(&Member<'_>, &mut Laps<'_>) -> T,
-) -> Result<Option<Timed<T>>, Failure> {
+) -> Result<Option<TimedResults<T>>, Failure> {
     let World { rank, count, .. } = *world;
     let ahead = world.clock_offset();
     let member = Member { index: rank, count, barrier: MemberBarrier::World(world) };
@@ -507,7 +507,7 @@ pub fn timed<T: Serialize + DeserializeOwned>(
     let made = job(&member, &mut laps);
     let laps = laps.into_inner().into_iter().map(|lap| Some(lap?.shifted(ahead)));
     let all = world.gather((made, laps.collect()))?;
-    Ok(all.map(|all| Timed::of(all, stolen)))
+    Ok(all.map(|all| TimedResults::from_members(all, stolen)))
 }
 
 #[cfg(test)]
@@ -524,7 +524,10 @@ mod tests {
     #[test]
     fn mpi_libraries_have_common_names() {
         let open_mpi = "Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4, repo rev: v4.1.4";
-        assert_eq!(name_of(open_mpi), "Open MPI v4.1.4");
-        assert_eq!(name_of("MPICH Version:\t4.0.2\nMPICH Release date:\tThu Apr"), "MPICH 4.0.2");
+        assert_eq!(library_name(open_mpi), "Open MPI v4.1.4");
+        assert_eq!(
+            library_name("MPICH Version:\t4.0.2\nMPICH Release date:\tThu Apr"),
+            "MPICH 4.0.2"
+        );
     }
 }

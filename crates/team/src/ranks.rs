@@ -7,7 +7,7 @@
 //!
 //! If a rank dies or fails, the job ends, and all other ranks are killed, so that no rank waits forever.
 
-use crate::timed::{Laps, Timed};
+use crate::timed::{Laps, TimedResults};
 use crate::{Interrupt, Member, MemberBarrier, TeamError};
 use nodegauge_measure::interference::stolen_ticks;
 use nodegauge_os::{ForkedChild, Gate, Mapping, SysError, describe, receive};
@@ -85,7 +85,7 @@ pub unsafe fn timed<T: Serialize + DeserializeOwned>(
     places: &[RankPlace],
     interrupt: Interrupt<'_>,
     job: impl Fn(&Member<'_>, &mut Laps<'_>) -> T,
-) -> Result<Timed<T>, TeamError> {
+) -> Result<TimedResults<T>, TeamError> {
     let stolen = stolen_ticks();
     // SAFETY: the caller guarantees the conditions for `job`. The timing only uses the clock, the allocator and system
     // calls.
@@ -96,7 +96,7 @@ pub unsafe fn timed<T: Serialize + DeserializeOwned>(
             Ok((made, laps.into_inner()))
         })
     }?;
-    Ok(Timed::of(all, stolen))
+    Ok(TimedResults::from_members(all, stolen))
 }
 
 fn cannot_start(cause: SysError) -> TeamError {
@@ -155,7 +155,7 @@ pub fn settle(place: &RankPlace) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_machine::NodeId;
+    use nodegauge_machine::NumaNodeId;
     use nodegauge_placement::{Bind, MemoryPolicy, Placement};
     use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -174,7 +174,7 @@ mod tests {
     fn run<T: Serialize + DeserializeOwned>(
         places: &[RankPlace],
         job: impl Fn(&Member<'_>, &mut Laps<'_>) -> T,
-    ) -> Result<Timed<T>, TeamError> {
+    ) -> Result<TimedResults<T>, TeamError> {
         // SAFETY: the jobs below use atomics, the allocator and system calls.
         unsafe { timed(places, Interrupt::never(), job) }
     }
@@ -189,7 +189,7 @@ mod tests {
                 laps.time(|| sum.fetch_add(member.index as u64 + 1, Ordering::Relaxed));
             }
             member.barrier();
-            let policy = nodegauge_os::policy_of_thread().unwrap().0.unwrap();
+            let policy = nodegauge_os::thread_policy().unwrap().0.unwrap();
             (std::process::id(), pin::current_affinity().unwrap(), policy.name().to_owned())
         })
         .unwrap();
@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn refused_policy_and_interruption_are_reported() {
         let mut beyond = places(2, false);
-        beyond[1].memory = MemoryPolicy::Bind(vec![NodeId(900)]);
+        beyond[1].memory = MemoryPolicy::Bind(vec![NumaNodeId(900)]);
         let refused = run(&beyond, |member, _| member.barrier()).unwrap_err().to_string();
         assert!(refused.starts_with("rank 1: memory policy bind:900 was refused"), "{refused}");
         // SAFETY: the job only waits.
@@ -228,6 +228,6 @@ mod tests {
                 }
             })
         };
-        assert!(matches!(ended, Err::<Timed<()>, _>(TeamError::Interrupted)));
+        assert!(matches!(ended, Err::<TimedResults<()>, _>(TeamError::Interrupted)));
     }
 }

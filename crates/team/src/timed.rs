@@ -21,7 +21,7 @@ pub fn seconds((start, end): Span) -> f64 {
 
 /// Results of a job of a team, with the time of each part.
 #[derive(Debug, Clone)]
-pub struct Timed<T> {
+pub struct TimedResults<T> {
     /// Time span of each part, from the earliest start to the latest end of any thread.
     pub spans: Vec<Span>,
     /// Interference that affects each part; empty if there was none.
@@ -32,9 +32,9 @@ pub struct Timed<T> {
     pub made: Vec<T>,
 }
 
-impl<T> Timed<T> {
+impl<T> TimedResults<T> {
     /// Combines the results and the laps of all members. `stolen` is the count of stolen clock ticks before the job.
-    pub(crate) fn of(members: Vec<(T, Vec<Option<Lap>>)>, stolen: Option<u64>) -> Self {
+    pub(crate) fn from_members(members: Vec<(T, Vec<Option<Lap>>)>, stolen: Option<u64>) -> Self {
         let (made, laps): (Vec<T>, Vec<Vec<Option<Lap>>>) = members.into_iter().unzip();
         let stolen = stolen_ticks().zip(stolen).map_or(0, |(now, then)| now.saturating_sub(then));
         let parts = laps.iter().map(Vec::len).min().unwrap_or(0);
@@ -54,7 +54,7 @@ impl<T> Timed<T> {
             round_trips,
             causes: self.causes.clone(),
             part_causes: self.part_causes.clone(),
-            ..Sample::of_times(self.spans.iter().copied().map(seconds).collect())
+            ..Sample::from_times(self.spans.iter().copied().map(seconds).collect())
         }
     }
 }
@@ -114,7 +114,7 @@ impl<'a> Laps<'a> {
     }
 
     /// Waits at the barrier of a part in which this member has no work.
-    pub fn attend(&mut self) {
+    pub fn wait_at_barrier(&mut self) {
         self.member.barrier();
         self.laps.push(None);
     }
@@ -128,7 +128,7 @@ impl Team {
     pub fn timed<T: Send>(
         &mut self,
         job: impl Fn(&Member<'_>, &mut Laps<'_>) -> T + Sync,
-    ) -> Result<Timed<T>, TeamError> {
+    ) -> Result<TimedResults<T>, TeamError> {
         self.timed_until(Interrupt::never(), job)
     }
 
@@ -138,14 +138,14 @@ impl Team {
         &mut self,
         interrupt: Interrupt<'_>,
         job: impl Fn(&Member<'_>, &mut Laps<'_>) -> T + Sync,
-    ) -> Result<Timed<T>, TeamError> {
+    ) -> Result<TimedResults<T>, TeamError> {
         let stolen = stolen_ticks();
         let all = self.map_until(interrupt, |member| {
             let mut laps = Laps::new(member);
             let made = job(member, &mut laps);
             (made, laps.laps)
         })?;
-        Ok(Timed::of(all, stolen))
+        Ok(TimedResults::from_members(all, stolen))
     }
 
     /// Runs a timed job, and measures the core-to-core round trip before and after it over `lines`. Returns the sample.
@@ -156,7 +156,7 @@ impl Team {
         &mut self,
         lines: &SharedLines,
         job: impl Fn(&Member<'_>, &mut Laps<'_>) -> T + Sync,
-    ) -> Result<(Sample, Timed<T>), TeamError> {
+    ) -> Result<(Sample, TimedResults<T>), TeamError> {
         let before = round_trip(self, lines)?.0;
         let timed = self.timed(job)?;
         let sample = timed.sample((before, round_trip(self, lines)?.0));
@@ -168,7 +168,7 @@ impl Team {
 /// kernel thread that runs for some microseconds has no measurable effect.
 const DELAY_ALLOWED: f64 = 0.005;
 /// Minimum delay that counts as interference. Shorter delays are affected by the system calls that read the counters.
-const DELAY_FLOOR_NANOS: f64 = 20_000.0;
+const MIN_DELAY_NANOS: f64 = 20_000.0;
 /// Tolerated number of page faults of all threads, e.g. of stacks, counters and NUMA balancing.
 const FAULTS_ALLOWED: u64 = 16;
 /// Length of a clock tick in which the kernel counts stolen time, nanoseconds.
@@ -195,7 +195,7 @@ fn causes(laps: &[Lap]) -> Vec<Cause> {
     let undelayed = laps.iter().map(|lap| lap.span.1.saturating_sub(off_cpu(lap))).max();
     let lost = end.saturating_sub(undelayed.unwrap_or(end));
     let mut causes = Vec::new();
-    if lost as f64 > (DELAY_ALLOWED * (end - start) as f64).max(DELAY_FLOOR_NANOS) {
+    if lost as f64 > (DELAY_ALLOWED * (end - start) as f64).max(MIN_DELAY_NANOS) {
         let switches = laps.iter().map(|lap| lap.counts.involuntary_switches).sum();
         causes.push(Cause::Preempted { switches, lost: Seconds(lost as f64 * 1e-9) });
     }
@@ -264,7 +264,7 @@ mod tests {
             .sample(&lines, |member, laps| {
                 for _ in 0..4 {
                     match member.index {
-                        2 => laps.attend(),
+                        2 => laps.wait_at_barrier(),
                         _ => laps.time(|| std::thread::sleep(std::time::Duration::from_millis(1))),
                     }
                 }

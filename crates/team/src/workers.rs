@@ -25,7 +25,7 @@
 //!
 //! Common to all variants of [`Workers`]:
 //!
-//! * [`Laps`] and [`Timed`]: parts of a job, timed from the earliest start to the latest end, with interference;
+//! * [`Laps`] and [`TimedResults`]: parts of a job, timed from the earliest start to the latest end, with interference;
 //! * [`Interrupt`]: ends a job early. Forked ranks are killed; threads must end by themselves.
 //!
 //! A team binds its threads. [`ranks::settle`] binds a forked rank and sets its memory policy. Ranks of a launcher are
@@ -35,7 +35,7 @@
 
 use crate::core_to_core::{SharedLines, round_trip};
 use crate::mpi::{self, World, WorldHosts};
-use crate::{Interrupt, Laps, Member, Team, TeamError, Timed, ranks};
+use crate::{Interrupt, Laps, Member, Team, TeamError, TimedResults, ranks};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::samples::Sample;
@@ -64,7 +64,7 @@ impl Workers {
     pub fn unbound_ranks(count: usize) -> Self {
         let ranks = 0..count as u32;
         Self::Ranks(RankPlan {
-            ranks: ranks.map(|rank| RankPlace::of_thread(rank, Vec::new())).collect(),
+            ranks: ranks.map(|rank| RankPlace::single_thread(rank, Vec::new())).collect(),
             policy: None,
             words: "unbound".to_owned(),
             devices: Vec::new(),
@@ -122,20 +122,20 @@ impl Workers {
 
     /// Returns the CPUs that the workers may use.
     pub fn cpus(&self) -> Vec<CpuId> {
-        self.together().cpus()
+        self.all_threads().cpus()
     }
 
     /// Returns the placement that results if all workers are threads of one process.
-    pub fn together(&self) -> Placement {
+    pub fn all_threads(&self) -> Placement {
         match self {
             Self::Threads(placement) => placement.clone(),
-            Self::Ranks(plan) | Self::Mpi(plan, _) => plan.together(),
+            Self::Ranks(plan) | Self::Mpi(plan, _) => plan.all_threads(),
         }
     }
 
     /// Returns the CPU numbers of each worker; `None` if they are not bound.
     pub fn bound_cpus(&self) -> Option<Vec<Vec<u32>>> {
-        let together = self.together();
+        let together = self.all_threads();
         if together.bind == Bind::None {
             return None;
         }
@@ -176,7 +176,7 @@ impl<'a> WorkerPool<'a> {
             teams.iter().map(|team| team.as_ref().map_or(0, Team::len)).collect();
         let widest = (0..all.len()).filter(|at| threads[*at] > 0).max_by_key(|at| threads[*at]);
         let places = widest.and_then(|at| all[at].thread_places()).unwrap_or_default();
-        Ok(Self { all, teams, widest, lines: SharedLines::of_places(&places) })
+        Ok(Self { all, teams, widest, lines: SharedLines::for_places(&places) })
     }
 
     /// Returns the affinity of each thread of the team with most threads, as the kernel reported it after binding.
@@ -213,7 +213,7 @@ impl<'a> WorkerPool<'a> {
         at: usize,
         interrupt: Interrupt<'_>,
         job: impl Fn(&Member<'_>, &mut Laps<'_>) -> T + Sync,
-    ) -> Result<(Sample, Timed<T>), TeamError> {
+    ) -> Result<(Sample, TimedResults<T>), TeamError> {
         let before = self.round_trip()?;
         let timed = match (self.all[at], &mut self.teams[at]) {
             // SAFETY: the caller guarantees the conditions for `job`.

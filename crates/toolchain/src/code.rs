@@ -53,7 +53,7 @@ impl SharedObject {
     ///
     /// # Errors
     /// Fails when the file is not a shared object.
-    pub fn code_of(&self, name: &str) -> io::Result<Option<Code>> {
+    pub fn function_code(&self, name: &str) -> io::Result<Option<Code>> {
         let image = Image::parse(&self.data).map_err(|cause| {
             io::Error::other(format!("{:?} is not a shared object: {cause}", self.path))
         })?;

@@ -47,7 +47,7 @@ impl CompileLimits {
     };
 
     /// Returns limits with `compile` for the compilation. The limits for the other steps are at most `compile`.
-    pub fn of(compile: Duration) -> Self {
+    pub fn from_compile_time(compile: Duration) -> Self {
         let usual = Self::USUAL;
         Self { version: usual.version.min(compile), compile, trial: usual.trial.min(compile) }
     }

@@ -22,10 +22,10 @@ mod words;
 
 pub use hosts::{HostList, HostRanks};
 pub use job::{job_has_several_hosts, job_hosts};
-pub use linked::library_of_program;
-pub use nodegauge_os::mpi_abi::{self as abi, LauncherKind, MpiAbi, abis_of_launcher};
+pub use linked::program_library;
+pub use nodegauge_os::mpi_abi::{self as abi, LauncherKind, MpiAbi, launcher_abis};
 pub use placed::{MpiLaunch, MpiProgram, RankPlaces, RankWords};
-pub use words::{RecognisedLauncher, launcher_of, library_of, without_explanations};
+pub use words::{RecognisedLauncher, library_in_output, recognise_launcher, without_explanations};
 
 /// MPI library according to its compiler wrapper.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -127,7 +127,7 @@ pub struct Mpi {
     /// Launcher that starts ranks of this library.
     pub launcher: MpiLauncher,
     /// Reason why this MPI was chosen, set by the caller.
-    pub chosen: String,
+    pub selection_reason: String,
 }
 
 /// Time limit for the version query of a wrapper or a launcher.
@@ -167,7 +167,7 @@ impl Mpi {
                      libmpich-dev; on a cluster: module load), or specify its compiler wrapper with --mpicc",
             )
         })?;
-        let library = library_of_wrapper(program, interrupted)?.ok_or_else(|| {
+        let library = wrapper_library(program, interrupted)?.ok_or_else(|| {
             Failure::missing(format!("{program} is not a known MPI compiler wrapper"))
                 .hint("give the wrapper of an MPI, e.g. --mpicc mpicc")
         })?;
@@ -175,7 +175,7 @@ impl Mpi {
         let compiler = Compiler::find(wrapper.clone(), limit, interrupted)?;
         let launcher = find_launcher(&path, program, &library, launcher, interrupted)?;
         let parts = MpiParts::Wrapper { compiler, path };
-        Ok(Self { parts, library, launcher, chosen: String::new() })
+        Ok(Self { parts, library, launcher, selection_reason: String::new() })
     }
 
     /// Finds an MPI without a compiler. The launcher is the one that the user specifies, otherwise the first launcher
@@ -189,24 +189,29 @@ impl Mpi {
     ) -> Result<Self, Failure> {
         let commands: Vec<CommandLine> = match launcher {
             Some(command) => vec![command.clone()],
-            None => usual_launchers().filter_map(which).map(command_of).collect(),
+            None => usual_launchers().filter_map(which).map(command_line).collect(),
         };
         let mut without = Vec::new();
         for command in commands {
             let version_query = CommandLine::new(command.program(), ["--version"]);
-            let words = output_of(&version_query, interrupted)?;
-            let Some(recognised) = launcher_of(&words) else { continue };
+            let words = command_output(&version_query, interrupted)?;
+            let Some(recognised) = recognise_launcher(&words) else { continue };
             let Some(own) = recognised.implementation else { continue };
             let found = recognised.launcher(command, &words);
             let program = which(found.command.program()).unwrap_or_default();
-            if let Some((path, abi)) = runtime::library_of_launcher(&program, own) {
+            if let Some((path, abi)) = runtime::launcher_library(&program, own) {
                 // The usual library of a launcher has its version.
-                let library = library_of(&words).unwrap_or_else(|| MpiLibrary {
+                let library = library_in_output(&words).unwrap_or_else(|| MpiLibrary {
                     version: found.version.clone(),
-                    ..MpiLibrary::of_implementation(own)
+                    ..MpiLibrary::from_implementation(own)
                 });
                 let parts = MpiParts::Runtime { path, abi };
-                return Ok(Self { parts, library, launcher: found, chosen: String::new() });
+                return Ok(Self {
+                    parts,
+                    library,
+                    launcher: found,
+                    selection_reason: String::new(),
+                });
             }
             without.push(format!("no library for {}", found.command.program()));
         }
@@ -217,26 +222,26 @@ impl Mpi {
 }
 
 /// Returns the library that a wrapper prints when it is called with the option of one of the implementations.
-fn library_of_wrapper(
+fn wrapper_library(
     program: &str,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<Option<MpiLibrary>, ToolchainError> {
     for own in implementations() {
         let query = CommandLine::new(program, [own.wrapper_query]);
-        if let Some(library) = library_of(&output_of(&query, interrupted)?) {
+        if let Some(library) = library_in_output(&command_output(&query, interrupted)?) {
             return Ok(Some(library));
         }
     }
     Ok(None)
 }
 
-fn command_of(program: PathBuf) -> CommandLine {
+fn command_line(program: PathBuf) -> CommandLine {
     CommandLine::new(program.display().to_string(), [])
 }
 
 impl MpiLibrary {
     /// Returns the library of an implementation, whose version is unknown.
-    fn of_implementation(own: &'static MpiImplementation) -> Self {
+    fn from_implementation(own: &'static MpiImplementation) -> Self {
         Self { family: own, name: own.library.to_owned(), version: None }
     }
 
@@ -268,7 +273,7 @@ pub fn launcher_for(
 ) -> Result<MpiLauncher, Failure> {
     let libraries: Vec<MpiLibrary> = match library {
         Some(known) => vec![known.clone()],
-        None => implementations().map(MpiLibrary::of_implementation).collect(),
+        None => implementations().map(MpiLibrary::from_implementation).collect(),
     };
     let name = program.display().to_string();
     let mut failure = None;
@@ -296,8 +301,8 @@ fn find_launcher(
     let mut others = Vec::new();
     for candidate in candidates(path) {
         let query = CommandLine::new(candidate.as_str(), ["--version"]);
-        let words = output_of(&query, interrupted)?;
-        match launcher_of(&words) {
+        let words = command_output(&query, interrupted)?;
+        match recognise_launcher(&words) {
             Some(found) if library.started_by(found.implementation) => {
                 return Ok(found.launcher(CommandLine::new(candidate, []), &words));
             }
@@ -330,8 +335,8 @@ fn named_launcher(
         return Err(Failure::missing(format!("there is no launcher {program:?} on this node"))
             .hint("leave out --launcher, or give an mpirun, mpiexec or srun"));
     }
-    let words = output_of(&CommandLine::new(program, ["--version"]), interrupted)?;
-    let Some(found) = launcher_of(&words) else {
+    let words = command_output(&CommandLine::new(program, ["--version"]), interrupted)?;
+    let Some(found) = recognise_launcher(&words) else {
         let first = words.lines().find(|line| !line.trim().is_empty()).unwrap_or("nothing").trim();
         return Err(Failure::usage(format!(
             "unknown launcher {program}: its --version prints {first:?}"
@@ -380,7 +385,7 @@ fn candidates(wrapper: &Path) -> Vec<String> {
 }
 
 /// Returns the standard output and the error output of a command, regardless of its exit status.
-fn output_of(
+fn command_output(
     command: &CommandLine,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<String, ToolchainError> {

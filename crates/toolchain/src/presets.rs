@@ -136,14 +136,14 @@ const UNKNOWN: &[&str] = &["-O3", "-march=native"];
 
 /// Installed compiler of a family.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Installed {
+pub struct InstalledCompiler {
     /// Family of the compiler.
     pub family: &'static CompilerFamily,
     /// Command that starts the compiler: the name of the program if it is in the search path, otherwise its path.
     pub command: String,
 }
 
-impl Installed {
+impl InstalledCompiler {
     /// Returns one command per variant of flags. If `openmp` is true, the commands enable OpenMP.
     pub fn variants(&self, openmp: bool) -> Vec<CommandLine> {
         let more = openmp.then_some(self.family.openmp);
@@ -168,7 +168,7 @@ fn in_places(family: &CompilerFamily, root: &Path) -> Option<(PathBuf, String)> 
 
 /// Returns the installed compilers of all families. They are searched for in the search path `path` (in the form of
 /// `PATH`) and in the vendors' locations below `root`. A compiler that is found twice is listed once.
-pub fn installed(path: &std::ffi::OsStr, root: &Path) -> Vec<Installed> {
+pub fn installed(path: &std::ffi::OsStr, root: &Path) -> Vec<InstalledCompiler> {
     let mut seen: Vec<PathBuf> = Vec::new();
     let mut found = Vec::new();
     for family in &FAMILIES {
@@ -185,7 +185,7 @@ pub fn installed(path: &std::ffi::OsStr, root: &Path) -> Vec<Installed> {
         let real = std::fs::canonicalize(&program).unwrap_or(program);
         if !seen.contains(&real) {
             seen.push(real);
-            found.push(Installed { family, command });
+            found.push(InstalledCompiler { family, command });
         }
     }
     found

@@ -117,7 +117,7 @@ impl<'a> ProgramJob<'a> {
 
     /// Sets the launcher of the ranks.
     #[must_use]
-    pub fn launched(self, launch: MpiLaunch<'a>) -> Self {
+    pub fn with_launcher(self, launch: MpiLaunch<'a>) -> Self {
         Self { launch: Some(launch), ..self }
     }
 
@@ -168,10 +168,10 @@ pub fn listen(
 ) -> Result<ProgramOutput, ToolchainError> {
     // A signal that would end this process takes effect when the folders of the run have been removed.
     let _delay = SignalDelay::new();
-    let prepared = Prepared::new(run)?;
+    let prepared = PreparedRun::new(run)?;
     let ended = job::listen(&prepared.job, GRACE_PERIOD, listen)?;
     let files = prepared.written_files();
-    let Prepared { job, launcher, .. } = prepared;
+    let PreparedRun { job, launcher, .. } = prepared;
     Ok(ProgramOutput {
         end: ended.end,
         stdout: String::new(),
@@ -185,7 +185,7 @@ pub fn listen(
 }
 
 /// Run whose input files have been written. Its folders are removed when it is dropped.
-struct Prepared<'a> {
+struct PreparedRun<'a> {
     job: Job,
     launcher: Option<CommandLine>,
     folder: &'a Folder<'a>,
@@ -193,7 +193,7 @@ struct Prepared<'a> {
     _shared_memory: Option<Scratch>,
 }
 
-impl<'a> Prepared<'a> {
+impl<'a> PreparedRun<'a> {
     fn new(run: &'a ProgramJob<'_>) -> Result<Self, ToolchainError> {
         let private = Scratch::new()?;
         let folder = match &run.folder {

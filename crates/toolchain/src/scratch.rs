@@ -150,7 +150,7 @@ impl Scratch {
             match TrustedFolder::open(parent, OtherUsers::MayAdd) {
                 Ok(trusted) => {
                     let scratch = match PrivateFolder::by_path(trusted.path()) {
-                        Ok(folder) => Self::of(folder),
+                        Ok(folder) => Self::from_folder(folder),
                         // Only the user's own choice of a folder must be usable.
                         Err(error) if parent == required => return Err(error),
                         Err(_) => continue,
@@ -172,7 +172,7 @@ impl Scratch {
         }
         for (parent, _) in &exposed {
             let Ok(folder) = PrivateFolder::by_descriptor(parent) else { continue };
-            let scratch = Self::of(folder);
+            let scratch = Self::from_folder(folder);
             if suitable(&scratch)? {
                 pass_over(&exposed, "private folders are used by their descriptors");
                 return Ok(Some(scratch));
@@ -190,7 +190,7 @@ impl Scratch {
             .into()
     }
 
-    fn of(folder: PrivateFolder) -> Self {
+    fn from_folder(folder: PrivateFolder) -> Self {
         Self { folder, reach: ProgramReach::ThisHost, in_memory: false, programs: Mutex::default() }
     }
 
@@ -272,7 +272,7 @@ impl Scratch {
     pub fn new_in(parent: &Path) -> Result<Self, ToolchainError> {
         let trusted = TrustedFolder::open(parent, OtherUsers::MayAdd);
         let trusted = trusted.map_err(|why| Self::error(parent, why))?;
-        PrivateFolder::by_path(trusted.path()).map(Self::of)
+        PrivateFolder::by_path(trusted.path()).map(Self::from_folder)
     }
 
     /// Returns the beginning of the names of the folders of a process.

@@ -92,8 +92,8 @@ pub fn skipped(variable: impl Fn(&str) -> Option<OsString>) -> Vec<String> {
 
 /// Returns a path, followed by the targets of its chain of symbolic links.
 pub fn links(path: &Path) -> impl Iterator<Item = PathBuf> {
-    const MOST: usize = 8;
-    std::iter::successors(Some(path.to_owned()), |link| target(link)).take(MOST)
+    const MAX_LINKS: usize = 8;
+    std::iter::successors(Some(path.to_owned()), |link| target(link)).take(MAX_LINKS)
 }
 
 /// Returns the target of a symbolic link.

@@ -50,7 +50,7 @@ fn compiled(command: &str, source: &str) -> Option<(Scratch, SharedObject)> {
 }
 
 fn code(object: &SharedObject, name: &str) -> Code {
-    object.code_of(name).unwrap().unwrap_or_else(|| panic!("there is no {name}"))
+    object.function_code(name).unwrap().unwrap_or_else(|| panic!("there is no {name}"))
 }
 
 /// Returns the vector width, and whether the function has non-temporal stores and fused multiply-adds.
@@ -172,7 +172,7 @@ fn hot_loop_is_distinguished_from_heads_and_tails() {
         (vec!["rep movs".into(), "away".into()], None)
     );
     assert_eq!(code(&object, "through").calls, ["?"]);
-    assert_eq!(object.code_of("nothing").unwrap(), None);
+    assert_eq!(object.function_code("nothing").unwrap(), None);
 }
 
 #[test]
@@ -182,13 +182,13 @@ fn invalid_shared_object_is_refused() {
     let scratch = Scratch::new().unwrap();
     let file = scratch.path().join("text.so");
     std::fs::write(&file, "no object").unwrap();
-    let error = SharedObject::open(&file).unwrap().code_of("copy").unwrap_err().to_string();
+    let error = SharedObject::open(&file).unwrap().function_code("copy").unwrap_err().to_string();
     assert!(error.contains("is not a shared object"), "{error}");
     // A truncated file is refused or has no functions, but never causes a crash.
     let (made, _) = compiled("gcc -O3", LOOPS).unwrap();
     let whole = std::fs::read(made.path().join("loops.so")).unwrap();
     for length in (0..whole.len()).step_by(97) {
         std::fs::write(&file, &whole[..length]).unwrap();
-        let _ = SharedObject::open(&file).unwrap().code_of("triad");
+        let _ = SharedObject::open(&file).unwrap().function_code("triad");
     }
 }

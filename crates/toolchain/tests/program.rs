@@ -43,7 +43,7 @@ fn plan(topology: &Topology) -> RankPlan {
 }
 
 /// Returns a job in which the launcher runs a script in a private folder.
-fn launched<'a>(
+fn with_launcher<'a>(
     text: &str,
     launcher: &'a MpiLauncher,
     topology: &'a Topology,
@@ -53,7 +53,7 @@ fn launched<'a>(
     let options = vec!["--quiet".to_owned()];
     let launch = MpiLaunch { launcher, as_root: true, options, ranks };
     let input = InputFile { name: "input", text: "17\n".to_owned() };
-    ProgramJob::new(script(text), LONG).launched(launch).within(Folder::Private(vec![input]))
+    ProgramJob::new(script(text), LONG).with_launcher(launch).within(Folder::Private(vec![input]))
 }
 
 /// Returns the session folder and the folder of shared memory, which the launcher printed.
@@ -82,7 +82,7 @@ fn launched_program_reads_its_input_and_its_output_is_read() {
     let plan = plan(&topology);
     let text = "cat input; echo written >output; echo more >>input; head -c 8 /dev/zero >image; \
                 printf '\\377' >broken; echo last >&2";
-    let output = run(&launched(text, &launcher, &topology, &plan), &|| false).unwrap();
+    let output = run(&with_launcher(text, &launcher, &topology, &plan), &|| false).unwrap();
     assert!(output.status().unwrap().success());
     assert_gone(&folders(&output.stdout));
     assert!(output.stdout.contains("rankfile rank 0=localhost slot="), "{}", output.stdout);
@@ -130,7 +130,8 @@ fn interrupted_program_leaves_no_process_and_no_folder() {
         stdout.push_str(lines);
         (processes(&stdout).len() == 2).then_some(KillReason::Interrupted)
     };
-    let output = listen(&launched(HANGS, &launcher, &topology, &plan), &mut interrupt).unwrap();
+    let output =
+        listen(&with_launcher(HANGS, &launcher, &topology, &plan), &mut interrupt).unwrap();
     assert!(matches!(output.status(), Err(ToolchainError::Interrupted)));
     assert_ended(&stdout);
     assert_gone(&folders(&stdout));
@@ -143,7 +144,7 @@ fn hanging_program_leaves_no_process_and_no_folder() {
     let plan = plan(&topology);
     let hanging = ProgramJob {
         limit: Duration::from_secs(1),
-        ..launched(HANGS, &launcher, &topology, &plan)
+        ..with_launcher(HANGS, &launcher, &topology, &plan)
     };
     let output = run(&hanging, &|| false).unwrap();
     assert_eq!(output.end, ChildEnd::Killed(KillReason::TimedOut));

@@ -28,24 +28,27 @@ pub struct SideFigures {
 
 impl SideFigures {
     /// Returns the figures of A or B, before samples of other regimes are excluded.
-    pub(super) fn of(side: &[Numbered<'_>]) -> Self {
+    pub(super) fn from_side(side: &[Numbered<'_>]) -> Self {
         let all = side.iter().map(|(run, m)| (*run, parts(m).swap_remove(0)));
         let status = side.iter().map(|(_, m)| m.validity.status).max().unwrap_or(Status::Valid);
-        Self { status, ..Chosen(all.filter(|(_, part)| part.value > 0.0).collect()).figure() }
+        Self {
+            status,
+            ..RegimeSelection(all.filter(|(_, part)| part.value > 0.0).collect()).figure()
+        }
     }
 }
 
 /// Compared samples of A or B: the samples of one regime of each run, with the number of the run.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Chosen(pub Vec<(usize, RegimeFigures)>);
+pub(super) struct RegimeSelection(pub Vec<(usize, RegimeFigures)>);
 
 /// Compared samples of A and B.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Matched {
-    pub a: Chosen,
-    pub b: Chosen,
+pub(super) struct MatchedSamples {
+    pub a: RegimeSelection,
+    pub b: RegimeSelection,
     /// Samples of other runs with the same settings as A and as B.
-    pub like: [Chosen; 2],
+    pub like: [RegimeSelection; 2],
     /// Remark about samples that were excluded.
     pub remark: Option<String>,
 }
@@ -60,7 +63,7 @@ pub struct RegimeFigures {
     samples: Vec<f64>,
 }
 
-impl Chosen {
+impl RegimeSelection {
     /// Returns the value of each run.
     pub fn values(&self) -> Vec<f64> {
         self.0.iter().map(|(_, part)| part.value).collect()
@@ -75,8 +78,10 @@ impl Chosen {
     pub fn figure(&self) -> SideFigures {
         let sampled = self.0.iter().map(|(_, part)| &part.samples).filter(|all| !all.is_empty());
         SideFigures {
-            value: mean_of(&self.values()),
-            median: mean_of(&sampled.clone().map(|all| stats::median(all)).collect::<Vec<_>>()),
+            value: geometric_mean(&self.values()),
+            median: geometric_mean(
+                &sampled.clone().map(|all| stats::median(all)).collect::<Vec<_>>(),
+            ),
             samples: sampled.map(Vec::len).sum(),
             runs: self.0.len(),
             status: Status::Valid,
@@ -94,11 +99,13 @@ impl Chosen {
     /// Returns the ratio B / A of each block A B B A in which all four runs have a figure.
     pub fn by_blocks(&self, b: &Self) -> Vec<f64> {
         let blocks = self.0.last().map_or(0, |(run, _)| run / 2 + 1);
-        (0..blocks).filter_map(|block| Some(b.of_block(block)? / self.of_block(block)?)).collect()
+        (0..blocks)
+            .filter_map(|block| Some(b.block_figure(block)? / self.block_figure(block)?))
+            .collect()
     }
 
     /// Returns the mean of the two runs of a block; `None` if one has no figure.
-    fn of_block(&self, block: usize) -> Option<f64> {
+    fn block_figure(&self, block: usize) -> Option<f64> {
         let runs = self.0.iter().filter(|(run, _)| run / 2 == block);
         let values: Vec<f64> = runs.map(|(_, part)| part.value).collect();
         (values.len() == 2).then(|| stats::geometric_mean(&values))
@@ -107,7 +114,7 @@ impl Chosen {
 
 /// Returns the geometric mean; `None` without values. A single value is not passed through logarithms, so that it stays
 /// exact.
-fn mean_of(values: &[f64]) -> Option<f64> {
+fn geometric_mean(values: &[f64]) -> Option<f64> {
     match values {
         [] => None,
         [one] => Some(*one),
@@ -122,25 +129,25 @@ fn range_within(m: &Measurement) -> Option<[f64; 2]> {
         let slowest = best * times.least.0 / times.greatest.0;
         return slowest.is_finite().then_some([slowest, best]);
     }
-    let least = m.samples.iter().copied().min_by(f64::total_cmp)?;
+    let min = m.samples.iter().copied().min_by(f64::total_cmp)?;
     let greatest = m.samples.iter().copied().max_by(f64::total_cmp)?;
-    (m.samples.len() > 1).then_some([least, greatest])
+    (m.samples.len() > 1).then_some([min, greatest])
 }
 
 /// True if every pass of the runs of A differs from every pass of the runs of B in the same direction.
 pub(super) fn ranges_are_apart(sides: [&[Numbered<'_>]; 2]) -> bool {
-    match sides.map(range_of_runs) {
+    match sides.map(runs_range) {
         [Some(a), Some(b)] => a[1] < b[0] || b[1] < a[0],
         _ => false,
     }
 }
 
 /// Returns the least and the greatest value of the passes of all runs; `None` if a run has fewer than two passes.
-fn range_of_runs(side: &[Numbered<'_>]) -> Option<[f64; 2]> {
+fn runs_range(side: &[Numbered<'_>]) -> Option<[f64; 2]> {
     let within: Vec<[f64; 2]> = side.iter().map(|(_, m)| range_within(m)).collect::<Option<_>>()?;
-    let least = within.iter().map(|range| range[0]).min_by(f64::total_cmp)?;
+    let min = within.iter().map(|range| range[0]).min_by(f64::total_cmp)?;
     let greatest = within.iter().map(|range| range[1]).max_by(f64::total_cmp)?;
-    Some([least, greatest])
+    Some([min, greatest])
 }
 
 /// True if a figure has a positive result.
@@ -170,7 +177,7 @@ pub(super) fn matched(
     [a, b]: [&[Numbered<'_>]; 2],
     like: [&[Numbered<'_>]; 2],
     regimes_matter: bool,
-) -> Result<Matched, String> {
+) -> Result<MatchedSamples, String> {
     // If the threads ran on different CPUs, the round trips do not identify a common regime.
     let first = a.first().and_then(|(_, m)| m.read_key::<shared::places>());
     let on_the_same_cpus = a.iter().chain(b).all(|(_, m)| m.read_key::<shared::places>() == first);
@@ -185,18 +192,18 @@ pub(super) fn matched(
             "it is unknown if A and B ran in the same regime of the virtual machine".to_owned()
         });
         let like = like.map(|side| chosen(&side, None));
-        return Ok(Matched { a: chosen(&a, None), b: chosen(&b, None), like, remark });
+        return Ok(MatchedSamples { a: chosen(&a, None), b: chosen(&b, None), like, remark });
     }
     let regimes = regime::regimes(&[of_a.as_slice(), of_b.as_slice()].concat());
     // The regime with most samples of A and B is selected; in case of a tie, the regime with the shortest round trips.
-    let mut most: Option<(usize, &Regime)> = None;
+    let mut max: Option<(usize, &Regime)> = None;
     for regime in &regimes {
         let Some(samples) = samples_in_common(&a, &b, regime) else { continue };
-        if most.is_none_or(|(best, _)| samples > best) {
-            most = Some((samples, regime));
+        if max.is_none_or(|(best, _)| samples > best) {
+            max = Some((samples, regime));
         }
     }
-    let Some((_, regime)) = most else {
+    let Some((_, regime)) = max else {
         return Err(format!(
             "A and B ran in different regimes of a virtual machine: core-to-core round trip {} in A, {} in B",
             Seconds(stats::median(&of_a)),
@@ -215,7 +222,7 @@ pub(super) fn matched(
         )
     });
     let like = like.map(|side| chosen(&side, Some(regime)));
-    Ok(Matched { a: chosen_a, b: chosen_b, like, remark })
+    Ok(MatchedSamples { a: chosen_a, b: chosen_b, like, remark })
 }
 
 /// Parts of the figure of each run, with the number of the run.
@@ -240,13 +247,14 @@ fn samples_in_common(a: &PartsByRun, b: &PartsByRun, regime: &Regime) -> Option<
 /// Returns the samples of a figure by regime, beginning with the regime of the figure's value.
 pub fn parts(m: &Measurement) -> Vec<RegimeFigures> {
     let trip = m.read_key::<shared::round_trip_s>();
-    let trip = trip.filter(|seconds| regime::is_of_a_line(*seconds));
+    let trip = trip.filter(|seconds| regime::is_line_round_trip(*seconds));
     let value = m.value.unwrap_or(f64::NAN);
     let headline = RegimeFigures { round_trip: trip, value, samples: m.samples.clone() };
     let others =
         m.regimes.iter().filter(|regime| regime.samples != m.samples).map(|regime| RegimeFigures {
-            round_trip: Some(regime.round_trip_s).filter(|seconds| regime::is_of_a_line(*seconds)),
-            value: m.quoted.of(&regime.samples, m.unit).unwrap_or(f64::NAN),
+            round_trip: Some(regime.round_trip_s)
+                .filter(|seconds| regime::is_line_round_trip(*seconds)),
+            value: m.quoted.statistic(&regime.samples, m.unit).unwrap_or(f64::NAN),
             samples: regime.samples.clone(),
         });
     std::iter::once(headline).chain(others).collect()
@@ -254,13 +262,13 @@ pub fn parts(m: &Measurement) -> Vec<RegimeFigures> {
 
 /// Returns the samples of each run in `regime`; without a regime, the samples of the figure's value. Runs without such
 /// samples are omitted.
-fn chosen(side: &[(usize, Vec<RegimeFigures>)], regime: Option<&Regime>) -> Chosen {
+fn chosen(side: &[(usize, Vec<RegimeFigures>)], regime: Option<&Regime>) -> RegimeSelection {
     let mut found = Vec::new();
     for (run, parts) in side {
         let part = parts.iter().find(|part| part.is_of(regime));
         found.extend(part.map(|part| (*run, part.clone())));
     }
-    Chosen(found)
+    RegimeSelection(found)
 }
 
 impl RegimeFigures {

@@ -1,7 +1,7 @@
 //! Verdict on a pair of figures. The module checks that the figures are comparable, selects the runs of A and B that
 //! count, estimates the spread between runs, and judges the ratio.
 
-use super::figures::{self, Matched, SideFigures};
+use super::figures::{self, MatchedSamples, SideFigures};
 use super::pairing::{self, PairedMeasurement};
 use super::settings;
 use super::{Design, Pair, Reason, Side, Verdict, distinct};
@@ -31,7 +31,7 @@ pub(super) struct Question<'a> {
 }
 
 impl<'a> Question<'a> {
-    pub fn of(a: &'a Side, b: &'a Side, design: Design) -> Self {
+    pub fn new(a: &'a Side, b: &'a Side, design: Design) -> Self {
         let same = settings::same_question(&[&a.runs, &b.runs]);
         let compared: Vec<&str> = a.runs.iter().chain(&b.runs).map(|run| run.id.as_str()).collect();
         let others = [a, b].map(|side| others_like(side, &compared));
@@ -52,9 +52,9 @@ impl<'a> Question<'a> {
             unit: first.unit,
             place: point.place.clone(),
             at: point.at.clone(),
-            size: expect::size_of(first, registry),
-            a: SideFigures::of(&point.sides[0]),
-            b: SideFigures::of(&point.sides[1]),
+            size: expect::figure_size(first, registry),
+            a: SideFigures::from_side(&point.sides[0]),
+            b: SideFigures::from_side(&point.sides[1]),
             statistic: first.quoted.name(),
             ratio: None,
             ci95: None,
@@ -85,7 +85,7 @@ impl<'a> Question<'a> {
         &self,
         point: &PairedMeasurement<'_>,
         pair: &mut Pair,
-    ) -> Result<Matched, String> {
+    ) -> Result<MatchedSamples, String> {
         let mut sides = Vec::new();
         let mut like = Vec::new();
         for ((name, runs), others) in ["A", "B"].into_iter().zip(&point.sides).zip(&self.others) {
@@ -129,15 +129,15 @@ impl<'a> Question<'a> {
     }
 
     /// Sets ratio, interval and verdict of `pair`.
-    fn settle(&self, pair: &mut Pair, first: &Measurement, matched: Matched) {
-        let Matched { a, b, like: [like_a, like_b], .. } = matched;
+    fn settle(&self, pair: &mut Pair, first: &Measurement, matched: MatchedSamples) {
+        let MatchedSamples { a, b, like: [like_a, like_b], .. } = matched;
         for (figure, chosen) in [(&mut pair.a, &a), (&mut pair.b, &b)] {
             *figure = SideFigures { status: figure.status, ..chosen.figure() };
         }
         pair.ratio = quotient(pair.b.value, pair.a.value).filter(|ratio| ratio.is_finite());
         pair.median_ratio = quotient(pair.b.median, pair.a.median);
         let interval = if self.design.blocks {
-            PairedRounds::of_ratios(a.by_blocks(&b)).interval()
+            PairedRounds::from_ratios(a.by_blocks(&b)).interval()
         } else if self.itself {
             None
         } else {
@@ -162,14 +162,16 @@ impl<'a> Question<'a> {
                 pair.reasons.insert(0, self.unknown_spread.clone());
                 Verdict::CannotTell
             }
-            (Some(known), direction) => match (direction, Speed::of(Some(known.ci95), 0.0)) {
-                (_, Speed::NoDifference | Speed::CannotTell) => Verdict::WithinNoise,
-                (Some(Better::Higher), Speed::Faster) => Verdict::Faster,
-                (Some(Better::Lower), Speed::Slower) => Verdict::Faster,
-                (Some(_), _) => Verdict::Slower,
-                (None, Speed::Faster) => Verdict::Higher,
-                (None, Speed::Slower) => Verdict::Lower,
-            },
+            (Some(known), direction) => {
+                match (direction, Speed::from_interval(Some(known.ci95), 0.0)) {
+                    (_, Speed::NoDifference | Speed::CannotTell) => Verdict::WithinNoise,
+                    (Some(Better::Higher), Speed::Faster) => Verdict::Faster,
+                    (Some(Better::Lower), Speed::Slower) => Verdict::Faster,
+                    (Some(_), _) => Verdict::Slower,
+                    (None, Speed::Faster) => Verdict::Higher,
+                    (None, Speed::Slower) => Verdict::Lower,
+                }
+            }
         };
     }
 }
@@ -199,7 +201,7 @@ const APART: &str = "the ranges within A and within B do not overlap: the differ
 fn unknown_spread(a: &Side, b: &Side, same: bool) -> Reason {
     let [host_a, host_b] = [a, b].map(|side| side.runs.first().map(|run| &run.machine.host));
     let here = host_a == host_b;
-    let how = match (command_of(a), command_of(b)) {
+    let how = match (side_command(a), side_command(b)) {
         (Some(of_a), Some(of_b)) if !same && here => {
             format!("nodegauge compare --run '{of_a}' '{of_b}'")
         }
@@ -214,7 +216,7 @@ fn quotient(numerator: Option<f64>, denominator: Option<f64>) -> Option<f64> {
 }
 
 /// Returns the command of a side for a shell; `None` for imported runs and for a command with quotes.
-fn command_of(side: &Side) -> Option<String> {
+fn side_command(side: &Side) -> Option<String> {
     let asked = settings::question(side.runs.first()?)?.join(" ");
     (!asked.contains('\'')).then(|| if asked.is_empty() { "run".to_owned() } else { asked })
 }
@@ -243,7 +245,7 @@ fn identity_in_words(m: &Measurement, key: &str) -> Option<String> {
 }
 
 /// Returns the name of the category of a figure.
-fn category_of(m: &Measurement) -> Option<String> {
+fn figure_category(m: &Measurement) -> Option<String> {
     serde_json::to_value(m.category).ok()?.as_str().map(str::to_owned)
 }
 
@@ -254,7 +256,7 @@ pub(super) fn obstacles(
     registry: &Registry,
 ) -> Vec<String> {
     let mut reasons = Vec::new();
-    reasons.extend(differing(point, "category", category_of));
+    reasons.extend(differing(point, "category", figure_category));
     let first = point.first();
     let identities = first.config.keys().filter_map(|name| {
         let key = registry.key(&first.gauge, &first.test, name)?;

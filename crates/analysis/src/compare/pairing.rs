@@ -4,7 +4,7 @@
 
 use crate::expect;
 use crate::identity::{
-    FigureKeys, Group, Numbered, entries, entry, group_of, in_words, telling, values,
+    FigureKeys, Group, Numbered, entries, entry, figure_group, in_words, telling, values,
 };
 use nodegauge_measure::Bytes;
 use nodegauge_measure::keys::{Registry, scalar};
@@ -34,14 +34,14 @@ impl<'a> PairedMeasurement<'a> {
         self.sides.iter().flatten().next().expect("every point has a measurement").1
     }
 
-    fn unpaired(&self, registry: &Registry) -> Unpaired {
+    fn unpaired(&self, registry: &Registry) -> UnpairedFigure {
         let m = self.first();
-        Unpaired {
+        UnpairedFigure {
             gauge: m.gauge.clone(),
             test: m.test.clone(),
             name: m.name.clone(),
             without_mpi: m.category == Category::Transport,
-            size: expect::size_of(m, registry),
+            size: expect::figure_size(m, registry),
             title: self.title(),
         }
     }
@@ -49,7 +49,7 @@ impl<'a> PairedMeasurement<'a> {
 
 /// A measurement that only A or only B has; serialised as its title.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Unpaired {
+pub struct UnpairedFigure {
     pub(super) gauge: String,
     pub(super) test: String,
     pub(super) name: String,
@@ -60,7 +60,7 @@ pub struct Unpaired {
     pub title: String,
 }
 
-impl Unpaired {
+impl UnpairedFigure {
     /// True for messages over nodegauge's own transport if the other side has messages of an MPI library.
     pub(super) fn is_beside_mpi(&self, others: &[Self]) -> bool {
         self.without_mpi
@@ -68,7 +68,7 @@ impl Unpaired {
     }
 }
 
-impl Serialize for Unpaired {
+impl Serialize for UnpairedFigure {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.title)
     }
@@ -79,7 +79,7 @@ pub(crate) fn pair<'a>(
     a: &'a [Record],
     b: &'a [Record],
     registry: &Registry,
-) -> (Vec<PairedMeasurement<'a>>, [Vec<Unpaired>; 2]) {
+) -> (Vec<PairedMeasurement<'a>>, [Vec<UnpairedFigure>; 2]) {
     let mut both = Vec::new();
     let mut only = [Vec::new(), Vec::new()];
     for point in points(&[a, b], registry) {
@@ -105,7 +105,7 @@ pub(super) fn points<'a>(
         let mut indices: HashMap<FigureKeys, usize> = HashMap::new();
         for (side, measurements) in of_sides.into_iter().enumerate() {
             let runs = measurements.into_iter().enumerate();
-            for (place, m) in runs.flat_map(|(run, of_run)| entries(run, of_run, &keys)) {
+            for (place, m) in runs.flat_map(|(run, finish_run)| entries(run, finish_run, &keys)) {
                 let index = *indices.entry(place.clone()).or_insert_with(|| {
                     found.push((place, vec![Vec::new(); sides.len()]));
                     found.len() - 1
@@ -136,10 +136,10 @@ fn groups<'a>(sides: &[&'a [Record]]) -> Vec<(Group<'a>, OfSides<'a>)> {
     for (side, runs) in sides.iter().enumerate() {
         for (run, record) in runs.iter().enumerate() {
             for m in own(record) {
-                let index = *indices.entry(group_of(m)).or_insert_with(|| {
+                let index = *indices.entry(figure_group(m)).or_insert_with(|| {
                     let none =
                         sides.iter().map(|of_side| vec![Vec::new(); of_side.len()]).collect();
-                    groups.push((group_of(m), none));
+                    groups.push((figure_group(m), none));
                     groups.len() - 1
                 });
                 groups[index].1[side][run].push(m);
@@ -158,7 +158,7 @@ fn own(record: &Record) -> impl Iterator<Item = &Measurement> {
 pub(super) fn like<'a>(point: &PairedMeasurement<'_>, run: &'a Record) -> Option<&'a Measurement> {
     let first = point.first();
     own(run).find(|m| {
-        group_of(m) == group_of(first)
+        figure_group(m) == figure_group(first)
             && m.category == first.category
             && point.at.iter().all(|(key, value)| entry(m, key) == scalar(value))
     })

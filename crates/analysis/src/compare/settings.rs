@@ -100,11 +100,11 @@ pub(super) fn differences(
     let described = known.iter().map(|known| if *known { "described" } else { "not known" });
     differences
         .extend(Difference::between("machine".to_owned(), described.map(str::to_owned).collect()));
-    for fact in FACTS.iter().filter(|fact| fact.is_of_runs()) {
-        let values = of_sides(sides, |run| fact.text(&run.machine));
+    for fact in FACTS.iter().filter(|fact| fact.distinguishes_runs()) {
+        let values = side_values(sides, |run| fact.text(&run.machine));
         differences.extend(Difference::between(fact.name.to_owned(), values));
     }
-    let tools = of_sides(sides, |run| Some(tool_in_words(run)));
+    let tools = side_values(sides, |run| Some(tool_in_words(run)));
     differences.extend(Difference::between("nodegauge".to_owned(), tools));
     differences.extend(findings(sides, &known));
     differences.extend(configurations(points, same_question, registry));
@@ -112,7 +112,7 @@ pub(super) fn differences(
 }
 
 /// Returns the distinct values of each side.
-fn of_sides(sides: &[&[Record]], value: impl Fn(&Record) -> Option<String>) -> Vec<String> {
+fn side_values(sides: &[&[Record]], value: impl Fn(&Record) -> Option<String>) -> Vec<String> {
     sides.iter().map(|side| distinct(side.iter().map(&value))).collect()
 }
 
@@ -139,7 +139,7 @@ fn labels(sides: &[&[Record]]) -> Vec<Difference> {
     names.dedup();
     let mut differences = Vec::new();
     for name in names {
-        let mut values = of_sides(sides, |run| run.labels.get(name).cloned());
+        let mut values = side_values(sides, |run| run.labels.get(name).cloned());
         for value in values.iter_mut().filter(|value| value.is_empty()) {
             "-".clone_into(value);
         }
@@ -162,7 +162,7 @@ fn findings(sides: &[&[Record]], known: &[bool]) -> Vec<Difference> {
         for (side, is_known) in sides.iter().zip(known) {
             values.push(if *is_known { finding_in_words(side, id) } else { String::new() });
         }
-        let what = format!("finding: {}", Finding::name_of(id));
+        let what = format!("finding: {}", Finding::finding_name(id));
         differences.extend(Difference::between(what, values));
     }
     differences
@@ -200,7 +200,7 @@ fn configurations(
         // Measurements with the same difference are listed in one line.
         let mut alike: Vec<(Difference, Vec<String>)> = Vec::new();
         for point in points {
-            let sides = point.sides.iter().map(|side| values_of(key, side)).collect();
+            let sides = point.sides.iter().map(|side| key_values(key, side)).collect();
             let Some(difference) = Difference::between(what.clone(), sides) else { continue };
             let title = point.title();
             match alike.iter().position(|(known, _)| *known == difference) {
@@ -238,7 +238,7 @@ fn is_listed(role: Role, same_question: bool) -> bool {
 }
 
 /// Returns the distinct values of a key on a side.
-fn values_of(key: &str, side: &[Numbered<'_>]) -> String {
+fn key_values(key: &str, side: &[Numbered<'_>]) -> String {
     distinct(side.iter().map(|(_, m)| value_in_words(key, m.config.get(key)?)))
 }
 
@@ -252,7 +252,7 @@ fn in_short(titles: &[String]) -> String {
 }
 
 /// Returns a member of an object that is text.
-fn text_of<'v>(value: &'v Value, member: &str) -> Option<&'v str> {
+fn member_text<'v>(value: &'v Value, member: &str) -> Option<&'v str> {
     value.get(member).and_then(Value::as_str)
 }
 
@@ -279,7 +279,7 @@ fn value_in_words(key: &str, value: &Value) -> Option<String> {
         ("pages", Value::Object(_)) => {
             let huge = obtained(value).filter(|(size, _)| is_huge(size));
             let share = in_tenths(huge.map(|(_, share)| share).sum());
-            Some(format!("{}, {} huge", text_of(value, "asked")?, share.in_whole_percent()))
+            Some(format!("{}, {} huge", member_text(value, "asked")?, share.in_whole_percent()))
         }
         ("numa", Value::Object(map)) if map.contains_key("got") => {
             let mut shares = Vec::new();
@@ -289,11 +289,11 @@ fn value_in_words(key: &str, value: &Value) -> Option<String> {
                     shares.push(format!("{} on node {node}", share.in_whole_percent()));
                 }
             }
-            Some(format!("{}, {}", text_of(value, "asked")?, shares.join(", ")))
+            Some(format!("{}, {}", member_text(value, "asked")?, shares.join(", ")))
         }
         ("compiler", Value::Object(_)) => {
-            let version = text_of(value, "version").map(|version| format!(" ({version})"));
-            Some(format!("{}{}", text_of(value, "command")?, version.unwrap_or_default()))
+            let version = member_text(value, "version").map(|version| format!(" ({version})"));
+            Some(format!("{}{}", member_text(value, "command")?, version.unwrap_or_default()))
         }
         ("places", Value::Array(places)) => {
             let cpus = places.iter().filter_map(Value::as_array).map(|cpus| {

@@ -4,7 +4,7 @@ use super::judge;
 use super::pairing::{self, PairedMeasurement};
 use super::settings::{self, Difference};
 use crate::expect;
-use crate::identity::{group_of, in_words};
+use crate::identity::{figure_group, in_words};
 use nodegauge_measure::Bytes;
 use nodegauge_measure::keys::{Registry, Role};
 use nodegauge_measure::record::{Measurement, Record, Status};
@@ -12,16 +12,16 @@ use nodegauge_measure::stats::Better;
 
 /// Result of the comparison of several runs.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Several<'a> {
+pub struct RunComparison<'a> {
     /// Differences between the runs, labels and the machine first.
     pub differences: Vec<Difference>,
     /// All figures, in the order of the runs.
-    pub figures: Vec<Shared<'a>>,
+    pub figures: Vec<SharedFigure<'a>>,
 }
 
 /// A figure with the runs that have it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Shared<'a> {
+pub struct SharedFigure<'a> {
     /// Title of the figure: `triad`, `latency 8 B`, `triad, threads 4`.
     pub title: String,
     /// Title without the size, i.e. the title of a curve that shows the figure over the size.
@@ -34,8 +34,8 @@ pub struct Shared<'a> {
     pub obstacles: Vec<String>,
 }
 
-impl<'a> Shared<'a> {
-    fn of(point: &PairedMeasurement<'a>, same_question: bool, registry: &Registry) -> Self {
+impl<'a> SharedFigure<'a> {
+    fn from_point(point: &PairedMeasurement<'a>, same_question: bool, registry: &Registry) -> Self {
         let first = point.first();
         let name = first.name_in_words();
         let named = name != first.name;
@@ -46,11 +46,13 @@ impl<'a> Shared<'a> {
         });
         let sizes = point.at.len() - rest.len() + usize::from(named);
         let name_of_size = named.then(|| first.name.parse().ok().map(Bytes)).flatten();
-        let rest = in_words(group_of(first), &rest, registry);
+        let rest = in_words(figure_group(first), &rest, registry);
         Self {
             title: point.title(),
             curve: format!("{}{rest}", if named { &first.test } else { &name }),
-            size: name_of_size.or_else(|| expect::size_of(first, registry)).filter(|_| sizes == 1),
+            size: name_of_size
+                .or_else(|| expect::figure_size(first, registry))
+                .filter(|_| sizes == 1),
             runs: point.sides.iter().map(|side| side.first().map(|(_, m)| *m)).collect(),
             obstacles: judge::obstacles(point, same_question, registry),
         }
@@ -62,7 +64,7 @@ impl<'a> Shared<'a> {
     }
 
     /// True if every run has the figure.
-    pub fn is_of_all(&self) -> bool {
+    pub fn is_in_all_runs(&self) -> bool {
         self.runs.iter().all(Option::is_some)
     }
 
@@ -79,19 +81,22 @@ impl<'a> Shared<'a> {
             Better::Higher => y.total_cmp(x),
             Better::Lower => x.total_cmp(y),
         });
-        let [(best, most), .., (worst, least)] = ranked[..] else { return None };
-        (most != least).then_some([best, worst])
+        let [(best, max), .., (worst, min)] = ranked[..] else { return None };
+        (max != min).then_some([best, worst])
     }
 }
 
 /// Compares several runs with each other.
-pub fn several<'a>(runs: &'a [Record], registry: &Registry) -> Several<'a> {
+pub fn compare_runs<'a>(runs: &'a [Record], registry: &Registry) -> RunComparison<'a> {
     let sides: Vec<&[Record]> = runs.chunks(1).collect();
     let points = pairing::points(&sides, registry);
     let same = settings::same_question(&sides);
-    Several {
+    RunComparison {
         differences: settings::differences(&sides, &points, same, registry),
-        figures: points.iter().map(|point| Shared::of(point, same, registry)).collect(),
+        figures: points
+            .iter()
+            .map(|point| SharedFigure::from_point(point, same, registry))
+            .collect(),
     }
 }
 
@@ -133,16 +138,16 @@ mod tests {
         for m in &mut runs[3].measurements {
             m.validity = Validity { status: Status::Suspect, reasons: vec!["busy".to_owned()] };
         }
-        let known = several(&runs, &registry());
-        let marked: Vec<_> = known.figures.iter().map(Shared::best_and_worst).collect();
+        let known = compare_runs(&runs, &registry());
+        let marked: Vec<_> = known.figures.iter().map(SharedFigure::best_and_worst).collect();
         assert_eq!(marked, [Some([1, 2]), Some([2, 1])]);
-        assert!(known.figures.iter().all(Shared::is_of_all));
+        assert!(known.figures.iter().all(SharedFigure::is_in_all_runs));
         // With a single valid value or with equal values there is no best run.
         runs[2] = run("n2", &[]);
         runs[1].measurements[0].value = Some(3.0);
-        let known_again = several(&runs, &registry());
+        let known_again = compare_runs(&runs, &registry());
         assert_eq!(known_again.figures[0].best_and_worst(), None);
-        assert!(!known_again.figures[0].is_of_all());
+        assert!(!known_again.figures[0].is_in_all_runs());
     }
 
     #[test]
@@ -150,10 +155,10 @@ mod tests {
         let mut runs = ["a", "b", "c"].map(|id| run(id, &[("triad", Unit::BytesPerSecond, 1.0)]));
         runs[1].measurements[0].value = Some(2.0);
         runs[2].measurements[0].category = nodegauge_measure::record::Category::Standard;
-        let known = several(&runs, &registry());
+        let known = compare_runs(&runs, &registry());
         assert_eq!(known.figures[0].best_and_worst(), None);
         assert_eq!(known.figures[0].obstacles, ["category: variant against standard"]);
-        assert_eq!(several(&runs[..2], &registry()).figures[0].best_and_worst(), Some([1, 0]));
+        assert_eq!(compare_runs(&runs[..2], &registry()).figures[0].best_and_worst(), Some([1, 0]));
     }
 
     #[test]
@@ -165,7 +170,7 @@ mod tests {
             run
         };
         let runs = [sized(1e-6), sized(2e-6)];
-        let known = several(&runs, &registry());
+        let known = compare_runs(&runs, &registry());
         assert_eq!(known.figures[0].size, Some(Bytes(8)));
         assert_eq!(known.figures[0].curve, "latency");
     }
@@ -177,7 +182,7 @@ mod tests {
             run.machine.kernel = Some(format!("6.{}", run.id));
         }
         runs[0].labels.insert("nps".to_owned(), "4".to_owned());
-        let differences = several(&runs, &registry()).differences;
+        let differences = compare_runs(&runs, &registry()).differences;
         let reported: Vec<String> =
             differences.iter().map(|d| format!("{}: {}", d.what, d.sides.join(" "))).collect();
         assert!(reported.contains(&"host: a b c".to_owned()), "{reported:?}");

@@ -88,7 +88,7 @@ fn record(id: &str, measurements: Vec<Measurement>) -> Record {
 
 fn measurement(name: &str, unit: &str, samples: &[f64], config: Value) -> Measurement {
     let Value::Object(config) = config else { panic!("a configuration is an object") };
-    let unit = Unit::of_symbol(unit).unwrap();
+    let unit = Unit::from_symbol(unit).unwrap();
     let measured = Measurement::new("memory", "stream", name, unit);
     Measurement { config, ..measured.sampled(Quoted::Best, samples.to_vec()) }
 }
@@ -185,7 +185,7 @@ fn in_regime(trip: f64, rate: f64, other: Option<(f64, f64)>) -> Measurement {
     let regime = |(regime_trip, regime_rate): (f64, f64)| RegimeSamples {
         round_trip_s: regime_trip,
         share: Fraction(0.5),
-        summary: Summary::of(&[regime_rate; 12], Better::Higher).unwrap(),
+        summary: Summary::from_samples(&[regime_rate; 12], Better::Higher).unwrap(),
         samples: vec![regime_rate; 12],
     };
     if let Some(other) = other {

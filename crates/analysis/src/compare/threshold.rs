@@ -10,7 +10,7 @@
 //! the noise is reported and does not fail. A figure that is suspect, not comparable, or missing in B fails, because a
 //! condition without figures must not pass.
 
-use super::{Comparison, Pair, Unpaired, Verdict};
+use super::{Comparison, Pair, UnpairedFigure, Verdict};
 use crate::conclusion::Obstacle;
 use crate::expect::{self, Operator};
 use nodegauge_measure::Bytes;
@@ -192,7 +192,7 @@ impl Threshold {
     pub fn check(&self, comparison: &Comparison) -> ThresholdResult {
         let mut named: Vec<&Pair> = comparison.pairs.iter().collect();
         named.retain(|pair| self.names(&pair.gauge, &pair.test, &pair.name, pair.size));
-        let mut lost: Vec<&Unpaired> = comparison.only_a.iter().collect();
+        let mut lost: Vec<&UnpairedFigure> = comparison.only_a.iter().collect();
         lost.retain(|of| self.names(&of.gauge, &of.test, &of.name, of.size));
         if named.is_empty() && lost.is_empty() {
             let known = comparison.pairs.iter().map(Pair::title).collect();

@@ -122,7 +122,7 @@ impl Expectation {
             let message = format!("expected {expected}, but {}", why.message);
             return Some(Failure { message, ..why });
         }
-        let unit = ScaledUnit::of_symbol(self.unit).map(|scaled| scaled.unit);
+        let unit = ScaledUnit::from_symbol(self.unit).map(|scaled| scaled.unit);
         if self.unit == PERCENT {
             let known = named.iter().any(|of| of.limited);
             return (!known).then(|| {

@@ -3,7 +3,7 @@
 use super::*;
 use nodegauge_measure::Fraction;
 use nodegauge_measure::keys::ConfigKind;
-use nodegauge_measure::quantity::MOST_BYTES;
+use nodegauge_measure::quantity::MAX_BYTES;
 use nodegauge_measure::record::Limit;
 use proptest::prelude::*;
 use serde_json::json;
@@ -31,7 +31,7 @@ fn registry() -> Registry {
 
 fn measurement(test: &str, name: &str, unit: &str, value: Option<f64>) -> Measurement {
     let gauge = if test == "stream" { "memory" } else { "messages" };
-    let unit = Unit::of_symbol(unit).unwrap();
+    let unit = Unit::from_symbol(unit).unwrap();
     Measurement { value, ..Measurement::new(gauge, test, name, unit) }
 }
 
@@ -47,7 +47,7 @@ fn bw(bytes: u64, value: f64) -> Measurement {
     Measurement { config, ..measurement("mpi", "bw", "B/s", Some(value)) }
 }
 
-fn judged(text: &str, measurements: &[Measurement], accept_suspect: bool) -> Judged {
+fn judged(text: &str, measurements: &[Measurement], accept_suspect: bool) -> CheckedExpectation {
     let expectation: Expectation = text.parse().unwrap();
     expectation.check(measurements, accept_suspect, &registry())
 }
@@ -160,7 +160,7 @@ fn size_selects_figures() {
 fn size_is_the_last_declared_key_or_that_of_the_arrays() {
     let size = |config: serde_json::Value| {
         let config = config.as_object().unwrap().clone();
-        size_of(&Measurement { config, ..triad() }, &registry()).map(|size| size.0)
+        figure_size(&Measurement { config, ..triad() }, &registry()).map(|size| size.0)
     };
     assert_eq!(size(json!({"message_bytes": 8, "array_bytes": 64})), Some(8));
     // The order of keys in the record does not matter.
@@ -258,7 +258,7 @@ fn exact_sizes_are_printed_without_rounding() {
 fn units_are_named_once() {
     let names: std::collections::BTreeSet<_> = UNITS.into_iter().collect();
     assert_eq!(names.len(), UNITS.len());
-    assert!(UNITS.iter().all(|unit| ScaledUnit::of_symbol(unit).is_some()));
+    assert!(UNITS.iter().all(|unit| ScaledUnit::from_symbol(unit).is_some()));
 }
 
 fn name() -> impl Strategy<Value = String> {
@@ -273,7 +273,7 @@ proptest! {
         op in 0usize..4,
         bound in prop_oneof![0.0f64..1e6, 0.0f64..1e-6, Just(f64::MAX), Just(f64::MIN_POSITIVE)],
         unit in 0usize..=UNITS.len(),
-        size in proptest::option::of(prop_oneof![0u64..1 << 20, (0u64..1 << 20).prop_map(|n| n << 20), Just(MOST_BYTES.0)]),
+        size in proptest::option::of(prop_oneof![0u64..1 << 20, (0u64..1 << 20).prop_map(|n| n << 20), Just(MAX_BYTES.0)]),
     ) {
         let comparison = Operator::ALL[op].1;
         let unit = UNITS.get(unit).copied().unwrap_or(PERCENT);

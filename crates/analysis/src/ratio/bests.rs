@@ -14,13 +14,13 @@ use nodegauge_measure::stats;
 pub struct Ratio {
     /// Ratio of the best rates.
     pub value: f64,
-    /// 95 % confidence interval; `None` with fewer than [`LEAST`] rounds.
+    /// 95 % confidence interval; `None` with fewer than [`MIN_ROUNDS`] rounds.
     pub interval: Option<[f64; 2]>,
 }
 
 /// Minimum number of rounds for an interval. With four rounds, two thirds of all bootstrap samples contain the best
 /// round, so that the spread of the bootstrap samples does not estimate the spread of the best.
-pub const LEAST: usize = 5;
+pub const MIN_ROUNDS: usize = 5;
 /// Number of bootstrap samples.
 const DRAWS: usize = 400;
 /// Seed of the bootstrap; an arbitrary constant makes the results reproducible.
@@ -36,16 +36,16 @@ impl Ratio {
     /// Returns the best of `after` divided by the best of `before`. The slices contain one rate (or other value for
     /// which higher is better) per round. Slices of the same length belong to the same rounds and are drawn together.
     /// Returns `None` without rates.
-    pub fn of_bests(before: &[f64], after: &[f64]) -> Option<Self> {
+    pub fn from_bests(before: &[f64], after: &[f64]) -> Option<Self> {
         let value = best(after)? / best(before)?;
         let rounds = before.len().min(after.len());
         let mut random = fastrand::Rng::with_seed(SEED);
-        let interval = (rounds >= LEAST).then(|| {
+        let interval = (rounds >= MIN_ROUNDS).then(|| {
             let mut logs = Vec::with_capacity(DRAWS);
             for _ in 0..DRAWS {
                 logs.push((drawn_ratio(&mut random, before, after) / value).ln());
             }
-            let widening = WIDENING * of_few(rounds);
+            let widening = WIDENING * few_samples_factor(rounds);
             [0.025, 0.975].map(|q| value * (widening * stats::quantile(&logs, q)).exp())
         });
         Some(Self { value, interval })
@@ -84,7 +84,7 @@ fn drawn_ratio(random: &mut fastrand::Rng, before: &[f64], after: &[f64]) -> f64
 
 /// Returns the factor by which bootstrapped deviations of few samples are widened, because they are too small and have
 /// longer tails.
-pub(crate) fn of_few(samples: usize) -> f64 {
+pub(crate) fn few_samples_factor(samples: usize) -> f64 {
     1.0 + 4.0 / samples as f64
 }
 
@@ -125,23 +125,22 @@ mod tests {
         let runs = 200;
         let of = |seed| {
             let [before, after] = rounds(seed, n, factor, busy);
-            holds(Ratio::of_bests(&before, &after).unwrap())
+            holds(Ratio::from_bests(&before, &after).unwrap())
         };
         (0..runs).filter(|seed| of(*seed)).count() as f64 / f64::from(runs as u32)
     }
 
     #[test]
     fn interval_contains_the_true_ratio_at_its_level() {
-        for (n, busy, least) in [(6, 0.1, 0.88), (10, 0.6, 0.86), (20, 0.6, 0.91), (10, 0.9, 0.87)]
-        {
+        for (n, busy, min) in [(6, 0.1, 0.88), (10, 0.6, 0.86), (20, 0.6, 0.91), (10, 0.9, 0.87)] {
             let held = |ratio: Ratio| {
                 let [low, high] = ratio.interval.unwrap();
                 low <= 1.08 && 1.08 <= high
             };
             let held = share(n, 1.08, busy, held);
-            assert!(held >= least, "{n} rounds, {busy} busy: held in {held}");
+            assert!(held >= min, "{n} rounds, {busy} busy: held in {held}");
             let reported = share(n, 1.0, busy, |ratio| ratio.is_told());
-            assert!(reported <= 1.0 - least, "{n} rounds, {busy} busy: told from 1 in {reported}");
+            assert!(reported <= 1.0 - min, "{n} rounds, {busy} busy: told from 1 in {reported}");
         }
         // A real difference is detected, even under load.
         assert!(share(10, 1.15, 0.1, |ratio| ratio.is_told()) > 0.99);
@@ -152,7 +151,7 @@ mod tests {
     fn ratios_of_bests_multiply_and_are_deterministic() {
         let [a, b] = rounds(1, 12, 1.2, 0.5);
         let c: Vec<f64> = b.iter().map(|rate| rate * 1.5).collect();
-        let of = |x: &[f64], y: &[f64]| Ratio::of_bests(x, y).unwrap();
+        let of = |x: &[f64], y: &[f64]| Ratio::from_bests(x, y).unwrap();
         let product = of(&a, &b).value * of(&b, &c).value;
         assert!((product / of(&a, &c).value - 1.0).abs() < 1e-12);
         // If the rates of both settings vary by the same factor from round to round, their ratio is exact.
@@ -166,9 +165,9 @@ mod tests {
 
     #[test]
     fn too_few_rounds_have_no_interval() {
-        let ratio = Ratio::of_bests(&[1.0, 1.1], &[2.0, 2.1]).unwrap();
+        let ratio = Ratio::from_bests(&[1.0, 1.1], &[2.0, 2.1]).unwrap();
         assert!(ratio.interval.is_none() && !ratio.is_told());
-        assert_eq!(Ratio::of_bests(&[], &[1.0]), None);
+        assert_eq!(Ratio::from_bests(&[], &[1.0]), None);
     }
 
     #[test]

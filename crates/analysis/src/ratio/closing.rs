@@ -10,7 +10,7 @@ use nodegauge_measure::record::{Measurement, Quoted, Status};
 use nodegauge_measure::stats::{self, Better, TWO_SIDED};
 
 /// Maximum number of figures with which the fastest is compared.
-const MOST_OTHERS: usize = 3;
+const MAX_COMPARED_FIGURES: usize = 3;
 
 /// Obstacle to a verdict without an interval.
 const FEW: &str = "too few samples for an interval";
@@ -43,7 +43,7 @@ fn digits(value: f64, ci95: Option<[f64; 2]>) -> String {
 /// Returns a sentence that compares how fast two programs do `what`, e.g. `moves 1 MiB`. It compares the statistic
 /// `quoted` of the samples of one run; the spread between runs may be larger than the interval. Returns `None` if a
 /// figure has no value, or if the unit has no better direction.
-pub fn of_one_run(
+pub fn single_run_sentence(
     a: Contender<'_>,
     b: Contender<'_>,
     what: &str,
@@ -58,7 +58,7 @@ pub fn of_one_run(
     Some(sentence(a, b, what, ratio, ci95))
 }
 
-/// Returns the sentence of [`of_one_run`]; `ratio` is the speed of `faster` divided by the speed of `slower`.
+/// Returns the sentence of [`single_run_sentence`]; `ratio` is the speed of `faster` divided by the speed of `slower`.
 fn sentence(
     slower: Contender<'_>,
     faster: Contender<'_>,
@@ -78,7 +78,7 @@ fn sentence(
         (None, _) => Obstacle::new(FEW).in_words(),
         (Some(ends), _) => format!("{} in this run", interval_in_words(ends)),
     };
-    match Speed::of(interval, speed::LITTLE) {
+    match Speed::from_interval(interval, speed::LITTLE) {
         Speed::Faster => {
             let times = times_as_fast(ratio, ci95, slower.name);
             format!("{} {what} {times} ({because})", faster.name)
@@ -103,30 +103,34 @@ fn sentence(
 }
 
 /// Returns the sentences that compare the fastest of several figures with each of the next fastest figures.
-pub fn of_several(all: &[(String, &Measurement)], what: &str, quoted: Quoted) -> Vec<String> {
+pub fn several_figures_sentences(
+    all: &[(String, &Measurement)],
+    what: &str,
+    quoted: Quoted,
+) -> Vec<String> {
     let mut measured: Vec<(f64, &(String, &Measurement))> = Vec::new();
     for one in all {
-        measured.extend(speed_of(one.1, quoted).map(|speed| (speed, one)));
+        measured.extend(quoted_speed(one.1, quoted).map(|speed| (speed, one)));
     }
     measured.sort_by(|(x, _), (y, _)| y.total_cmp(x));
     let Some(((_, (fastest, best)), others)) = measured.split_first() else { return Vec::new() };
     let best = Contender { name: fastest, figure: best };
     let mut sentences = Vec::new();
-    for (_, (name, figure)) in others.iter().take(MOST_OTHERS) {
-        sentences.extend(of_one_run(Contender { name, figure }, best, what, quoted));
+    for (_, (name, figure)) in others.iter().take(MAX_COMPARED_FIGURES) {
+        sentences.extend(single_run_sentence(Contender { name, figure }, best, what, quoted));
     }
     sentences
 }
 
 /// Returns the speed of a figure by the statistic `quoted` of its samples: the reciprocal of a time; `None` without a
 /// result.
-fn speed_of(m: &Measurement, quoted: Quoted) -> Option<f64> {
-    let value = m.value.and(quoted.of(&m.samples, m.unit).or(m.value))?;
+fn quoted_speed(m: &Measurement, quoted: Quoted) -> Option<f64> {
+    let value = m.value.and(quoted.statistic(&m.samples, m.unit).or(m.value))?;
     Some(as_speed(value, m.unit))
 }
 
 /// Returns the speeds of the samples of a figure.
-fn speeds_of(m: &Measurement) -> Vec<f64> {
+fn sample_speeds(m: &Measurement) -> Vec<f64> {
     m.samples.iter().map(|sample| as_speed(*sample, m.unit)).collect()
 }
 
@@ -144,17 +148,17 @@ pub fn in_one_run(
     a.unit.direction().filter(|_| a.unit == b.unit)?;
     a.value.zip(b.value)?;
     if quoted == Quoted::Best
-        && let Some(ratio) = Ratio::of_bests(&speeds_of(a), &speeds_of(b))
+        && let Some(ratio) = Ratio::from_bests(&sample_speeds(a), &sample_speeds(b))
     {
         return Some((ratio.value, ratio.interval));
     }
-    let ratio = speed_of(b, quoted)? / speed_of(a, quoted)?;
+    let ratio = quoted_speed(b, quoted)? / quoted_speed(a, quoted)?;
     let n = a.samples.len().min(b.samples.len());
     let error = [a, b].map(|m| within(&m.samples, quoted, m.unit));
-    let known = n >= bests::LEAST && error.iter().all(|error| *error > 0.0);
+    let known = n >= bests::MIN_ROUNDS && error.iter().all(|error| *error > 0.0);
     let ci95 = known.then(|| {
         let student = stats::student(TWO_SIDED, (n - 1) as f64);
-        let half = student * error[0].hypot(error[1]) * bests::of_few(n);
+        let half = student * error[0].hypot(error[1]) * bests::few_samples_factor(n);
         [ratio * (-half).exp(), ratio * half.exp()]
     });
     Some((ratio, ci95))
@@ -177,7 +181,7 @@ mod tests {
 
     fn sentence(a: &Measurement, b: &Measurement, quoted: Quoted) -> String {
         let side = |name, figure| Contender { name, figure };
-        of_one_run(side("Open MPI", a), side("MPICH", b), "moves 1 MiB", quoted).unwrap()
+        single_run_sentence(side("Open MPI", a), side("MPICH", b), "moves 1 MiB", quoted).unwrap()
     }
 
     #[test]
@@ -230,7 +234,7 @@ mod tests {
         );
         let factor = figure(Unit::Factor, Quoted::Mean, vec![1.0; 9]);
         let side = |figure| Contender { name: "x", figure };
-        assert_eq!(of_one_run(side(&factor), side(&factor), "is", Quoted::Mean), None);
+        assert_eq!(single_run_sentence(side(&factor), side(&factor), "is", Quoted::Mean), None);
     }
 
     #[test]

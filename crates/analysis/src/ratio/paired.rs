@@ -2,11 +2,11 @@
 //! samples of one round, so that a drift does not appear as a difference.
 
 use super::speed::{RelativeSpeed, Speed};
-use super::{RatioInterval, of_blocks, of_blocks_together, speed};
+use super::{RatioInterval, block_interval, joint_block_interval, speed};
 use nodegauge_measure::samples::{self, Sample};
 
 /// Minimum number of rounds that count, or all if fewer were measured; with fewer of them, all rounds count.
-const LEAST: usize = 3;
+const MIN_ROUNDS: usize = 3;
 
 /// Rounds that count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,12 +29,16 @@ pub struct SelectedRounds<'a> {
 
 impl<'a> SelectedRounds<'a> {
     /// Selects the rounds that count. Cells that are not `watched` are ignored, as in [`samples::clean_numbers`].
-    pub fn of(rounds: &'a [Vec<Sample>], watched: &[bool], counting: CountingRounds) -> Self {
+    pub fn from_rounds(
+        rounds: &'a [Vec<Sample>],
+        watched: &[bool],
+        counting: CountingRounds,
+    ) -> Self {
         let found = match counting {
             CountingRounds::Undisturbed => samples::clean_numbers(rounds, watched),
             CountingRounds::OneRegime => samples::clean_numbers(&as_undisturbed(rounds), watched),
         };
-        let is_settled = found.len() >= LEAST.min(rounds.len()).max(1);
+        let is_settled = found.len() >= MIN_ROUNDS.min(rounds.len()).max(1);
         let numbers = if is_settled { found } else { (0..rounds.len()).collect() };
         let selected = numbers.iter().map(|at| rounds[*at].as_slice()).collect();
         Self { rounds: selected, is_settled }
@@ -60,20 +64,21 @@ pub struct PairedRounds {
 
 impl PairedRounds {
     /// Takes ratios of rounds, or of blocks A B B A, that all count.
-    pub fn of_ratios(ratios: Vec<f64>) -> Self {
+    pub fn from_ratios(ratios: Vec<f64>) -> Self {
         Self { ratios, is_settled: true }
     }
 
     /// Divides the numbers of each round, e.g. the time of the baseline by that of a setting.
     pub fn divided(numerators: &[f64], denominators: &[f64]) -> Self {
         let rounds = numerators.iter().zip(denominators);
-        Self::of_ratios(rounds.map(|(numerator, denominator)| numerator / denominator).collect())
+        Self::from_ratios(rounds.map(|(numerator, denominator)| numerator / denominator).collect())
     }
 
     /// Returns the speeds of a setting relative to the baseline, from rounds with a sample of the baseline and a sample
     /// of the setting. Undisturbed rounds count.
-    pub fn of_samples(rounds: &[Vec<Sample>]) -> Self {
-        let selected = SelectedRounds::of(rounds, &[true, true], CountingRounds::Undisturbed);
+    pub fn from_samples(rounds: &[Vec<Sample>]) -> Self {
+        let selected =
+            SelectedRounds::from_rounds(rounds, &[true, true], CountingRounds::Undisturbed);
         let mut ratios = Vec::new();
         for round in &selected.rounds {
             ratios.push(round[0].seconds[0] / round[1].seconds[0]);
@@ -95,14 +100,14 @@ impl PairedRounds {
 
     /// Returns the ratio with its interval and power; `None` with fewer than three rounds.
     pub fn interval(&self) -> Option<RatioInterval> {
-        of_blocks(&self.ratios)
+        block_interval(&self.ratios)
     }
 
     /// Compares the setting with the baseline. `comparisons` is the number of settings that are compared with it; the
     /// intervals of all of them hold together. Returns `None` with fewer than three rounds.
     pub fn compared(&self, comparisons: usize) -> Option<RelativeSpeed> {
-        let found = of_blocks_together(&self.ratios, comparisons)?;
-        let verdict = Speed::of(Some(found.ci95), speed::LITTLE);
+        let found = joint_block_interval(&self.ratios, comparisons)?;
+        let verdict = Speed::from_interval(Some(found.ci95), speed::LITTLE);
         let RatioInterval { ratio, ci95, visible, .. } = found;
         Some(RelativeSpeed { ratio, ci95, visible, verdict })
     }
@@ -126,31 +131,31 @@ mod tests {
 
     fn sample(seconds: f64) -> Sample {
         let causes = if seconds > 5.0 { vec![Cause::Faults(99)] } else { Vec::new() };
-        Sample { causes, ..Sample::of_times(vec![seconds]) }
+        Sample { causes, ..Sample::from_times(vec![seconds]) }
     }
 
     #[test]
     fn disturbed_rounds_count_only_if_too_few_others_remain() {
         let found =
-            PairedRounds::of_samples(&rounds(&[[2.0, 1.0], [2.0, 2.0], [9.0, 1.0], [4.0, 2.0]]));
+            PairedRounds::from_samples(&rounds(&[[2.0, 1.0], [2.0, 2.0], [9.0, 1.0], [4.0, 2.0]]));
         assert_eq!(found.ratios(), [2.0, 1.0, 2.0]);
         assert_eq!(found.doubt(), None);
-        let few = PairedRounds::of_samples(&rounds(&[[2.0, 1.0], [9.0, 1.0], [9.0, 1.0]]));
+        let few = PairedRounds::from_samples(&rounds(&[[2.0, 1.0], [9.0, 1.0], [9.0, 1.0]]));
         assert_eq!(few.ratios(), [2.0, 9.0, 9.0]);
         assert!(few.doubt().unwrap().starts_with("too few undisturbed rounds"));
         // Two rounds are few, but none of them is disturbed.
-        let two = PairedRounds::of_samples(&rounds(&[[2.0, 1.0], [2.0, 2.0]]));
+        let two = PairedRounds::from_samples(&rounds(&[[2.0, 1.0], [2.0, 2.0]]));
         assert_eq!((two.ratios(), two.doubt()), (&[2.0, 1.0][..], None));
-        let none = PairedRounds::of_samples(&[]);
+        let none = PairedRounds::from_samples(&[]);
         assert_eq!((none.ratios(), none.doubt()), (&[][..], None));
     }
 
     #[test]
     fn disturbed_rounds_of_one_regime_count_for_the_best() {
         let all = rounds(&[[2.0, 1.0], [9.0, 1.0], [9.0, 1.0]]);
-        let best = SelectedRounds::of(&all, &[true, true], CountingRounds::OneRegime);
+        let best = SelectedRounds::from_rounds(&all, &[true, true], CountingRounds::OneRegime);
         assert_eq!((best.rounds.len(), best.is_settled), (3, true));
-        let clean = SelectedRounds::of(&all, &[false, true], CountingRounds::Undisturbed);
+        let clean = SelectedRounds::from_rounds(&all, &[false, true], CountingRounds::Undisturbed);
         assert_eq!(clean.rounds.len(), 3);
     }
 
@@ -168,8 +173,8 @@ mod tests {
     #[test]
     fn consecutive_samples_merge_with_their_interference() {
         let parts = [sample(1.0), sample(9.0), sample(2.0)];
-        let whole = Sample::of_consecutive(&parts);
+        let whole = Sample::from_consecutive(&parts);
         assert_eq!((whole.seconds, whole.causes.len()), (vec![12.0], 0));
-        assert_eq!(Sample::of_consecutive(&parts[1..2]).causes, [Cause::Faults(99)]);
+        assert_eq!(Sample::from_consecutive(&parts[1..2]).causes, [Cause::Faults(99)]);
     }
 }

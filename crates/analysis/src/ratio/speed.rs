@@ -40,7 +40,7 @@ pub struct RelativeSpeed {
 impl Speed {
     /// Returns the verdict of a 95 % interval of a relative speed; [`Speed::CannotTell`] without an interval. A difference of
     /// at most `little` counts as none: a larger one would have been found.
-    pub fn of(ci95: Option<[f64; 2]>, little: f64) -> Self {
+    pub fn from_interval(ci95: Option<[f64; 2]>, little: f64) -> Self {
         match ci95 {
             Some([low, high]) if high < 1.0 + little && low > 1.0 - little => Self::NoDifference,
             Some([low, _]) if low > 1.0 => Self::Faster,
@@ -52,7 +52,7 @@ impl Speed {
 
 /// True if the interval of a ratio does not contain 1, so that the settings differ.
 pub fn is_different(ci95: [f64; 2]) -> bool {
-    !matches!(Speed::of(Some(ci95), 0.0), Speed::CannotTell)
+    !matches!(Speed::from_interval(Some(ci95), 0.0), Speed::CannotTell)
 }
 
 #[cfg(test)]
@@ -61,7 +61,7 @@ mod tests {
     use crate::ratio::paired::PairedRounds;
 
     fn compared(ratios: &[f64], comparisons: usize) -> Option<RelativeSpeed> {
-        PairedRounds::of_ratios(ratios.to_vec()).compared(comparisons)
+        PairedRounds::from_ratios(ratios.to_vec()).compared(comparisons)
     }
 
     /// Returns ratios of rounds in which each run takes `1 + noise` times as long as its setting, with the occasional
@@ -82,7 +82,7 @@ mod tests {
         let ratios = [1.02, 1.22, 1.08, 1.18, 1.10];
         let [alone, with_others] =
             [1, 6].map(|comparisons| compared(&ratios, comparisons).unwrap());
-        assert_eq!(alone.ci95, super::super::of_blocks_together(&ratios, 1).unwrap().ci95);
+        assert_eq!(alone.ci95, super::super::joint_block_interval(&ratios, 1).unwrap().ci95);
         assert!(with_others.ci95[0] < alone.ci95[0] && with_others.ci95[1] > alone.ci95[1]);
         assert!(with_others.visible > alone.visible);
         let mut random = fastrand::Rng::with_seed(3);

@@ -66,10 +66,10 @@ fn even_drift_is_no_difference_of_blocks() {
         let of = |turn: usize| rate(4 * block + turn);
         ((of(1) * of(2)) / (of(0) * of(3))).sqrt()
     };
-    let found = of_blocks(&[ratio(0), ratio(1), ratio(2)]).unwrap();
+    let found = block_interval(&[ratio(0), ratio(1), ratio(2)]).unwrap();
     assert!((found.ci95[0] - 1.0).abs() < 1e-9 && (found.ci95[1] - 1.0).abs() < 1e-9, "{found:?}");
-    assert_eq!(of_blocks(&[1.1, 1.1]), None);
-    assert!(of_blocks(&[1.1, 1.11, 1.09]).unwrap().ci95[0] > 1.0);
+    assert_eq!(block_interval(&[1.1, 1.1]), None);
+    assert!(block_interval(&[1.1, 1.11, 1.09]).unwrap().ci95[0] > 1.0);
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn runs_of_one_command_get_a_verdict_in_at_most_1_of_20() {
     let mut reported: BTreeMap<&str, Reported> = BTreeMap::new();
     for runs in recorded().values() {
         for _ in 0..DRAWN {
-            let turns = of_blocks(&blocks(&mut random, runs, 1.0)).unwrap();
+            let turns = block_interval(&blocks(&mut random, runs, 1.0)).unwrap();
             reported.entry("by turns").or_default().add(&turns);
             for n in [3, 5] {
                 let mut side =
@@ -155,7 +155,7 @@ fn runs_of_one_command_get_a_verdict_in_at_most_1_of_20() {
             let mut all = runs.clone();
             random.shuffle(&mut all);
             let (two, like) = all.split_at(2);
-            let like = &like[..random.usize(LEAST_LIKE..=like.len())];
+            let like = &like[..random.usize(MIN_RELATED_RUNS..=like.len())];
             let side =
                 |at: usize| SideRuns { figures: vec![two[at]], like: like.to_vec(), within: 0.0 };
             reported.entry("history").or_default().add(&interval(&side(0), &side(1)).unwrap());
@@ -189,7 +189,7 @@ fn found(spread: f64, disturbed: f64, faster: f64, n: impl Fn(u64) -> usize) -> 
     let mut reported = Reported::default();
     for seed in 0..SIMULATED {
         let blocks = simulated(seed, n(seed), spread, disturbed, faster);
-        reported.add(&of_blocks(&blocks).unwrap());
+        reported.add(&block_interval(&blocks).unwrap());
     }
     reported.share()
 }
@@ -204,13 +204,13 @@ fn stated_number_of_blocks_finds_three_percent() {
         // The number of blocks follows from five blocks of other runs.
         let reported = |seed: u64| {
             let pilot = simulated(SIMULATED + seed, 5, spread, disturbed, 0.0);
-            of_blocks(&pilot).unwrap().needed.unwrap() as usize
+            block_interval(&pilot).unwrap().needed.unwrap() as usize
         };
         let [hit, false_alarm] =
             [SOUGHT, 0.0].map(|faster| found(spread, disturbed, faster, reported));
         // The twenty runs of five blocks contain none of the disturbed ones in 12 % of the cases (0.9 to the power of 20).
-        let (least, least_told) = if disturbed == 0.0 { (0.88, 0.9) } else { (0.8, 0.85) };
-        assert!(hit >= least, "spread {spread}, disturbed {disturbed}: found in {hit}");
+        let (min, least_told) = if disturbed == 0.0 { (0.88, 0.9) } else { (0.8, 0.85) };
+        assert!(hit >= min, "spread {spread}, disturbed {disturbed}: found in {hit}");
         assert!(false_alarm <= 0.07, "spread {spread}, disturbed {disturbed}: {false_alarm}");
         // If five blocks seldom find the change, five blocks state that more are needed.
         if found(spread, disturbed, SOUGHT, |_| 5) < 0.5 {
@@ -227,9 +227,9 @@ fn stated_visible_loss_is_found_in_recorded_runs() {
     for (_, runs) in recorded() {
         for _ in 0..DRAWN {
             let same = blocks(&mut random, &runs, 1.0);
-            let least = of_blocks(&same).unwrap().visible;
+            let min = block_interval(&same).unwrap().visible;
             let shifted = |faster: f64| same.iter().map(|ratio| ratio * faster).collect::<Vec<_>>();
-            as_reported.add(&of_blocks(&shifted(1.0 + least)).unwrap());
+            as_reported.add(&block_interval(&shifted(1.0 + min)).unwrap());
         }
     }
     assert!(as_reported.share() > 0.88, "{as_reported:?}");

@@ -1,7 +1,7 @@
 //! One figure of alike nodes, which judges each of them.
 
 use super::power::{Peers, Power, Standing};
-use super::{Components, LEAST_NODES, Robust, limit};
+use super::{Components, MIN_NODES, RobustSpread, limit};
 use nodegauge_measure::stats::Better;
 use nodegauge_measure::{Fraction, stats};
 
@@ -9,7 +9,7 @@ use nodegauge_measure::{Fraction, stats};
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NodeGroup {
     /// Median and spread of the nodes' medians.
-    pub robust: Robust,
+    pub robust: RobustSpread,
     /// The spread between nodes, and that between runs.
     pub components: Components,
     /// Number of nodes.
@@ -18,7 +18,7 @@ pub struct NodeGroup {
     pub runs: usize,
     /// Smallest shortfall that matters in practice.
     pub practical: Fraction,
-    /// Robust z beyond which a node is slow; `None` for fewer nodes than [`LEAST_NODES`], which do not judge each other.
+    /// Robust z beyond which a node is slow; `None` for fewer nodes than [`MIN_NODES`], which do not judge each other.
     pub limit: Option<f64>,
 }
 
@@ -46,7 +46,7 @@ pub fn performance(value: f64, better: Better) -> f64 {
 }
 
 /// Returns the value that has this logarithm of performance.
-pub fn value_of(performance: f64, better: Better) -> f64 {
+pub fn value_from_performance(performance: f64, better: Better) -> f64 {
     match better {
         Better::Higher => performance.exp(),
         Better::Lower => (-performance).exp(),
@@ -55,16 +55,17 @@ pub fn value_of(performance: f64, better: Better) -> f64 {
 
 impl NodeGroup {
     /// Returns the group of nodes with these runs, logarithms of performance. Nodes without a run do not count.
-    pub fn of(nodes: &[Vec<f64>], practical: Fraction) -> Self {
+    pub fn from_nodes(nodes: &[Vec<f64>], practical: Fraction) -> Self {
         let with: Vec<Vec<f64>> = nodes.iter().filter(|runs| !runs.is_empty()).cloned().collect();
         let medians: Vec<f64> = with.iter().map(|runs| stats::median(runs)).collect();
         Self {
-            robust: Robust::of(&medians).unwrap_or(Robust { median: 0.0, spread: 0.0 }),
-            components: Components::of(&with),
+            robust: RobustSpread::from_values(&medians)
+                .unwrap_or(RobustSpread { median: 0.0, spread: 0.0 }),
+            components: Components::from_nodes(&with),
             nodes: with.len(),
             runs: with.iter().map(Vec::len).sum(),
             practical,
-            limit: (with.len() >= LEAST_NODES).then(|| limit(with.len())),
+            limit: (with.len() >= MIN_NODES).then(|| limit(with.len())),
         }
     }
 
@@ -127,7 +128,7 @@ mod tests {
                 _ => vec![spread * ((at * 7 % nodes) as f64 * 2.0 / nodes as f64 - 1.0)],
             })
             .collect();
-        let group = NodeGroup::of(&runs, Fraction(0.04));
+        let group = NodeGroup::from_nodes(&runs, Fraction(0.04));
         let power = group.power(1);
         runs.iter().map(|own| group.verdict(own[0], power.as_ref())).collect()
     }
@@ -155,7 +156,9 @@ mod tests {
         let distance = performance(2e-6, Better::Lower) - performance(1e-6, Better::Lower);
         assert!((distance.exp() - 0.5).abs() < 1e-12);
         assert!(
-            (value_of(performance(3e-6, Better::Lower), Better::Lower) / 3e-6 - 1.0).abs() < 1e-12
+            (value_from_performance(performance(3e-6, Better::Lower), Better::Lower) / 3e-6 - 1.0)
+                .abs()
+                < 1e-12
         );
     }
 }

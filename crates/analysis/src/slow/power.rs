@@ -10,7 +10,7 @@
 //! The value of a node is that of a prediction interval (Hahn and Meeker, "Statistical Intervals", 1991): it varies as
 //! nodes and runs do, the median of its peers is uncertain, and so is the spread, which is estimated from few values.
 
-use super::{Components, LEAST_NODES, variance_of_median};
+use super::{Components, MIN_NODES, median_variance};
 use nodegauge_measure::Fraction;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::stats::normal_quantile;
@@ -26,7 +26,7 @@ const DOUBTED: f64 = 0.2;
 /// Number of runs up to which quantiles of a median are exact.
 const EXACT: usize = 40;
 /// Maximum number of runs of a node that is proposed.
-const MOST_RUNS: usize = 10_000;
+const MAX_RUNS: usize = 10_000;
 
 /// Spread of a figure of alike nodes, with the numbers of values from which it was estimated.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -49,12 +49,12 @@ pub struct Power {
     /// Largest deficit of a node that is called good; `None` without power.
     pub good_within: Option<Fraction>,
     /// Measurements that would give power; `None` if there is power, or if none would give it, because the nodes differ.
-    pub needed: Option<Measured>,
+    pub needed: Option<MeasuredNodes>,
 }
 
 /// Measurements of alike nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Measured {
+pub struct MeasuredNodes {
     /// Number of nodes.
     pub nodes: usize,
     /// Number of runs of each node.
@@ -146,12 +146,12 @@ impl Peers {
     fn width(&self, quantiles: Quantiles) -> f64 {
         let of_nodes = quantiles.node * self.spread.nodes.unwrap_or_default();
         let of_runs = quantiles.run * self.spread.runs.unwrap_or_default();
-        let of_center = quantiles.center.powi(2) * self.variance_of_center();
+        let of_center = quantiles.center.powi(2) * self.center_variance();
         (of_nodes.powi(2) + of_runs.powi(2) + of_center).sqrt()
     }
 
     /// Returns the variance of the median of the peers.
-    fn variance_of_center(&self) -> f64 {
+    fn center_variance(&self) -> f64 {
         center_part(self.spread.nodes, self.nodes) + center_part(self.spread.runs, self.runs)
     }
 
@@ -160,8 +160,8 @@ impl Peers {
     /// Biometrics Bulletin 2, 1946).
     fn certainty(&self, runs: usize) -> f64 {
         let of_nodes = self.spread.nodes.unwrap_or_default().powi(2);
-        let of_run = self.spread.runs.unwrap_or_default().powi(2);
-        let of_runs = of_run * variance_of_median(runs.max(1) as f64);
+        let finish_run = self.spread.runs.unwrap_or_default().powi(2);
+        let of_runs = finish_run * median_variance(runs.max(1) as f64);
         let freedom_of_nodes = self.nodes.saturating_sub(1).max(1) as f64;
         let freedom_of_runs = self.runs.saturating_sub(self.nodes).max(1) as f64;
         let all = of_nodes + of_runs;
@@ -176,14 +176,14 @@ impl Peers {
     /// of the values that are known, as in the second stage of Stein's procedure ("A Two-Sample Test for a Linear
     /// Hypothesis Whose Power is Independent of the Variance", Annals of Mathematical Statistics 16, 1945), and the
     /// spread of the later runs may be estimated too large.
-    fn needed(&self, margin: f64) -> Option<Measured> {
-        let spread = self.least_of_nodes();
-        let nodes = if self.nodes > 1 { self.nodes.max(LEAST_NODES) } else { 1 };
+    fn needed(&self, margin: f64) -> Option<MeasuredNodes> {
+        let spread = self.min_components();
+        let nodes = if self.nodes > 1 { self.nodes.max(MIN_NODES) } else { 1 };
         let known = self.certainty(1);
         let later = Self { spread, nodes, runs: 0 };
         // More runs never make a judgement worse but for the difference of odd and even numbers.
         let mut few = 0;
-        let mut enough = MOST_RUNS;
+        let mut enough = MAX_RUNS;
         if !later.has_margin(enough, known, margin) {
             return None;
         }
@@ -195,7 +195,7 @@ impl Peers {
                 few = middle;
             }
         }
-        Some(Measured { nodes, runs: enough, more_nodes: nodes > self.nodes })
+        Some(MeasuredNodes { nodes, runs: enough, more_nodes: nodes > self.nodes })
     }
 
     /// True if judgements of these nodes have this margin with so many runs of each node. `known` is the number of values
@@ -210,13 +210,13 @@ impl Peers {
 
     /// Returns the components with the smallest spread between nodes that the values permit: the spread between runs
     /// explains the rest. A spread that is not divided counts as that of runs.
-    fn least_of_nodes(&self) -> Components {
+    fn min_components(&self) -> Components {
         let Components { nodes, runs } = self.spread;
         let Some((nodes, of_runs)) = nodes.zip(runs) else {
             return Components { nodes: None, runs: runs.or(nodes) };
         };
         let each = (self.runs as f64 / self.nodes.max(1) as f64).max(1.0);
-        let added = of_runs.powi(2) * variance_of_median(each);
+        let added = of_runs.powi(2) * median_variance(each);
         let total = (nodes.powi(2) + added) / overestimate(self.nodes as f64).powi(2);
         Components { nodes: Some((total - added).max(0.0).sqrt()), runs }
     }
@@ -260,7 +260,7 @@ impl Power {
     }
 }
 
-impl Measured {
+impl MeasuredNodes {
     /// Describes the measurements: `95 runs of each node`.
     fn in_words(&self) -> String {
         let runs = counted(self.runs, "run");
@@ -315,7 +315,7 @@ fn median_quantile(runs: usize, rank: usize, tail: f64) -> f64 {
         let count = runs as f64;
         let off_center = rank as f64 - (count + 1.0) / 2.0;
         let shift = off_center * TAU.sqrt() / count;
-        return shift + normal_quantile(tail) * variance_of_median(count).sqrt();
+        return shift + normal_quantile(tail) * median_variance(count).sqrt();
     }
     // The value is above x if fewer than `rank` of the values are below x.
     let mut low = 0.0;

@@ -14,7 +14,7 @@ fn limit_excludes_fewer_than_one_good_node_of_a_thousand() {
         let groups = 60_000 / nodes;
         for _ in 0..groups {
             let values: Vec<f64> = (0..nodes).map(|_| normal(&mut random)).collect();
-            let of = Robust::of(&values).unwrap();
+            let of = RobustSpread::from_values(&values).unwrap();
             beyond += values.iter().filter(|x| of.z(**x) < -limit(nodes)).count();
         }
         let share = beyond as f64 / (groups * nodes) as f64;
@@ -31,29 +31,29 @@ fn spread_of_nodes_is_separated_from_spread_of_runs() {
             (0..3).map(|_| node + 0.005 * normal(&mut random)).collect()
         })
         .collect();
-    let found = Components::of(&nodes);
+    let found = Components::from_nodes(&nodes);
     assert!((found.nodes.unwrap() / 0.02 - 1.0).abs() < 0.15, "{found:?}");
     assert!((found.runs.unwrap() / 0.005 - 1.0).abs() < 0.1, "{found:?}");
     let single: Vec<Vec<f64>> = nodes.iter().map(|runs| vec![runs[0]]).collect();
-    assert_eq!(Components::of(&single).runs, None);
-    assert_eq!(Components::of(&[vec![1.0]]).nodes, None);
-    assert_eq!(Components::of(&[vec![1.0]]).of_a_run(), None);
-    let one = Components::of(&[vec![1.0, 1.1, 0.9, 1.0]]);
-    assert!(one.of_a_run().is_some_and(|spread| spread > 0.02), "{one:?}");
+    assert_eq!(Components::from_nodes(&single).runs, None);
+    assert_eq!(Components::from_nodes(&[vec![1.0]]).nodes, None);
+    assert_eq!(Components::from_nodes(&[vec![1.0]]).run_deviation(), None);
+    let one = Components::from_nodes(&[vec![1.0, 1.1, 0.9, 1.0]]);
+    assert!(one.run_deviation().is_some_and(|spread| spread > 0.02), "{one:?}");
 }
 
 #[test]
 fn repeated_runs_of_one_slow_node_do_not_widen_the_spread_of_runs() {
     let mut nodes: Vec<Vec<f64>> = (0..12).map(|i| vec![0.002 * f64::from(i % 3)]).collect();
     nodes[3] = vec![-0.37, 0.0];
-    let found = Components::of(&nodes);
+    let found = Components::from_nodes(&nodes);
     assert_eq!(found.runs, None);
-    assert!(found.of_a_run().unwrap() < 0.01, "{found:?}");
+    assert!(found.run_deviation().unwrap() < 0.01, "{found:?}");
 }
 
 #[test]
 fn equal_values_have_no_spread_and_a_finite_score() {
-    let of = Robust::of(&[2.0; 9]).unwrap();
+    let of = RobustSpread::from_values(&[2.0; 9]).unwrap();
     assert_eq!(of.spread, 0.0);
     assert!(of.z(2.0) == 0.0 && of.z(1.0) < -limit(9) && of.z(1.0).is_finite());
 }
@@ -80,7 +80,7 @@ fn spread_estimates_the_standard_deviation_despite_slow_nodes() {
 #[test]
 fn variances_of_medians_match_published_tables() {
     for (runs, variance) in [(1.0, 1.0), (2.0, 0.5), (3.0, 0.449), (4.0, 0.298), (5.0, 0.287)] {
-        let ratio = variance_of_median(runs) / variance;
+        let ratio = median_variance(runs) / variance;
         assert!((ratio - 1.0).abs() < 0.05, "{runs}: {ratio}");
     }
 }

@@ -87,7 +87,7 @@ impl HpcgOutput {
         });
         let sets = self.count("Iteration Count Information::Total number of optimized iterations");
         let sets = sets.zip(self.count(iterations)).map(|(all, of_set)| all / of_set.max(1));
-        let most_iterations = ["Unpreconditioned", "Preconditioned"].map(|kind| {
+        let max_iterations = ["Unpreconditioned", "Preconditioned"].map(|kind| {
             self.count(&format!("Spectral Convergence Tests::{kind}::Maximum iteration count"))
         });
         let config = HpcgConfig {
@@ -106,7 +106,7 @@ impl HpcgOutput {
             residual: self.number("Reproducibility Information::Scaled residual mean"),
             sets,
             symmetry: Some(departures.collect()).filter(|all: &Vec<f64>| !all.is_empty()),
-            spectral_iterations: most_iterations.into_iter().collect(),
+            spectral_iterations: max_iterations.into_iter().collect(),
             setup_s: self.number("Setup Information::Setup Time"),
             ..HpcgConfig::default()
         };

@@ -10,7 +10,7 @@ use nodegauge_arena::MemoryRates;
 use nodegauge_gauge::Site;
 use nodegauge_measure::schedule::{Limits, Predictable, PredictedTime, policy};
 use nodegauge_measure::{Bytes, Failure, clock};
-use nodegauge_solvers::hpcg::problem::{GridPoints, LEAST, MULTIPLE};
+use nodegauge_solvers::hpcg::problem::{GridPoints, MIN_POINTS, MULTIPLE};
 use std::time::Duration;
 
 /// Number of times that an iteration reads the matrix: a product, and the two sweeps of the smoother on the finest grid.
@@ -49,7 +49,7 @@ impl<'r, 'a> PredictedSets<'r, 'a> {
         limits: &Limits,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Self, Failure> {
-        let mut small_run = run.shortened(run.cells.len(), [LEAST; 3])?;
+        let mut small_run = run.shortened(run.cells.len(), [MIN_POINTS; 3])?;
         let mut small: Vec<Duration> = Vec::new();
         for at in 0..small_run.cells.len() {
             if let Some(last) = small.last().copied().filter(|_| limits.must_decide()) {
@@ -75,7 +75,7 @@ impl<'r, 'a> PredictedSets<'r, 'a> {
 
     /// Returns the predicted time of a set of a cell.
     fn set(&self, at: usize) -> Duration {
-        let ratio = points(self.grid) / points([LEAST; 3]);
+        let ratio = points(self.grid) / points([MIN_POINTS; 3]);
         let read = READ * ITERATIONS as u64 * self.bytes(at, self.grid);
         self.small[at].mul_f64(ratio).max(self.rates.writing(Bytes(read)))
     }
@@ -83,9 +83,9 @@ impl<'r, 'a> PredictedSets<'r, 'a> {
     /// Returns the grid with half the edges; `None` if it is too small.
     fn half(&self) -> Option<GridPoints> {
         let half = self.grid.map(|points| (points / 2).next_multiple_of(MULTIPLE));
-        let is_smaller = half.iter().all(|points| *points >= LEAST) && half != self.grid;
-        let least = TIMES_LLC * self.llc?.as_f64();
-        (is_smaller && self.bytes(0, half) as f64 >= least).then_some(half)
+        let is_smaller = half.iter().all(|points| *points >= MIN_POINTS) && half != self.grid;
+        let min = TIMES_LLC * self.llc?.as_f64();
+        (is_smaller && self.bytes(0, half) as f64 >= min).then_some(half)
     }
 }
 
@@ -97,7 +97,7 @@ fn points(grid: GridPoints) -> f64 {
 impl Predictable for PredictedSets<'_, '_> {
     fn predicted(&self) -> PredictedTime {
         let round: Duration = (0..self.kept).map(|at| self.set(at)).sum();
-        PredictedTime { least: (WARM_UP + 1) * round, likely: LIKELY_ROUNDS * round }
+        PredictedTime { min: (WARM_UP + 1) * round, likely: LIKELY_ROUNDS * round }
     }
 
     /// Halves the edges of the domains, as long as they are larger than the caches. Then leaves the last cell out; the

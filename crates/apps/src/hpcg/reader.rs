@@ -1,7 +1,7 @@
 //! Reader of the output of xhpcg.
 
 use super::output::{self, HpcgOutput};
-use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, Unread};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, UnreadOutput};
 
 /// Reader of the output of HPCG.
 pub(crate) struct HpcgReader;
@@ -19,7 +19,7 @@ impl Reader for HpcgReader {
         output::run_lines(text)
     }
 
-    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, Unread> {
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
         let found = HpcgOutput::read(text);
         let found = found.ok_or_else(|| "its title is not in the first line".to_owned())?;
         Ok(found.measurements(None).into())

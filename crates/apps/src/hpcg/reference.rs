@@ -88,7 +88,7 @@ impl PlacedXhpcg {
         // A rank has one thread and one domain, as in the native run; with several threads, the layout would differ.
         let environment = vec![("OMP_NUM_THREADS".to_owned(), Some("1".to_owned()))];
         let run = ProgramJob::new(command, LIMIT)
-            .launched(self.program.launch(ranks))
+            .with_launcher(self.program.launch(ranks))
             .within(Folder::Private(Vec::new()))
             .with_environment(environment);
         let ended = program::run(&run, interrupted)?;

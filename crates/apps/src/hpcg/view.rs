@@ -30,10 +30,10 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
     let mut section = Section::new(TEST);
     let relative = all.iter().find(|m| m.name == "relative");
     let bars = PARTS.iter().filter_map(|part| {
-        let m = part_of(&all, first, part)?;
-        Some(Step::bar(*part, m.value, "").judged(m))
+        let m = part_figure(&all, first, part)?;
+        Some(Step::bar(*part, m.value, "").with_validity(m))
     });
-    let rating = Step::bar("rating", first.value, "").judged(first);
+    let rating = Step::bar("rating", first.value, "").with_validity(first);
     let bars = Picture::bars("rate of each part", first.unit, std::iter::once(rating).chain(bars));
     section.push(table(&all, &ratings)).push(bars).picture(efficiency(&ratings)).gap();
     let iterations = config.iterations.unwrap_or(0);
@@ -120,7 +120,7 @@ fn table(all: &[&Measurement], ratings: &[HpcgFigure<'_>]) -> Table {
             PARTS,
             |part| (*part).to_owned(),
             |(rating, _), part| {
-                part_of(all, rating, part).map_or_else(TableCell::default, |m| RATE.value(m))
+                part_figure(all, rating, part).map_or_else(TableCell::default, |m| RATE.value(m))
             },
         )
         .optional("residual", |(_, config)| Some(format!("{:.2e}", config.residual?)))
@@ -137,7 +137,7 @@ fn table(all: &[&Measurement], ratings: &[HpcgFigure<'_>]) -> Table {
 }
 
 /// Returns the figure of a part of a rating.
-fn part_of<'a>(
+fn part_figure<'a>(
     all: &[&'a Measurement],
     rating: &Measurement,
     part: &str,
@@ -163,7 +163,7 @@ fn concluded(measurements: &[Measurement]) -> Option<String> {
     let mut rows = Vec::new();
     for (figure, of) in all.iter().filter(|(_, of)| of.sweep.is_some()) {
         let name = sweep::in_words(&of.on, of.sweep.as_ref());
-        rows.push(SweptRow { name, figure, rounds: Rounds::Unpaired });
+        rows.push(SweptRow { name, figure, rounds: Rounds::UnpairedFigure });
     }
     Some(match SweptRows::new(rows, m.quoted).headline() {
         Some(verdict) => capital(&format!("{verdict}; HPCG{program} {reaches}")),
@@ -175,7 +175,7 @@ fn concluded(measurements: &[Measurement]) -> Option<String> {
 fn efficiency(ratings: &[HpcgFigure<'_>]) -> Option<Picture> {
     let mut rates = Vec::new();
     for (rating, config) in ratings {
-        let rate = WorkersRate::of(&config.on, config.sweep.as_ref(), rating);
+        let rate = WorkersRate::from_rate(&config.on, config.sweep.as_ref(), rating);
         let by_slot = if is_by_slot(config) { ", index per slot" } else { "" };
         rates.extend(rate.map(|rate| WorkersRate { kind: rate.kind + by_slot, ..rate }));
     }

@@ -4,13 +4,13 @@ use super::TEST;
 use super::follow::SolverRequest;
 use super::options::IccgOptions;
 use super::prediction::PredictedSolutions;
-use super::result::{Found, IccgCell, IccgEvidence};
+use super::result::{FurtherResults, IccgCell, IccgEvidence};
 use super::size::{self, MeshConstraints, MeshSize};
-use crate::sweep::{self, Swept};
+use crate::sweep::{self, SweepWorkers};
 use crate::{GAUGE, MpiRanks, WorkerPool, Workers, WorkersOptions, followers};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::series::Series;
-use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_kernels::Variant;
 use nodegauge_machine::CpuId;
 use nodegauge_measure::progress::SharedObserver;
@@ -26,7 +26,7 @@ use nodegauge_solvers::sparse::Storage;
 use std::time::Duration;
 
 /// Minimum number of elements of an array in the bandwidth measurement.
-const LEAST_ELEMENTS: usize = 4096;
+const MIN_ELEMENTS: usize = 4096;
 /// Time longer than any run.
 const NO_LIMIT: Duration = Duration::from_secs(1 << 30);
 /// Number of consecutive bandwidth samples between two solutions. The first bandwidth sample of a run is a warm-up.
@@ -34,7 +34,7 @@ const BANDWIDTH_SAMPLES: usize = 3;
 
 /// Planned run of `apps iccg`.
 pub struct IccgPlan {
-    swept: Vec<Swept>,
+    swept: Vec<SweepWorkers>,
     options: IccgOptions,
     size: MeshSize,
     constraints: MeshConstraints,
@@ -68,10 +68,10 @@ impl IccgPlan {
                 .hint("e.g. --iterations 1000"));
         }
         let mut cpus: Vec<CpuId> =
-            swept.iter().flat_map(|swept| swept.workers.together().cpus()).collect();
+            swept.iter().flat_map(|swept| swept.workers.all_threads().cpus()).collect();
         cpus.sort_unstable();
         cpus.dedup();
-        let constraints = MeshConstraints::of(site, &cpus, options.memory_fraction);
+        let constraints = MeshConstraints::from_site(site, &cpus, options.memory_fraction);
         let size = size::choose(options.elements, &constraints)?;
         let mesh = size.mesh;
         let all = swept.into_iter().map(|swept| (swept.settings.clone(), divided(swept, mesh)));
@@ -82,17 +82,17 @@ impl IccgPlan {
 }
 
 /// Returns the combination if its ranks can divide the mesh.
-fn divided(combination: Swept, mesh: Mesh) -> Result<Swept, Failure> {
+fn divided(combination: SweepWorkers, mesh: Mesh) -> Result<SweepWorkers, Failure> {
     if let Workers::Ranks(plan) | Workers::Mpi(plan, _) = &combination.workers {
         iccg::rank_grid(mesh, plan.ranks.len())?;
     }
     Ok(combination)
 }
 
-impl Planned for IccgPlan {
-    fn foreseen(&self) -> Foreseen {
+impl PlannedRun for IccgPlan {
+    fn foreseen(&self) -> ExpectedCost {
         let memory = Some(size::needed(self.size.mesh));
-        Foreseen { time: Some(self.options.budget.unwrap_or(IccgOptions::BUDGET)), memory }
+        ExpectedCost { time: Some(self.options.budget.unwrap_or(IccgOptions::BUDGET)), memory }
     }
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
@@ -116,7 +116,8 @@ impl Planned for IccgPlan {
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let Self { swept, options, size, constraints, mut notices } = *self;
         observer.phase("starting threads");
-        let limits = Limits::of(Budget::of(options.budget, IccgOptions::BUDGET), options.samples);
+        let limits =
+            Limits::from_budget(Budget::new(options.budget, IccgOptions::BUDGET), options.samples);
         // If the user requests a number of samples, a sample is a solution; otherwise a sample is an iteration.
         let (rule, time) = match options.samples {
             Some(n) => (RepetitionPolicy { fewest: n, tolerance: None, ..policy::ICCG }, NO_LIMIT),
@@ -171,10 +172,10 @@ impl Planned for IccgPlan {
         let known = site.round_trips.between(&run.pool.places());
         let guest = site.machine.virtualisation.is_some();
         let evidence = IccgEvidence {
-            judged: series.one_regime(&known).of_guest(guest),
+            judged: series.one_regime(&known).on_guest(guest),
             series: &series,
             guest,
-            found: Found { options: &options, size: &size, natural, stop: series.stop() },
+            found: FurtherResults { options: &options, size: &size, natural, stop: series.stop() },
             loops: &run.loops,
         };
         outcome.measurements = evidence.figures(&run.cells);
@@ -219,7 +220,7 @@ impl IccgRun<'_> {
         let Some((solution, samples)) = iccg::solve(pool, at, workers, &job, observer)? else {
             return Ok(Vec::new());
         };
-        self.cells[at].solutions.push((solution, Sample::of_consecutive(&samples)));
+        self.cells[at].solutions.push((solution, Sample::from_consecutive(&samples)));
         Ok(samples)
     }
 
@@ -265,7 +266,7 @@ impl IccgRun<'_> {
         let workers = &self.cells[0].swept.workers;
         let threads = [match workers.hosts() {
             Some(hosts) => Workers::unbound_threads(hosts.first()),
-            None => Workers::Threads(workers.together()),
+            None => Workers::Threads(workers.all_threads()),
         }];
         let mut pool = WorkerPool::start(&threads)?;
         let loops = Some(SolutionLoops { storage: Storage::Bcsr, ..last.loops });
@@ -277,11 +278,11 @@ impl IccgRun<'_> {
 }
 
 impl<'a> IccgCell<'a> {
-    fn new(swept: &'a Swept, size: &MeshSize) -> Self {
+    fn new(swept: &'a SweepWorkers, size: &MeshSize) -> Self {
         // The three arrays of Triad together are as large as the matrix.
         let Bytes(bytes) = size.matrix;
         let elements = bytes as usize / (24 * swept.workers.count().max(1));
-        let array_elements = elements.max(LEAST_ELEMENTS).next_multiple_of(8);
+        let array_elements = elements.max(MIN_ELEMENTS).next_multiple_of(8);
         Self { swept, array_elements, solutions: Vec::new() }
     }
 }

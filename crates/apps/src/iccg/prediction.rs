@@ -7,7 +7,7 @@
 use super::follow::SolverRequest;
 use super::options::IccgOptions;
 use super::size::{self, MeshConstraints, MeshSize};
-use crate::sweep::Swept;
+use crate::sweep::SweepWorkers;
 use crate::{GAUGE, WorkerPool, followers, left_out_in_time, memory_rates};
 use nodegauge_arena::MemoryRates;
 use nodegauge_measure::schedule::{Limits, Predictable, PredictedTime, policy};
@@ -37,7 +37,7 @@ pub(super) struct PredictedSolutions<'a> {
     options: &'a IccgOptions,
     constraints: &'a MeshConstraints,
     pub size: MeshSize,
-    swept: &'a [Swept],
+    swept: &'a [SweepWorkers],
     /// Solutions of the kinds of workers; `None` for ranks that cannot divide the small mesh.
     solved: Vec<Option<SmallSolution>>,
     small: Mesh,
@@ -49,7 +49,7 @@ impl<'a> PredictedSolutions<'a> {
     /// user must be refused or kept, the last solution predicts those of the other workers.
     pub(super) fn new(
         pool: &mut WorkerPool<'_>,
-        swept: &'a [Swept],
+        swept: &'a [SweepWorkers],
         options: &'a IccgOptions,
         constraints: &'a MeshConstraints,
         size: MeshSize,
@@ -60,7 +60,7 @@ impl<'a> PredictedSolutions<'a> {
         let small = Mesh { elements: size.mesh.elements.map(|edge| edge.min(EDGE)) };
         let rates = memory_rates(&swept[0].workers, size.matrix)?;
         let mut solved: Vec<Option<SmallSolution>> = Vec::new();
-        for (at, Swept { workers, .. }) in swept.iter().enumerate() {
+        for (at, SweepWorkers { workers, .. }) in swept.iter().enumerate() {
             if iccg::rank_grid(small, workers.count()).is_err() {
                 solved.push(None);
                 continue;
@@ -87,15 +87,15 @@ impl<'a> PredictedSolutions<'a> {
     }
 
     /// Returns the workers that are kept.
-    pub(super) fn kept(&self) -> &'a [Swept] {
+    pub(super) fn kept(&self) -> &'a [SweepWorkers] {
         self.swept
     }
 
     /// Returns the predicted time of the solution by workers with this solution on the small mesh.
     fn solution(&self, small: &SmallSolution) -> Duration {
         let ratio = elements(self.size.mesh) / elements(self.small);
-        let least_iteration = self.rates.writing(Bytes(READ * self.size.matrix.0));
-        let iteration = small.iteration.mul_f64(ratio).max(least_iteration);
+        let min_iteration = self.rates.writing(Bytes(READ * self.size.matrix.0));
+        let iteration = small.iteration.mul_f64(ratio).max(min_iteration);
         small.setup.mul_f64(ratio) + iteration.mul_f64(small.iterations as f64 * ratio.cbrt())
     }
 
@@ -109,7 +109,7 @@ impl<'a> PredictedSolutions<'a> {
     }
 
     /// Returns the notices on the shortened parts; before, the matrix had the size `before`, and the workers were `all`.
-    pub(super) fn notices(&self, before: Bytes, all: &[Swept]) -> Vec<Notice> {
+    pub(super) fn notices(&self, before: Bytes, all: &[SweepWorkers]) -> Vec<Notice> {
         let mut notices = Vec::new();
         let now = self.size.matrix;
         if now < before {
@@ -130,8 +130,8 @@ fn elements(mesh: Mesh) -> f64 {
 
 impl Predictable for PredictedSolutions<'_> {
     fn predicted(&self) -> PredictedTime {
-        let least: Duration = self.solved.iter().flatten().map(|small| self.solution(small)).sum();
-        PredictedTime { least, likely: LIKELY_ROUNDS * least }
+        let min: Duration = self.solved.iter().flatten().map(|small| self.solution(small)).sum();
+        PredictedTime { min, likely: LIKELY_ROUNDS * min }
     }
 
     /// Halves the matrix, as long as it is larger than the caches as the size rule requires. Then leaves the last kind of

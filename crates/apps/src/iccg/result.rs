@@ -6,7 +6,7 @@ use super::options::IccgOptions;
 use super::size::MeshSize;
 use crate::config::WorkersConfig;
 use crate::paired;
-use crate::sweep::Swept;
+use crate::sweep::SweepWorkers;
 use crate::{GAUGE, in_digits};
 use nodegauge_analysis::ratio::paired::PairedRounds;
 use nodegauge_gauge::series::Series;
@@ -28,7 +28,7 @@ const UPDATES: [&str; 2] = ["axpy", "halo"];
 /// One kind of workers, with the solutions that they computed.
 #[derive(Debug)]
 pub(super) struct IccgCell<'a> {
-    pub swept: &'a Swept,
+    pub swept: &'a SweepWorkers,
     /// Number of elements of the arrays of a worker in the bandwidth measurement.
     pub array_elements: usize,
     /// Solutions, each with its iterations as one sample.
@@ -37,7 +37,7 @@ pub(super) struct IccgCell<'a> {
 
 /// Further results of a run.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Found<'a> {
+pub(super) struct FurtherResults<'a> {
     pub options: &'a IccgOptions,
     pub size: &'a MeshSize,
     /// Number of iterations in natural order; `None` if they were not counted.
@@ -51,7 +51,7 @@ pub(super) struct IccgEvidence<'a> {
     pub judged: OneRegime,
     pub series: &'a Series,
     pub guest: bool,
-    pub found: Found<'a>,
+    pub found: FurtherResults<'a>,
     pub loops: &'a [Variant],
 }
 
@@ -72,7 +72,7 @@ impl IccgEvidence<'_> {
     /// Returns all figures of a run.
     pub fn figures(&self, cells: &[IccgCell<'_>]) -> Vec<Measurement> {
         let mut by_cell: Vec<Vec<Measurement>> =
-            (0..cells.len()).map(|at| self.of_cell(cells, at)).collect();
+            (0..cells.len()).map(|at| self.cell_figures(cells, at)).collect();
         paired::judge_relative(&mut by_cell, "rate", |at| {
             let reference = &cells[at].swept.reference;
             cells.iter().position(|other| other.swept.settings == *reference)
@@ -80,9 +80,9 @@ impl IccgEvidence<'_> {
         by_cell.concat()
     }
 
-    fn of_cell(&self, cells: &[IccgCell<'_>], at: usize) -> Vec<Measurement> {
+    fn cell_figures(&self, cells: &[IccgCell<'_>], at: usize) -> Vec<Measurement> {
         let cell = &cells[at];
-        let timed = self.judged.of(2 * at);
+        let timed = self.judged.cell_samples(2 * at);
         let Some(((solution, _), timed)) = cell.solutions.first().zip(timed) else {
             return self.lost(cell, at).into_iter().collect();
         };
@@ -156,7 +156,7 @@ impl IccgEvidence<'_> {
                 .series
                 .timed(&self.judged, cell_part, m, Quoted::Median, &|seconds| bytes / seconds);
             let Some(m) = m else { continue };
-            let on = WorkersConfig::of(&cell.swept.workers);
+            let on = WorkersConfig::from_workers(&cell.swept.workers);
             let m = m.config(&IccgConfig { on, ..IccgConfig::default() });
             figures.push(self.series.judged(2 * at + 1, m));
         }
@@ -169,7 +169,7 @@ impl IccgEvidence<'_> {
             let pairs = base.solutions.iter().zip(&cell.solutions);
             let rounds: Vec<Vec<Sample>> =
                 pairs.map(|((_, first), (_, this))| vec![first.clone(), this.clone()]).collect();
-            let paired = PairedRounds::of_samples(&rounds);
+            let paired = PairedRounds::from_samples(&rounds);
             if !paired.ratios().is_empty() {
                 let ratios = paired.ratios().to_vec();
                 let m = figure("relative", Unit::Factor).sampled(Quoted::Median, ratios);
@@ -186,7 +186,7 @@ impl IccgEvidence<'_> {
     /// Returns the rate of lost workers without a solution; `None` for other workers.
     fn lost(&self, cell: &IccgCell<'_>, at: usize) -> Option<Measurement> {
         self.series.lost(2 * at)?;
-        let on = WorkersConfig::of(&cell.swept.workers);
+        let on = WorkersConfig::from_workers(&cell.swept.workers);
         let m = Measurement::new(GAUGE, TEST, "rate", Unit::FlopsPerSecond);
         let m = m.config(&IccgConfig { on, ..IccgConfig::default() });
         Some(self.series.judged(2 * at, m))
@@ -197,7 +197,7 @@ impl IccgEvidence<'_> {
         let of_kernel = self.loops.iter().enumerate().filter(|(_, each)| each.kernel() == kernel);
         let rates = of_kernel.filter_map(|(part, variant)| {
             let elements = cell.array_elements * cell.swept.workers.count();
-            let bytes = (bandwidth::bytes_of(variant) * elements) as f64;
+            let bytes = (bandwidth::element_bytes(variant) * elements) as f64;
             let seconds = stats::median(&self.judged.seconds(2 * at + 1, part));
             seconds.is_finite().then_some(Rate { part, bytes, value: bytes / seconds })
         });
@@ -205,13 +205,13 @@ impl IccgEvidence<'_> {
     }
 
     fn config(&self, cell: &IccgCell<'_>, solution: &Solution) -> IccgConfig {
-        let Found { options, size, natural, stop } = self.found;
+        let FurtherResults { options, size, natural, stop } = self.found;
         let setups: Vec<f64> = cell.solutions.iter().map(|(each, _)| each.setup_s.0).collect();
         let memory: Vec<f64> = cell.solutions.iter().map(|(each, _)| each.memory_s.0).collect();
         let [bcsr_s, sell_s] = solution.product_s;
         let codes = solution.loops.codes();
         IccgConfig {
-            on: WorkersConfig::of(&cell.swept.workers),
+            on: WorkersConfig::from_workers(&cell.swept.workers),
             elements: Some(size.mesh.elements.map(|n| n.to_string()).join("x")),
             n: Some(3 * size.mesh.count() as u64),
             preconditioner: Some(options.method.name().to_owned()),
@@ -242,7 +242,7 @@ impl IccgEvidence<'_> {
 
     /// Returns the validity of the solutions.
     fn validity(&self, cell: &IccgCell<'_>) -> Validity {
-        let Found { options, size, .. } = self.found;
+        let FurtherResults { options, size, .. } = self.found;
         let mut validity = Validity::valid();
         for (solution, _) in &cell.solutions {
             let residual = in_digits(solution.residual);

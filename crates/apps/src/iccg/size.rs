@@ -51,7 +51,7 @@ pub struct MeshConstraints {
 impl MeshConstraints {
     /// Returns the properties of a node for the CPUs in use; `fraction` is the share of the available memory that may
     /// be used.
-    pub fn of(site: &Site, cpus: &[CpuId], fraction: Fraction) -> Self {
+    pub fn from_site(site: &Site, cpus: &[CpuId], fraction: Fraction) -> Self {
         let available = site.machine.memory.available;
         Self {
             llc: site.cache_capacity(cpus).bytes(),
@@ -61,14 +61,14 @@ impl MeshConstraints {
 }
 
 /// Returns the number of elements along an edge of the largest cube whose solution needs at most `most` bytes.
-fn largest(most: Bytes) -> usize {
-    cube(|mesh| needed(mesh).0 > most.0).saturating_sub(1)
+fn largest(max: Bytes) -> usize {
+    cube(|mesh| needed(mesh).0 > max.0).saturating_sub(1)
 }
 
 /// Returns the number of elements along an edge of the smallest cube for which `enough` is true.
 fn cube(enough: impl Fn(Mesh) -> bool) -> usize {
     let mut high = 1;
-    while !enough(Mesh { elements: [high; 3] }) && high < MOST {
+    while !enough(Mesh { elements: [high; 3] }) && high < MAX_ELEMENTS {
         high *= 2;
     }
     let mut low = high / 2;
@@ -80,9 +80,9 @@ fn cube(enough: impl Fn(Mesh) -> bool) -> usize {
 }
 
 /// Maximum number of elements along an axis; larger meshes do not fit into any memory.
-const MOST: usize = 1 << 20;
+const MAX_ELEMENTS: usize = 1 << 20;
 /// Maximum number of nodes; vector components have 32-bit numbers, three components per node.
-const MOST_NODES: usize = (u32::MAX / 3) as usize;
+const MAX_NODES: usize = (u32::MAX / 3) as usize;
 
 /// Returns the requested mesh, or else a cube whose size follows the size rule.
 ///
@@ -96,9 +96,9 @@ pub fn choose(
     let mesh = match elements {
         Some(elements) => given(elements, constraints)?,
         None => {
-            let least = constraints.llc.map(|llc| llc.as_f64() * TIMES_LLC);
-            let least = match least {
-                Some(least) => least,
+            let min = constraints.llc.map(|llc| llc.as_f64() * TIMES_LLC);
+            let min = match min {
+                Some(min) => min,
                 None => {
                     let text = format!(
                         "the size of the last-level cache is unknown: using a matrix of {UNKNOWN_CACHE}"
@@ -107,7 +107,7 @@ pub fn choose(
                     UNKNOWN_CACHE.as_f64()
                 }
             };
-            let mut edge = cube(|mesh| matrix(mesh).as_f64() >= least);
+            let mut edge = cube(|mesh| matrix(mesh).as_f64() >= min);
             if let Some(allowed) = constraints.allowed
                 && needed(Mesh { elements: [edge; 3] }).0 > allowed.0
             {
@@ -150,9 +150,9 @@ fn given(elements: [usize; 3], constraints: &MeshConstraints) -> Result<Mesh, Fa
         .hint("e.g. --elements 60,60,60"));
     }
     let mesh = Mesh { elements };
-    let countable = elements.iter().all(|n| *n <= MOST) && mesh.count() <= MOST_NODES;
-    let most = Bytes(u64::MAX);
-    let allowed = constraints.allowed.unwrap_or(most);
+    let countable = elements.iter().all(|n| *n <= MAX_ELEMENTS) && mesh.count() <= MAX_NODES;
+    let max = Bytes(u64::MAX);
+    let allowed = constraints.allowed.unwrap_or(max);
     if countable && needed(mesh).0 <= allowed.0 {
         return Ok(mesh);
     }

@@ -7,7 +7,7 @@ use crate::GAUGE;
 use crate::efficiency::{self, WorkersRate};
 use crate::sweep;
 use nodegauge_analysis::conclusion;
-use nodegauge_analysis::ratio::closing::of_several;
+use nodegauge_analysis::ratio::closing::several_figures_sentences;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::sentence::{capital, quotable, quoted, superlative};
 use nodegauge_gauge::view::sweep::{Rounds, SweptRow, SweptRows};
@@ -100,7 +100,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     }
     let mut rows = Vec::new();
     for (figure, of) in all.iter().filter(|(_, of)| of.sweep.is_some()) {
-        rows.push(SweptRow { name: workers(of), figure, rounds: Rounds::Unpaired });
+        rows.push(SweptRow { name: workers(of), figure, rounds: Rounds::UnpairedFigure });
     }
     if let Some(verdict) = SweptRows::new(rows, m.quoted).headline() {
         return Some(capital(&format!("{verdict}; the shortest solution {takes}")));
@@ -144,7 +144,7 @@ fn fastest(groups: &[&[IccgFigure<'_>]]) -> Option<String> {
     let found = groups.iter().filter_map(|group| named(group, "time_to_solution"));
     let all: Vec<(String, &Measurement)> =
         found.map(|(m, config)| (format!("a solution by {}", workers(config)), *m)).collect();
-    of_several(&all, "is", Quoted::Median).into_iter().next()
+    several_figures_sentences(&all, "is", Quoted::Median).into_iter().next()
 }
 
 /// Returns the time of each part of an iteration, by workers.
@@ -177,7 +177,7 @@ fn parts_by_workers(groups: &[&[IccgFigure<'_>]]) -> Option<Picture> {
 fn efficiency(groups: &[&[IccgFigure<'_>]]) -> Option<Picture> {
     let rates = groups.iter().filter_map(|group| named(group, "rate"));
     let rates: Vec<WorkersRate<'_>> = rates
-        .filter_map(|(m, config)| WorkersRate::of(&config.on, config.sweep.as_ref(), m))
+        .filter_map(|(m, config)| WorkersRate::from_rate(&config.on, config.sweep.as_ref(), m))
         .collect();
     efficiency::picture(&rates)
 }
@@ -191,7 +191,7 @@ fn picture(groups: &[&[IccgFigure<'_>]]) -> Option<Picture> {
         .find(|axis| groups.iter().all(|group| coordinate(&group[0].1, axis).is_some()));
     let Some(axis) = axis else {
         let bars = groups.iter().map(|group| match named(group, "relative") {
-            Some((m, config)) => Step::bar(label(config), m.value, "").judged(m),
+            Some((m, config)) => Step::bar(label(config), m.value, "").with_validity(m),
             None => Step::bar(label(&group[0].1), Some(1.0), ""),
         });
         return Some(Picture::bars("relative speed to solution", Unit::Factor, bars));
@@ -247,7 +247,7 @@ fn filled(unit: ColumnUnit, value: Option<f64>) -> Option<TableCell> {
 
 /// Returns the table with one row for each kind of workers.
 fn workers_table(groups: &[&[IccgFigure<'_>]]) -> Table {
-    let most = groups.iter().filter_map(|group| value(group, "rate")).fold(0.0, f64::max);
+    let max = groups.iter().filter_map(|group| value(group, "rate")).fold(0.0, f64::max);
     let columns = ColumnList::<&[IccgFigure<'_>]>::new()
         .left("workers", |group| label(&group[0].1))
         .optional("iterations", |group| Some(group[0].1.iterations?.to_string()))
@@ -261,7 +261,7 @@ fn workers_table(groups: &[&[IccgFigure<'_>]]) -> Table {
             let (m, _) = named(group, "relative")?;
             Some(TableCell::value_of(m, |value| format!("{value:.3}")))
         })
-        .left("", |group| TableCell::bar(Fraction(value(group, "rate").unwrap_or(0.0) / most)));
+        .left("", |group| TableCell::bar(Fraction(value(group, "rate").unwrap_or(0.0) / max)));
     columns.table(groups)
 }
 
@@ -387,7 +387,7 @@ struct PartRow {
 
 impl PartRow {
     /// Returns the row of a part of an iteration.
-    fn of_part(figure: &IccgFigure<'_>) -> Self {
+    fn part(figure: &IccgFigure<'_>) -> Self {
         let (m, config) = figure;
         let seconds = part_time(figure);
         let flops = config.flops.filter(|flops| *flops > 0).zip(seconds);
@@ -404,7 +404,7 @@ impl PartRow {
     }
 
     /// Returns the row of the rest of an iteration.
-    fn of_rest(group: &[IccgFigure<'_>]) -> Option<Self> {
+    fn rest(group: &[IccgFigure<'_>]) -> Option<Self> {
         let seconds = rest(group)?;
         let share = Some(Fraction(seconds / iteration_time(group)?));
         let time = Seconds(seconds).to_string();
@@ -412,7 +412,7 @@ impl PartRow {
     }
 
     /// Returns the row of the whole iteration.
-    fn of_whole(group: &[IccgFigure<'_>]) -> Option<Self> {
+    fn whole(group: &[IccgFigure<'_>]) -> Option<Self> {
         let figure = named(group, "rate")?;
         let (m, config) = figure;
         let seconds = iteration_time(group);
@@ -448,8 +448,8 @@ fn parts_table(group: &[IccgFigure<'_>]) -> Table {
             let share = row.share.filter(|_| row.is_part);
             share.map_or_else(TableCell::default, TableCell::bar)
         });
-    let rows = parts(group).map(PartRow::of_part);
-    columns.table(rows.chain(PartRow::of_rest(group)).chain(PartRow::of_whole(group)))
+    let rows = parts(group).map(PartRow::part);
+    columns.table(rows.chain(PartRow::rest(group)).chain(PartRow::whole(group)))
 }
 
 fn problem(config: &IccgConfig) -> String {
@@ -507,7 +507,7 @@ fn closing((m, config): &IccgFigure<'_>) -> Option<String> {
     let limit = m.limit.as_ref().filter(|_| m.value.is_some())?;
     let predicted = Seconds(config.predicted_s?);
     let what = "how near the solver is to the rate permitted by the bandwidth of this node";
-    Some(conclusion::of(what, [*m], || {
+    Some(conclusion::sentence(what, [*m], || {
         format!(
             "the solver runs at {}, {} of the rate permitted by the bandwidth of this node ({predicted} per iteration)",
             m.in_words(),

@@ -1,6 +1,6 @@
 use super::*;
 use nodegauge_machine::{SysRoot, Topology, TopologySource};
-use nodegauge_measure::progress::Silent;
+use nodegauge_measure::progress::SilentObserver;
 use nodegauge_measure::record::{Machine, Status};
 use nodegauge_placement::{LecturePolicy, PlacementRequest, RankRequest, plan, plan_ranks};
 
@@ -28,8 +28,8 @@ fn options() -> TrapezoidOptions {
 #[test]
 fn each_sum_has_figures_for_each_workers() {
     let site = site();
-    let plan = TrapezoidPlan::of(workers(&site), options(), Vec::new()).unwrap();
-    let outcome = Box::new(plan).run(&site, &mut Silent).unwrap();
+    let plan = TrapezoidPlan::from_workers(workers(&site), options(), Vec::new()).unwrap();
+    let outcome = Box::new(plan).run(&site, &mut SilentObserver).unwrap();
     let names: Vec<&str> = outcome.measurements.iter().map(|m| m.name.as_str()).collect();
     let of_points = ["rate", "rate", "efficiency", "rate", "efficiency", "relative"];
     assert_eq!(names, [of_points, of_points].concat());
@@ -60,7 +60,7 @@ fn wrong_sum_is_invalid() {
 #[test]
 fn uncountable_intervals_are_refused() {
     let of = |points| TrapezoidOptions { points: vec![points], ..options() };
-    for wrong in [0, MOST_POINTS + 1] {
-        assert!(TrapezoidPlan::of(Vec::new(), of(wrong), Vec::new()).is_err());
+    for wrong in [0, MAX_POINTS + 1] {
+        assert!(TrapezoidPlan::from_workers(Vec::new(), of(wrong), Vec::new()).is_err());
     }
 }

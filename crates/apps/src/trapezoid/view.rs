@@ -25,7 +25,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == TEST);
     let all: Vec<TrapezoidFigure<'_>> = own.map(|m| (m, m.read_config())).collect();
     let rates: Vec<&TrapezoidFigure<'_>> = all.iter().filter(|(m, _)| m.name == "rate").collect();
-    let (Some((_, config)), Some(most)) =
+    let (Some((_, config)), Some(max)) =
         (rates.first(), rates.iter().filter_map(|(m, _)| m.value).reduce(f64::max))
     else {
         let mut section = Section::new(TEST);
@@ -46,7 +46,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
             Some(TableCell::value_of(m, |value| format!("{value:.3}")))
         })
         .known("off pi", |(_, one)| Some(format!("{:.0e}", one.error?)))
-        .left("", |(m, _)| TableCell::bar(Fraction(m.value.unwrap_or(0.0) / most)));
+        .left("", |(m, _)| TableCell::bar(Fraction(m.value.unwrap_or(0.0) / max)));
     let groups = rates.chunk_by(|(_, one), (_, next)| one.n == next.n).map(|of_points| {
         let points = of_points[0].1.n.unwrap_or(0);
         (format!("{} intervals", power(points)), of_points.iter().copied())
@@ -93,9 +93,10 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == TEST);
     let all: Vec<TrapezoidFigure<'_>> = own.map(|m| (m, m.read_config())).collect();
     let longest = all.iter().filter_map(|(_, config)| config.n).max()?;
-    let rates = quotable(of_length(&all, "rate", longest), |(m, _)| *m);
+    let rates = quotable(figures_with_length(&all, "rate", longest), |(m, _)| *m);
     let (m, config) = rates.into_iter().max_by(|(a, _), (b, _)| a.by_value(b))?;
-    let efficiency = of_length(&all, "efficiency", longest).find(|(_, of)| of.on == config.on);
+    let efficiency =
+        figures_with_length(&all, "efficiency", longest).find(|(_, of)| of.on == config.on);
     let efficiency = efficiency.and_then(|(ratio, of)| {
         let is_suspect = ratio.validity.status == Status::Suspect;
         let share = doubted(&Fraction(ratio.value?).in_tenths(), is_suspect);
@@ -114,10 +115,10 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
 /// Returns the efficiency of the longest sum over the number of workers.
 fn efficiency(all: &[TrapezoidFigure<'_>]) -> Option<Picture> {
     let longest = all.iter().filter_map(|(_, config)| config.n).max()?;
-    let points = of_length(all, "rate", longest).filter_map(|figure| {
+    let points = figures_with_length(all, "rate", longest).filter_map(|figure| {
         let (m, config) = figure;
         let efficiency = related_figure(all, figure, "efficiency").and_then(|ratio| ratio.value);
-        Some(WorkersRate { efficiency, ..WorkersRate::of(&config.on, None, m)? })
+        Some(WorkersRate { efficiency, ..WorkersRate::from_rate(&config.on, None, m)? })
     });
     efficiency::picture(&points.collect::<Vec<_>>())
 }
@@ -161,7 +162,7 @@ fn related_figure<'a>(
 }
 
 /// Returns the figures of a name for sums of a length.
-fn of_length<'f, 'a>(
+fn figures_with_length<'f, 'a>(
     all: &'f [TrapezoidFigure<'a>],
     name: &'static str,
     n: u64,
@@ -173,7 +174,7 @@ fn of_length<'f, 'a>(
 const LITTLE: f64 = 0.05;
 
 /// Returns the least and the greatest of positive values.
-fn ends_of(values: impl Iterator<Item = f64>) -> [f64; 2] {
+fn value_range(values: impl Iterator<Item = f64>) -> [f64; 2] {
     values.fold([f64::INFINITY, 0.0], |[low, high]: [f64; 2], x| [low.min(x), high.max(x)])
 }
 
@@ -182,7 +183,8 @@ fn ends_of(values: impl Iterator<Item = f64>) -> [f64; 2] {
 fn placement(all: &[TrapezoidFigure<'_>]) -> Option<String> {
     let relative = all.iter().filter(|(m, _)| m.name == "relative");
     let longest = relative.filter_map(|(_, config)| config.n).max()?;
-    let of_longest: Vec<&TrapezoidFigure<'_>> = of_length(all, "relative", longest).collect();
+    let of_longest: Vec<&TrapezoidFigure<'_>> =
+        figures_with_length(all, "relative", longest).collect();
     let what = format!("of {} intervals", power(longest));
     let question = format!("whether placement affects sums {what}");
     if let Some(obstacle) = Obstacle::among(of_longest.iter().map(|(m, _)| *m)) {
@@ -200,11 +202,13 @@ fn placement(all: &[TrapezoidFigure<'_>]) -> Option<String> {
         let few = Obstacle::new("too few samples for confidence intervals");
         return Some(few.cannot_tell(&question));
     }
-    let [least, most] = ends_of(known.iter().map(|(_, ratio, _)| *ratio));
-    let [low, high] = ends_of(known.iter().flat_map(|(.., ends)| *ends));
+    let [min, max] = value_range(known.iter().map(|(_, ratio, _)| *ratio));
+    let [low, high] = value_range(known.iter().flat_map(|(.., ends)| *ends));
     let apart: Vec<String> = known
         .iter()
-        .filter(|(.., ci95)| matches!(Speed::of(Some(*ci95), 0.0), Speed::Faster | Speed::Slower))
+        .filter(|(.., ci95)| {
+            matches!(Speed::from_interval(Some(*ci95), 0.0), Speed::Faster | Speed::Slower)
+        })
         .map(|(policy, ratio, [lower, upper])| {
             format!(
                 "policy {policy} is {ratio:.3} times as fast as policy 0 ({lower:.3} to {upper:.3})"
@@ -212,9 +216,9 @@ fn placement(all: &[TrapezoidFigure<'_>]) -> Option<String> {
         })
         .collect();
     let evenly = format!(
-        "the other policies are {least:.3} to {most:.3} times as fast as policy 0 (confidence intervals from {low:.3} to {high:.3})"
+        "the other policies are {min:.3} to {max:.3} times as fast as policy 0 (confidence intervals from {low:.3} to {high:.3})"
     );
-    Some(match (apart.as_slice(), Speed::of(Some([low, high]), LITTLE)) {
+    Some(match (apart.as_slice(), Speed::from_interval(Some([low, high]), LITTLE)) {
         ([], Speed::NoDifference) => {
             let found = would_have_been_found(LITTLE);
             format!("placement does not affect sums {what}: {evenly}; {found}")

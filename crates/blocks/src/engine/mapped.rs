@@ -21,7 +21,7 @@ impl Mapped {
             file.set_len(bytes)?;
         }
         let bytes = usize::try_from(bytes).map_err(io::Error::other)?.max(1);
-        let guard = BusErrorGuard::new(Mapping::of_file(file, 0, bytes, true)?)?;
+        let guard = BusErrorGuard::new(Mapping::map_file(file, 0, bytes, true)?)?;
         Ok(Self { guard, msync })
     }
 

@@ -1,6 +1,6 @@
 //! Engines that transfer blocks between memory and files.
 //!
-//! An `Engine` keeps several blocks in flight. A `Mover` transfers one block at a time, and `OneByOne` adapts it
+//! An `Engine` keeps several blocks in flight. A `Mover` transfers one block at a time, and `SynchronousEngine` adapts it
 //! to the interface of an engine. An engine and a mover receive only offsets and lengths, so that they do not depend on
 //! patterns, clocks or contents.
 
@@ -192,18 +192,18 @@ pub(crate) trait Mover {
 }
 
 /// Engine that uses a mover. A request is complete as soon as it has been submitted.
-pub(crate) struct OneByOne<M> {
+pub(crate) struct SynchronousEngine<M> {
     mover: M,
     ended: Option<Completion>,
 }
 
-impl<M: Mover> OneByOne<M> {
+impl<M: Mover> SynchronousEngine<M> {
     pub(crate) fn new(mover: M) -> Self {
         Self { mover, ended: None }
     }
 }
 
-impl<M: Mover> Engine for OneByOne<M> {
+impl<M: Mover> Engine for SynchronousEngine<M> {
     const QUEUES: bool = false;
 
     #[inline]

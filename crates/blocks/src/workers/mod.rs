@@ -75,7 +75,7 @@ pub struct WorkerFigures {
     /// Rate of each worker, B/s.
     pub rates: Vec<f64>,
     /// Minimum number of bytes that a worker transferred.
-    pub least_bytes: u64,
+    pub min_bytes: u64,
 }
 
 /// Report of a worker on an operation.
@@ -247,13 +247,13 @@ pub(crate) fn summed(
         seconds,
         operations: (all().map(|done| done.operations).sum(), cell.blocks() * reports.len() as u64),
         ended: ended.unwrap_or(PassEnd::Through),
-        latencies: Latency::of_pairs(reports.iter().flat_map(|report| &report.latencies)).pairs(),
+        latencies: Latency::from_pairs(reports.iter().flat_map(|report| &report.latencies)).pairs(),
         share: None,
         not_dropped: None,
         workers: released.map(|_| WorkerFigures {
             parent: all().map(|done| done.bytes).sum::<u64>() as f64 / seconds,
             rates,
-            least_bytes: all().map(|done| done.bytes).min().unwrap_or(0),
+            min_bytes: all().map(|done| done.bytes).min().unwrap_or(0),
         }),
     }
 }

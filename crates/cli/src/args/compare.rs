@@ -2,7 +2,7 @@
 
 use super::{Database, Documents};
 use clap::Args as ClapArgs;
-use nodegauge_analysis::compare::{MOST_BLOCKS, Threshold};
+use nodegauge_analysis::compare::{MAX_BLOCKS, Threshold};
 use nodegauge_fleet::reference::Reference;
 use nodegauge_measure::SyntaxError;
 use nodegauge_toolchain::CommandLine;
@@ -26,7 +26,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["a", "b"], value_parser = turns, help_heading = "What")]
     pub(crate) run: Option<Vec<CommandLine>>,
     /// Number of blocks of four runs
-    #[arg(long, value_name = "N", conflicts_with_all = ["a", "b"], default_value = "5", value_parser = clap::value_parser!(u32).range(3..=MOST_BLOCKS as i64), help_heading = "How long")]
+    #[arg(long, value_name = "N", conflicts_with_all = ["a", "b"], default_value = "5", value_parser = clap::value_parser!(u32).range(3..=MAX_BLOCKS as i64), help_heading = "How long")]
     pub(crate) blocks: u32,
     /// Do not save the runs in the history
     #[arg(long, conflicts_with_all = ["a", "b"], help_heading = "Rarely needed")]

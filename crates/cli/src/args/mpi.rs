@@ -111,7 +111,7 @@ pub(crate) struct Patterns {
 pub(crate) struct Sizes(pub(crate) Vec<u64>);
 
 /// Maximum message size in bytes; MPI counts are signed 32-bit integers.
-const MOST_BYTES: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 30;
 
 /// Returns the help of `--patterns`.
 fn pattern_names() -> String {
@@ -178,8 +178,8 @@ fn message_size(cursor: &mut Cursor<'_>) -> Result<u64, SyntaxError> {
     let start = cursor.position();
     let Bytes(bytes) = read_bytes(cursor)?;
     cursor.skip_blanks();
-    if bytes > MOST_BYTES {
-        let problem = format!("the maximum message size is {}", Bytes(MOST_BYTES));
+    if bytes > MAX_BYTES {
+        let problem = format!("the maximum message size is {}", Bytes(MAX_BYTES));
         return Err(cursor.error_at(start, problem));
     }
     Ok(bytes)

@@ -113,12 +113,12 @@ mod tests {
     use super::*;
 
     /// Maximum length of the page of `-h`, in lines.
-    const MOST_LINES: usize = 45;
+    const MAX_LINES: usize = 45;
 
     /// Adds commands whose page of `-h` is too long to `long`, each with its length.
     fn measure(command: &mut Command, path: &str, long: &mut Vec<String>) {
         let lines = command.render_help().to_string().lines().count();
-        if lines > MOST_LINES {
+        if lines > MAX_LINES {
             long.push(format!("{path}: {lines} lines"));
         }
         for sub in command.get_subcommands_mut().filter(|sub| !sub.is_hide_set()) {

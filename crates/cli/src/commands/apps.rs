@@ -15,10 +15,10 @@ use nodegauge_apps::sweep::WorkersCellOptions;
 use nodegauge_apps::trapezoid::{TrapezoidOptions, TrapezoidPlan};
 use nodegauge_apps::{Apps, MpiRanks, WorkersOptions};
 use nodegauge_measure::Fraction;
-use nodegauge_placement::{JobPlacement, RankPlacementOptions, Started};
+use nodegauge_placement::{JobPlacement, LauncherJob, RankPlacementOptions};
 
 pub(crate) fn execute(command: &AppsCommand) -> Result<Exit, Failure> {
-    match (command, Started::own()) {
+    match (command, LauncherJob::own()) {
         (AppsCommand::Iccg(args), Some(started)) => {
             mpi::join(&started, nodegauge_apps::iccg::follow, |ranks| iccg(args, Some(ranks)))
         }

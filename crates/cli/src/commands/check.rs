@@ -27,7 +27,7 @@ pub(crate) fn execute(args: &CheckArgs) -> Result<Exit, Failure> {
         CheckEnd::Signal(signal) => Ok(Exit::Signal(signal)),
         CheckEnd::Vetted(ended) => Ok(ended.into()),
         CheckEnd::Checked(checked) => {
-            let code = args.codes().of(checked.report.verdict);
+            let code = args.codes().code(checked.report.verdict);
             show(args, *checked);
             Ok(Exit::Checked(code))
         }
@@ -103,7 +103,7 @@ fn write_document(sink: &Sink, report: &CheckReport) {
 /// Notes an output that cannot be written.
 fn note_failure(written: Result<(), Failure>) {
     if let Err(failure) = written {
-        output::note(&failure.in_a_line());
+        output::note(&failure.single_line());
     }
 }
 
@@ -129,7 +129,7 @@ fn reasons(args: &CheckArgs, report: &CheckReport) -> String {
 pub(crate) fn print_examination(since: u64) -> Result<Exit, Failure> {
     let options = DescribeOptions { passive: true, ..DescribeOptions::default() };
     let (topology, machine) = session::this_machine(&options)?;
-    output::print(&output::json(&Examination::of(&topology, machine, since))?);
+    output::print(&output::json(&Examination::new(&topology, machine, since))?);
     Ok(Exit::Success)
 }
 

@@ -7,7 +7,7 @@ use crate::node;
 use crate::output;
 use crate::progress::Progress;
 use crate::session;
-use nodegauge_analysis::compare::{Comparison, Design, Side, Unpaired, compare};
+use nodegauge_analysis::compare::{Comparison, Design, Side, UnpairedFigure, compare};
 use nodegauge_history::{HistoryError, Store};
 use nodegauge_measure::legible;
 use nodegauge_node::turns::TurnsRequest;
@@ -105,7 +105,7 @@ fn side(selector: &str, store: Option<&Store>) -> Result<Side, Failure> {
 }
 
 /// Names the first and the last of the figures that only one side has.
-fn first_and_last(only: &[Unpaired]) -> String {
+fn first_and_last(only: &[UnpairedFigure]) -> String {
     match only {
         [] => "nothing".to_owned(),
         [first, .., last] => format!("{} ... {}", first.title, last.title),

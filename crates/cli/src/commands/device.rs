@@ -12,7 +12,7 @@ use nodegauge_devices::peaks::PeakPlan;
 use nodegauge_devices::reference::UsersProgram;
 use nodegauge_devices::stream::{DeviceStreamOptions, DeviceStreamPlan, element_types};
 use nodegauge_devices::{ALL_PARTS_BUDGET, Devices, all_parts, roof_parts};
-use nodegauge_gauge::Planned;
+use nodegauge_gauge::PlannedRun;
 use nodegauge_measure::Fraction;
 use nodegauge_measure::schedule::Limits;
 use std::path::Path;
@@ -86,11 +86,11 @@ pub(crate) fn roofline(
 
 /// Returns the time that listing the devices has left of the budget of the user, or else the usual budget.
 fn time_left(common: &Common, usual: Duration) -> Duration {
-    let limits = Limits::of(common.budget(usual), samples(common));
+    let limits = Limits::from_budget(common.budget(usual), samples(common));
     limits.budget.saturating_sub(limits.elapsed())
 }
 
-fn stream_plan(args: &DeviceStreamArgs) -> Result<Box<dyn Planned>, Failure> {
+fn stream_plan(args: &DeviceStreamArgs) -> Result<Box<dyn PlannedRun>, Failure> {
     let FoundDevices { devices, notices } = drivers::find(&args.which.devices)?;
     let defaults = DeviceStreamOptions::default();
     let options = DeviceStreamOptions {
@@ -115,6 +115,6 @@ fn samples(common: &Common) -> Option<usize> {
     common.samples.map(|n| n as usize)
 }
 
-fn conduct(common: &Common, plan: Box<dyn Planned>) -> Result<Exit, Failure> {
+fn conduct(common: &Common, plan: Box<dyn PlannedRun>) -> Result<Exit, Failure> {
     session::conduct_plan(common, session::site(common)?, plan, &Devices)
 }

@@ -58,7 +58,7 @@ fn write_pages(command: &clap::Command, folder: &Path) -> Result<(), Failure> {
 
 /// Prints the JSON Schema of the record.
 pub(crate) fn schema() -> Result<Exit, Failure> {
-    let schema = nodegauge_measure::schema::of_record(gauges::registry());
+    let schema = nodegauge_measure::schema::record_schema(gauges::registry());
     output::print(&output::json(&schema)?);
     Ok(Exit::Success)
 }

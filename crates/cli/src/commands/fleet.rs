@@ -77,7 +77,7 @@ fn rank(args: &RankArgs) -> Result<Exit, Failure> {
         ..RankingOptions::default()
     };
     add_folders(&args.input, &mut options);
-    let ranking = Ranking::of(&intake, &options);
+    let ranking = Ranking::from_intake(&intake, &options);
     show(&ranking, args.format, args.all, &args.output)?;
     if ranking.count() == 0 && ranking.missing.is_empty() {
         return Err(Failure::usage("no record was read").hint("nodegauge run --json FILE"));
@@ -100,13 +100,13 @@ fn command() -> String {
     let more = words.len() - shown.len();
     let rest =
         if more > 0 { format!(" and {}", counted(more, "more word")) } else { String::new() };
-    nodegauge_report::run::command_of(shown) + &rest
+    nodegauge_report::run::shell_command(shown) + &rest
 }
 
 /// Returns the page of a ranking, with the command in its head.
 fn ranking_page(ranking: &Ranking, all: bool) -> Page {
     let head = Some(page::head(ranking, &command()));
-    Page { head, ..page::of(ranking, all) }
+    Page { head, ..page::ranking_page(ranking, all) }
 }
 
 fn show(ranking: &Ranking, format: RankFormat, all: bool, file: &str) -> Result<(), Failure> {
@@ -120,7 +120,7 @@ fn show(ranking: &Ranking, format: RankFormat, all: bool, file: &str) -> Result<
         RankFormat::Json => output::json(&formats::json(ranking))?,
         RankFormat::Exclude => formats::exclude(ranking),
         RankFormat::Reframe => {
-            let reference = baseline::of(ranking, session::tool(), record::now_rfc3339())?;
+            let reference = baseline::reference(ranking, session::tool(), record::now_rfc3339())?;
             baseline::as_reframe(&reference, "*")
         }
         RankFormat::Nhc => formats::nhc(ranking),
@@ -156,12 +156,12 @@ fn make_baseline(args: &BaselineArgs) -> Result<Exit, Failure> {
     }
     let mut options = RankingOptions::default();
     add_folders(&args.input, &mut options);
-    let names = Names::of(&intake.runs, &options.expected);
+    let names = Names::from_runs(&intake.runs, &options.expected);
     for remark in names.remarks() {
         output::note(&remark);
     }
     let ranking = Ranking::with_names(&intake, &names, &options);
-    let made = baseline::of(&ranking, session::tool(), record::now_rfc3339())?;
+    let made = baseline::reference(&ranking, session::tool(), record::now_rfc3339())?;
     let powers = baseline::powers(&made);
     for line in powers.iter().take(POWERS) {
         output::note(line);
@@ -199,13 +199,13 @@ fn show_differences(args: &DiffArgs) -> Result<Exit, Failure> {
     if now.runs.is_empty() {
         return Err(Failure::usage("no record was read").hint("nodegauge machine --json FILE"));
     }
-    let nodes = diff::NewestRuns::of(&now);
+    let nodes = diff::NewestRuns::from_intake(&now);
     let between = diff::between(&nodes);
     let before = match &args.before {
         Some(before) => Some(read_earlier(before, &args.input)?),
         None => None,
     };
-    let earlier = before.as_ref().map(diff::NewestRuns::of);
+    let earlier = before.as_ref().map(diff::NewestRuns::from_intake);
     let changes = earlier.as_ref().map(|earlier| diff::since(earlier, &nodes));
     output::show(&diff::page(&nodes, &between, changes.as_ref()));
     let are_equal = between.is_empty() && changes.is_none_or(|all| all.found.is_empty());
@@ -246,7 +246,7 @@ fn check_command(command: &[String]) -> Result<(), Failure> {
 
 fn print_script(args: &ScriptArgs) -> Result<Exit, Failure> {
     check_command(&args.command)?;
-    let lines = script::of(args.carrier, &args.nodes.0, &args.folder, &args.command);
+    let lines = script::script_text(args.carrier, &args.nodes.0, &args.folder, &args.command);
     output::print(&lines);
     Ok(Exit::Success)
 }

@@ -8,7 +8,7 @@ use crate::output::{self, Sink};
 use crate::session::{self, HostsRun, Shown};
 use nodegauge_compute::options::ReferenceOptions;
 use nodegauge_compute::{ComputeGauge, HplPlan, HplPlanDocument, HplRequest, view};
-use nodegauge_gauge::{Planned, Site};
+use nodegauge_gauge::{PlannedRun, Site};
 use nodegauge_measure::Fraction;
 
 pub(crate) fn execute(args: &HplArgs) -> Result<Exit, Failure> {
@@ -101,5 +101,5 @@ fn plan(args: &HplArgs, site: &Site) -> Result<HplPlan, Failure> {
         }),
         newest: &session::newest(&args.common.db, site),
     };
-    HplPlan::of(site, request)
+    HplPlan::from_request(site, request)
 }

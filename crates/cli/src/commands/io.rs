@@ -6,7 +6,7 @@ use crate::output::{self, Sink};
 use crate::session::{self, Shown};
 use nodegauge_files::reference::ReferenceProgram;
 use nodegauge_files::{CacheMode, FileWorkers, FilesOptions, TaskSetup, WorkerKind, export};
-use nodegauge_gauge::Planned;
+use nodegauge_gauge::PlannedRun;
 use nodegauge_measure::legible;
 use nodegauge_measure::record::Record;
 use nodegauge_report::{run, text};

@@ -3,7 +3,7 @@
 use crate::args::MpiArgs;
 use crate::failure::{Exit, Failure};
 use crate::session::{self, Shown};
-use nodegauge_gauge::Planned;
+use nodegauge_gauge::PlannedRun;
 use nodegauge_measure::schedule::Budget;
 use nodegauge_messages::{MessageOptions, MessageRequest, Messages, MessagesPlan, MpiRequest, osu};
 use nodegauge_report::{run, text};

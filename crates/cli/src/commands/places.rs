@@ -80,11 +80,11 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
 fn ranks(args: &PlacesArgs, topology: &mut Topology) -> Result<RankPlacementOptions, Failure> {
     let mut ranks = args.ranks.options();
     if let Some(nodes) = args.nodes {
-        ranks = ranks.of_each_node(nodes, args.devices.is_some())?;
+        ranks = ranks.per_node(nodes, args.devices.is_some())?;
     }
     let Some(each) = args.devices else { return Ok(ranks) };
     if topology.source == TopologySource::Live {
-        topology.devices = devices::reachable(topology, &SysRoot::live());
+        topology.devices = devices::placement_devices(topology, &SysRoot::live());
     }
     Ok(ranks.near_devices(each, topology))
 }

@@ -5,7 +5,7 @@ use crate::failure::{Exit, Failure};
 use crate::gauges::GAUGES;
 use crate::progress::Progress;
 use crate::session::{self, Shown};
-use nodegauge_gauge::{Planned, Site};
+use nodegauge_gauge::{PlannedRun, Site};
 use nodegauge_roofline::{RooflineGauge, RooflineOptions, RooflinePlan};
 use nodegauge_toolchain::CommandLine;
 

@@ -30,7 +30,7 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
             // The parts have shares of the budget, which they exceed rather than refuse.
             let samples = common.samples.map(|n| n as usize);
             let limits = common.budget.map(|time| {
-                let parts = Limits::of(Budget::of(Some(time), time), samples);
+                let parts = Limits::from_budget(Budget::new(Some(time), time), samples);
                 Limits { asked: false, ..parts }
             });
             let mut found = Outcome::default();
@@ -58,7 +58,7 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
                     budget: shares
                         .as_ref()
                         .zip(limits)
-                        .map(|(shares, limits)| shares.of(at, limits.elapsed())),
+                        .map(|(shares, limits)| shares.part_budget(at, limits.elapsed())),
                     samples,
                     environment: &environment,
                     newest: &session::newest(&common.db, site),

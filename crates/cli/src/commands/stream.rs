@@ -11,7 +11,7 @@ use crate::output;
 use crate::session::{self, HostsRun, Shown};
 use nodegauge_kernels::STREAM;
 use nodegauge_measure::record::Record;
-use nodegauge_placement::Started;
+use nodegauge_placement::LauncherJob;
 use nodegauge_stream::ranks::LaunchedRanks;
 use nodegauge_stream::view;
 use nodegauge_stream::{LengthPlan, LengthPlanDocument, LengthRequest, Stream, StreamMode};
@@ -34,7 +34,7 @@ pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
         );
     }
     launched::refuse_exclude_file(exclude_file)?;
-    match Started::own() {
+    match LauncherJob::own() {
         Some(started) => ranks::join(started, |joined| measure(args, Some(joined), None)),
         None => measure(args, None, None),
     }

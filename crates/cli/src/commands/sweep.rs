@@ -4,7 +4,7 @@ use crate::args::sweep::SweepArgs;
 use crate::failure::{Exit, Failure};
 use crate::progress::Progress;
 use crate::session::{self, Shown};
-use nodegauge_gauge::{Planned, Site};
+use nodegauge_gauge::{PlannedRun, Site};
 use nodegauge_placement::JobPlacement;
 use nodegauge_programs::{
     FigureSource, ProgramCellOptions, ProgramOptions, ProgramSweep, Programs, SweepLimits, winner,

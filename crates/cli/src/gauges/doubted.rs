@@ -64,7 +64,7 @@ fn recommendations_are_listed_and_judged() {
         let path = format!("{}/../{source}", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(text.contains(words), "{source} has no text '{words}'");
-        let asks = ["Obstacle::", "conclusion::of", "Status::Valid", "doubted("];
+        let asks = ["Obstacle::", "conclusion::sentence", "Status::Valid", "doubted("];
         assert!(asks.iter().any(|call| text.contains(call)), "{source}: '{words}' is not judged");
     }
 }
@@ -167,7 +167,7 @@ fn rule_of_doubt_applies_to_figures_of_every_gauge() {
         }
         for doubted in [few, wide] {
             let is_judged = |m: &&Measurement| {
-                let is_exempt = m.is_reported() || doubt::rule_of(m.quoted).is_none();
+                let is_exempt = m.is_reported() || doubt::doubt_rule(m.quoted).is_none();
                 m.value.is_some() && !m.is_published() && !is_exempt
             };
             for m in doubted.measurements.iter().filter(is_judged) {

@@ -14,11 +14,11 @@ use nodegauge_devices::peaks::PeakPlan;
 use nodegauge_devices::stream::{DeviceStreamOptions, DeviceStreamPlan};
 use nodegauge_files::FilesOptions;
 use nodegauge_gauge::series::altered::{self, TurnResult};
-use nodegauge_gauge::{Planned, Site};
+use nodegauge_gauge::{PlannedRun, Site};
 use nodegauge_kernels::Kernel;
 use nodegauge_kernels::size::SizeSpec;
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
-use nodegauge_measure::progress::Silent;
+use nodegauge_measure::progress::SilentObserver;
 use nodegauge_measure::record::{Measurement, Status};
 use nodegauge_measure::schedule::{Budget, Turn, TurnFailure};
 use nodegauge_measure::{
@@ -75,7 +75,7 @@ impl From<Extent> for Budget {
 }
 
 /// Function that makes a plan; `None` if the machine lacks something, which has been reported.
-type Make = fn(&Site, Extent) -> Option<Box<dyn Planned>>;
+type Make = fn(&Site, Extent) -> Option<Box<dyn PlannedRun>>;
 
 /// Plan of a gauge.
 struct Case {
@@ -157,7 +157,7 @@ cases! {
     ceilings: "roofline", roofline;
 }
 
-fn boxed<P: Planned + 'static>(plan: Result<P, Failure>) -> Option<Box<dyn Planned>> {
+fn boxed<P: PlannedRun + 'static>(plan: Result<P, Failure>) -> Option<Box<dyn PlannedRun>> {
     Some(Box::new(plan.unwrap()))
 }
 
@@ -177,16 +177,16 @@ fn request(extent: Extent) -> StreamRequest {
     request
 }
 
-fn planned(request: &StreamRequest, site: &Site) -> Option<Box<dyn Planned>> {
+fn planned(request: &StreamRequest, site: &Site) -> Option<Box<dyn PlannedRun>> {
     let mode = request.mode(None).unwrap();
     Some(request.plan(mode, site, None, &|_, _| None).unwrap())
 }
 
-fn stream(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
+fn stream(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     planned(&request(extent), site)
 }
 
-fn sweep(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
+fn sweep(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     let mut request = request(extent);
     request.cell.job.process = one_thread();
     request.cell.arrays.size = SizeSpec::Auto;
@@ -194,7 +194,7 @@ fn sweep(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
     planned(&request, site)
 }
 
-fn explain(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
+fn explain(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     boxed(request(extent).ablation(site))
 }
 
@@ -207,12 +207,12 @@ fn with_gcc(extent: Extent) -> Option<StreamRequest> {
     Some(StreamRequest { compilers: vec!["gcc -O1".parse().unwrap()], ..request(extent) })
 }
 
-fn compilers(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
+fn compilers(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     planned(&with_gcc(extent)?, site)
 }
 
 /// Plans `--standard` with a program that has only the output of stream.c.
-fn standard(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
+fn standard(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/standin/stream.c"));
     let standard = Some(path.to_owned());
     planned(&StreamRequest { standard, ..with_gcc(extent)? }, site)
@@ -228,7 +228,7 @@ fn with_search(extent: Extent) -> Budget {
     Budget { time, asked: extent.asked }
 }
 
-fn curve(curve: Curve, site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
+fn curve(curve: Curve, site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     let options = CurveOptions {
         largest: Some(Bytes::kib(256)),
         budget: with_search(extent),
@@ -238,7 +238,7 @@ fn curve(curve: Curve, site: &Site, extent: Extent) -> Option<Box<dyn Planned>> 
     boxed(CurvePlan::of(curve, site, &one_thread(), options))
 }
 
-fn roofline(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
+fn roofline(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     let options = RooflineOptions {
         placement: one_thread(),
         largest: Some(Bytes::mib(16)),
@@ -263,7 +263,7 @@ fn files_options(extent: Extent) -> FilesOptions {
     }
 }
 
-fn files(_: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
+fn files(_: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     boxed(nodegauge_files::plan(files_options(extent), Vec::new()))
 }
 
@@ -288,17 +288,17 @@ fn device_stream_options(extent: Extent) -> DeviceStreamOptions {
     }
 }
 
-fn device_stream(_: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
+fn device_stream(_: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     boxed(DeviceStreamPlan::new(devices()?, device_stream_options(extent), Vec::new()))
 }
 
-fn device_links(_: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
+fn device_links(_: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     let options =
         LinkOptions { sizes: vec![4096, 1 << 20], budget: extent.into(), samples: extent.samples };
     Some(Box::new(LinkPlan::new(devices()?, options, Vec::new())))
 }
 
-fn device_peaks(_: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
+fn device_peaks(_: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     // The search for the fastest loops takes a share of the budget, which does not refuse the run.
     let time = extent.budget.min(Duration::from_secs(4));
     let budget = Budget { time, asked: extent.asked };
@@ -313,7 +313,7 @@ fn workers() -> WorkersOptions {
     options
 }
 
-fn trapezoid(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
+fn trapezoid(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     let options = TrapezoidOptions {
         points: vec![1000, 100_000],
         budget: Some(extent.budget),
@@ -322,7 +322,7 @@ fn trapezoid(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
     boxed(TrapezoidPlan::new(site, &workers(), None, options))
 }
 
-fn iccg(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
+fn iccg(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     let options = IccgOptions {
         elements: Some([8; 3]),
         budget: Some(extent.budget),
@@ -343,11 +343,11 @@ fn hpcg_options(extent: Extent, xhpcg: Option<XhpcgOptions>) -> HpcgOptions {
     }
 }
 
-fn hpcg(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
+fn hpcg(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     boxed(HpcgPlan::new(site, &workers(), hpcg_options(extent, None)))
 }
 
-fn program(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
+fn program(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     let options = ProgramOptions {
         axes: vec!["env:LETTER=a,b,c".parse().unwrap()],
         ..ProgramOptions::default()
@@ -398,7 +398,7 @@ fn run(
     let ended = altered::with(altered, || {
         nodegauge_os::with_own_program(SELF_TEST.to_owned(), || plan.run(&site, observer))
     });
-    let ended = Outcome::of_run(ended, observer);
+    let ended = Outcome::finish_run(ended, observer);
     Some(Run { turns: Rc::into_inner(turns).unwrap().into_inner(), ended })
 }
 
@@ -430,7 +430,7 @@ fn counts(outcome: &Outcome) -> [usize; 2] {
 /// Runs a case with failing turns: the first and the last cell fail after samples that count, and a middle one at its
 /// first turn.
 fn keeps_the_rule(case: &Case) {
-    let observer = &mut Silent;
+    let observer = &mut SilentObserver;
     let Some(whole) = run(case, FEW, observer, |_, _, measure| measure()) else { return };
     let complete = whole.ended.unwrap();
     assert!(complete.is_complete() && complete.failure.is_none(), "{}", case.name);
@@ -472,7 +472,7 @@ fn keeps_the_rule(case: &Case) {
 
 /// Runs a case whose shared target is lost in a middle turn.
 fn keeps_samples_of_a_lost_target(case: &Case) {
-    let observer = &mut Silent;
+    let observer = &mut SilentObserver;
     let Some(whole) = run(case, FEW, observer, |_, _, measure| measure()) else { return };
     // At least one cell has a sample that counts by then.
     let middle = whole.turns.len() * 2 / 3;
@@ -526,7 +526,7 @@ fn delivers_after_a_long_turn(case: &Case) {
         }
         taken
     };
-    let Some(run) = run(case, TIMED, &mut Silent, delays) else { return };
+    let Some(run) = run(case, TIMED, &mut SilentObserver, delays) else { return };
     assert!(is_long.get(), "{}: {:?}, {:?}", case.name, run.turns, run.ended);
     let outcome = run.ended.expect(case.name);
     assert!(outcome.is_complete(), "{}: {:?}", case.name, outcome.failure);

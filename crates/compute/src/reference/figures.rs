@@ -8,7 +8,7 @@ use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
 
 /// Returns the measurements of a saved output. They are suspect if the output may be incomplete.
-pub fn of_saved(output: &HplOutput) -> Vec<Measurement> {
+pub fn saved_figures(output: &HplOutput) -> Vec<Measurement> {
     let mut all = measurements(&output.rows, "xhpl", output.version.as_deref(), None);
     if let Some(reason) = output.incomplete() {
         for measurement in &mut all {
@@ -63,7 +63,7 @@ fn measurement(group: &[&HplRow], about: RatingConfig) -> Measurement {
         q: Some(row.q as u64),
         seconds: Some(row.seconds),
         formula: Some(RATING_FORMULA.to_owned()),
-        residual: Some(ResidualConfig::of(row.residual)),
+        residual: Some(ResidualConfig::from_value(row.residual)),
         ..about
     };
     let failed = group.iter().any(|member| member.passed == Some(false));
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn results_of_a_cut_output_are_suspect() {
         let whole = include_str!("../../tests/outputs/three-nb.txt");
-        let status = |text: &str| of_saved(&output::read(text))[0].validity.status;
+        let status = |text: &str| saved_figures(&output::read(text))[0].validity.status;
         assert_eq!(status(whole), Status::Valid);
         assert_eq!(status(whole.split("Finished").next().unwrap()), Status::Suspect);
     }

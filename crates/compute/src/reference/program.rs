@@ -30,7 +30,7 @@ pub(super) enum ReferenceKind {
 
 impl ReferenceKind {
     /// Returns the kind of a program, which is determined by the file name.
-    fn of(program: &Path) -> Self {
+    fn from_program(program: &Path) -> Self {
         let name = program.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if name.starts_with("hpcc") { Self::Hpcc } else { Self::Xhpl }
     }
@@ -66,7 +66,7 @@ impl PlacedReference {
             "give the path of an xhpl or hpcc, e.g. --xhpl /usr/bin/hpcc (Debian package hpcc)";
         let launcher = asked.launcher.as_ref();
         let program = MpiProgram::find(&asked.program, launcher, asked.allow_root, hint)?;
-        let kind = ReferenceKind::of(&asked.program);
+        let kind = ReferenceKind::from_program(&asked.program);
         Ok(Some(Self { kind, program, hosts: options.ranks.hosts.clone(), plan, layout }))
     }
 
@@ -90,7 +90,7 @@ impl PlacedReference {
         let input = InputFile { name, text: dat::write(n, nbs, grids, &n.to_string()) };
         let command = CommandLine::new(self.program.path.display().to_string(), []);
         let run = ProgramJob::new(command, LIMIT)
-            .launched(self.program.launch(self.places(topology)))
+            .with_launcher(self.program.launch(self.places(topology)))
             .within(Folder::Private(vec![input]))
             .with_environment(threads_environment(self.threads_per_rank()));
         let ended = program::run(&run, interrupted)?;

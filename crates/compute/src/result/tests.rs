@@ -1,7 +1,7 @@
 //! Tests of figures and notices, derived from given peaks and rates.
 
 use super::*;
-use crate::choose::{DefaultKernels, Tried};
+use crate::choose::{DefaultKernels, TrialResult};
 use crate::config::ResidualConfig;
 use crate::observed::{ComparisonRates, LoopBurst};
 use nodegauge_lu::peak::{Burst, loops};
@@ -50,17 +50,17 @@ fn timed(
         rating: FlopsPerSec(90e9),
         seconds: Seconds(4.0),
         time,
-        residual: ResidualConfig::of(Some(0.01)),
+        residual: ResidualConfig::from_value(Some(0.01)),
         huge_pages: None,
         joules: None,
         began: Seconds(0.0),
         comparison,
     };
     let rate = FlopsPerSec(1.0);
-    let seen = Observed {
+    let seen = Observations {
         peaks: vec![Peak { kernel: loops()[0], bursts: bursts.to_vec() }],
         libraries: vec![LibraryRuns {
-            tried: Tried {
+            tried: TrialResult {
                 name: "a library".to_owned(),
                 rate,
                 probed: None,
@@ -71,7 +71,7 @@ fn timed(
             order: None,
             solutions: vec![solution],
         }],
-        ..Observed::default()
+        ..Observations::default()
     };
     let evidence =
         RatingEvidence { site: &site, placement: &placement, options: &options, seen: &seen };
@@ -120,7 +120,7 @@ fn loop_slowed_by_other_load_is_measured_again() {
     let of_double: Vec<PeakLoop> =
         loops().into_iter().filter(|kernel| kernel.element == "f64").collect();
     let (narrow, wide) = (of_double[0], of_double[of_double.len() - 1]);
-    let mut seen = Observed::default();
+    let mut seen = Observations::default();
     for (at, kernel) in of_double.iter().enumerate() {
         seen.add_burst(kernel, burst(600.0 - 50.0 * at as f64, 3.0));
     }
@@ -133,7 +133,7 @@ fn loop_slowed_by_other_load_is_measured_again() {
         LoopBurst { isa: wide.isa, burst: burst(1190.0, 3.0) },
     ];
     let comparison = ComparisonRates { dgemm: Vec::new(), bursts };
-    assert_eq!(comparison.bursts_of(&wide).last(), Some(&burst(1190.0, 3.0)));
+    assert_eq!(comparison.loop_bursts(&wide).last(), Some(&burst(1190.0, 3.0)));
 }
 
 #[test]

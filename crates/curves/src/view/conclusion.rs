@@ -4,7 +4,7 @@ use super::{Curves, CurvesFigure, at_load, matrix, of_caches};
 use crate::GAUGE;
 use nodegauge_arena::names::{LADDER, LATENCY, LOADED, MATRIX, MIX};
 use nodegauge_gauge::view::sentence::{
-    capital, doubted, joined, number_of, quotable, quoted, superlative, verb,
+    capital, doubted, joined, number_with_noun, quotable, quoted, superlative, verb,
 };
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::{Bytes, Unit, stats};
@@ -64,7 +64,7 @@ fn ladder(of: &[CurvesFigure<'_>]) -> Option<String> {
     let kernel = curves.kinds.first()?;
     let parts = by_level(&curves, kernel);
     let threads = of.first()?.1.threads.unwrap_or(1);
-    let who = number_of(threads, "thread");
+    let who = number_with_noun(threads, "thread");
     let does = verb(threads, "sustain");
     (!parts.is_empty()).then(|| format!("{who} {does} {} ({kernel})", joined(&parts)))
 }
@@ -88,7 +88,7 @@ fn loaded(of: &[CurvesFigure<'_>]) -> Option<String> {
     // Older records have a valid knee of suspect points.
     let rates_at_knee = at_load(of, Unit::BytesPerSecond, None).filter(|(m, _)| m.value.is_some());
     let knee = rates_at_knee.map(|(m, _)| {
-        let text = nodegauge_analysis::conclusion::of(
+        let text = nodegauge_analysis::conclusion::sentence(
             "at which load it doubles",
             [*m, without_load.0],
             || format!("it doubles at {}", m.in_words()),
@@ -105,7 +105,7 @@ fn mix(of: &[CurvesFigure<'_>]) -> Option<String> {
     let counts = [(config.reads, "read"), (config.writes, "written")].into_iter();
     let parts: Vec<String> = counts
         .filter_map(|(count, done)| {
-            Some(format!("{} {done}", number_of(count?, "line").to_lowercase()))
+            Some(format!("{} {done}", number_with_noun(count?, "line").to_lowercase()))
         })
         .collect();
     let what = if parts.is_empty() { m.name.clone() } else { parts.join(" for ") };

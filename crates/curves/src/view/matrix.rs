@@ -1,7 +1,7 @@
 //! Views of matrices: between NUMA nodes, and between CPUs.
 
 use super::{CurvesFigure, evidence, memory_latency, of_caches, value};
-use nodegauge_gauge::view::sentence::{capital, joined, range_of};
+use nodegauge_gauge::view::sentence::{capital, joined, value_range};
 use nodegauge_gauge::view::{
     Block, ColumnList, ColumnUnit, Picture, Section, Table, TableCell, grouped,
 };
@@ -121,7 +121,7 @@ fn is_local(figure: &CurvesFigure<'_>) -> bool {
 fn pair_range(of: &[CurvesFigure<'_>], kind: &str, unit: Unit, with_local: bool) -> Option<String> {
     let mut pairs = pairs_of(of, kind, unit);
     pairs.retain(|figure| is_local(figure) == with_local);
-    range_of(pairs.iter().map(|(m, _)| *m))
+    value_range(pairs.iter().map(|(m, _)| *m))
 }
 
 /// Returns the ranges of the bandwidth and of the latency of local or of remote memory.

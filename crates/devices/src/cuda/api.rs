@@ -18,11 +18,11 @@ pub enum VendorApi {
 impl VendorApi {
     /// Returns the name of the driver in [`crate::driver`].
     pub fn name(self) -> &'static str {
-        self.of("cuda", "hip")
+        self.select("cuda", "hip")
     }
 
     /// Returns the value for this API: the first for CUDA, the second for HIP.
-    pub fn of<T>(self, cuda: T, hip: T) -> T {
+    pub fn select<T>(self, cuda: T, hip: T) -> T {
         match self {
             Self::Cuda => cuda,
             Self::Hip => hip,
@@ -52,8 +52,8 @@ macro_rules! functions {
                 Ok(Self {
                     $(
                         // SAFETY: the function has this signature in every version of the library that contains it.
-                        $name: unsafe { library.function(dialect.of($cuda, $hip)) }.ok_or_else(
-                            || dialect.error(FailureClass::TooOld, dialect.of($cuda, $hip), 0),
+                        $name: unsafe { library.function(dialect.select($cuda, $hip)) }.ok_or_else(
+                            || dialect.error(FailureClass::TooOld, dialect.select($cuda, $hip), 0),
                         )?,
                     )*
                 })
@@ -73,7 +73,7 @@ macro_rules! functions {
                 pub unsafe fn $name(&self, $($arg: $type),*) -> Result<(), DeviceError> {
                     // SAFETY: the caller guarantees valid arguments.
                     let code = unsafe { (self.functions.$name)($($arg),*) };
-                    self.check(self.dialect.of($cuda, $hip), code)
+                    self.check(self.dialect.select($cuda, $hip), code)
                 }
             )*
         }
@@ -170,7 +170,7 @@ impl CudaApi {
 
     /// Converts the return code of a call to a failure.
     fn check(&self, call: &str, code: c_int) -> Result<(), DeviceError> {
-        let Some(kind) = kind_of(code) else { return Ok(()) };
+        let Some(kind) = failure_class(code) else { return Ok(()) };
         Err(self.dialect.error(kind, call, code).with_detail(self.error_name(code)))
     }
 
@@ -201,7 +201,7 @@ impl CudaApi {
 }
 
 /// Returns the class of failure for a `CUresult` code (cuda.h); `None` for success. `hipError_t` has the same values.
-pub fn kind_of(code: c_int) -> Option<FailureClass> {
+pub fn failure_class(code: c_int) -> Option<FailureClass> {
     Some(match code {
         0 => return None,
         2 => FailureClass::OutOfMemory,
@@ -231,7 +231,7 @@ pub fn kind_of(code: c_int) -> Option<FailureClass> {
 }
 
 /// Converts a text that a call has written, up to its terminating zero.
-pub fn text_of(bytes: &[u8]) -> String {
+pub fn text_from_bytes(bytes: &[u8]) -> String {
     let text = CStr::from_bytes_until_nul(bytes).map(CStr::to_string_lossy);
     text.unwrap_or_default().trim().to_owned()
 }
@@ -242,7 +242,8 @@ mod tests {
 
     #[test]
     fn error_codes_match_cuda_h() {
-        let kinds = [2, 46, 100, 218, 214, 719, 35, 304, 801].map(|code| kind_of(code).unwrap());
+        let kinds =
+            [2, 46, 100, 218, 214, 719, 35, 304, 801].map(|code| failure_class(code).unwrap());
         let meant = [
             FailureClass::OutOfMemory,
             FailureClass::InUse,
@@ -255,6 +256,6 @@ mod tests {
             FailureClass::Unsupported,
         ];
         assert_eq!(kinds, meant);
-        assert_eq!((kind_of(0), kind_of(999)), (None, Some(FailureClass::Other)));
+        assert_eq!((failure_class(0), failure_class(999)), (None, Some(FailureClass::Other)));
     }
 }

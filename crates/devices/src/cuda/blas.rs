@@ -1,7 +1,7 @@
 //! Matrix products with the vendor's library (cuBLAS or rocBLAS). The functions of both libraries have the same
 //! arguments.
 
-use super::api::{VendorApi, text_of};
+use super::api::{VendorApi, text_from_bytes};
 use super::context::Context;
 use crate::driver::{Blas, DeviceBuffer, DeviceError, FailureClass, Queue};
 use nodegauge_os::{AnswerLimits, ChildAnswer, SharedLibrary};
@@ -56,7 +56,7 @@ impl VendorBlas {
         let libraries = LIBRARIES[dialect as usize];
         // SAFETY: the child process only loads the library and exits.
         let answer = unsafe {
-            nodegauge_os::ask_child(LIMITS.of_helper(), || {
+            nodegauge_os::ask_child(LIMITS.for_helper(), || {
                 vec![u8::from(SharedLibrary::first_of(libraries).is_ok())]
             })
         };
@@ -69,7 +69,7 @@ impl VendorBlas {
         let library = unsafe { SharedLibrary::first_of(libraries) };
         let library = library.map_err(|cause| dialect.lacks(libraries[0], &cause.0))?;
         let lacks = |name: &str| dialect.error(FailureClass::TooOld, name, 0);
-        let names = dialect.of(
+        let names = dialect.select(
             ["cublasCreate_v2", "cublasSetStream_v2", "cublasDgemm_v2", "cublasDestroy_v2"],
             [
                 "rocblas_create_handle",
@@ -94,7 +94,7 @@ impl VendorBlas {
         // SAFETY: the context is current; the call writes the handle.
         check(dialect, names[0], unsafe { create(&raw mut handle) })?;
         let version = version(dialect, &library, handle).unwrap_or_default();
-        let name = format!("{} {version}", dialect.of("cuBLAS", "rocBLAS")).trim().to_owned();
+        let name = format!("{} {version}", dialect.select("cuBLAS", "rocBLAS")).trim().to_owned();
         Ok(Some(Self { context, name, handle, set_stream, dgemm, destroy }))
     }
 }
@@ -118,7 +118,7 @@ fn version(dialect: VendorApi, library: &SharedLibrary, handle: usize) -> Option
         }
     };
     let numbers = format!("{}.{}.{}", number / 10_000, number / 100 % 100, number % 100);
-    (code == 0).then(|| dialect.of(numbers, text_of(&text)))
+    (code == 0).then(|| dialect.select(numbers, text_from_bytes(&text)))
 }
 
 /// Converts a status of cuBLAS or rocBLAS to a failure.
@@ -149,7 +149,7 @@ impl Blas for VendorBlas {
     ) -> Result<(), DeviceError> {
         let dialect = self.context.api.dialect;
         // CUBLAS_OP_N, rocblas_operation_none
-        let plain = dialect.of(0, 111);
+        let plain = dialect.select(0, 111);
         let [a, b, c] = matrices.map(|memory| {
             assert!(n * n * 8 <= memory.bytes, "order {n} in {} bytes", memory.bytes);
             memory.handle.raw
@@ -161,12 +161,12 @@ impl Blas for VendorBlas {
         // the call returns.
         unsafe {
             let set = (self.set_stream)(self.handle, queue.raw());
-            check(dialect, dialect.of("cublasSetStream", "rocblas_set_stream"), set)?;
+            check(dialect, dialect.select("cublasSetStream", "rocblas_set_stream"), set)?;
             let dgemm = self.dgemm;
             let alpha = &raw const alpha;
             let beta = &raw const beta;
             let code = dgemm(self.handle, plain, plain, m, m, m, alpha, a, m, b, m, beta, c, m);
-            check(dialect, dialect.of("cublasDgemm", "rocblas_dgemm"), code)
+            check(dialect, dialect.select("cublasDgemm", "rocblas_dgemm"), code)
         }
     }
 }

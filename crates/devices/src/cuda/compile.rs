@@ -6,7 +6,7 @@
 //! them. Their target is the oldest architecture with a useful rate in double
 //! precision (`sm_60`); the driver compiles them for all later devices.
 
-use super::api::{VendorApi, text_of};
+use super::api::{VendorApi, text_from_bytes};
 use crate::driver::{DeviceError, FailureClass};
 use crate::kernels::KernelSource;
 use nodegauge_kernels::Element;
@@ -63,7 +63,7 @@ pub fn assembly(dialect: VendorApi, source: &KernelSource) -> Option<Image> {
 
 /// True if the run-time compiler is installed and can be loaded.
 pub fn is_there(dialect: VendorApi) -> bool {
-    Compiler::of(dialect).is_some()
+    Compiler::from_dialect(dialect).is_some()
 }
 
 /// Compiles a build for an architecture, e.g. `sm_90`.
@@ -76,7 +76,7 @@ pub fn at_run_time(
     architecture: Option<&str>,
 ) -> Result<Image, DeviceError> {
     let reason = "the toolkit's run-time compiler is not installed";
-    let Some(compiler) = Compiler::of(dialect) else {
+    let Some(compiler) = Compiler::from_dialect(dialect) else {
         return Err(dialect.lacks(LIBRARIES[dialect as usize][0], reason));
     };
     let mut options: Vec<String> =
@@ -119,7 +119,7 @@ struct Compiler {
 
 /// Returns the first letters of the names of the compiler's functions.
 fn prefix(dialect: VendorApi) -> &'static str {
-    dialect.of("nvrtc", "hiprtc")
+    dialect.select("nvrtc", "hiprtc")
 }
 
 /// Returns the name of a function of the compiler.
@@ -129,14 +129,14 @@ fn named(dialect: VendorApi, what: &str) -> String {
 
 impl Compiler {
     /// Returns the run-time compiler of an API, if it is installed.
-    fn of(dialect: VendorApi) -> Option<&'static Self> {
+    fn from_dialect(dialect: VendorApi) -> Option<&'static Self> {
         static LOADED: [OnceLock<Option<Compiler>>; 2] = [OnceLock::new(), OnceLock::new()];
         LOADED[dialect as usize].get_or_init(|| Self::load(dialect)).as_ref()
     }
 
     fn load(dialect: VendorApi) -> Option<Self> {
         // Machine code is used because a driver of any minor version can load it, unlike newer PTX.
-        let code = dialect.of("CUBIN", "Code");
+        let code = dialect.select("CUBIN", "Code");
         // SAFETY: the child process that listed devices has loaded this library without a crash. The types match
         // nvrtc.h and hiprtc.h.
         unsafe {
@@ -181,7 +181,7 @@ impl Compiler {
         let image = match log_code {
             0 => self.filled(program, self.code).map(Image).ok_or_else(|| self.failed(0)),
             failure => {
-                let log = text_of(&self.filled(program, self.log).unwrap_or_default());
+                let log = text_from_bytes(&self.filled(program, self.log).unwrap_or_default());
                 let mut lines = log.lines();
                 let line = lines.clone().find(|line| line.contains("error")).or(lines.next());
                 Err(self.failed(failure).with_detail(line.unwrap_or_default()))

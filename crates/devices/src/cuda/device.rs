@@ -67,7 +67,7 @@ impl OpenedDevice {
                 values.as_mut_ptr(),
             )
         };
-        loaded.map_err(|error| match super::api::text_of(&log).lines().next() {
+        loaded.map_err(|error| match super::api::text_from_bytes(&log).lines().next() {
             Some(line) if !line.is_empty() => error.with_detail(line),
             _ => error,
         })?;

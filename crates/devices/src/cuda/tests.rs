@@ -182,7 +182,7 @@ fn check_counts_wrong_elements_and_finds_the_worst() {
         let mut filled = bench.take(&array);
         assert!(filled.iter().all(|x| *x == 5.0), "{source:?}");
         (filled[0], filled[17], filled[n - 1]) = (5.5, f64::NAN, 1.0);
-        for (numbers, wrong, most) in [(vec![5.0; n], 0, 0.0), (filled, 3, f64::INFINITY)] {
+        for (numbers, wrong, max) in [(vec![5.0; n], 0, 0.0), (filled, 3, f64::INFINITY)] {
             bench.put(&array, &numbers);
             let args = [
                 Arg::Memory(&array),
@@ -198,7 +198,7 @@ fn check_counts_wrong_elements_and_finds_the_worst() {
             bench.element = element;
             assert_eq!(counted, wrong, "{source:?}");
             let found = bench.take(&worst).into_iter().fold(0.0, f64::max);
-            assert_eq!(found, most, "{source:?}");
+            assert_eq!(found, max, "{source:?}");
         }
     }
 }

@@ -11,10 +11,10 @@ use nodegauge_placement::{MemoryPolicy, pin};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Minimum number of bytes per sample. A sample repeats its copy until this number is reached, at most [`MOST_COPIES`]
+/// Minimum number of bytes per sample. A sample repeats its copy until this number is reached, at most [`MAX_COPIES`]
 /// times.
 const A_SAMPLE: u64 = 16 << 20;
-const MOST_COPIES: u64 = 256;
+const MAX_COPIES: u64 = 256;
 /// Number of pages of a buffer whose NUMA nodes are queried.
 const PAGES_ASKED: usize = 4096;
 /// Number of bytes that are copied and compared in the verification.
@@ -139,7 +139,7 @@ impl Rig {
 
     /// Adds copies that run simultaneously.
     pub(super) fn cell(&mut self, name: &'static str, bytes: u64, legs: Vec<Leg>) {
-        let copies = (A_SAMPLE / bytes.max(1)).clamp(1, MOST_COPIES) as usize;
+        let copies = (A_SAMPLE / bytes.max(1)).clamp(1, MAX_COPIES) as usize;
         self.cells.push(CopyCell { name, bytes, copies, legs });
     }
 
@@ -187,7 +187,7 @@ impl Rig {
             "device" => self.queue(legs[0].device, 0)?.between(&begins[0], &ends[0])?.0,
             _ => host,
         };
-        Ok(Sample::of_times(vec![seconds / copies as f64]))
+        Ok(Sample::from_times(vec![seconds / copies as f64]))
     }
 
     /// Returns the queue of a device for the copy with index `leg`. The queue is created on first use.
@@ -341,7 +341,7 @@ impl Drop for NodeBinding {
         }
         match &self.memory {
             Some(Some(policy)) => drop(policy.apply_to_thread()),
-            Some(None) => drop(nodegauge_os::set_policy_of_thread(libc::MPOL_DEFAULT, &[])),
+            Some(None) => drop(nodegauge_os::set_thread_policy(libc::MPOL_DEFAULT, &[])),
             None => {}
         }
     }

@@ -176,8 +176,8 @@ impl OpenDevice for OpenClDevice {
         if bytes as u64 > self.info.largest_allocation.0 {
             let error = DeviceError::new(FailureClass::OutOfMemory, NAME, "clCreateBuffer", 0);
             let asked = Bytes(bytes as u64);
-            let most = self.info.largest_allocation;
-            return Err(error.with_detail(format!("allocation of {asked}, at most {most}")));
+            let max = self.info.largest_allocation;
+            return Err(error.with_detail(format!("allocation of {asked}, at most {max}")));
         }
         let pages = self.pages(bytes);
         let flags = MEM_READ_WRITE | pages.as_ref().map_or(0, |_| MEM_USE_HOST_PTR);

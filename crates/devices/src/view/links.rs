@@ -125,7 +125,7 @@ pub(super) fn section(all: &Links<'_>, detail: Detail) -> Section {
     }
     by_node(&mut section, &ones, largest);
     across(&mut section, all);
-    together(&mut section, all);
+    add_joint_copies(&mut section, all);
     section.gap().note(
         "how",
         "medians; single copies timed by the device's clock, simultaneous copies \
@@ -249,7 +249,7 @@ fn between<'a>(of: &Links<'a>, from: &str, to: &str) -> Option<&'a Measurement> 
 }
 
 /// Adds the table of simultaneous copies of all devices.
-fn together(section: &mut Section, all: &Links<'_>) {
+fn add_joint_copies(section: &mut Section, all: &Links<'_>) {
     let columns = ColumnList::<DeviceFigure<'_, LinkConfig>>::new()
         .left("all devices at the same time, GB/s", |(m, _)| m.name[ALL.len()..].replace('_', " "))
         .optional("size", |(_, config)| Some(Bytes(config.message_bytes?).to_string()))

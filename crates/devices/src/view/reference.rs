@@ -16,7 +16,7 @@ struct ForeignRow<'a> {
 }
 
 impl<'a> ForeignRow<'a> {
-    fn of(m: &'a Measurement) -> Self {
+    fn from_figure(m: &'a Measurement) -> Self {
         // The keys that are read here are the same for STREAM and links, so that either configuration type can read
         // them.
         let of: DeviceStreamConfig = m.read_config();
@@ -38,7 +38,7 @@ impl<'a> ForeignRow<'a> {
 pub(super) fn section(record: &Record) -> Option<Section> {
     let of_gauge = record.measurements.iter().filter(|m| m.gauge == GAUGE && !m.is_published());
     let all: Vec<&Measurement> = of_gauge.filter(|m| m.category == Category::Reference).collect();
-    let rows: Vec<ForeignRow<'_>> = all.iter().map(|m| ForeignRow::of(m)).collect();
+    let rows: Vec<ForeignRow<'_>> = all.iter().map(|m| ForeignRow::from_figure(m)).collect();
     let columns = ColumnList::<ForeignRow<'_>>::new()
         .left("another program's", |row| row.m.name.clone())
         .left("device", |row| row.device.clone())

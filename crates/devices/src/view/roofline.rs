@@ -3,7 +3,7 @@
 use super::DeviceFigure;
 use crate::config::{DevicePeakConfig, DeviceStreamConfig};
 use nodegauge_gauge::roofline::{self, Ceiling, Dot, Roofline};
-use nodegauge_gauge::view::{Block, Section, summary_of};
+use nodegauge_gauge::view::{Block, Section, summary_section};
 use nodegauge_kernels::{Element, Kernel};
 use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::Category;
@@ -119,7 +119,7 @@ pub(super) fn sections(
         }
     }
     let ridges: Vec<String> = roofs.iter().filter_map(Roof::ridge).collect();
-    let ridges = (!ridges.is_empty()).then(|| summary_of(ridges));
+    let ridges = (!ridges.is_empty()).then(|| summary_section(ridges));
     let charts = Some(charts).filter(|charts| !charts.blocks.is_empty());
     charts.into_iter().chain(ridges).collect()
 }

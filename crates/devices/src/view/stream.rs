@@ -22,16 +22,18 @@ pub(super) fn section(all: &[DeviceFigure<'_, DeviceStreamConfig>], detail: Deta
             let median = figure.statistics()?.median;
             Some(median * figure.1.device_seconds? / figure.1.host_seconds?)
         })
-        .of_limit_as(Fraction::in_tenths)
-        .left("loop", |(_, config)| loop_of(config));
-    let groups = all.chunk_by(|(_, one), (_, next)| kind_of(one) == kind_of(next));
+        .limit_share_as(Fraction::in_tenths)
+        .left("loop", |(_, config)| loop_in_words(config));
+    let groups = all.chunk_by(|(_, one), (_, next)| row_kind(one) == row_kind(next));
     let table = columns.grouped(groups.map(|own| (kind_in_words(&own[0].1), own)));
     let measurements: Vec<&Measurement> = all.iter().map(|(m, _)| *m).collect();
     let first_device = all.first().and_then(|(_, config)| config.on.device.as_ref());
     let is_one = all.iter().all(|(_, config)| config.on.device.as_ref() == first_device);
-    let bars = measurements.iter().map(|m| Step::bar(name_of(m, is_one), m.value, "").judged(m));
+    let bars = measurements
+        .iter()
+        .map(|m| Step::bar(figure_name(m, is_one), m.value, "").with_validity(m));
     let rates = Picture::bars("best rate of each kernel", Unit::BytesPerSecond, bars);
-    let samples = Picture::samples(&measurements, |m| name_of(m, is_one));
+    let samples = Picture::samples(&measurements, |m| figure_name(m, is_one));
     section.push(table).push(rates).picture(samples).gap();
     let Some((first, config)) = all.first() else { return section };
     let mul = all.iter().find_map(|(m, _)| {
@@ -76,7 +78,7 @@ pub(super) fn section(all: &[DeviceFigure<'_, DeviceStreamConfig>], detail: Deta
 }
 
 /// Returns the device, the element type and the program of a figure, which the rows below a heading share.
-fn kind_of(config: &DeviceStreamConfig) -> [&Option<String>; 3] {
+fn row_kind(config: &DeviceStreamConfig) -> [&Option<String>; 3] {
     [&config.on.device, &config.element, &config.engine]
 }
 
@@ -88,7 +90,7 @@ fn kind_in_words(config: &DeviceStreamConfig) -> String {
 }
 
 /// Returns the name of a figure in pictures; with several devices, it has the name of its device.
-fn name_of(m: &Measurement, is_one: bool) -> String {
+fn figure_name(m: &Measurement, is_one: bool) -> String {
     let config: DeviceStreamConfig = m.read_config();
     let engine = config.engine.filter(|engine| engine != "native");
     let device = config.on.device.filter(|_| !is_one);
@@ -98,7 +100,7 @@ fn name_of(m: &Measurement, is_one: bool) -> String {
 
 /// Returns the description of a loop, e.g. `256 1x2 s32`: work-items per group (`driver` if the driver selects it),
 /// vectors per work-item x elements per vector, and after `s` the number of groups of a grid-stride loop.
-fn loop_of(config: &DeviceStreamConfig) -> String {
+fn loop_in_words(config: &DeviceStreamConfig) -> String {
     let Some((vectors, width)) = config.vectors.zip(config.vector_elements) else {
         return "-".to_owned();
     };

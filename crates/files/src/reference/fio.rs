@@ -3,7 +3,7 @@
 use super::{ProgramProperties, ReferenceFigure};
 use nodegauge_blocks::engine::{IoEngine, SyncWrites};
 use nodegauge_blocks::latency::Quantiles;
-use nodegauge_blocks::operation::{Direction, Operation, Way};
+use nodegauge_blocks::operation::{Direction, Operation, TransferCall};
 use nodegauge_blocks::pattern::AccessPattern;
 use nodegauge_blocks::task::Task;
 use nodegauge_blocks::workers::{FileWorkers, WorkerKind};
@@ -84,7 +84,7 @@ pub(super) struct FioOutput {
 
 /// Returns the numbers of the lines, from 1, with the versions of the documents of runs.
 pub(super) fn run_lines(text: &str) -> Vec<usize> {
-    printed::lines_of(text, VERSION)
+    printed::marked_line_numbers(text, VERSION)
 }
 
 impl FioOutput {
@@ -205,13 +205,13 @@ fn arguments(
         _ => return None,
     };
     let engine = match (operation.way, setup.engine) {
-        (Way::Stdio, _) => return None,
-        (Way::Vector, _) => "pvsync",
-        (Way::Positional, _) => "psync",
+        (TransferCall::Stdio, _) => return None,
+        (TransferCall::Vector, _) => "pvsync",
+        (TransferCall::Positional, _) => "psync",
         // fio's engine `sync` seeks only if the file position differs from the offset.
-        (Way::Plain, IoEngine::Sync) => engine,
-        (Way::Plain, IoEngine::Mmap) => "mmap",
-        (Way::Plain, IoEngine::Uring) => "io_uring",
+        (TransferCall::Plain, IoEngine::Sync) => engine,
+        (TransferCall::Plain, IoEngine::Mmap) => "mmap",
+        (TransferCall::Plain, IoEngine::Uring) => "io_uring",
     };
     let mut words = vec![
         "--name=data-fio".to_owned(),

@@ -114,11 +114,11 @@ pub(super) struct IozoneThroughput {
     /// Total data divided by the time of the parent process.
     pub(super) parent: Option<f64>,
     /// Rate of the slowest worker.
-    pub(super) least: Option<f64>,
+    pub(super) min: Option<f64>,
     /// Rate of the fastest worker.
-    pub(super) most: Option<f64>,
+    pub(super) max: Option<f64>,
     /// Minimum number of bytes that a worker transferred.
-    pub(super) least_bytes: Option<f64>,
+    pub(super) min_bytes: Option<f64>,
 }
 
 /// Parsed output of one run of IOzone.
@@ -164,8 +164,8 @@ fn kib(digits: &str) -> Option<u64> {
 /// Returns the numbers of the lines, from 1, in which runs begin or, without their title, end; the first line of a part
 /// of an output. A run has a title and a completion message, of which one may be missing.
 pub(super) fn run_lines(text: &str) -> Vec<usize> {
-    let titles = printed::lines_of(text, TITLE);
-    let ends = printed::lines_of(text, END);
+    let titles = printed::marked_line_numbers(text, TITLE);
+    let ends = printed::marked_line_numbers(text, END);
     let runs = if ends.len() > titles.len() { ends } else { titles };
     if runs.is_empty() && IozoneOutput::recognises(text) { vec![1] } else { runs }
 }
@@ -248,9 +248,9 @@ impl IozoneOutput {
             let Some(last) = self.throughput.last_mut() else { continue };
             for (mark, field) in [
                 ("Parent sees throughput", &mut last.parent),
-                ("Min throughput", &mut last.least),
-                ("Max throughput", &mut last.most),
-                ("Min xfer", &mut last.least_bytes),
+                ("Min throughput", &mut last.min),
+                ("Max throughput", &mut last.max),
+                ("Min xfer", &mut last.min_bytes),
             ] {
                 if line.starts_with(mark) && field.is_none() {
                     *field = throughput_figure(line);

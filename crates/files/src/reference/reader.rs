@@ -3,7 +3,7 @@
 use super::fio::{self, FioOutput};
 use super::output::{self, IozoneOutput};
 use super::saved;
-use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, Unread};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, UnreadOutput};
 
 /// Reader of fio's JSON.
 pub(crate) struct FioReader;
@@ -21,8 +21,8 @@ impl Reader for FioReader {
         fio::run_lines(text)
     }
 
-    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, Unread> {
-        Ok(saved::of_fio(&FioOutput::read(text)?).into())
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
+        Ok(saved::fio_figures(&FioOutput::read(text)?).into())
     }
 }
 
@@ -42,7 +42,7 @@ impl Reader for IozoneReader {
         output::run_lines(text)
     }
 
-    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, Unread> {
-        Ok(saved::of_iozone(&IozoneOutput::read(text)?).into())
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
+        Ok(saved::iozone_figures(&IozoneOutput::read(text)?).into())
     }
 }

@@ -20,12 +20,12 @@ fn single(name: &str, rate: f64, config: &FilesConfig, validity: &Validity) -> M
     reference(name, config).sampled(Quoted::Single, vec![rate]).judged(validity.clone())
 }
 
-fn cache_of(direct: bool) -> CacheMode {
+fn cache_mode(direct: bool) -> CacheMode {
     if direct { CacheMode::Direct } else { CacheMode::Cached }
 }
 
 /// Returns the figures of an output of IOzone.
-pub(super) fn of_iozone(output: &IozoneOutput) -> Vec<Measurement> {
+pub(super) fn iozone_figures(output: &IozoneOutput) -> Vec<Measurement> {
     let mut validity = Validity::valid();
     if !output.complete {
         validity.add(Status::Suspect, "the output does not end with \"iozone test complete.\"");
@@ -46,7 +46,7 @@ pub(super) fn of_iozone(output: &IozoneOutput) -> Vec<Measurement> {
         version: output.version.clone(),
         command: output.command.clone(),
         direct,
-        cache: direct.map(cache_of),
+        cache: direct.map(cache_mode),
         include_close,
         include_fsync,
         ..FilesConfig::default()
@@ -68,9 +68,9 @@ pub(super) fn of_iozone(output: &IozoneOutput) -> Vec<Measurement> {
             threads: threads.then_some(u64::from(test.workers)),
             processes: (!threads).then_some(u64::from(test.workers)),
             parent_rate: test.parent,
-            worker_rate_min: test.least,
-            worker_rate_max: test.most,
-            worker_bytes_min: test.least_bytes.map(|bytes| bytes as u64),
+            worker_rate_min: test.min,
+            worker_rate_max: test.max,
+            worker_bytes_min: test.min_bytes.map(|bytes| bytes as u64),
             ..common.clone()
         };
         out.push(single(test.name, test.children, &config, &validity));
@@ -84,12 +84,12 @@ pub(super) fn of_iozone(output: &IozoneOutput) -> Vec<Measurement> {
 }
 
 /// Returns the figures of an output of fio.
-pub(super) fn of_fio(output: &FioOutput) -> Vec<Measurement> {
-    output.jobs.iter().map(|job| of_job(job, &output.version)).collect()
+pub(super) fn fio_figures(output: &FioOutput) -> Vec<Measurement> {
+    output.jobs.iter().map(|job| job_figure(job, &output.version)).collect()
 }
 
 /// Returns the measurement of a job. Reads and writes of a mixed job are one operation.
-fn of_job(job: &FioJob, version: &str) -> Measurement {
+fn job_figure(job: &FioJob, version: &str) -> Measurement {
     let option = |name: &str| job.options.get(name).map(String::as_str);
     let mode = option("rw").or_else(|| option("readwrite")).unwrap_or("read");
     let name = match mode.split(':').next().unwrap_or(mode) {
@@ -109,7 +109,7 @@ fn of_job(job: &FioJob, version: &str) -> Measurement {
         ioengine: option("ioengine").map(str::to_owned),
         depth: Some(option("iodepth").and_then(|n| n.parse().ok()).unwrap_or(1)),
         direct: Some(direct),
-        cache: Some(cache_of(direct)),
+        cache: Some(cache_mode(direct)),
         // The default block size of fio is 4096 bytes.
         block_bytes: option("bs").or_else(|| option("blocksize")).map_or(Some(4096), size),
         file_bytes: option("size").and_then(size),
@@ -164,9 +164,9 @@ mod tests {
         let path = format!("{}/tests/outputs/{name}", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(path).unwrap();
         if FioOutput::recognises(&text) {
-            of_fio(&FioOutput::read(&text).unwrap())
+            fio_figures(&FioOutput::read(&text).unwrap())
         } else {
-            of_iozone(&IozoneOutput::read(&text).unwrap())
+            iozone_figures(&IozoneOutput::read(&text).unwrap())
         }
     }
 
@@ -210,7 +210,7 @@ mod tests {
     fn fio_2_and_contradictory_jobs_have_no_false_figure() {
         let path = format!("{}/tests/outputs/fio-seqread.json", env!("CARGO_MANIFEST_DIR"));
         let whole = std::fs::read_to_string(path).unwrap();
-        let of = |text: &str| of_fio(&FioOutput::read(text).unwrap()).remove(0);
+        let of = |text: &str| fio_figures(&FioOutput::read(text).unwrap()).remove(0);
         let without_bytes =
             whole.lines().filter(|line| !line.contains("bw_bytes")).collect::<Vec<_>>().join("\n");
         let old = without_bytes.replace("fio-3.33", "fio-2.16").replace("268435456", "262144");

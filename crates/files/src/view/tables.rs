@@ -81,7 +81,7 @@ fn served(rows: &[&Row<'_>]) -> TableCell {
 const RATE: ColumnUnit = ColumnUnit::GB_PER_S;
 
 /// Returns the columns that begin a table of cells: the operation, the file and the block.
-fn of_cells<'c, 'a: 'c>() -> ColumnList<'c, Row<'a>> {
+fn cell_columns<'c, 'a: 'c>() -> ColumnList<'c, Row<'a>> {
     ColumnList::new()
         .left("GB/s", |row: &Row<'_>| {
             let percent = row.config.read_percent.map(|percent| format!(" {} %", percent.0));
@@ -94,7 +94,7 @@ fn of_cells<'c, 'a: 'c>() -> ColumnList<'c, Row<'a>> {
 
 /// Adds the table of one worker, with one row per measurement.
 pub(super) fn one_by_one(rows: &[&Row<'_>], section: &mut Section) {
-    let columns = of_cells()
+    let columns = cell_columns()
         .stated("rate", RATE)
         .known("op/s", operations)
         .known("p50", |row| latency(row, |q| q.p50))
@@ -106,7 +106,7 @@ pub(super) fn one_by_one(rows: &[&Row<'_>], section: &mut Section) {
 
 /// Adds the table of several workers, with the rates of the workers and that of the parent process.
 pub(super) fn workers(rows: &[&Row<'_>], section: &mut Section) {
-    let columns = of_cells()
+    let columns = cell_columns()
         .stated("children", RATE)
         .values("parent", RATE, |row| row.config.parent_rate)
         .values("least", RATE, |row| row.config.worker_rate_min)
@@ -270,7 +270,7 @@ pub(super) fn comparison(own: &[&Row<'_>], others: &[&Row<'_>], section: &mut Se
         .left("GB/s", |row| row.name)
         .values("nodegauge", RATE, |row| Some(row.median(|pair| pair.own)))
         .values("beside", RATE, |row| Some(row.median(|pair| pair.other)))
-        .values("ratio", ColumnUnit::of(Unit::Factor), |row| {
+        .values("ratio", ColumnUnit::from_unit(Unit::Factor), |row| {
             Some(row.median(|pair| pair.own / pair.other))
         })
         .right("cells", |row| row.pairs.len().to_string())

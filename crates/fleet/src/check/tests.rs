@@ -12,11 +12,11 @@ fn triad() -> FigureKey {
 }
 
 fn measured(value: f64, doubt: Option<&str>) -> NodeFigure {
-    NodeFigure { doubt: doubt.map(str::to_owned), ..NodeFigure::of(triad(), value) }
+    NodeFigure { doubt: doubt.map(str::to_owned), ..NodeFigure::new(triad(), value) }
 }
 
 /// Returns a bound of a reference of 64 nodes with this spread.
-fn bound_of(spread: f64, bound: f64) -> FigureBound {
+fn figure_bound(spread: f64, bound: f64) -> FigureBound {
     let spread = Components { nodes: Some(spread), runs: None };
     let peers = Peers { spread, nodes: 64, runs: 64 };
     FigureBound {
@@ -30,7 +30,7 @@ fn bound_of(spread: f64, bound: f64) -> FigureBound {
 }
 
 fn checked(values: &[f64]) -> CheckedFigure {
-    let bound = bound_of(0.008, 321.6e9);
+    let bound = figure_bound(0.008, 321.6e9);
     CheckedFigure {
         key: triad(),
         measured: values.iter().map(|value| measured(*value, None)).collect(),
@@ -65,18 +65,18 @@ fn figure_is_bad_only_after_two_measurements() {
 fn node_without_a_bound_is_not_bad() {
     let unbounded = CheckedFigure { bound: None, ..checked(&[1e9, 1e9]) };
     assert!(!unbounded.is_below() && unbounded.remark(None).is_none());
-    assert_eq!(FigureBound::of_own_runs(&triad(), &[300e9; 4]), None);
-    let own = FigureBound::of_own_runs(&triad(), &[300e9; 5]).unwrap();
+    assert_eq!(FigureBound::from_own_runs(&triad(), &[300e9; 4]), None);
+    let own = FigureBound::from_own_runs(&triad(), &[300e9; 5]).unwrap();
     assert!((own.bound - 288e9).abs() < 1.0 && own.base == "own");
     // Runs that vary widen the bound.
-    let noisy = FigureBound::of_own_runs(&triad(), &[280e9, 290e9, 300e9, 310e9, 320e9]).unwrap();
+    let noisy = FigureBound::from_own_runs(&triad(), &[280e9, 290e9, 300e9, 310e9, 320e9]).unwrap();
     assert!(noisy.bound < 260e9, "{noisy:?}");
 }
 
 #[test]
 fn bound_without_power_never_makes_a_node_good() {
     let wide = |values: &[f64]| CheckedFigure {
-        bound: Some(bound_of(0.17, 0.36 * 335e9)),
+        bound: Some(figure_bound(0.17, 0.36 * 335e9)),
         ..checked(values)
     };
     for value in [0.78 * 335e9, 335e9, 600e9] {
@@ -98,7 +98,7 @@ fn bound_without_power_never_makes_a_node_good() {
 fn value_that_does_not_exclude_the_loss_is_repeated_and_unknown() {
     // The bound was edited by hand.
     let low = |values: &[f64]| CheckedFigure {
-        bound: Some(bound_of(0.008, 0.5 * 335e9)),
+        bound: Some(figure_bound(0.008, 0.5 * 335e9)),
         ..checked(values)
     };
     let once = low(&[0.85 * 335e9]);
@@ -151,16 +151,16 @@ fn simulated_checks_find_the_loss_and_accept_good_nodes() {
                 (0..12).map(|_| (0..4).map(|_| normal(spread)).collect()).collect();
             let medians: Vec<f64> =
                 nodes.iter().map(|runs| nodegauge_measure::stats::median(runs)).collect();
-            let value = 335e9 * Robust::of(&medians).unwrap().median.exp();
-            let components = Components::of(&nodes);
-            let deviation = limit(48) * components.of_a_run().unwrap();
+            let value = 335e9 * RobustSpread::from_values(&medians).unwrap().median.exp();
+            let components = Components::from_nodes(&nodes);
+            let deviation = limit(48) * components.run_deviation().unwrap();
             let deficit = Fraction((1.0 - (-deviation).exp()).max(0.04));
             let peers = Peers { spread: components, nodes: 12, runs: 48 };
             let bound = FigureBound {
                 value,
                 bound: (1.0 - deficit.0) * value,
                 power: peers.power(triad().practical_limit(), deficit, RUNS),
-                ..bound_of(spread, 1.0)
+                ..figure_bound(spread, 1.0)
             };
             let mut figure = CheckedFigure { bound: Some(bound), ..checked(&[]) };
             for _ in 0..RUNS {

@@ -30,5 +30,5 @@ pub(super) fn add(intake: &mut Intake, text: &Text, json: &str, selection: &Figu
         intake.reject(text.source.clone(), text.node.clone(), format!("{code}{why}"));
         return;
     }
-    intake.add_of_node(text, &result.stdout, selection);
+    intake.add_node_output(text, &result.stdout, selection);
 }

@@ -23,7 +23,7 @@ pub(super) fn by_node(text: &str) -> Vec<NodePart> {
     if text.trim_start().starts_with(['{', '[']) {
         return Vec::new();
     }
-    if text.lines().any(|line| task_of(line).is_some()) {
+    if text.lines().any(|line| task_line(line).is_some()) {
         return tasks(text);
     }
     if text.lines().any(is_rule) {
@@ -141,7 +141,7 @@ struct TaskLine<'a> {
 }
 
 /// Splits `n1 | CHANGED | rc=0 >>`, `n1 | FAILED | rc=127 >>`, and `n1 | UNREACHABLE! => {`.
-fn task_of(line: &str) -> Option<TaskLine<'_>> {
+fn task_line(line: &str) -> Option<TaskLine<'_>> {
     let (node, result) = line.split_once(" | ")?;
     if node.contains(char::is_whitespace) {
         return None;
@@ -162,7 +162,7 @@ fn task_of(line: &str) -> Option<TaskLine<'_>> {
 fn tasks(text: &str) -> Vec<NodePart> {
     let mut parts: Vec<NodePart> = Vec::new();
     for line in text.lines() {
-        if let Some(TaskLine { node, failed, rest }) = task_of(line) {
+        if let Some(TaskLine { node, failed, rest }) = task_line(line) {
             parts.push(NodePart {
                 node: node.to_owned(),
                 content: format!("{rest}\n"),

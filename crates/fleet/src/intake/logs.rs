@@ -25,7 +25,7 @@ fn base(path: &Path) -> Option<PathBuf> {
 }
 
 /// Returns the logs among these files.
-pub(super) fn of<'a>(files: impl Iterator<Item = &'a Path> + Clone) -> HashSet<PathBuf> {
+pub(super) fn find_logs<'a>(files: impl Iterator<Item = &'a Path> + Clone) -> HashSet<PathBuf> {
     let logs: Vec<&Path> = files.clone().filter(|path| is_named_as_log(path)).collect();
     if logs.is_empty() {
         return HashSet::new();

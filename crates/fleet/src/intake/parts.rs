@@ -35,7 +35,7 @@ impl Input {
 }
 
 /// Returns the parts of a file. Only a large regular file that begins with a JSON object has several.
-pub(super) fn of(path: &Path, is_named: bool) -> Vec<Input> {
+pub(super) fn list_inputs(path: &Path, is_named: bool) -> Vec<Input> {
     let whole = Input { path: path.to_owned(), is_named, range: None };
     let length = match std::fs::metadata(path) {
         Ok(about) if about.is_file() && path != Path::new("-") => about.len(),
@@ -135,7 +135,7 @@ mod tests {
         let line = format!("{{\"text\": \"{}\"}}\n", "x".repeat(100_000));
         let count = 4 * PART as usize / line.len();
         std::fs::write(&path, line.repeat(count)).unwrap();
-        let parts = of(&path, true);
+        let parts = list_inputs(&path, true);
         assert!(parts.len() >= 3, "{parts:?}");
         let read: Vec<String> =
             parts.iter().map(|part| String::from_utf8(part.content().unwrap()).unwrap()).collect();
@@ -143,8 +143,11 @@ mod tests {
         assert_eq!(read.concat(), line.repeat(count));
         // A text of other kinds, and a small file, are read as a whole.
         std::fs::write(&path, format!("n1: {}", line.repeat(count))).unwrap();
-        assert_eq!(of(&path, true).len(), 1);
+        assert_eq!(list_inputs(&path, true).len(), 1);
         std::fs::write(&path, &line).unwrap();
-        assert_eq!(of(&path, true), [Input { path: path.clone(), is_named: true, range: None }]);
+        assert_eq!(
+            list_inputs(&path, true),
+            [Input { path: path.clone(), is_named: true, range: None }]
+        );
     }
 }

@@ -118,9 +118,9 @@ fn figure(name: &str, value: &[Value], registry: &Registry) -> Option<NodeFigure
         // Later versions append the result.
         _ => (amount.as_f64()?, value.get(4)?.as_str()?),
     };
-    let unit = match unit_of(unit) {
+    let unit = match unit_by_name(unit) {
         Some(unit) => unit,
-        None => unit_of(value.get(4)?.as_str()?)?,
+        None => unit_by_name(value.get(4)?.as_str()?)?,
     };
     let converted = amount * unit.factor();
     let kind = registry.kinds().iter().find(|kind| kind.headlines.contains(&name));
@@ -129,15 +129,15 @@ fn figure(name: &str, value: &[Value], registry: &Registry) -> Option<NodeFigure
     let m = Measurement::new(gauge, test, name, unit.unit);
     let key = FigureKey::named(&m, name.to_owned());
     let is_result = converted.is_finite() && converted > 0.0;
-    is_result.then_some(NodeFigure::of(key, converted))
+    is_result.then_some(NodeFigure::new(key, converted))
 }
 
 /// Returns the unit with this name.
-fn unit_of(name: &str) -> Option<ScaledUnit> {
+fn unit_by_name(name: &str) -> Option<ScaledUnit> {
     if GFLOPS.contains(&name) {
         return Some(ScaledUnit::GFLOP_PER_S);
     }
-    ScaledUnit::of_symbol(UNITS.into_iter().find(|unit| *unit == name)?)
+    ScaledUnit::from_symbol(UNITS.into_iter().find(|unit| *unit == name)?)
 }
 
 /// True if the figure is a headline, or belongs to a check of the site's own.

@@ -40,7 +40,7 @@ fn hosts(intake: &Intake) -> Vec<(&str, f64)> {
 }
 
 fn reasons(intake: &Intake) -> Vec<String> {
-    let one = |rejected: &Rejected| {
+    let one = |rejected: &RejectedText| {
         format!("{}: {}", rejected.node.as_deref().unwrap_or("?"), rejected.reason)
     };
     intake.rejected.iter().map(one).collect()

@@ -6,7 +6,7 @@
 
 use super::Node;
 use crate::inventory::{Inventory, NodeKind};
-use nodegauge_analysis::slow::LEAST_NODES;
+use nodegauge_analysis::slow::MIN_NODES;
 use nodegauge_gauge::view::grouped;
 
 /// Nodes of a group, with the parts that most of them have.
@@ -17,7 +17,7 @@ pub(crate) struct Members<'a> {
 }
 
 /// Returns the groups of these nodes.
-pub(crate) fn of(nodes: Vec<Node<'_>>) -> Vec<Members<'_>> {
+pub(crate) fn group_nodes(nodes: Vec<Node<'_>>) -> Vec<Members<'_>> {
     let mut groups = Vec::new();
     for (kind, of_kind) in grouped(nodes, |node| node.latest().kind.clone()) {
         let mut variants = grouped(of_kind, |node| node.latest().inventory.clone());
@@ -25,7 +25,7 @@ pub(crate) fn of(nodes: Vec<Node<'_>>) -> Vec<Members<'_>> {
         let mut of_groups: Vec<Members<'_>> = Vec::new();
         for (inventory, of_variant) in variants {
             match of_groups.first_mut() {
-                Some(largest) if of_variant.len() < LEAST_NODES => {
+                Some(largest) if of_variant.len() < MIN_NODES => {
                     largest.nodes.extend(of_variant);
                 }
                 _ => {

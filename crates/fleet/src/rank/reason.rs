@@ -1,7 +1,7 @@
 //! Reasons why a node is slow, from its record and the records of its peers.
 
 use super::{FigureStatistics, Node, RankVerdict, RankedFigure, RankedNode};
-use crate::cause::{whole_words, with_cause, word_of_finding};
+use crate::cause::{finding_word, whole_words, with_cause};
 use crate::node::OTHER_LOAD;
 use nodegauge_analysis::slow::power::Standing;
 use nodegauge_analysis::slow::practical::CLOCK_LIMIT;
@@ -20,7 +20,7 @@ pub(crate) struct NodePeers {
 
 impl NodePeers {
     /// Collects those of all nodes of a group.
-    pub(crate) fn of(nodes: &[Node<'_>]) -> Self {
+    pub(crate) fn from_nodes(nodes: &[Node<'_>]) -> Self {
         let mut counts: BTreeMap<&'static str, HashMap<&str, usize>> = BTreeMap::new();
         let mut findings: HashMap<String, usize> = HashMap::new();
         let mut clocks = Vec::new();
@@ -51,19 +51,19 @@ impl NodePeers {
     }
 
     /// Returns the word for a finding, if it explains low figures and most nodes do not have it.
-    fn word_of(&self, id: &str) -> Option<&'static str> {
+    fn finding_word(&self, id: &str) -> Option<&'static str> {
         let with = self.findings.get(id).copied().unwrap_or_default();
-        word_of_finding(id).filter(|_| 2 * with < self.nodes)
+        finding_word(id).filter(|_| 2 * with < self.nodes)
     }
 
     /// True if a run has a critical finding that explains low figures and that most nodes do not have.
-    pub(crate) fn lack_defect_of(&self, run: &crate::node::NodeRun) -> bool {
-        run.critical.iter().any(|id| self.word_of(id).is_some())
+    pub(crate) fn has_rare_defect(&self, run: &crate::node::NodeRun) -> bool {
+        run.critical.iter().any(|id| self.finding_word(id).is_some())
     }
 
     /// Returns the first critical finding of a run that most nodes do not have. A node without peers has it alone. Other
     /// load is judged apart.
-    pub(crate) fn defect_of<'r>(&self, run: &'r crate::node::NodeRun) -> Option<&'r str> {
+    pub(crate) fn rare_defect<'r>(&self, run: &'r crate::node::NodeRun) -> Option<&'r str> {
         let mut critical = run.critical.iter().map(String::as_str);
         critical.find(|id| {
             let with = self.findings.get(*id).copied().unwrap_or_default();
@@ -73,7 +73,7 @@ impl NodePeers {
 
     /// Returns the first finding of a run that explains low figures and that most nodes do not have.
     pub(crate) fn own_finding(&self, run: &crate::node::NodeRun) -> Option<&'static str> {
-        run.findings.iter().find_map(|id| self.word_of(id))
+        run.findings.iter().find_map(|id| self.finding_word(id))
     }
 }
 
@@ -94,7 +94,7 @@ struct Cause {
 
 impl Cause {
     /// Returns a part that the peers have not as the cause.
-    fn of_part(difference: &crate::inventory::InventoryDifference) -> Self {
+    fn missing_part(difference: &crate::inventory::InventoryDifference) -> Self {
         Self { word: difference.word.to_owned(), words: difference.in_words() }
     }
 }
@@ -107,7 +107,7 @@ fn most_frequent(of: HashMap<&str, usize>) -> String {
 }
 
 /// Returns the reason for the verdict on a node; empty for a good node.
-pub(crate) fn of(
+pub(crate) fn find_reason(
     node: &Node<'_>,
     ranked: &RankedNode,
     statistics: &[FigureStatistics],
@@ -126,10 +126,10 @@ pub(crate) fn of(
         };
     };
     if !figure.is_beyond {
-        return within_limits(of, figure, peers.defect_of(node.latest()), load);
+        return within_limits(of, figure, peers.rare_defect(node.latest()), load);
     }
     let by_reference = of.is_beyond_reference(figure.value);
-    let share = figure.of_reference.filter(|_| by_reference).unwrap_or(figure.share);
+    let share = figure.reference_share.filter(|_| by_reference).unwrap_or(figure.share);
     let share = Fraction(share).floored();
     let percent = share.in_whole_percent();
     let base = if by_reference { "ref" } else { "med" };
@@ -166,8 +166,8 @@ fn within_limits(
         return Reason { short: "no peers or ref".to_owned(), long };
     };
     if let Some(id) = defect {
-        let name = Finding::name_of(id);
-        let word = word_of_finding(id).map_or_else(|| name.clone(), str::to_owned);
+        let name = Finding::finding_name(id);
+        let word = finding_word(id).map_or_else(|| name.clone(), str::to_owned);
         let long = format!("critical finding that most nodes do not have: {name}");
         return Reason { short: whole_words(&word), long };
     }
@@ -176,7 +176,7 @@ fn within_limits(
         let long = format!("{}: {}", of.key, power.in_words());
         return Reason { short: whole_words(&format!("{word}: lack of power")), long };
     }
-    let share = Fraction(figure.of_reference.map_or(figure.share, |one| one.min(figure.share)));
+    let share = Fraction(figure.reference_share.map_or(figure.share, |one| one.min(figure.share)));
     let share = share.floored();
     let mut long = format!(
         "{} {}: {}, within the limits, but a loss of {} is not excluded",
@@ -198,12 +198,12 @@ fn causes(node: &Node<'_>, ranked: &RankedNode, peers: &NodePeers) -> Vec<Cause>
     let mut causes: Vec<Cause> = Vec::new();
     let less = ranked.differences.iter().filter(|one| one.is_less);
     let more = ranked.differences.iter().filter(|one| !one.is_less);
-    causes.extend(less.map(Cause::of_part));
+    causes.extend(less.map(Cause::missing_part));
     for id in &run.findings {
-        if let Some(word) = peers.word_of(id) {
+        if let Some(word) = peers.finding_word(id) {
             causes.push(Cause {
                 word: word.to_owned(),
-                words: format!("finding: {}", Finding::name_of(id)),
+                words: format!("finding: {}", Finding::finding_name(id)),
             });
         }
     }
@@ -219,6 +219,6 @@ fn causes(node: &Node<'_>, ranked: &RankedNode, peers: &NodePeers) -> Vec<Cause>
             causes.push(Cause { word: (*word).to_owned(), words });
         }
     }
-    causes.extend(more.map(Cause::of_part));
+    causes.extend(more.map(Cause::missing_part));
     causes
 }

@@ -24,12 +24,12 @@ fn run(host: &str, value: f64) -> NodeRun {
         critical: Vec::new(),
         other_load: None,
         facts: Default::default(),
-        figures: vec![NodeFigure::of(triad(), value)],
+        figures: vec![NodeFigure::new(triad(), value)],
     }
 }
 
 fn rank(runs: Vec<NodeRun>, options: &RankingOptions) -> Ranking {
-    Ranking::of(&Intake { runs, ..Intake::default() }, options)
+    Ranking::from_intake(&Intake { runs, ..Intake::default() }, options)
 }
 
 /// Returns a sample of the normal distribution.
@@ -66,9 +66,9 @@ fn simulated(spread: f64, loss: f64, key: &FigureKey) -> (f64, f64) {
 
 #[test]
 fn slow_nodes_of_simulated_fleets_are_found_without_false_alarms() {
-    let found = |spread: f64, loss: f64, key: &FigureKey, least: f64| {
+    let found = |spread: f64, loss: f64, key: &FigureKey, min: f64| {
         let (recall, wrong) = simulated(spread, loss, key);
-        assert!(recall >= least && wrong < 0.001, "{key}: {recall} {wrong}");
+        assert!(recall >= min && wrong < 0.001, "{key}: {recall} {wrong}");
     };
     found(0.02, 0.11, &triad(), 0.99);
     let rating = Measurement::new("compute", "hpl", "rating", Unit::FlopsPerSecond);
@@ -194,13 +194,13 @@ fn fewer_than_eight_alike_nodes_need_a_reference() {
 
 #[test]
 fn nodes_without_a_record_are_missing_with_their_reason() {
-    let rejected = |node: &str, reason: &str| Rejected {
+    let rejected = |node: &str, reason: &str| RejectedText {
         source: format!("{node}.json"),
         node: Some(node.to_owned()),
         reason: reason.to_owned(),
         evidence: Evidence::Record,
     };
-    let with = |evidence: Evidence, node: &str| Rejected { evidence, ..rejected(node, "text") };
+    let with = |evidence: Evidence, node: &str| RejectedText { evidence, ..rejected(node, "text") };
     let intake = Intake {
         runs: vec![run("n1.site", 1e9)],
         rejected: vec![
@@ -218,7 +218,7 @@ fn nodes_without_a_record_are_missing_with_their_reason() {
         ..RankingOptions::default()
     };
     let missing = |of: &RankingOptions| -> Vec<String> {
-        let ranking = Ranking::of(&intake, of);
+        let ranking = Ranking::from_intake(&intake, of);
         ranking.missing.iter().map(|(host, why)| format!("{host}: {why}")).collect()
     };
     assert_eq!(missing(&options), ["n2: the file is empty", "n3: NODE_FAIL", "n4: no record"]);
@@ -300,8 +300,8 @@ fn node_keeps_the_requested_name() {
     let hosts = |of_runs: &[&str], asked: &[&str]| -> Vec<String> {
         let runs: Vec<NodeRun> = of_runs.iter().map(|name| run(name, 1e9)).collect();
         let expected: Vec<String> = asked.iter().map(|name| (*name).to_owned()).collect();
-        let names = Names::of(&runs, &expected);
-        runs.iter().map(|one| names.of_run(one).to_owned()).collect()
+        let names = Names::from_runs(&runs, &expected);
+        runs.iter().map(|one| names.run_node(one).to_owned()).collect()
     };
     assert_eq!(hosts(&["n05.cluster.example.org"], &["n04", "n05"]), ["n05"]);
     assert_eq!(hosts(&["n05"], &["n05.cluster.example.org"]), ["n05.cluster.example.org"]);

@@ -25,7 +25,7 @@ impl Reader for NamedReader {
         self.takes_description
     }
 
-    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, Unread> {
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
         let mut figures = Vec::new();
         for value in text.lines().filter_map(|line| line.strip_prefix('=')) {
             let value: f64 = value.parse().map_err(|_| format!("{value:?} is not a number"))?;
@@ -45,7 +45,7 @@ fn read_as(text: &str, known: &KnownRun) -> Result<PrintedRun, ReadError> {
 
 /// Returns the failure of a text in one line.
 fn failure(text: &str) -> String {
-    read_as(text, &KnownRun::default()).unwrap_err().of_text("x.txt").in_a_line()
+    read_as(text, &KnownRun::default()).unwrap_err().into_failure("x.txt").single_line()
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn several_runs_are_named_with_their_lines() {
 fn given_properties_are_refused_for_other_programs() {
     let known = KnownRun { threads: Some(2), ..KnownRun::default() };
     assert!(read_as("alpha\n=5\n", &known).is_ok());
-    let refused = read_as("beta\n=5\n", &known).unwrap_err().of_text("x.txt").in_a_line();
+    let refused = read_as("beta\n=5\n", &known).unwrap_err().into_failure("x.txt").single_line();
     assert!(refused.starts_with("--threads: x.txt is output of beta, not of alpha"), "{refused}");
 }
 

@@ -42,7 +42,7 @@ pub struct Roofline {
 
 impl Ceiling {
     /// Returns the ceiling of a single thread, or that of all threads, which a figure is; `None` if it is none.
-    fn of(m: &Measurement, one_thread: bool) -> Option<Self> {
+    fn from_figure(m: &Measurement, one_thread: bool) -> Option<Self> {
         let is = m.gauge == GAUGE && [BANDWIDTH, PEAK].contains(&m.test.as_str());
         let name = m.name.strip_suffix(ONE_THREAD);
         let name = if one_thread { name } else { name.xor(Some(m.name.as_str())) };
@@ -53,8 +53,8 @@ impl Ceiling {
 
 impl Roofline {
     /// Returns the ceilings among these figures: the ceilings of a single thread, or those of all threads.
-    pub fn of(measurements: &[Measurement], one_thread: bool) -> Self {
-        let ceilings = measurements.iter().filter_map(|m| Ceiling::of(m, one_thread));
+    pub fn from_figures(measurements: &[Measurement], one_thread: bool) -> Self {
+        let ceilings = measurements.iter().filter_map(|m| Ceiling::from_figure(m, one_thread));
         Self { ceilings: ceilings.collect() }
     }
 

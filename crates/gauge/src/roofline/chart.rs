@@ -7,7 +7,7 @@ use nodegauge_measure::quantity::significant;
 
 /// Left end of the horizontal axis, FLOP/B, unless a point lies further left. The value corresponds to a copy in double
 /// precision with one operation per four elements.
-const LEAST: f64 = 1.0 / 64.0;
+const LEFT_END: f64 = 1.0 / 64.0;
 /// Right end of the horizontal axis, as a multiple of the rightmost ridge point.
 const BEHIND_RIDGE: f64 = 8.0;
 /// Maximum right end of the horizontal axis, as a multiple of the rightmost ridge point. Points that hardly use memory
@@ -54,14 +54,14 @@ pub fn chart(roofline: &Roofline, points: &[Dot]) -> Option<Chart> {
     let slowest = roofs.iter().map(|roof| roof.rate).reduce(f64::min)?;
     let fastest = roofs.iter().map(|roof| roof.rate).fold(slowest, f64::max);
     let xs: Vec<f64> = points.iter().map(|point| point.flops_per_byte).collect();
-    let least = xs.iter().map(|x| x / 2.0).fold(LEAST, f64::min);
+    let min = xs.iter().map(|x| x / 2.0).fold(LEFT_END, f64::min);
     let ridge = peak.rate / slowest;
-    let most = xs.iter().map(|x| x * 2.0).fold(ridge * BEHIND_RIDGE, f64::max);
-    let most = most.min(ridge * FAR_BEHIND_RIDGE);
+    let max = xs.iter().map(|x| x * 2.0).fold(ridge * BEHIND_RIDGE, f64::max);
+    let max = max.min(ridge * FAR_BEHIND_RIDGE);
     let mut series: Vec<ChartSeries> = Vec::new();
     for point in points {
-        let dot = (point.flops_per_byte.min(most), point.rate);
-        let beyond = (point.flops_per_byte > most).then(|| {
+        let dot = (point.flops_per_byte.min(max), point.rate);
+        let beyond = (point.flops_per_byte > max).then(|| {
             let at = format!("at {} FLOP/B, beyond the axis", intensity(point.flops_per_byte));
             (dot.0, dot.1, at)
         });
@@ -92,7 +92,7 @@ pub fn chart(roofline: &Roofline, points: &[Dot]) -> Option<Chart> {
             mark: mark.map_or('-', |(_, mark)| *mark),
             name: ceiling.in_words(),
             // The line of a peak begins where the roof of the fastest memory level reaches the peak.
-            dots: vec![(ceiling.rate / fastest, ceiling.rate), (most, ceiling.rate)],
+            dots: vec![(ceiling.rate / fastest, ceiling.rate), (max, ceiling.rate)],
             joined: DotConnection::Straight,
             ..ChartSeries::default()
         });
@@ -103,13 +103,13 @@ pub fn chart(roofline: &Roofline, points: &[Dot]) -> Option<Chart> {
         series.push(ChartSeries {
             mark: mark.unwrap_or('/'),
             name: roof.in_words(),
-            dots: vec![(least, roof.at(least)), (peak.rate / roof.rate, peak.rate)],
+            dots: vec![(min, roof.at(min)), (peak.rate / roof.rate, peak.rate)],
             joined: DotConnection::Straight,
             ..ChartSeries::default()
         });
     }
-    let ticks = std::iter::successors(Some(LEAST / 64.0), |tick| Some(tick * 4.0));
-    let ticks = ticks.skip_while(|tick| *tick < least).take_while(|tick| *tick <= most).collect();
+    let ticks = std::iter::successors(Some(LEFT_END / 64.0), |tick| Some(tick * 4.0));
+    let ticks = ticks.skip_while(|tick| *tick < min).take_while(|tick| *tick <= max).collect();
     let x = Scale::Intensity;
     let y = Scale::Rate(Unit::FlopsPerSecond);
     let title = "roofline: attainable rate over operations per byte".to_owned();

@@ -28,7 +28,7 @@ fn measured() -> Vec<Measurement> {
 /// Williams, Waterman, Patterson: the attainable rate is the minimum of peak and intensity x bandwidth.
 #[test]
 fn roof_is_the_minimum_of_bandwidth_and_peak() {
-    let roofline = Roofline::of(&measured(), false);
+    let roofline = Roofline::from_figures(&measured(), false);
     assert_eq!(roofline.levels(), ["L1", "memory"]);
     let memory = roofline.bandwidth(MEMORY).unwrap();
     assert_eq!((memory.name.as_str(), roofline.ridge(memory)), ("memory_read", Some(10.0)));
@@ -46,6 +46,6 @@ fn roof_is_the_minimum_of_bandwidth_and_peak() {
     assert_eq!(next(64.0, 9e9), Some("scalar"));
     assert_eq!(next(64.0, 60e9), Some("fma"));
     assert_eq!(next(64.0, 101e9), None);
-    let one = Roofline::of(&measured(), true);
+    let one = Roofline::from_figures(&measured(), true);
     assert_eq!(one.ridge(one.bandwidth(MEMORY).unwrap()), Some(50.0 / 7.0));
 }

@@ -53,7 +53,7 @@ impl Series {
         match ended {
             Ok(found) => {
                 figures = found;
-                self.again(reference.compared, BEHIND, cells, watched);
+                self.remeasure(reference.compared, BEHIND, cells, watched);
             }
             Err(_) if self.has_ended() => {}
             Err(failure) => self.refused = Some(failure),

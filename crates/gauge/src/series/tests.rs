@@ -2,7 +2,7 @@
 
 use super::*;
 use nodegauge_measure::clock;
-use nodegauge_measure::progress::Silent;
+use nodegauge_measure::progress::SilentObserver;
 use nodegauge_measure::record::Status;
 use nodegauge_measure::schedule::policy;
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn series(cells: usize) -> Series {
 }
 
 fn sample() -> Sample {
-    Sample::of_times(vec![1.0])
+    Sample::from_times(vec![1.0])
 }
 
 /// Failure of a turn, which concerns the cell or the target.
@@ -37,7 +37,7 @@ fn failing(
         let fails = turn.cell == cell && turn.round == round;
         if fails { Err(failure(is_target)) } else { Ok(vec![sample()]) }
     };
-    let ended = series.run(&mut cells, &mut Silent, None);
+    let ended = series.run(&mut cells, &mut SilentObserver, None);
     (series, turns, ended)
 }
 
@@ -78,7 +78,7 @@ fn lost_target_ends_the_series_and_keeps_the_samples() {
 fn run_without_figures_fails_with_the_failure_of_the_turn() {
     let mut all = series(2);
     let mut cells = |_: Turn| -> Result<Vec<Sample>, TurnFailure> { Err(failure(false)) };
-    let refused = all.run(&mut cells, &mut Silent, None).unwrap_err();
+    let refused = all.run(&mut cells, &mut SilentObserver, None).unwrap_err();
     assert_eq!(refused, Failure::missing("no more memory"));
     let (_, _, ended) = failing(0, 0, true);
     assert!(ended.is_err(), "a warm-up is no figure");
@@ -142,7 +142,7 @@ fn lost_target_is_not_measured_again() {
         turns += 1;
         Ok(vec![sample()])
     };
-    lost.again(&[0, 1, 2], 2, &mut cells, &Silent);
+    lost.remeasure(&[0, 1, 2], 2, &mut cells, &SilentObserver);
     assert_eq!(turns, 0);
     let (mut one, ..) = failing(1, 3, false);
     let mut measured = Vec::new();
@@ -150,7 +150,7 @@ fn lost_target_is_not_measured_again() {
         measured.push(turn.cell);
         Ok(vec![sample()])
     };
-    one.again(&[0, 1, 2], 2, &mut behind, &Silent);
+    one.remeasure(&[0, 1, 2], 2, &mut behind, &SilentObserver);
     assert_eq!(measured, [0, 2, 0, 2]);
 }
 
@@ -161,7 +161,7 @@ fn turns_of_every_series_can_be_altered() {
     let fails = |turn: Turn, measure: &mut dyn FnMut() -> altered::TurnResult| {
         if turn.cell == 1 { Err(failure(false)) } else { measure() }
     };
-    altered::with(fails, || series.run(&mut cells, &mut Silent, None)).unwrap();
+    altered::with(fails, || series.run(&mut cells, &mut SilentObserver, None)).unwrap();
     assert!(series.lost(1).is_some() && series.lost(0).is_none());
 }
 
@@ -171,22 +171,25 @@ fn time_that_ends_within_a_turn_is_not_a_failure() {
     let mut cells = |turn: Turn| -> Result<Vec<Sample>, TurnFailure> {
         if turn.round == 2 { Err(TurnFailure::OutOfTime) } else { Ok(vec![sample()]) }
     };
-    series.run(&mut cells, &mut Silent, None).unwrap();
+    series.run(&mut cells, &mut SilentObserver, None).unwrap();
     assert_eq!((series.stop(), series.failure()), (Stop::Budget, None));
 }
 
 /// Series that has measured two cells, and the turns that its cells have had after a reference program.
-struct Compared {
+struct ComparedCells {
     series: Series,
     after: Vec<usize>,
     figures: usize,
 }
 
 /// Measures two cells and runs a reference program, which takes longer than the budget and ends with `ended`.
-fn compared(ended: Result<Vec<Measurement>, Failure>, observer: &mut dyn Observer) -> Compared {
+fn compared(
+    ended: Result<Vec<Measurement>, Failure>,
+    observer: &mut dyn Observer,
+) -> ComparedCells {
     let mut series = series(2);
     let mut cells = |_: Turn| -> Result<Vec<Sample>, TurnFailure> { Ok(vec![sample()]) };
-    series.run(&mut cells, &mut Silent, None).unwrap();
+    series.run(&mut cells, &mut SilentObserver, None).unwrap();
     let mut ended = Some(ended);
     let mut after = Vec::new();
     let program = ReferenceRun {
@@ -202,13 +205,13 @@ fn compared(ended: Result<Vec<Measurement>, Failure>, observer: &mut dyn Observe
         Ok(vec![sample()])
     };
     let figures = series.around(program, &mut again, observer).len();
-    Compared { series, after, figures }
+    ComparedCells { series, after, figures }
 }
 
 #[test]
 fn reference_program_runs_between_native_turns_outside_the_budget() {
     let figure = Measurement::new("g", "t", "n", nodegauge_measure::Unit::Seconds);
-    let Compared { series, after, figures } = compared(Ok(vec![figure]), &mut Silent);
+    let ComparedCells { series, after, figures } = compared(Ok(vec![figure]), &mut SilentObserver);
     assert_eq!((after, figures), (vec![1; 3], 1));
     let counts = [0, 1].map(|cell: usize| series.schedule.samples[cell].len());
     assert_eq!(counts, [SAMPLES + 1, SAMPLES + 4]);
@@ -222,7 +225,8 @@ fn reference_program_runs_between_native_turns_outside_the_budget() {
 #[test]
 fn failing_reference_program_fails_only_the_run() {
     let refusal = Failure::missing("no result");
-    let Compared { series, after, figures } = compared(Err(refusal.clone()), &mut Silent);
+    let ComparedCells { series, after, figures } =
+        compared(Err(refusal.clone()), &mut SilentObserver);
     assert_eq!((after.len(), figures), (0, 0));
     assert_eq!((series.failure(), series.living().len()), (None, 2));
     let mut outcome = Outcome::default();
@@ -233,7 +237,8 @@ fn failing_reference_program_fails_only_the_run() {
 #[test]
 fn interrupted_reference_program_is_not_a_failure() {
     let interrupted = &mut After(&std::cell::Cell::new(4));
-    let Compared { series, after, .. } = compared(Err(Failure::missing("no result")), interrupted);
+    let ComparedCells { series, after, .. } =
+        compared(Err(Failure::missing("no result")), interrupted);
     assert_eq!(after.len(), 0);
     let mut outcome = Outcome::default();
     series.end(&mut outcome);

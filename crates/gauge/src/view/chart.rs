@@ -98,16 +98,16 @@ impl ChartAxis {
     /// Returns the position of a value on the axis, 0 to 1.
     pub fn place(self, value: f64) -> f64 {
         match self {
-            Self::Linear(most) => value / most,
-            Self::Logarithmic(least, most) => (value / least).ln() / (most / least).ln(),
+            Self::Linear(max) => value / max,
+            Self::Logarithmic(min, max) => (value / min).ln() / (max / min).ln(),
         }
     }
 
     /// Returns the value at a position on the axis, 0 to 1.
     pub fn at(self, place: f64) -> f64 {
         match self {
-            Self::Linear(most) => most * place,
-            Self::Logarithmic(least, most) => least * (most / least).powf(place),
+            Self::Linear(max) => max * place,
+            Self::Logarithmic(min, max) => min * (max / min).powf(place),
         }
     }
 }
@@ -121,27 +121,27 @@ impl Chart {
 
     /// Returns the horizontal axis; `None` if there are fewer than two different x values.
     pub fn horizontal(&self) -> Option<ChartAxis> {
-        let (least, most) = range(self.dots().map(|(x, _)| x))?;
-        (least < most).then_some(ChartAxis::Logarithmic(least, most))
+        let (min, max) = range(self.dots().map(|(x, _)| x))?;
+        (min < max).then_some(ChartAxis::Logarithmic(min, max))
     }
 
     /// Returns the vertical axis. It is logarithmic if the values span a decade or more, or if the chart has lines that
     /// are straight only on logarithmic axes. Otherwise it starts at zero. Returns `None` without values.
     pub fn vertical(&self) -> Option<ChartAxis> {
-        let (least, most) = range(self.dots().map(|(_, y)| y))?;
+        let (min, max) = range(self.dots().map(|(_, y)| y))?;
         let straight = self.series.iter().any(|series| series.joined == DotConnection::Straight);
-        if most / least >= DECADE || straight {
-            return Some(ChartAxis::Logarithmic(least, most));
+        if max / min >= DECADE || straight {
+            return Some(ChartAxis::Logarithmic(min, max));
         }
-        Some(ChartAxis::Linear(most))
+        Some(ChartAxis::Linear(max))
     }
 }
 
 /// Returns the smallest and the largest value; `None` without values.
 fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     values.fold(None, |found, x| {
-        let (least, most) = found.unwrap_or((x, x));
-        Some((x.min(least), x.max(most)))
+        let (min, max) = found.unwrap_or((x, x));
+        Some((x.min(min), x.max(max)))
     })
 }
 

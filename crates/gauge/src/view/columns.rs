@@ -26,7 +26,7 @@ impl ColumnUnit {
     pub const MMSG_PER_S: Self = Self(ScaledUnit::MMSG_PER_S);
 
     /// Returns the prefix in which tables show figures of a unit; times are those of messages. Other units have none.
-    pub fn of(unit: Unit) -> Self {
+    pub fn from_unit(unit: Unit) -> Self {
         match unit {
             Unit::MessagesPerSecond => Self::MMSG_PER_S,
             other => Self(ScaledUnit::usual(other)),
@@ -244,12 +244,12 @@ impl<'c, Row: FigureRow + 'c> ColumnList<'c, Row> {
     }
 
     /// Adds the column with the share of the limit; an invalid figure has none.
-    pub fn of_limit(self) -> Self {
-        self.of_limit_as(|share| share.to_string())
+    pub fn limit_share(self) -> Self {
+        self.limit_share_as(|share| share.to_string())
     }
 
     /// Adds the column with the share of the limit in another form, e.g. with one digit after the point in all rows.
-    pub fn of_limit_as(self, form: fn(Fraction) -> String) -> Self {
+    pub fn limit_share_as(self, form: fn(Fraction) -> String) -> Self {
         self.right("of limit", move |row| {
             let m = row.figure();
             let limit = m.limit.as_ref().filter(|_| m.value.is_some());
@@ -271,14 +271,14 @@ mod tests {
     #[test]
     fn columns_of_figures_show_statistics_only_with_a_value() {
         let m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
-        let m = Measurement { summary: Summary::of(&[40e9; 6], Better::Higher), ..m };
+        let m = Measurement { summary: Summary::from_samples(&[40e9; 6], Better::Higher), ..m };
         let valid = m.clone().value(Quoted::Best, 41e9).limit(82e9, "given");
         let mut invalid = m;
         invalid.validity.invalid("wrong result");
         let columns = ColumnList::<Measurement>::new()
             .names("GB/s")
             .rates(ColumnUnit::GB_PER_S)
-            .of_limit()
+            .limit_share()
             .known("unknown", |_| None::<String>);
         let table = columns.table([&valid, &invalid]);
         let titles: Vec<&str> = table.columns.iter().map(|column| &*column.title).collect();
@@ -305,8 +305,8 @@ mod tests {
     #[test]
     fn values_have_the_prefix_of_their_column() {
         assert_eq!(ColumnUnit::NANOSECONDS.words(1.2345e-7), "123.5");
-        assert_eq!(ColumnUnit::of(Unit::MessagesPerSecond).words(2.5e6), "2.500");
-        assert_eq!(ColumnUnit::of(Unit::Factor).words(2.5), "2.500");
+        assert_eq!(ColumnUnit::from_unit(Unit::MessagesPerSecond).words(2.5e6), "2.500");
+        assert_eq!(ColumnUnit::from_unit(Unit::Factor).words(2.5), "2.500");
         assert_eq!(ColumnUnit::GB_PER_S.cell(None).text, "-");
         let cell = ColumnUnit::GB_PER_S.cell(Some(41.2e9));
         assert_eq!(

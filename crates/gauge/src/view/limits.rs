@@ -31,7 +31,7 @@ pub struct FigureLimits {
 
 impl FigureLimits {
     /// Returns the limits of a figure; `reach` is what the run itself shows to be possible on the same cores.
-    pub fn of(m: &Measurement, reach: Option<Reach>, machine: &Machine) -> Self {
+    pub fn new(m: &Measurement, reach: Option<Reach>, machine: &Machine) -> Self {
         let reach = reach.filter(|reach| reach.value > 0.0);
         let Some(own) = m.limit.as_ref().filter(|limit| limit.value > 0.0) else {
             return Self { first: reach, ..Self::default() };
@@ -55,7 +55,7 @@ impl FigureLimits {
 /// a thread to about the rate of a channel, so that fewer threads than channels count as a part.
 pub fn part_in_use(m: &Measurement, machine: &Machine) -> Option<String> {
     let limit = m.limit.as_ref().filter(|_| m.unit == Unit::BytesPerSecond)?;
-    let share = share_of_memory(limit, machine)?;
+    let share = memory_share(limit, machine)?;
     if machine.virtualisation.is_some() {
         return Some("a virtual machine seldom has all of it".to_owned());
     }
@@ -63,14 +63,14 @@ pub fn part_in_use(m: &Measurement, machine: &Machine) -> Option<String> {
     let places: Vec<Vec<u32>> = m.read_key::<shared::places>().unwrap_or_default();
     let cpus: BTreeSet<u32> = places.into_iter().flatten().collect();
     let used = nodes.clone().filter(|node| node.cpus.iter().any(|cpu| cpus.contains(cpu))).count();
-    let needed = part_of(share, nodes.count());
+    let needed = part_count(share, nodes.count());
     if !cpus.is_empty() && used < needed {
         return Some(format!("threads on {used} of its {needed} NUMA nodes"));
     }
     let threads = m.read_key::<shared::threads>().max(m.read_key::<shared::processes>())?;
-    let channels = part_of(share, machine.memory.channels? as usize);
+    let channels = part_count(share, machine.memory.channels? as usize);
     // Memory with more channels than cores can use all of them at once. Of an imported run, the cores are unknown.
-    let cores = part_of(share, machine.processor.cores as usize);
+    let cores = part_count(share, machine.processor.cores as usize);
     let enough = if cores == 0 { channels } else { channels.min(cores) };
     (threads < enough as u64).then(|| {
         format!("{} for its {}", counted(threads as usize, "thread"), counted(channels, "channel"))
@@ -78,13 +78,13 @@ pub fn part_in_use(m: &Measurement, machine: &Machine) -> Option<String> {
 }
 
 /// Returns the number of parts that a share of all has.
-fn part_of(share: f64, all: usize) -> usize {
+fn part_count(share: f64, all: usize) -> usize {
     (all as f64 * share).round() as usize
 }
 
 /// Returns the share of the memory that a theoretical bandwidth describes: all of it or some NUMA nodes; `None` for
 /// other limits.
-fn share_of_memory(limit: &Limit, machine: &Machine) -> Option<f64> {
+fn memory_share(limit: &Limit, machine: &Machine) -> Option<f64> {
     let whole = machine.memory.theoretical.as_ref()?;
     let is_of_nodes = limit.basis.ends_with("NUMA nodes") && limit.value < whole.value;
     (limit.value == whole.value || is_of_nodes).then(|| limit.value / whole.value)
@@ -141,7 +141,7 @@ mod tests {
             (placed(triad(16, 204.8e9, "DMI, 1 of 2 NUMA nodes"), 0..16), node()),
         ];
         for (m, machine) in cases {
-            let limits = FigureLimits::of(&m, fastest(), &machine);
+            let limits = FigureLimits::new(&m, fastest(), &machine);
             assert_eq!(limits.first.map(|of| of.value), m.limit.map(|limit| limit.value));
             assert_eq!(limits.second, fastest());
             assert_eq!(limits.remark, "");
@@ -171,7 +171,7 @@ mod tests {
             (triad(32, 409.6e9, "option"), guest, "a virtual machine seldom has all of it"),
         ];
         for (m, machine, why) in cases {
-            let limits = FigureLimits::of(&m, fastest(), &machine);
+            let limits = FigureLimits::new(&m, fastest(), &machine);
             assert_eq!((limits.first, limits.second), (fastest(), None));
             assert!(limits.remark.ends_with(why), "{}", limits.remark);
         }
@@ -183,7 +183,7 @@ mod tests {
         unknown.config.clear();
         assert_eq!(part_in_use(&unknown, &node()), None);
         assert_eq!(part_in_use(&triad(1, 77e9, "peak in registers"), &node()), None);
-        let none = FigureLimits::of(&unknown, None, &Machine::default());
+        let none = FigureLimits::new(&unknown, None, &Machine::default());
         assert_eq!(none.first.map(|of| of.value), Some(409.6e9));
     }
 }

@@ -102,7 +102,7 @@ impl Step {
     }
 
     /// Marks the bar if its figure is suspect or invalid.
-    pub fn judged(self, m: &Measurement) -> Self {
+    pub fn with_validity(self, m: &Measurement) -> Self {
         Self { doubt: m.validity.reasons.first().cloned(), ..self }
     }
 }
@@ -360,7 +360,7 @@ pub struct Bar {
 impl Bar {
     /// Creates the bar of a figure; `None` if the figure has no value. `reach` is what the run itself shows to be
     /// possible on these cores.
-    pub fn of(
+    pub fn new(
         title: impl Into<String>,
         what: impl Into<String>,
         m: &Measurement,
@@ -368,7 +368,7 @@ impl Bar {
         machine: &Machine,
     ) -> Option<Self> {
         let value = m.value?;
-        let limits = FigureLimits::of(m, reach, machine);
+        let limits = FigureLimits::new(m, reach, machine);
         Some(Self {
             title: title.into(),
             what: what.into(),
@@ -376,7 +376,7 @@ impl Bar {
             value,
             unit: m.unit,
             samples: m.undisturbed().map(|(_, sample)| sample).collect(),
-            disturbed: m.interfered().map(|sample| sample.value).collect(),
+            disturbed: m.disturbed_samples().map(|sample| sample.value).collect(),
             names: Vec::new(),
             other_regimes: m.in_other_regimes(),
             limit: limits.first,

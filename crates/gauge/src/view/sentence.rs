@@ -61,19 +61,19 @@ pub fn quotable<'a, T>(
 
 /// Returns the range of the values of figures of one unit: `40.1 ns to 52.0 ns`, marked if one of them is suspect.
 /// Invalid figures are left out. Returns `None` if no value is above zero.
-pub fn range_of<'a>(figures: impl IntoIterator<Item = &'a Measurement>) -> Option<String> {
+pub fn value_range<'a>(figures: impl IntoIterator<Item = &'a Measurement>) -> Option<String> {
     let is_usable = |m: &&Measurement| m.validity.status != Status::Invalid && m.value.is_some();
     let usable: Vec<&Measurement> = figures.into_iter().filter(is_usable).collect();
-    let least = usable.iter().min_by(|a, b| a.by_value(b))?;
-    let most = usable.iter().max_by(|a, b| a.by_value(b)).filter(|m| m.value > Some(0.0))?;
-    let [low, high] = [least, most].map(|m| m.in_words());
+    let min = usable.iter().min_by(|a, b| a.by_value(b))?;
+    let max = usable.iter().max_by(|a, b| a.by_value(b)).filter(|m| m.value > Some(0.0))?;
+    let [low, high] = [min, max].map(|m| m.in_words());
     let words = if low == high { low } else { format!("{low} to {high}") };
     Some(doubted(&words, usable.iter().any(|m| m.validity.status == Status::Suspect)))
 }
 
 /// Returns the share of the limit that a figure reaches, for the end of a sentence: `, 97 % of 42.1 GB/s (fastest loop of
 /// this run: copy)`. The text is empty if no limit is known.
-pub fn of_limit(bar: Option<&Bar>) -> String {
+pub fn limit_share_in_words(bar: Option<&Bar>) -> String {
     let limit = bar.and_then(|bar| Some((bar.share()?, bar.limit.as_ref()?, bar.unit)));
     limit.map_or_else(String::new, |(share, limit, unit)| {
         format!(
@@ -97,7 +97,7 @@ pub fn period(first: &str, last: &str) -> String {
 }
 
 /// Returns a number and a noun at the start of a sentence: `Two threads`, `128 threads`.
-pub fn number_of(count: u64, noun: &str) -> String {
+pub fn number_with_noun(count: u64, noun: &str) -> String {
     let number =
         WORDS.get(count as usize).map_or_else(|| count.to_string(), |word| (*word).to_owned());
     capital(&format!("{number} {noun}{}", if count == 1 { "" } else { "s" }))
@@ -191,9 +191,9 @@ mod tests {
 
     #[test]
     fn numbers_and_lists_are_words() {
-        assert_eq!(number_of(2, "thread"), "Two threads");
-        assert_eq!(number_of(1, "rank"), "One rank");
-        assert_eq!(number_of(128, "thread"), "128 threads");
+        assert_eq!(number_with_noun(2, "thread"), "Two threads");
+        assert_eq!(number_with_noun(1, "rank"), "One rank");
+        assert_eq!(number_with_noun(128, "thread"), "128 threads");
         assert_eq!((verb(1, "sustain"), verb(2, "sustain")), ("sustains".into(), "sustain".into()));
         let parts = ["a", "b", "c"].map(str::to_owned);
         assert_eq!(joined(&parts), "a, b and c");

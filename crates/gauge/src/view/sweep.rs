@@ -10,7 +10,7 @@ use nodegauge_measure::record::{Measurement, Quoted, Status};
 use nodegauge_measure::stats::Better;
 
 /// Maximum number of combinations in a ranking.
-const MOST_RANKED: usize = 10;
+const MAX_RANKED: usize = 10;
 /// Instruction that narrows the interval of a ratio.
 const NARROWER: &str = "use a larger --budget or --samples";
 
@@ -18,7 +18,7 @@ const NARROWER: &str = "use a larger --budget or --samples";
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Rounds<'r> {
     /// The samples of combinations do not belong together.
-    Unpaired,
+    UnpairedFigure,
     /// The combination is the baseline of the others.
     Baseline,
     /// Speed relative to the baseline in each round.
@@ -75,7 +75,7 @@ impl SweptRow<'_> {
     fn speed(&self, quoted: Quoted) -> Option<f64> {
         let m = self.figure;
         let value = m.value.filter(|_| m.validity.status != Status::Invalid)?;
-        let value = quoted.of(&m.samples, m.unit).unwrap_or(value);
+        let value = quoted.statistic(&m.samples, m.unit).unwrap_or(value);
         Some(if m.unit.direction() == Some(Better::Lower) { value.recip() } else { value })
     }
 }
@@ -113,7 +113,7 @@ impl<'r> SweptRows<'r> {
         };
         let doubt = Obstacle::among([fast.figure, slow.figure]);
         let ci95 = found.1.filter(|_| doubt.is_none());
-        let verdict = Speed::of(ci95, speed::LITTLE);
+        let verdict = Speed::from_interval(ci95, speed::LITTLE);
         let obstacle = match (verdict, ci95) {
             (_, None) => Some(doubt.unwrap_or_else(|| {
                 Obstacle::new("too few samples for an interval").with_remedy(NARROWER)
@@ -217,7 +217,7 @@ impl<'r> SweptRows<'r> {
             return None;
         }
         let mut words = vec![best.name.clone()];
-        for row in others.iter().take(MOST_RANKED - 1) {
+        for row in others.iter().take(MAX_RANKED - 1) {
             let found = self.compared(row, best)?;
             words.push(format!("{} {}{}", row.name, digits(&found), found.interval()));
         }
@@ -238,7 +238,9 @@ fn digits(found: &SpeedRatio) -> String {
 /// Returns the ratio of the speeds in each round; `None` if the rounds are not paired.
 fn ratios(fast: Rounds<'_>, slow: Rounds<'_>) -> Option<PairedRounds> {
     match (fast, slow) {
-        (Rounds::Relative(fast), Rounds::Baseline) => Some(PairedRounds::of_ratios(fast.to_vec())),
+        (Rounds::Relative(fast), Rounds::Baseline) => {
+            Some(PairedRounds::from_ratios(fast.to_vec()))
+        }
         (Rounds::Baseline, Rounds::Relative(slow)) => {
             Some(PairedRounds::divided(&vec![1.0; slow.len()], slow))
         }
@@ -266,7 +268,7 @@ mod tests {
         let row = |(name, figure): &'r (&str, Measurement)| SweptRow {
             name: (*name).to_owned(),
             figure,
-            rounds: Rounds::Unpaired,
+            rounds: Rounds::UnpairedFigure,
         };
         SweptRows::new(figures.iter().map(row).collect(), Quoted::Median)
     }

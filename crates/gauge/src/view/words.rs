@@ -39,7 +39,7 @@ pub fn limit(m: &Measurement) -> String {
 }
 
 /// Formats a count and a noun: `1 thread`, `2 threads`.
-pub fn several(count: u64, noun: &str) -> String {
+pub fn count_with_noun(count: u64, noun: &str) -> String {
     counted(count as usize, noun)
 }
 
@@ -50,9 +50,9 @@ pub fn without_number(reason: &str) -> &str {
 
 /// Formats counts as one number, or as the range from the least to the most: `20`, `18 to 20`; `None` without a count.
 pub fn count_range(counts: impl IntoIterator<Item = usize> + Clone) -> Option<String> {
-    let least = counts.clone().into_iter().min()?;
-    let most = counts.into_iter().max()?;
-    Some(if least == most { least.to_string() } else { format!("{least} to {most}") })
+    let min = counts.clone().into_iter().min()?;
+    let max = counts.into_iter().max()?;
+    Some(if min == max { min.to_string() } else { format!("{min} to {max}") })
 }
 
 /// Formats the CPUs of each thread: `0, 1` or `{0-3}, {4-7}`; long lists are shortened in the middle.

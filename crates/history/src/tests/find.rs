@@ -101,5 +101,5 @@ fn record_file_is_read_and_other_files_are_refused_with_reasons() {
         );
     }
     let denied = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
-    assert!(is_environment(&HistoryError::of_file(&path, &denied)));
+    assert!(is_environment(&HistoryError::from_file_error(&path, &denied)));
 }

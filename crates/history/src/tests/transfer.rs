@@ -5,7 +5,7 @@ use nodegauge_measure::Seconds;
 use std::path::Path;
 
 /// Parses the records in a text and imports them.
-fn import(store: &mut Store, text: &str) -> Result<Imported, HistoryError> {
+fn import(store: &mut Store, text: &str) -> Result<ImportResult, HistoryError> {
     let names = FormerNames::default();
     store.import(|| records(Path::new("x.jsonl"), text, &names).expect("records"))
 }
@@ -18,7 +18,7 @@ fn lines(records: &[Record]) -> String {
 fn imported_records_keep_identifiers_and_are_saved_once() {
     let (_folder, mut store, ..) = two_runs();
     let there = [record(1e9), record(2e9), record(3e9)];
-    let done = |saved, known| Imported { saved, known };
+    let done = |saved, known| ImportResult { saved, known };
     assert_eq!(import(&mut store, &lines(&there[..2])).unwrap(), done(2, 0));
     store.set_label(&there[0].id, "seen", "here").unwrap();
     assert_eq!(import(&mut store, &lines(&there)).unwrap(), done(1, 2));

@@ -80,7 +80,7 @@ pub(super) struct Panel<'a> {
 
 impl<'a> Panel<'a> {
     /// Returns the panel of block `block`, for member `rank` of the panel group.
-    pub(super) fn of(shared: &'a LuShared<'a>, block: usize, rank: usize) -> Self {
+    pub(super) fn new(shared: &'a LuShared<'a>, block: usize, rank: usize) -> Self {
         let all = shared.columns(block).start..shared.view.n;
         // Members own whole cache lines, so that no two members write to one line.
         Self { shared, rank, rows: shared.group.part(all, rank, 8) }

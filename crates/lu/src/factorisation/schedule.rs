@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 /// copied element of A, so the copy costs less than one per cent of the time.
 pub const WIDEST: usize = 1024;
 /// Minimum number of rows of a piece of a product, so that copying B costs little time.
-const LEAST_ROWS: usize = 512;
+const MIN_ROWS: usize = 512;
 /// Maximum number of panels that may be missing in a block when the next panel is factored. With a depth of one, panels
 /// wait for the slowest thread. With a depth of more than two, the products that update the block of the panel become
 /// narrow.
@@ -78,7 +78,7 @@ struct Work {
 
 /// Breakdown of a thread's time, seconds.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Spent {
+pub(super) struct TimeBreakdown {
     pub panels: f64,
     pub waiting: f64,
     /// Part of the waiting time in which the thread slept.
@@ -140,21 +140,26 @@ impl LuSchedule {
         Some(state.steps[next])
     }
 
-    fn node_of(&self, block: usize) -> usize {
-        self.distribution.of_column(block * self.nb)
+    fn block_node(&self, block: usize) -> usize {
+        self.distribution.column_node(block * self.nb)
     }
 
     /// Returns the next work for one thread of a system of order `n`.
     fn take(&self, n: usize, thread: usize) -> Option<Work> {
         let own = self.distribution.of_thread(thread);
         let mut state = self.lock();
-        self.take_of(&mut state, n, &|block| self.node_of(block) == own)
-            .or_else(|| self.take_of(&mut state, n, &|_| true))
+        self.take_wanted(&mut state, n, &|block| self.block_node(block) == own)
+            .or_else(|| self.take_wanted(&mut state, n, &|_| true))
     }
 
     /// Returns the next work in the blocks for which `wanted` is true: a piece of an update in progress, or else the
     /// blocks that are furthest behind.
-    fn take_of(&self, state: &mut State, n: usize, wanted: &dyn Fn(usize) -> bool) -> Option<Work> {
+    fn take_wanted(
+        &self,
+        state: &mut State,
+        n: usize,
+        wanted: &dyn Fn(usize) -> bool,
+    ) -> Option<Work> {
         let factored = self.factored.load(Ordering::Acquire);
         for update in &mut state.updates {
             if !update.rows.is_empty() && wanted(update.blocks.start) {
@@ -172,13 +177,13 @@ impl LuSchedule {
         let open = all().count();
         let first = all().min_by_key(|block| steps[*block])?;
         let step = steps[first];
-        let node = self.node_of(first);
+        let node = self.block_node(first);
         let threads = self.distribution.threads_on(node, self.threads);
         let widest = (WIDEST / self.nb).max(1).min(open.div_ceil(threads));
         let last = (first..steps.len())
             .take(widest)
             .take_while(|block| {
-                may(*block) && steps[*block] == step && self.node_of(*block) == node
+                may(*block) && steps[*block] == step && self.block_node(*block) == node
             })
             .last()?
             + 1;
@@ -187,7 +192,7 @@ impl LuSchedule {
         let ranges = open.div_ceil(widest);
         let pieces = (2 * threads).div_ceil(ranges);
         let rows = n.saturating_sub((step + 1) * self.nb);
-        let piece = rows.div_ceil(pieces).next_multiple_of(64).max(LEAST_ROWS);
+        let piece = rows.div_ceil(pieces).next_multiple_of(64).max(MIN_ROWS);
         let blocks = first..last;
         updates.push(Update { blocks: blocks.clone(), step, rows: 0..0, piece, outstanding: 0 });
         Some(Work { blocks, step, rows: None })
@@ -252,9 +257,9 @@ impl Update {
 }
 
 /// Runs the work of one thread in a factorisation.
-pub(super) fn work(shared: &LuShared<'_>, index: usize) -> Spent {
+pub(super) fn work(shared: &LuShared<'_>, index: usize) -> TimeBreakdown {
     let schedule = &shared.schedule;
-    let mut spent = Spent::default();
+    let mut spent = TimeBreakdown::default();
     let mut joined = 0;
     loop {
         let called = schedule.called.load(Ordering::Acquire);
@@ -335,7 +340,7 @@ fn panel(shared: &LuShared<'_>, number: usize, rank: usize) {
     }
     group.wait();
     // SAFETY: as above.
-    let factored = unsafe { Panel::of(shared, number, rank).factor(columns.clone()) };
+    let factored = unsafe { Panel::new(shared, number, rank).factor(columns.clone()) };
     group.wait();
     if rank != 0 {
         return;

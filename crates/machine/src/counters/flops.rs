@@ -28,7 +28,7 @@ pub(super) struct FlopFamily {
 
 /// Event of the cores' PMU, with the number of operations per count.
 #[derive(Debug, Clone, PartialEq)]
-struct Weighed {
+struct WeightedEvent {
     event: Event,
     operations: f64,
 }
@@ -40,7 +40,7 @@ const CORES: &str = "cpu";
 #[derive(Debug)]
 pub struct FlopCounters {
     family: String,
-    events: Vec<(Weighed, File)>,
+    events: Vec<(WeightedEvent, File)>,
 }
 
 impl FlopCounters {
@@ -90,7 +90,7 @@ fn sum(counts: &[(f64, Count)]) -> Option<f64> {
 }
 
 /// Returns the events that count operations on this machine.
-fn find(root: &SysRoot) -> Result<(String, Vec<Weighed>), Unavailable> {
+fn find(root: &SysRoot) -> Result<(String, Vec<WeightedEvent>), Unavailable> {
     let chip = processor::read(root);
     let kind: Option<u32> = root.value(&format!("{DEVICES}/{CORES}/type"));
     let Some(kind) = kind else {
@@ -103,17 +103,17 @@ fn find(root: &SysRoot) -> Result<(String, Vec<Weighed>), Unavailable> {
             None => format!("the kernel provides no counters for cores of one kind; {remedy}"),
         }));
     };
-    events_of(root, kind, chip.identity.as_ref()).ok_or_else(|| {
+    family_events(root, kind, chip.identity.as_ref()).ok_or_else(|| {
         Unavailable("the events that count operations on this processor are unknown".to_owned())
     })
 }
 
 /// Returns the name of the processor's family in the table and its events. `kind` is the type number of the PMU.
-fn events_of(
+fn family_events(
     root: &SysRoot,
     kind: u32,
     identity: Option<&ProcessorIdentity>,
-) -> Option<(String, Vec<Weighed>)> {
+) -> Option<(String, Vec<WeightedEvent>)> {
     let family = table().flops.iter().find(|family| family.is_for(identity))?;
     let mut events = Vec::new();
     for (terms, operations) in &family.events {
@@ -121,7 +121,7 @@ fn events_of(
         let pmu = CORES.to_owned();
         let direction = TrafficDirection::Both;
         let event = Event { pmu, kind, config, cpu: 0, direction, bytes: 1.0 };
-        events.push(Weighed { event, operations: *operations });
+        events.push(WeightedEvent { event, operations: *operations });
     }
     Some((family.name.clone(), events))
 }
@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(sum(&[(4.0, half), (1.0, Count { running: 0, ..half })]), None);
     }
 
-    fn on(cpuinfo: &str, pmu: bool) -> Result<(String, Vec<Weighed>), Unavailable> {
+    fn on(cpuinfo: &str, pmu: bool) -> Result<(String, Vec<WeightedEvent>), Unavailable> {
         let folder = tempfile::tempdir().unwrap();
         let write = |path: &str, content: &str| {
             let path = folder.path().join(path);

@@ -210,10 +210,10 @@ impl CycleCounter {
     /// Starts to count cycles. The counter is `PERF_COUNT_HW_CPU_CYCLES` of the thread outside the kernel, or APERF if
     /// the kernel provides it. Returns `None` if neither is available, as in most guests.
     pub fn start(root: &SysRoot) -> Option<Self> {
-        let file = open(&event_of_cycles(0, [0; 3]), 0, -1, USER_ONLY).ok().or_else(|| {
+        let file = open(&cycle_event(0, [0; 3]), 0, -1, USER_ONLY).ok().or_else(|| {
             let (config, _) = super::encoded(root, "msr", "aperf", 1.0)?;
             let kind = root.value(&format!("{}/msr/type", super::DEVICES))?;
-            open(&event_of_cycles(kind, config), 0, -1, 0).ok()
+            open(&cycle_event(kind, config), 0, -1, 0).ok()
         })?;
         let start = read(&file).ok()?;
         Some(Self { file, start })
@@ -230,7 +230,7 @@ impl CycleCounter {
 }
 
 /// Returns an event that counts cycles of this thread.
-fn event_of_cycles(kind: u32, config: [u64; 3]) -> Event {
+fn cycle_event(kind: u32, config: [u64; 3]) -> Event {
     Event {
         pmu: "cycles".to_owned(),
         kind,

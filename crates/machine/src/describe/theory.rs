@@ -80,7 +80,7 @@ fn has_memory_on_package(machine: &Machine) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DescribeOptions, SysRoot, TopologySource, bandwidth_of, describe};
+    use crate::{DescribeOptions, SysRoot, TopologySource, describe, node_bandwidth};
 
     fn recorded(name: &str) -> Topology {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/topologies");
@@ -115,9 +115,9 @@ mod tests {
         assert!(text.contains("of DRAM only, that of MCDRAM (NUMA nodes 1) is unknown"), "{text}");
         assert!(text.contains("of the memory behind memory-side caches of 2 GiB"), "{text}");
         assert!(!machine.memory.theoretical.as_ref().unwrap().at_most);
-        assert!(bandwidth_of(&machine, &[0]).is_some());
-        assert_eq!(bandwidth_of(&machine, &[1]), None);
-        assert_eq!(bandwidth_of(&machine, &[0, 1]), None);
+        assert!(node_bandwidth(&machine, &[0]).is_some());
+        assert_eq!(node_bandwidth(&machine, &[1]), None);
+        assert_eq!(node_bandwidth(&machine, &[0, 1]), None);
     }
 
     #[test]

@@ -53,9 +53,9 @@ pub(super) fn add(device: &mut Device, pci: &PciDevice, root: &SysRoot) {
         .collect();
     device.state = some_state(DeviceState {
         hz: core_levels.and_then(|(now, _)| now),
-        most_hz: core_levels.and_then(|(_, most)| most),
+        most_hz: core_levels.and_then(|(_, max)| max),
         memory_hz: memory_levels.and_then(|(now, _)| now),
-        most_memory_hz: memory_levels.and_then(|(_, most)| most),
+        most_memory_hz: memory_levels.and_then(|(_, max)| max),
         throttled_by: Vec::new(),
         watts: files.watts(&format!("hwmon/{sensors}/power1_cap")),
         most_watts: files.watts(&format!("hwmon/{sensors}/power1_cap_max")),
@@ -67,11 +67,11 @@ pub(super) fn add(device: &mut Device, pci: &PciDevice, root: &SysRoot) {
 /// Returns the active level and the last level from a list with lines such as `1: 1600Mhz *`.
 fn levels(text: &str) -> (Option<Hertz>, Option<Hertz>) {
     let now = text.lines().find(|line| line.trim_end().ends_with('*'));
-    (now.and_then(clock_of_level), text.lines().last().and_then(clock_of_level))
+    (now.and_then(level_clock), text.lines().last().and_then(level_clock))
 }
 
 /// Returns the clock in a line such as `1: 1600Mhz *`.
-fn clock_of_level(line: &str) -> Option<Hertz> {
+fn level_clock(line: &str) -> Option<Hertz> {
     let (_, value) = line.split_once(": ")?;
     let digits = value.trim_end_matches([' ', '*']).to_lowercase();
     let megahertz: f64 = digits.strip_suffix("mhz")?.trim().parse().ok()?;

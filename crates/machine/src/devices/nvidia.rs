@@ -1,6 +1,6 @@
 //! Data of NVIDIA GPUs, from the driver's files in `/proc/driver/nvidia` and from the NVML library.
 
-use super::nvml::{self, GpuState, NowAndMost, NvmlReading};
+use super::nvml::{self, CurrentAndMax, GpuState, NvmlReading};
 use super::{catalog, some_state};
 use crate::pci::NVIDIA_GPUS;
 use crate::root::SysRoot;
@@ -55,7 +55,7 @@ fn add_state(device: &mut Device, gpu: &GpuState) {
     memory.uncorrected_errors = gpu.uncorrected.or(memory.uncorrected_errors);
     let known = catalog::identified(&device.identification)
         .or_else(|| catalog::named(device.name.as_deref()?));
-    let clock = gpu.memory_clock.map(|clock| clock.most);
+    let clock = gpu.memory_clock.map(|clock| clock.max);
     let sheet = known.map(|known| format!("; catalog: {}", BytesPerSec(known.bandwidth().value)));
     let driver = gpu.bus_bits.zip(clock).map(|(bits, hz)| Figure {
         value: f64::from(bits) / 8.0 * hz.0 * TRANSFERS_PER_CYCLE,
@@ -68,15 +68,15 @@ fn add_state(device: &mut Device, gpu: &GpuState) {
         at_most: false,
     });
     memory.theoretical = driver.or(memory.theoretical.take()).or_else(|| Some(known?.bandwidth()));
-    let (now, most) = now_and_most(gpu.clock);
-    let (memory_now, memory_most) = now_and_most(gpu.memory_clock);
+    let (now, max) = current_and_max(gpu.clock);
+    let (memory_now, memory_max) = current_and_max(gpu.memory_clock);
     let own = std::process::id();
     let others = gpu.processes.as_ref();
     device.state = some_state(DeviceState {
         hz: now,
-        most_hz: most,
+        most_hz: max,
         memory_hz: memory_now,
-        most_memory_hz: memory_most,
+        most_memory_hz: memory_max,
         throttled_by: gpu.slowed_by().into_iter().map(str::to_owned).collect(),
         watts: gpu.power_limit_w,
         most_watts: None,
@@ -85,8 +85,8 @@ fn add_state(device: &mut Device, gpu: &GpuState) {
     });
 }
 
-fn now_and_most(clock: Option<NowAndMost<Hertz>>) -> (Option<Hertz>, Option<Hertz>) {
-    (clock.map(|clock| clock.now), clock.map(|clock| clock.most))
+fn current_and_max(clock: Option<CurrentAndMax<Hertz>>) -> (Option<Hertz>, Option<Hertz>) {
+    (clock.map(|clock| clock.now), clock.map(|clock| clock.max))
 }
 
 #[cfg(test)]
@@ -100,7 +100,7 @@ mod tests {
         let text = r#"{"kind": "gpu", "address": "0000:1b:00.0", "identification": "10de:2335"}"#;
         let mut devices: Vec<Device> = vec![serde_json::from_str(text).unwrap()];
         assert_eq!(devices[0].kind, DeviceKind::Gpu);
-        let clock = |now, most| Some(NowAndMost { now: Hertz(now), most: Hertz(most) });
+        let clock = |now, max| Some(CurrentAndMax { now: Hertz(now), max: Hertz(max) });
         let gpu = GpuState {
             pci: "0000:1b:00.0".to_owned(),
             name: Some("NVIDIA H200".to_owned()),

@@ -45,7 +45,7 @@ pub enum NvmlError {
 
 impl NvmlError {
     /// Converts a value of `nvmlReturn_t`.
-    fn of(code: c_int) -> Self {
+    fn from_code(code: c_int) -> Self {
         match code {
             4 => Self::NoPermission,
             9 => Self::NoDriver,
@@ -96,9 +96,9 @@ pub struct GpuState {
     /// Number of errors that ECC could not correct since the driver was loaded.
     pub uncorrected: Option<u64>,
     /// Current and maximum clock of the multiprocessors, Hz.
-    pub clock: Option<NowAndMost<Hertz>>,
+    pub clock: Option<CurrentAndMax<Hertz>>,
     /// Current and maximum clock of the memory, Hz.
-    pub memory_clock: Option<NowAndMost<Hertz>>,
+    pub memory_clock: Option<CurrentAndMax<Hertz>>,
     /// Current reasons for limited clocks as a bit mask, which [`GpuState::slowed_by`] converts to text.
     pub clock_limits: Option<u64>,
     /// Enforced power limit, watts.
@@ -106,9 +106,9 @@ pub struct GpuState {
     /// Power draw, watts.
     pub power_w: Option<Watts>,
     /// Current and maximum PCIe generation. An idle link runs at a low generation.
-    pub link_generation: Option<NowAndMost<u32>>,
+    pub link_generation: Option<CurrentAndMax<u32>>,
     /// Current and maximum number of PCIe lanes.
-    pub link_width: Option<NowAndMost<u32>>,
+    pub link_width: Option<CurrentAndMax<u32>>,
     /// Processes that compute on the GPU: process ID, and bytes of GPU memory if known.
     pub processes: Option<Vec<(u32, Option<u64>)>>,
     /// True if the GPU is divided into MIG instances.
@@ -119,11 +119,11 @@ pub struct GpuState {
 
 /// Current and maximum value of a quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct NowAndMost<T> {
+pub struct CurrentAndMax<T> {
     /// Current value.
     pub now: T,
     /// Maximum value.
-    pub most: T,
+    pub max: T,
 }
 
 /// Compute mode of a GPU (`nvmlComputeMode_t`).
@@ -167,7 +167,7 @@ impl GpuState {
 pub fn read() -> Result<NvmlReading, NvmlError> {
     // SAFETY: the child process uses only the allocator and the library, which this process has not loaded.
     let answer = unsafe {
-        nodegauge_os::ask_child(LIMITS.of_helper(), || {
+        nodegauge_os::ask_child(LIMITS.for_helper(), || {
             let reading = Nvml::open().and_then(|nvml| nvml.reading());
             serde_json::to_vec(&reading).unwrap_or_default()
         })
@@ -283,7 +283,7 @@ impl Nvml {
         // SAFETY: according to NVML's declarations, these functions have no arguments.
         match call.map_or(13, |call| unsafe { call() }) {
             0 => Ok(()),
-            code => Err(NvmlError::of(code)),
+            code => Err(NvmlError::from_code(code)),
         }
     }
 
@@ -294,7 +294,7 @@ impl Nvml {
         given(code, value)
     }
 
-    fn get_of(&self, name: &str, device: Handle, kind: c_uint) -> Option<c_uint> {
+    fn device_value(&self, name: &str, device: Handle, kind: c_uint) -> Option<c_uint> {
         let mut value = 0;
         // SAFETY: the type matches the function's declaration; the function writes the value.
         let code =
@@ -340,7 +340,7 @@ impl Nvml {
         // SAFETY: the types match the declarations; the function writes the value.
         match unsafe { count(&raw mut gpus) } {
             0 => {}
-            code => return Err(NvmlError::of(code)),
+            code => return Err(NvmlError::from_code(code)),
         }
         let mut reading = NvmlReading { driver: self.driver(), ..NvmlReading::default() };
         for index in 0..gpus {
@@ -348,7 +348,7 @@ impl Nvml {
             // SAFETY: the types match the declarations; the function writes the handle.
             match unsafe { by_index(index, &raw mut device) } {
                 0 => reading.gpus.extend(self.state(device)),
-                code => reading.silent.push((index, NvmlError::of(code))),
+                code => reading.silent.push((index, NvmlError::from_code(code))),
             }
         }
         Ok(reading)
@@ -368,15 +368,15 @@ impl Nvml {
     }
 
     /// Returns the clock of this kind, a value of `nvmlClockType_t`.
-    fn clock(&self, device: Handle, kind: c_uint) -> Option<NowAndMost<Hertz>> {
-        let now = self.get_of("nvmlDeviceGetClockInfo", device, kind)?;
-        let most = self.get_of("nvmlDeviceGetMaxClockInfo", device, kind)?;
-        Some(NowAndMost { now: Hertz(f64::from(now) * 1e6), most: Hertz(f64::from(most) * 1e6) })
+    fn clock(&self, device: Handle, kind: c_uint) -> Option<CurrentAndMax<Hertz>> {
+        let now = self.device_value("nvmlDeviceGetClockInfo", device, kind)?;
+        let max = self.device_value("nvmlDeviceGetMaxClockInfo", device, kind)?;
+        Some(CurrentAndMax { now: Hertz(f64::from(now) * 1e6), max: Hertz(f64::from(max) * 1e6) })
     }
 
     /// Returns the results of two functions, for the current and for the maximum value.
-    fn now_and_most(&self, now: &str, most: &str, device: Handle) -> Option<NowAndMost<u32>> {
-        Some(NowAndMost { now: self.get(now, device)?, most: self.get(most, device)? })
+    fn current_and_max(&self, now: &str, max: &str, device: Handle) -> Option<CurrentAndMax<u32>> {
+        Some(CurrentAndMax { now: self.get(now, device)?, max: self.get(max, device)? })
     }
 
     /// Returns the result of a function that reports milliwatts.
@@ -410,12 +410,12 @@ impl Nvml {
             clock_limits: limits.iter().find_map(|name| self.get::<c_ulonglong>(name, device)),
             power_limit_w: self.watts("nvmlDeviceGetEnforcedPowerLimit", device),
             power_w: self.watts("nvmlDeviceGetPowerUsage", device),
-            link_generation: self.now_and_most(
+            link_generation: self.current_and_max(
                 "nvmlDeviceGetCurrPcieLinkGeneration",
                 "nvmlDeviceGetMaxPcieLinkGeneration",
                 device,
             ),
-            link_width: self.now_and_most(
+            link_width: self.current_and_max(
                 "nvmlDeviceGetCurrPcieLinkWidth",
                 "nvmlDeviceGetMaxPcieLinkWidth",
                 device,
@@ -450,13 +450,13 @@ impl Nvml {
         type Processes = unsafe extern "C" fn(Handle, *mut c_uint, *mut Process) -> c_int;
         /// Maximum number of processes in the list, which is larger than the number of cores of a node. NVML reports an
         /// error if there are more processes.
-        const MOST: usize = 256;
+        const MAX_PROCESSES: usize = 256;
         let names = ["_v3", "_v2"].map(|v| format!("nvmlDeviceGetComputeRunningProcesses{v}"));
         // SAFETY: the type matches the function's declaration, which is the same for both versions.
         let call =
             names.iter().find_map(|name| unsafe { self.library.function::<Processes>(name) })?;
-        let mut processes = vec![Process::default(); MOST];
-        let mut count = MOST as c_uint;
+        let mut processes = vec![Process::default(); MAX_PROCESSES];
+        let mut count = MAX_PROCESSES as c_uint;
         // SAFETY: the buffer has the length in `count`.
         let code = unsafe { call(device, &raw mut count, processes.as_mut_ptr()) };
         given(code, ())?;
@@ -488,7 +488,7 @@ mod tests {
     #[test]
     fn nvml_reading_round_trips_through_the_child() {
         let gpu = GpuState { pci: "0000:3b:00.0".into(), ecc: Some(true), ..GpuState::default() };
-        let silent = vec![(1, NvmlError::of(4))];
+        let silent = vec![(1, NvmlError::from_code(4))];
         let reading: Result<_, NvmlError> =
             Ok(NvmlReading { driver: Some("550.54".into()), gpus: vec![gpu], silent });
         let text = serde_json::to_vec(&reading).unwrap();

@@ -308,7 +308,7 @@ fn of_eight_nodes(channels: u32, guest: bool) -> Machine {
 #[test]
 fn bandwidth_of_some_nodes_is_their_share() {
     let rome = of_eight_nodes(16, false);
-    let of = |machine: &Machine, nodes: &[u32]| bandwidth_of(machine, nodes).unwrap();
+    let of = |machine: &Machine, nodes: &[u32]| node_bandwidth(machine, nodes).unwrap();
     assert_eq!(of(&rome, &[3]).value, 51.2e9);
     let socket = of(&rome, &[0, 1, 2, 3]);
     assert_eq!((socket.value, socket.at_most), (204.8e9, false));

@@ -1,6 +1,6 @@
 //! Checks of CPUs: number of CPUs available to this process, clock, and virtualization.
 
-use super::{Examined, Found, found};
+use super::{DetectedProblem, ExaminedNode, found};
 use crate::root::number_ranges;
 use crate::{cgroup, host};
 use nodegauge_measure::quantity::counted;
@@ -9,7 +9,7 @@ use nodegauge_measure::record::ClockBasis;
 /// Ratio to the base clock below which a clock cannot be explained by noise, so that the processor must be limited.
 const FAR_UNDER: f64 = 0.92;
 
-pub(super) fn quota(node: &Examined<'_>) -> Option<Found> {
+pub(super) fn quota(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let limits = cgroup::limits(node.root);
     let allowed = node.allowed().len();
     let cpus = limits.cpus.filter(|cpus| *cpus < allowed as f64)?;
@@ -29,7 +29,7 @@ pub(super) fn quota(node: &Examined<'_>) -> Option<Found> {
     ))
 }
 
-pub(super) fn governor(node: &Examined<'_>) -> Option<Found> {
+pub(super) fn governor(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let allowed = node.allowed();
     let mut governors = host::governors(node.root, &allowed);
     governors.remove("performance");
@@ -52,7 +52,7 @@ pub(super) fn governor(node: &Examined<'_>) -> Option<Found> {
 }
 
 /// Reports a measured clock far below the base clock, which comes from the catalog, the processor's name or the kernel.
-pub(super) fn clock(node: &Examined<'_>) -> Option<Found> {
+pub(super) fn clock(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let processor = &node.machine.processor;
     let base = processor.hz.filter(|_| processor.hz_basis != Some(ClockBasis::Measured))?;
     let measured = processor.measured_hz?;
@@ -65,20 +65,20 @@ pub(super) fn clock(node: &Examined<'_>) -> Option<Found> {
 }
 
 /// Reports a clock limit that is set below the processor's maximum.
-pub(super) fn capped(node: &Examined<'_>) -> Option<Found> {
+pub(super) fn capped(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let cap = host::frequency(node.root, "scaling_max_freq")?;
-    let most = host::frequency(node.root, "cpuinfo_max_freq")?;
-    (cap < most * FAR_UNDER).then(|| {
+    let max = host::frequency(node.root, "cpuinfo_max_freq")?;
+    (cap < max * FAR_UNDER).then(|| {
         found(
-            format!("clocks are limited to {}, the maximum is {} (scaling_max_freq)", cap, most),
-            format!("sudo cpupower frequency-set -u {:.0}MHz", most.0 / 1e6),
+            format!("clocks are limited to {}, the maximum is {} (scaling_max_freq)", cap, max),
+            format!("sudo cpupower frequency-set -u {:.0}MHz", max.0 / 1e6),
         )
     })
 }
 
-pub(super) fn guest(node: &Examined<'_>) -> Option<Found> {
+pub(super) fn guest(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let hypervisor = node.machine.virtualisation.as_deref()?;
-    Some(Found {
+    Some(DetectedProblem {
         cost: Some(
             "Triad 48 or 82 GB/s on the same guest, depending on whether its two CPUs shared a chiplet's link (measured on a 2-core Zen 4 guest)",
         ),
@@ -91,7 +91,7 @@ pub(super) fn guest(node: &Examined<'_>) -> Option<Found> {
     })
 }
 
-pub(super) fn restricted(node: &Examined<'_>) -> Option<Found> {
+pub(super) fn restricted(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let allowed = node.allowed();
     let all = node.topology.threads.len();
     (!allowed.is_empty() && allowed.len() < all).then(|| {
@@ -102,7 +102,7 @@ pub(super) fn restricted(node: &Examined<'_>) -> Option<Found> {
     })
 }
 
-pub(super) fn offline(node: &Examined<'_>) -> Option<Found> {
+pub(super) fn offline(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let off = host::offline(node.root).filter(|cpus| !cpus.is_empty())?;
     // If SMT is disabled, the kernel lists the sibling threads as offline. This is a setting of the node and does not
     // mean that CPUs are missing.
@@ -131,7 +131,7 @@ fn brace(numbers: &[u32]) -> String {
     }
 }
 
-pub(super) fn container(node: &Examined<'_>) -> Option<Found> {
+pub(super) fn container(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let container = host::container(node.root)?;
     Some(found(
         format!(
@@ -141,7 +141,7 @@ pub(super) fn container(node: &Examined<'_>) -> Option<Found> {
     ))
 }
 
-pub(super) fn turbo(node: &Examined<'_>) -> Option<Found> {
+pub(super) fn turbo(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     (host::turbo(node.root) == Some(false)).then(|| {
         found(
             "turbo is off: clocks do not exceed the base clock, so runs are repeatable but slower",
@@ -154,7 +154,7 @@ pub(super) fn turbo(node: &Examined<'_>) -> Option<Found> {
     })
 }
 
-pub(super) fn siblings(node: &Examined<'_>) -> Option<Found> {
+pub(super) fn siblings(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     (host::smt(node.root) == Some(true)).then(|| {
         found(
             format!(

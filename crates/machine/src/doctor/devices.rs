@@ -1,7 +1,7 @@
 //! Checks of accelerators: access by this process, distance to the process's CPUs, link, errors, clocks and other
 //! users.
 
-use super::{Examined, Found, found};
+use super::{DetectedProblem, ExaminedNode, found};
 use crate::devices::{environment, local_rank_variables};
 use crate::ids::CpuId;
 use crate::root::number_ranges;
@@ -9,7 +9,7 @@ use nodegauge_measure::record::{Device, Severity};
 
 /// Returns the texts that `what` returns for computing devices, with the names and addresses of the devices. Devices
 /// with the same name and text are combined.
-fn each(node: &Examined<'_>, what: impl Fn(&Device) -> Option<String>) -> Vec<String> {
+fn each(node: &ExaminedNode<'_>, what: impl Fn(&Device) -> Option<String>) -> Vec<String> {
     let mut reported: Vec<(String, String, Vec<&str>)> = Vec::new();
     for device in node.machine.devices.iter().filter(|device| device.computes()) {
         let Some(text) = what(device) else { continue };
@@ -27,12 +27,12 @@ fn name(device: &Device) -> String {
 }
 
 /// Creates one finding for several devices.
-fn of_devices(reported: &[String], remedy: &str) -> Option<Found> {
+fn devices_problem(reported: &[String], remedy: &str) -> Option<DetectedProblem> {
     (!reported.is_empty()).then(|| found(reported.join("; "), remedy))
 }
 
 /// Reports a device that this process uses although none of the process's CPUs is near to it.
-pub(super) fn far(node: &Examined<'_>) -> Option<Found> {
+pub(super) fn far(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let topology = node.topology;
     let own: Vec<CpuId> = topology.allowed().map(|thread| thread.cpu).collect();
     if own.len() == topology.threads.len() {
@@ -69,13 +69,13 @@ pub(super) fn far(node: &Examined<'_>) -> Option<Found> {
 }
 
 /// Reports links with unused lanes, or with a rate below the maximum of both ends.
-pub(super) fn link(node: &Examined<'_>) -> Option<Found> {
+pub(super) fn link(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let narrow = each(node, |device| {
         let link = device.link.as_ref().filter(|link| link.is_narrow())?;
         Some(format!("the link uses {} of {} lanes", link.width?, link.most_width?))
     });
     if !narrow.is_empty() {
-        return of_devices(
+        return devices_problem(
             &narrow,
             "reseat the card, check risers and the firmware's lane bifurcation; `sudo lspci -vv` shows LnkSta and LnkCap",
         );
@@ -88,25 +88,25 @@ pub(super) fn link(node: &Examined<'_>) -> Option<Found> {
             link.most_transfers_per_s?.0 / 1e9
         ))
     });
-    let rest = of_devices(
+    let rest = devices_problem(
         &slow,
         "idle devices slow their links down; if the rate stays low under load, check the slot's setting in firmware",
     );
-    rest.map(|found| Found { severity: Some(Severity::Info), ..found })
+    rest.map(|found| DetectedProblem { severity: Some(Severity::Info), ..found })
 }
 
 /// Reports devices that are present but that this process cannot use.
-pub(super) fn hidden(node: &Examined<'_>) -> Option<Found> {
+pub(super) fn hidden(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let reported =
         each(node, |device| (!device.hidden.is_empty()).then(|| device.hidden.join(", ")));
-    of_devices(
+    devices_problem(
         &reported,
         "unset the variable, load the driver, request the device from the batch system (`--gpus-per-node`), or give it to the container (`docker run --gpus all`, `--device /dev/kfd --device /dev/dri`)",
     )
 }
 
 /// Reports memory errors that were counted since the driver was loaded.
-pub(super) fn memory_errors(node: &Examined<'_>) -> Option<Found> {
+pub(super) fn memory_errors(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let reported = each(node, |device| {
         let memory = device.memory.as_ref()?;
         let lost = memory.uncorrected_errors.unwrap_or(0);
@@ -116,21 +116,21 @@ pub(super) fn memory_errors(node: &Examined<'_>) -> Option<Found> {
     });
     let mut memories = node.machine.devices.iter().filter_map(|device| device.memory.as_ref());
     let lost = memories.any(|memory| memory.uncorrected_errors.is_some_and(|errors| errors > 0));
-    let found = of_devices(&reported, "reset or replace the device if the numbers increase")?;
-    Some(Found { severity: lost.then_some(Severity::Critical), ..found })
+    let found = devices_problem(&reported, "reset or replace the device if the numbers increase")?;
+    Some(DetectedProblem { severity: lost.then_some(Severity::Critical), ..found })
 }
 
 /// Reports clocks that are currently limited.
-pub(super) fn throttled(node: &Examined<'_>) -> Option<Found> {
+pub(super) fn throttled(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let reported = each(node, |device| {
         let causes = device.state.as_ref().map(|state| &state.throttled_by)?;
         (!causes.is_empty()).then(|| format!("the clocks are limited by: {}", causes.join(", ")))
     });
-    of_devices(&reported, "check the device's cooling, power supply and power limit")
+    devices_problem(&reported, "check the device's cooling, power supply and power limit")
 }
 
 /// Reports other processes that use devices.
-pub(super) fn in_use(node: &Examined<'_>) -> Option<Found> {
+pub(super) fn in_use(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let reported = each(node, |device| {
         let others = device.state.as_ref()?.others.filter(|others| *others > 0)?;
         Some(match others {
@@ -138,7 +138,7 @@ pub(super) fn in_use(node: &Examined<'_>) -> Option<Found> {
             n => format!("{n} other processes use the memory"),
         })
     });
-    of_devices(&reported, "end these processes, or measure on another device")
+    devices_problem(&reported, "end these processes, or measure on another device")
 }
 
 #[cfg(test)]
@@ -147,8 +147,8 @@ mod tests {
     use crate::{DescribeOptions, SysRoot, Topology, TopologySource, describe};
     use nodegauge_measure::record::Machine;
 
-    fn found_far(topology: &Topology, machine: &Machine) -> Option<Found> {
-        far(&Examined { topology, root: &SysRoot::recorded("/nonexistent"), machine })
+    fn found_far(topology: &Topology, machine: &Machine) -> Option<DetectedProblem> {
+        far(&ExaminedNode { topology, root: &SysRoot::recorded("/nonexistent"), machine })
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Checks of the ledger: hardware errors and throttling since boot.
 
-use super::{Examined, Found, found};
+use super::{DetectedProblem, ExaminedNode, found};
 use crate::ledger::LedgerReading;
 use nodegauge_measure::record::{EventCount, HardwareEvent, Ledger, Severity};
 
@@ -71,7 +71,9 @@ const ROWS: [EventRow; 5] = {
 };
 
 /// Returns the findings of the ledger.
-pub(super) fn of_ledger(node: &Examined<'_>) -> Vec<(&'static str, Severity, Found)> {
+pub(super) fn ledger_problems(
+    node: &ExaminedNode<'_>,
+) -> Vec<(&'static str, Severity, DetectedProblem)> {
     let ledger = LedgerReading::take(node.root).ledger(node.root, None);
     let mut all = Vec::new();
     for (id, severity, kinds, remedy) in ROWS {
@@ -82,7 +84,7 @@ pub(super) fn of_ledger(node: &Examined<'_>) -> Vec<(&'static str, Severity, Fou
         }
         let worst = events.iter().filter_map(|event| worse(event.kind)).max();
         let text = format!("since boot: {}", listed(&events));
-        all.push((id, severity, Found { severity: worst, ..found(text, remedy) }));
+        all.push((id, severity, DetectedProblem { severity: worst, ..found(text, remedy) }));
     }
     all.extend(narrow(node, &ledger).map(|found| (NARROW, Severity::Warning, found)));
     // A setting of the firmware may limit the rate on purpose.
@@ -112,21 +114,21 @@ fn listed(events: &[&EventCount]) -> String {
 }
 
 /// Reports links that lost lanes.
-fn narrow(node: &Examined<'_>, ledger: &Ledger) -> Option<Found> {
+fn narrow(node: &ExaminedNode<'_>, ledger: &Ledger) -> Option<DetectedProblem> {
     reduced(node, &ledger.narrow_links, |link| &link.address)
 }
 
 /// Reports links that run at a lower rate than both ends support.
-fn slow(node: &Examined<'_>, ledger: &Ledger) -> Option<Found> {
+fn slow(node: &ExaminedNode<'_>, ledger: &Ledger) -> Option<DetectedProblem> {
     reduced(node, &ledger.slow_links, |link| &link.address)
 }
 
 /// Reports links except those of accelerators, which have a check of their own.
 fn reduced<T: ToString>(
-    node: &Examined<'_>,
+    node: &ExaminedNode<'_>,
     links: &[T],
     address_of: fn(&T) -> &String,
-) -> Option<Found> {
+) -> Option<DetectedProblem> {
     let mut words = Vec::new();
     for link in links {
         let mut accelerators = node.machine.devices.iter().filter(|device| device.computes());
@@ -147,13 +149,13 @@ mod tests {
     use super::*;
     use crate::{DescribeOptions, SysRoot, Topology, TopologySource, describe};
 
-    fn found_in(tree: &str) -> Vec<(&'static str, Severity, Found)> {
+    fn found_in(tree: &str) -> Vec<(&'static str, Severity, DetectedProblem)> {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ledgers/");
         let root = SysRoot::recorded(format!("{folder}{tree}"));
         let source = TopologySource::Synthetic("Package:1 NUMANode:1 Core:2 PU:1".to_owned());
         let topology = Topology::load(&source).unwrap();
         let machine = describe(&topology, &root, &DescribeOptions::default());
-        of_ledger(&Examined { topology: &topology, root: &root, machine: &machine })
+        ledger_problems(&ExaminedNode { topology: &topology, root: &root, machine: &machine })
     }
 
     #[test]

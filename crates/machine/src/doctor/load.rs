@@ -1,7 +1,7 @@
 //! Checks of other load: running tasks, CPU time that other processes used while this process slept, and time that the
 //! hypervisor gave to other guests.
 
-use super::{Examined, Found, found};
+use super::{DetectedProblem, ExaminedNode, found};
 use crate::root::SysRoot;
 use nodegauge_measure::Fraction;
 use nodegauge_measure::record::Severity;
@@ -110,11 +110,11 @@ fn load_average(text: &str) -> Option<(f64, u64)> {
     Some((minute, running.parse().ok()?))
 }
 
-pub(super) fn other_load(node: &Examined<'_>) -> Option<Found> {
+pub(super) fn other_load(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     judge_load(&LoadSample::take(node.root)?, node.topology.threads.len())
 }
 
-fn judge_load(sample: &LoadSample, cpus: usize) -> Option<Found> {
+fn judge_load(sample: &LoadSample, cpus: usize) -> Option<DetectedProblem> {
     let LoadSample { times, running, load } = sample;
     let taken = times.busy + times.stolen;
     let share = taken as f64 / times.total().max(1) as f64;
@@ -144,14 +144,14 @@ fn judge_load(sample: &LoadSample, cpus: usize) -> Option<Found> {
         );
     }
     let remedy = "find the processes with `top`; wait until they end, or request exclusive use of the node, e.g. `srun --exclusive`";
-    Some(Found { severity: Some(severity), ..found(text, remedy) })
+    Some(DetectedProblem { severity: Some(severity), ..found(text, remedy) })
 }
 
-pub(super) fn steal(node: &Examined<'_>) -> Option<Found> {
+pub(super) fn steal(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     judge_steal(&CpuTimes::read(node.root)?)
 }
 
-fn judge_steal(since_boot: &CpuTimes) -> Option<Found> {
+fn judge_steal(since_boot: &CpuTimes) -> Option<DetectedProblem> {
     let share = since_boot.stolen as f64 / since_boot.total().max(1) as f64;
     (share >= STOLEN).then(|| {
         found(

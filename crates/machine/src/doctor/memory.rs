@@ -1,6 +1,6 @@
 //! Checks of memory: pages, background activity of the kernel, limits and memory modules.
 
-use super::{Examined, Found, found};
+use super::{DetectedProblem, ExaminedNode, found};
 use crate::catalog::SocketMemory;
 use crate::{dimms, host, memory};
 use nodegauge_measure::record::Severity;
@@ -23,7 +23,7 @@ const NODES_DIFFER: f64 = 0.02;
 /// Ratio of the memory speed to the supported speed below which the difference cannot be a rounded number (2666, 2667).
 const SLOWER: f64 = 0.98;
 
-pub(super) fn process_limit(node: &Examined<'_>) -> Option<Found> {
+pub(super) fn process_limit(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let memory = &node.machine.memory;
     let limit = memory.process_limit?;
     let all = memory.bytes?;
@@ -35,7 +35,7 @@ pub(super) fn process_limit(node: &Examined<'_>) -> Option<Found> {
     })
 }
 
-pub(super) fn limit(node: &Examined<'_>) -> Option<Found> {
+pub(super) fn limit(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let memory = &node.machine.memory;
     let limit = memory.cgroup_limit?;
     let all = memory.bytes?;
@@ -54,9 +54,9 @@ pub(super) fn limit(node: &Examined<'_>) -> Option<Found> {
     })
 }
 
-pub(super) fn huge_pages_off(node: &Examined<'_>) -> Option<Found> {
+pub(super) fn huge_pages_off(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let pages = node.machine.pages.as_ref()?;
-    (pages.thp.as_deref() == Some("never")).then(|| Found {
+    (pages.thp.as_deref() == Some("never")).then(|| DetectedProblem {
         cost: Some(
             "Triad loses 5 to 10 %, read-only loops lose 25 % (measured on a 2-core Zen 4 guest)",
         ),
@@ -70,12 +70,12 @@ pub(super) fn huge_pages_off(node: &Examined<'_>) -> Option<Found> {
     })
 }
 
-pub(super) fn swap(node: &Examined<'_>) -> Option<Found> {
+pub(super) fn swap(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let memory = &node.machine.memory;
     let used = memory.swap_used.filter(|used| *used > 0)?;
     let all = memory.bytes?;
     let much = used as f64 >= all as f64 * SWAPPED;
-    Some(Found {
+    Some(DetectedProblem {
         severity: much.then_some(Severity::Warning),
         ..found(
             format!(
@@ -87,7 +87,7 @@ pub(super) fn swap(node: &Examined<'_>) -> Option<Found> {
     })
 }
 
-pub(super) fn balancing(node: &Examined<'_>) -> Option<Found> {
+pub(super) fn balancing(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let mode: u32 = node.root.value("proc/sys/kernel/numa_balancing")?;
     // On a machine with a single node, the kernel has no other node to which it could move pages.
     (mode != 0 && node.machine.numa_nodes.len() > 1).then(|| {
@@ -98,7 +98,7 @@ pub(super) fn balancing(node: &Examined<'_>) -> Option<Found> {
     })
 }
 
-pub(super) fn fragmented(node: &Examined<'_>) -> Option<Found> {
+pub(super) fn fragmented(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let share = memory::share_in_large_blocks(node.root)?;
     (share.0 < FRAGMENTED).then(|| {
         found(
@@ -113,7 +113,7 @@ pub(super) fn fragmented(node: &Examined<'_>) -> Option<Found> {
 
 /// Reports that memory is fragmented or swapped out since the node was booted. A reboot, as some procedures for record
 /// runs begin with, restores both.
-pub(super) fn aged(node: &Examined<'_>) -> Option<Found> {
+pub(super) fn aged(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let memory = &node.machine.memory;
     let all = memory.bytes?;
     let up = node.machine.circumstances.as_ref()?.uptime_seconds?;
@@ -134,7 +134,7 @@ pub(super) fn aged(node: &Examined<'_>) -> Option<Found> {
     })
 }
 
-pub(super) fn dirty(node: &Examined<'_>) -> Option<Found> {
+pub(super) fn dirty(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let info = memory::info(node.root);
     let dirty = info.dirty?;
     let all = info.total?;
@@ -150,13 +150,13 @@ pub(super) fn dirty(node: &Examined<'_>) -> Option<Found> {
 }
 
 /// Returns the memory of the processor in the catalog, unless the catalog contains only an upper limit.
-fn sure(node: &Examined<'_>) -> Option<SocketMemory> {
+fn sure(node: &ExaminedNode<'_>) -> Option<SocketMemory> {
     node.processor()?.memory.filter(|memory| !memory.at_most)
 }
 
 /// Reports memory channels without a module, according to the firmware. The number of channels is that of the
 /// processors in the catalog; for other processors, it is the number of channels for which the board has slots.
-pub(super) fn channels(node: &Examined<'_>) -> Option<Found> {
+pub(super) fn channels(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let memory = &node.machine.memory;
     let figure = memory.theoretical.as_ref().filter(|figure| figure.basis == "DMI")?;
     let used = memory.channels?;
@@ -183,19 +183,19 @@ pub(super) fn channels(node: &Examined<'_>) -> Option<Found> {
 
 /// Reports channels with different amounts of memory, according to the firmware. Addresses are interleaved over all
 /// channels only as far as every channel has memory.
-pub(super) fn unequal(node: &Examined<'_>) -> Option<Found> {
+pub(super) fn unequal(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let channels = dimms::by_channel(&node.machine.memory.dimms);
-    let least = channels.iter().min_by_key(|channel| channel.bytes)?;
-    let most = channels.iter().max_by_key(|channel| channel.bytes)?;
-    (least.bytes < most.bytes).then(|| {
+    let min = channels.iter().min_by_key(|channel| channel.bytes)?;
+    let max = channels.iter().max_by_key(|channel| channel.bytes)?;
+    (min.bytes < max.bytes).then(|| {
         found(
             format!(
                 "memory channels have unequal capacities: {} on {}, {} on {}; at most {} are spread over all {} channels, the rest over fewer",
-                Bytes(most.bytes),
-                most.channel,
-                Bytes(least.bytes),
-                least.channel,
-                Bytes(least.bytes * channels.len() as u64),
+                Bytes(max.bytes),
+                max.channel,
+                Bytes(min.bytes),
+                min.channel,
+                Bytes(min.bytes * channels.len() as u64),
                 channels.len()
             ),
             "install the same modules in every channel, or measure with arrays that fit into the part on all channels",
@@ -204,7 +204,7 @@ pub(super) fn unequal(node: &Examined<'_>) -> Option<Found> {
 }
 
 /// Reports memory modules that run at a lower speed than the processors support.
-pub(super) fn speed(node: &Examined<'_>) -> Option<Found> {
+pub(super) fn speed(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let memory = &node.machine.memory;
     memory.theoretical.as_ref().filter(|figure| figure.basis == "DMI")?;
     let runs = memory.transfers_per_s?;
@@ -217,7 +217,7 @@ pub(super) fn speed(node: &Examined<'_>) -> Option<Found> {
     })
 }
 
-pub(super) fn reclaim(node: &Examined<'_>) -> Option<Found> {
+pub(super) fn reclaim(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let mode: u32 = node.root.value("proc/sys/vm/zone_reclaim_mode")?;
     (mode != 0 && node.machine.numa_nodes.len() > 1).then(|| {
         found(
@@ -227,7 +227,7 @@ pub(super) fn reclaim(node: &Examined<'_>) -> Option<Found> {
     })
 }
 
-pub(super) fn growing(node: &Examined<'_>) -> Option<Found> {
+pub(super) fn growing(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let sum = node.machine.numa_nodes.iter().map(|node| node.bytes).sum::<Option<u64>>()?;
     let all = node.machine.memory.bytes?;
     let is_known = sum > 0;
@@ -243,11 +243,11 @@ pub(super) fn growing(node: &Examined<'_>) -> Option<Found> {
     })
 }
 
-pub(super) fn none_reserved(node: &Examined<'_>) -> Option<Found> {
+pub(super) fn none_reserved(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let huge = &node.machine.pages.as_ref()?.huge;
     let smallest = huge.first()?;
     let is_none = huge.iter().all(|size| size.total == 0);
-    let pages = pages_of_arrays(node, smallest.bytes);
+    let pages = stream_array_pages(node, smallest.bytes);
     is_none.then(|| {
         let count = pages.map_or("COUNT".to_owned(), |pages| pages.to_string());
         let purpose = pages.map_or("", |_| " (for the arrays of stream)");
@@ -266,12 +266,12 @@ const ARRAYS: u64 = 3;
 
 /// Returns the number of pages of this size that the arrays of `stream` need: by STREAM's rule, at most half of the
 /// available memory.
-fn pages_of_arrays(node: &Examined<'_>, page: u64) -> Option<u64> {
+fn stream_array_pages(node: &ExaminedNode<'_>, page: u64) -> Option<u64> {
     let array = stream_rule::array_bytes(node.machine)?.0;
     // One more page per array, because each array may begin within a page.
     let pages = (array.div_ceil(page) + 1) * ARRAYS;
-    let most = node.machine.memory.available? / 2 / page;
-    Some(pages.min(most)).filter(|pages| *pages > 0)
+    let max = node.machine.memory.available? / 2 / page;
+    Some(pages.min(max)).filter(|pages| *pages > 0)
 }
 
 /// Formats a page size in the notation of the option `--pages`, e.g. `2m` or `1g`.
@@ -280,7 +280,7 @@ fn short(bytes: u64) -> String {
 }
 
 /// Reports that the theoretical bandwidth is unknown.
-pub(super) fn theoretical(node: &Examined<'_>) -> Option<Found> {
+pub(super) fn theoretical(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     node.machine.memory.theoretical.is_none().then(|| {
         found(
             "the theoretical memory bandwidth is unknown: results cannot be compared with it",
@@ -307,7 +307,7 @@ mod tests {
         machine.memory.swap_used = info.swap_used;
         let uptime_seconds = days.map(|days| days * 86_400);
         machine.circumstances = Some(Circumstances { uptime_seconds, ..Circumstances::default() });
-        aged(&Examined { topology: &topology, root: &root, machine: &machine })
+        aged(&ExaminedNode { topology: &topology, root: &root, machine: &machine })
             .map(|found| found.text)
     }
 

@@ -1,7 +1,7 @@
 //! Checks of what is unusual in the machine itself: cores of several speeds, no cores, memory of several kinds, caches in
 //! front of memory, and shares of the last-level cache.
 
-use super::{Examined, Found, found};
+use super::{DetectedProblem, ExaminedNode, found};
 use crate::memory::is_of_other_kind;
 use crate::root::{SysRoot, number_ranges};
 use nodegauge_measure::Bytes;
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const WHOLE_BANDWIDTH: u32 = 100;
 
 /// Reports classes of cores.
-pub(super) fn classes(node: &Examined<'_>) -> Option<Found> {
+pub(super) fn classes(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let classes = &node.machine.processor.core_classes;
     let parts: Vec<String> = classes
         .iter()
@@ -30,7 +30,7 @@ pub(super) fn classes(node: &Examined<'_>) -> Option<Found> {
 }
 
 /// Reports that no cores are described.
-pub(super) fn without_cores(node: &Examined<'_>) -> Option<Found> {
+pub(super) fn without_cores(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     node.topology.lacks_cores.then(|| {
         found(
             "the cores are unknown: each hardware thread counts as a core, although two may share one",
@@ -40,7 +40,7 @@ pub(super) fn without_cores(node: &Examined<'_>) -> Option<Found> {
 }
 
 /// Reports caches in front of memory.
-pub(super) fn side_caches(examined: &Examined<'_>) -> Option<Found> {
+pub(super) fn side_caches(examined: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let behind = examined.machine.numa_nodes.iter().filter(|node| node.cache_bytes.is_some());
     let nodes: Vec<u32> = behind.clone().map(|node| node.id).collect();
     let largest = behind.filter_map(|node| node.cache_bytes).max()?;
@@ -55,7 +55,7 @@ pub(super) fn side_caches(examined: &Examined<'_>) -> Option<Found> {
 }
 
 /// Reports memory of several kinds.
-pub(super) fn kinds(examined: &Examined<'_>) -> Option<Found> {
+pub(super) fn kinds(examined: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let mut kinds: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
     for node in examined.machine.numa_nodes.iter().filter(|node| is_of_other_kind(node)) {
         kinds.entry(node.kind.as_deref().unwrap_or_default()).or_default().push(node.id);
@@ -73,7 +73,7 @@ pub(super) fn kinds(examined: &Examined<'_>) -> Option<Found> {
 }
 
 /// Reports limits of the last-level cache and of the memory bandwidth by resctrl.
-pub(super) fn resctrl(node: &Examined<'_>) -> Option<Found> {
+pub(super) fn resctrl(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let group = own_group(node.root)?;
     let folder = format!("sys/fs/resctrl/{}", group.trim_matches('/'));
     let folder = folder.trim_end_matches('/');
@@ -85,14 +85,12 @@ pub(super) fn resctrl(node: &Examined<'_>) -> Option<Found> {
         if resource.starts_with("L3") {
             let all = node.root.text(&format!("sys/fs/resctrl/info/{resource}/cbm_mask"));
             let Some(all) = all.and_then(|text| ways(text.trim())) else { continue };
-            let least = values.filter_map(ways).min().filter(|least| *least < all);
-            limits.extend(
-                least.map(|least| format!("{least} of {all} ways of the {resource} cache")),
-            );
+            let min = values.filter_map(ways).min().filter(|min| *min < all);
+            limits.extend(min.map(|min| format!("{min} of {all} ways of the {resource} cache")));
         } else if resource == "MB" {
-            let least = values.filter_map(|value| value.parse::<u32>().ok()).min();
-            let least = least.filter(|least| *least < WHOLE_BANDWIDTH);
-            limits.extend(least.map(|least| format!("{least} % of the memory bandwidth")));
+            let min = values.filter_map(|value| value.parse::<u32>().ok()).min();
+            let min = min.filter(|min| *min < WHOLE_BANDWIDTH);
+            limits.extend(min.map(|min| format!("{min} % of the memory bandwidth")));
         }
     }
     let limits: Vec<String> = limits.into_iter().collect();
@@ -165,7 +163,7 @@ mod tests {
         let source = TopologySource::Synthetic("Package:1 Core:2 PU:1".to_owned());
         let topology = Topology::load(&source).unwrap();
         let machine = describe(&topology, &root, &DescribeOptions::default());
-        resctrl(&Examined { topology: &topology, root: &root, machine: &machine })
+        resctrl(&ExaminedNode { topology: &topology, root: &root, machine: &machine })
             .map(|found| found.text)
     }
 

@@ -13,7 +13,7 @@ pub(super) fn read(reader: &mut SourceReader<'_>) {
         let modules = numbered(reader, &folder, &["dimm", "rank"]);
         let mut counted = false;
         for module in &modules {
-            counted |= module_of(reader, &folder, &controller, module);
+            counted |= add_module(reader, &folder, &controller, module);
         }
         if !counted {
             counted = rows(reader, &folder, &controller);
@@ -40,7 +40,7 @@ fn numbered(reader: &SourceReader<'_>, folder: &str, prefixes: &[&str]) -> Vec<S
 }
 
 /// Reads the counters of a module; returns true if there are any.
-fn module_of(reader: &mut SourceReader<'_>, folder: &str, controller: &str, module: &str) -> bool {
+fn add_module(reader: &mut SourceReader<'_>, folder: &str, controller: &str, module: &str) -> bool {
     let path = format!("{folder}/{module}");
     let label = reader.text(&format!("{path}/dimm_label")).filter(|label| !label.is_empty());
     let component = component(controller, module, label);

@@ -59,13 +59,13 @@ pub(super) fn reduced(root: &SysRoot) -> ReducedLinks {
             let address = address.clone();
             reduced.narrow.push(NarrowLink { address, width, most_width });
         }
-        if let Some((rate, most)) = link.transfers_per_s.zip(link.most_transfers_per_s)
+        if let Some((rate, max)) = link.transfers_per_s.zip(link.most_transfers_per_s)
             && link.is_slow()
         {
             reduced.slow.push(SlowLink {
                 address,
                 transfers_per_s: rate,
-                most_transfers_per_s: most,
+                most_transfers_per_s: max,
             });
         }
     }

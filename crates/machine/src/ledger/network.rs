@@ -26,7 +26,7 @@ pub(super) fn read(reader: &mut SourceReader<'_>) {
                 let file = format!("{ports}/{port}/counters/{name}");
                 if let Some(value) = reader.number(&file) {
                     // Drivers with wider counters exceed the limit of the architecture.
-                    let stops_at = Some(stops_at).filter(|most| value <= *most);
+                    let stops_at = Some(stops_at).filter(|max| value <= *max);
                     let component = format!("{adapter} port {port} {name}");
                     reader.push(HardwareEvent::Network, component, value, stops_at);
                 }

@@ -8,13 +8,13 @@ use crate::dimms::{self, ModuleLocator};
 use crate::root::SysRoot;
 use nodegauge_measure::record::{EventCount, HardwareEvent};
 
-fn is_of_memory(kind: HardwareEvent) -> bool {
+fn is_memory_event(kind: HardwareEvent) -> bool {
     matches!(kind, HardwareEvent::MemoryCorrected | HardwareEvent::MemoryUncorrected)
 }
 
 /// Adds the slots to errors of memory modules.
 pub(super) fn name(root: &SysRoot, events: &mut [EventCount]) {
-    let mut of_memory = events.iter_mut().filter(|event| is_of_memory(event.kind)).peekable();
+    let mut of_memory = events.iter_mut().filter(|event| is_memory_event(event.kind)).peekable();
     if of_memory.peek().is_none() {
         return;
     }
@@ -34,10 +34,10 @@ fn slot(component: &str, locators: &[ModuleLocator]) -> Option<String> {
         found.retain(|locator| has_words(label, &locator.bank));
     }
     if found.is_empty() {
-        let of_label = numbers_of_label(label)?;
+        let of_label = numbers_in_label(label)?;
         found = locators
             .iter()
-            .filter(|locator| numbers_of_bank(&locator.bank) == Some(of_label))
+            .filter(|locator| numbers_in_bank(&locator.bank) == Some(of_label))
             .collect();
     }
     match found.as_slice() {
@@ -62,7 +62,7 @@ type ModulePlace = [u32; 3];
 /// Returns the numbers in a label of Intel's drivers with one memory controller per socket, such as
 /// `CPU_SrcID#0_Ha#0_Chan#2_DIMM#1`. With several controllers, the channels of the label begin again at each controller,
 /// and their number in the firmware's list is not known.
-fn numbers_of_label(label: &str) -> Option<ModulePlace> {
+fn numbers_in_label(label: &str) -> Option<ModulePlace> {
     let numbers = numbers_after(label, &["SrcID#", "Chan#", "DIMM#"])?;
     (is_absent_or_zero(label, "MC#") && is_absent_or_zero(label, "Ha#")).then_some(numbers)
 }
@@ -73,7 +73,7 @@ fn is_absent_or_zero(label: &str, name: &str) -> bool {
 }
 
 /// Returns the numbers in a bank locator such as `NODE 1 CHANNEL 2 DIMM 0`.
-fn numbers_of_bank(bank: &str) -> Option<ModulePlace> {
+fn numbers_in_bank(bank: &str) -> Option<ModulePlace> {
     let upper = bank.to_uppercase();
     numbers_after(&upper, &["NODE ", "CHANNEL ", "DIMM "])
 }

@@ -34,7 +34,7 @@ impl CoreKind {
         }
         // The capacity contains the clock.
         let speeds = self.capacity.zip(fastest.capacity).or(self.clock.zip(fastest.clock));
-        speeds.is_some_and(|(own, most)| own >= EQUAL_SPEED * most)
+        speeds.is_some_and(|(own, max)| own >= EQUAL_SPEED * max)
     }
 
     /// Compares by speed: by capacity if both are known, else by rank.
@@ -59,7 +59,7 @@ pub struct SpeedClass {
 
 /// Returns the classes that [`classes`] found, the slowest first; empty if there are no classes.
 pub(super) fn described(kinds: &[CoreKind], classes: &[Option<usize>]) -> Vec<SpeedClass> {
-    let count = classes.iter().flatten().max().map_or(0, |most| most + 1);
+    let count = classes.iter().flatten().max().map_or(0, |max| max + 1);
     let mut found = vec![SpeedClass::default(); count];
     for (kind, class) in kinds.iter().zip(classes) {
         let Some(class) = class else { continue };
@@ -76,8 +76,8 @@ pub(super) fn described(kinds: &[CoreKind], classes: &[Option<usize>]) -> Vec<Sp
 /// Returns the range with a further value.
 fn widened(range: Option<[u32; 2]>, value: Option<f64>) -> Option<[u32; 2]> {
     let Some(value) = value.map(|value| value.round() as u32) else { return range };
-    let [least, most] = range.unwrap_or([value, value]);
-    Some([least.min(value), most.max(value)])
+    let [min, max] = range.unwrap_or([value, value]);
+    Some([min.min(value), max.max(value)])
 }
 
 /// Gives all hardware threads of a core the class of the fastest of them. Hypervisors may report several kinds for one

@@ -3,7 +3,7 @@
 //! process that calls it.
 
 use super::core_kinds::{self, CoreKind};
-use super::{HardwareThread, Topology, TopologyNode, TopologySource};
+use super::{HardwareThread, Topology, TopologyNumaNode, TopologySource};
 use crate::ids::CpuId;
 use crate::root::SysRoot;
 use crate::{memory, pci};
@@ -160,7 +160,7 @@ fn with_kernels_view(mut topology: Topology, root: &SysRoot) -> Topology {
     let of_devices = pci::memory_nodes(root);
     for (id, bytes) in memory::nodes(root) {
         if topology.nodes.iter().all(|node| node.id != id) && bytes > 0 {
-            let hidden = TopologyNode { id, bytes: Some(bytes), ..TopologyNode::default() };
+            let hidden = TopologyNumaNode { id, bytes: Some(bytes), ..TopologyNumaNode::default() };
             topology.nodes.push(hidden);
         }
     }
@@ -254,14 +254,14 @@ fn identification(package: &TopologyObject) -> Option<(String, u32, u32)> {
 fn core_kind(found: &CpuKind<'_>) -> CoreKind {
     CoreKind {
         rank: found.efficiency,
-        capacity: info_of_kind(found, "LinuxCapacity").and_then(|value| value.parse().ok()),
-        clock: info_of_kind(found, "FrequencyMaxMHz").and_then(|value| value.parse().ok()),
-        design: info_of_kind(found, "CoreType"),
+        capacity: kind_info(found, "LinuxCapacity").and_then(|value| value.parse().ok()),
+        clock: kind_info(found, "FrequencyMaxMHz").and_then(|value| value.parse().ok()),
+        design: kind_info(found, "CoreType"),
     }
 }
 
 /// Returns the text that hwloc stores for a kind of cores under `name`.
-fn info_of_kind(found: &CpuKind<'_>, name: &str) -> Option<String> {
+fn kind_info(found: &CpuKind<'_>, name: &str) -> Option<String> {
     let info = found.infos.iter().find(|info| info.name().to_bytes() == name.as_bytes())?;
     Some(info.value().to_string_lossy().into_owned())
 }

@@ -37,7 +37,7 @@ fn included_keys_precede_the_others_in_one_map() {
     let cells = Cells { sizes, bindings, cells: Some(4) };
     let map = json!({"trials": 2, "bind": "close", "cells": 4});
     assert_eq!(Value::Object(cells.to_map()), map);
-    assert_eq!(Cells::of_map(&cells.to_map()), cells);
+    assert_eq!(Cells::from_map(&cells.to_map()), cells);
     let schema = schemars::schema_for!(Cells);
     let keys = schema.as_value()["properties"].as_object().unwrap();
     assert_eq!(keys.len(), 5);
@@ -61,11 +61,11 @@ fn shared_key_equals_its_declaration_except_for_exceptions() {
 fn map_round_trips_and_values_of_other_types_are_absent() {
     let sizes = Sizes { array_bytes: Some(8), threads: None, trials: Some(3) };
     assert_eq!(Value::Object(sizes.to_map()), json!({"array_bytes": 8, "trials": 3}));
-    assert_eq!(Sizes::of_map(&sizes.to_map()), sizes);
+    assert_eq!(Sizes::from_map(&sizes.to_map()), sizes);
     let Value::Object(odd) = json!({"array_bytes": "much", "trials": 3, "more": 1}) else {
         unreachable!()
     };
-    assert_eq!(Sizes::of_map(&odd), Sizes { trials: Some(3), ..Sizes::default() });
+    assert_eq!(Sizes::from_map(&odd), Sizes { trials: Some(3), ..Sizes::default() });
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn key_position_is_counted_in_its_kind_of_figure() {
         // The key of another kind of figure says what the value means.
         assert_eq!(registry.key(gauge, test, "cells").unwrap().words, "cells");
     }
-    assert!(registry.of_test("files", "io").key("cells").is_some());
+    assert!(registry.for_test("files", "io").key("cells").is_some());
 }
 
 #[test]
@@ -140,5 +140,5 @@ fn renamed_keys_are_read_under_their_former_names() {
     names.rename(&mut config);
     let expected = json!({"table_rows": 3, "colour": "blue", "page_share": 0.5, "threads": 2});
     assert_eq!(Value::Object(config.clone()), expected);
-    assert_eq!(Tables::of_map(&config).page_share, Some(0.5));
+    assert_eq!(Tables::from_map(&config).page_share, Some(0.5));
 }

@@ -135,14 +135,14 @@ pub struct PciLink {
 impl PciLink {
     /// True if fewer lanes are in use than both the device and the slot have.
     pub fn is_narrow(&self) -> bool {
-        matches!((self.width, self.most_width), (Some(now), Some(most)) if now < most)
+        matches!((self.width, self.most_width), (Some(now), Some(max)) if now < max)
     }
 
     /// True if the current rate is below the maximum that the device and the slot support. This is normal for an idle
     /// device.
     pub fn is_slow(&self) -> bool {
         let both = self.transfers_per_s.zip(self.most_transfers_per_s);
-        both.is_some_and(|(now, most)| now < most)
+        both.is_some_and(|(now, max)| now < max)
     }
 
     /// Returns the PCI Express generation with this transfer rate, e.g. `5.0`.
@@ -170,10 +170,10 @@ impl PciLink {
         text.extend(self.width.map(|width| format!(" x{width}")));
         text.extend(self.bytes_per_s.map(|rate| format!(", {rate} each way")));
         if self.is_narrow() || self.is_slow() {
-            let most =
+            let max =
                 self.most_transfers_per_s.and_then(Self::generation).map(|of| format!(" {of}"));
             let lanes = self.most_width.map(|width| format!(" x{width}"));
-            text += &format!(" (of PCIe{}{})", most.unwrap_or_default(), lanes.unwrap_or_default());
+            text += &format!(" (of PCIe{}{})", max.unwrap_or_default(), lanes.unwrap_or_default());
         }
         text
     }
@@ -219,10 +219,10 @@ mod tests {
 
     #[test]
     fn links_are_described_by_generation_lanes_and_loss() {
-        let link = |now: f64, width, most: f64, most_width| PciLink {
+        let link = |now: f64, width, max: f64, most_width| PciLink {
             transfers_per_s: Some(TransfersPerSec(now)),
             width: Some(width),
-            most_transfers_per_s: Some(TransfersPerSec(most)),
+            most_transfers_per_s: Some(TransfersPerSec(max)),
             most_width: Some(most_width),
             bytes_per_s: Some(PciLink::rate(TransfersPerSec(now), width)),
         };

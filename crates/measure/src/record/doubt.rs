@@ -18,7 +18,7 @@ pub struct DoubtRule {
     /// Statistics to which the rule applies.
     pub quoted: &'static [Quoted],
     /// Minimum number of samples that count.
-    pub least: usize,
+    pub min: usize,
     /// Maximum distance from the value, as a share of the value: of both ends of the 95 % interval, or of the second best
     /// sample.
     pub beyond: Fraction,
@@ -27,13 +27,13 @@ pub struct DoubtRule {
 /// Rule for statistics of all samples. With six samples, a 95 % interval of the median exists.
 pub const TYPICAL: DoubtRule = DoubtRule {
     quoted: &[Quoted::Median, Quoted::Mean, Quoted::HarmonicMean],
-    least: 6,
+    min: 6,
     beyond: Fraction(0.1),
 };
 
 /// Rule for the best of the samples. The best of few samples depends on chance, and a best that no other sample
 /// approaches is not a property of the node.
-pub const BEST: DoubtRule = DoubtRule { quoted: &[Quoted::Best], least: 5, beyond: Fraction(0.1) };
+pub const BEST: DoubtRule = DoubtRule { quoted: &[Quoted::Best], min: 5, beyond: Fraction(0.1) };
 
 /// Table of doubt. Statistics without a row are exempt: single values, and factors, whose verdict has an interval of its
 /// own.
@@ -43,16 +43,16 @@ pub const DOUBT_RULES: [DoubtRule; 2] = [TYPICAL, BEST];
 const ABOVE: f64 = 0.03;
 
 /// Returns the rule for figures that quote this statistic; `None` if they are exempt.
-pub fn rule_of(quoted: Quoted) -> Option<DoubtRule> {
+pub fn doubt_rule(quoted: Quoted) -> Option<DoubtRule> {
     DOUBT_RULES.into_iter().find(|rule| rule.quoted.contains(&quoted))
 }
 
 /// Returns the reason why the samples make a measured figure suspect; `None` if they do not. A figure without samples,
 /// and a figure that another program reports, are exempt. The text has no values, except at the beginning, so that a
 /// page prints equal reasons once.
-pub fn of_samples(m: &Measurement) -> Option<String> {
-    let rule = rule_of(m.quoted).filter(|_| m.value.is_some() && !m.is_reported())?;
-    let DoubtRule { least, beyond, .. } = rule;
+pub fn samples_reason(m: &Measurement) -> Option<String> {
+    let rule = doubt_rule(m.quoted).filter(|_| m.value.is_some() && !m.is_reported())?;
+    let DoubtRule { min, beyond, .. } = rule;
     let statistic = m.quoted.name();
     let is_best = m.quoted == Quoted::Best;
     let ranked = ranked(m);
@@ -60,10 +60,10 @@ pub fn of_samples(m: &Measurement) -> Option<String> {
     if counted == 0 {
         return None;
     }
-    if counted < least {
+    if counted < min {
         let count = if counted == 1 { "counts" } else { "count" };
         return Some(format!(
-            "{} {count}: {TOO_FEW}, the {statistic} needs at least {least}; use a larger --budget or --samples",
+            "{} {count}: {TOO_FEW}, the {statistic} needs at least {min}; use a larger --budget or --samples",
             SAMPLES.counted(counted)
         ));
     }
@@ -106,7 +106,7 @@ fn ranked(m: &Measurement) -> Vec<f64> {
 /// Returns the reason why a rate above its limit makes the figure or the limit suspect; `None` if it is not above. A limit
 /// that a figure may exceed, because it is only the highest known value, is not set in this case
 /// ([`Measurement::within`]).
-pub fn of_limit(m: &Measurement) -> Option<String> {
+pub fn limit_reason(m: &Measurement) -> Option<String> {
     let limit = m.limit.as_ref().filter(|_| m.unit.direction() == Some(Better::Higher))?;
     let above = limit.fraction.0 - 1.0;
     (above > ABOVE).then(|| {
@@ -134,7 +134,8 @@ impl Measurement {
     /// Applies the rule of doubt to a figure with its samples, configuration and limit. A reason that the figure already
     /// has is not added again. The gauge may already have judged the figure more strictly.
     pub(crate) fn doubt_by_rule(&mut self) {
-        if let Some(reason) = of_samples(self).filter(|_| self.validity.status != Status::Invalid)
+        if let Some(reason) =
+            samples_reason(self).filter(|_| self.validity.status != Status::Invalid)
             && !self.validity.reasons.contains(&reason)
         {
             self.doubt(Status::Suspect, reason);
@@ -147,7 +148,7 @@ impl Measurement {
         if self.validity.status != Status::Valid || self.is_published() {
             return;
         }
-        if let Some(reason) = of_limit(self) {
+        if let Some(reason) = limit_reason(self) {
             self.doubt(Status::Suspect, reason);
         }
     }
@@ -215,11 +216,11 @@ pub const THROTTLED: &str = "the CPU quota of the control group throttled";
 /// True if a reason of doubt attributes lost time to other programs. It does so by inference: a CPU quota that stops
 /// threads looks alike.
 pub fn blames_others(reason: &str) -> bool {
-    has_one_of(reason, &OTHERS)
+    contains_word(reason, &OTHERS)
 }
 
 /// True if a reason contains one of these words.
-fn has_one_of(reason: &str, words: &[&str]) -> bool {
+fn contains_word(reason: &str, words: &[&str]) -> bool {
     words.iter().any(|word| reason.contains(word))
 }
 
@@ -228,12 +229,12 @@ impl CauseEvidence {
     const STRONGEST_FIRST: [Self; 4] = [Self::Counted, Self::Stated, Self::Inferred, Self::Symptom];
 
     /// Returns the kind of evidence for a reason of doubt.
-    pub fn of(reason: &str) -> Self {
-        if has_one_of(reason, &COUNTED) {
+    pub fn from_reason(reason: &str) -> Self {
+        if contains_word(reason, &COUNTED) {
             Self::Counted
-        } else if has_one_of(reason, &INFERRED) || blames_others(reason) {
+        } else if contains_word(reason, &INFERRED) || blames_others(reason) {
             Self::Inferred
-        } else if has_one_of(reason, &SYMPTOMS) {
+        } else if contains_word(reason, &SYMPTOMS) {
             Self::Symptom
         } else {
             Self::Stated
@@ -254,15 +255,16 @@ pub fn main_cause<'a>(figures: impl IntoIterator<Item = &'a Measurement>) -> Opt
     }
     let mut by_kind: Vec<Vec<&str>> = Vec::new();
     for kind in CauseEvidence::STRONGEST_FIRST {
-        let first =
-            |reasons: &&'a [String]| reasons.iter().find(|one| CauseEvidence::of(one) == kind);
+        let first = |reasons: &&'a [String]| {
+            reasons.iter().find(|one| CauseEvidence::from_reason(one) == kind)
+        };
         by_kind.push(suspect.iter().filter_map(first).map(String::as_str).collect());
     }
     let mut kinds = by_kind.iter();
     let half = kinds.find(|reasons| 2 * reasons.len() >= suspect.len());
     // If no kind of reason explains half of the figures, the kind that explains most of them counts.
-    let most = by_kind.iter().map(Vec::len).max();
-    let found = half.or_else(|| by_kind.iter().find(|reasons| Some(reasons.len()) == most))?;
+    let max = by_kind.iter().map(Vec::len).max();
+    let found = half.or_else(|| by_kind.iter().find(|reasons| Some(reasons.len()) == max))?;
     Some(most_frequent(found).unwrap_or(UNKNOWN))
 }
 
@@ -277,8 +279,8 @@ fn most_frequent<'a>(reasons: &[&'a str]) -> Option<&'a str> {
             None => kinds.push((kind, 1)),
         }
     }
-    let most = kinds.iter().map(|(_, count)| *count).max()?;
-    let (kind, _) = kinds.iter().find(|(_, count)| *count == most)?;
+    let max = kinds.iter().map(|(_, count)| *count).max()?;
+    let (kind, _) = kinds.iter().find(|(_, count)| *count == max)?;
     let mut reasons = reasons.iter().copied();
     reasons.find(|reason| reason.replace(|c: char| c.is_ascii_digit(), "") == *kind)
 }
@@ -295,7 +297,7 @@ pub fn remedy(reason: &str) -> Option<&'static str> {
     if REMEDIES.iter().any(|words| reason.contains(words)) {
         return None;
     }
-    match CauseEvidence::of(reason) {
+    match CauseEvidence::from_reason(reason) {
         CauseEvidence::Symptom => Some("use a larger --budget or --samples"),
         CauseEvidence::Inferred => Some("repeat the run on an idle node"),
         CauseEvidence::Counted | CauseEvidence::Stated => None,

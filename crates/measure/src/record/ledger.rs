@@ -56,7 +56,7 @@ impl HardwareEvent {
     }
 
     /// True if the event concerns data on their way to a device, a network or a disk, and no other data.
-    pub fn is_of_a_link(self) -> bool {
+    pub fn is_link_event(self) -> bool {
         matches!(self, Self::PcieFatal | Self::PcieNonfatal | Self::PcieCorrected | Self::Network)
     }
 
@@ -194,8 +194,8 @@ pub struct SlowLink {
 impl fmt::Display for SlowLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let now = self.transfers_per_s.0 / 1e9;
-        let most = self.most_transfers_per_s.0 / 1e9;
-        write!(f, "{} runs at {now} of {most} GT/s", self.address)
+        let max = self.most_transfers_per_s.0 / 1e9;
+        write!(f, "{} runs at {now} of {max} GT/s", self.address)
     }
 }
 

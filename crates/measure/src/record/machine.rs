@@ -64,7 +64,7 @@ pub struct MeasuredCache {
 
 impl MeasuredCache {
     /// Returns the capacity of a part of the caches, of which the system reports a total size of `reported`.
-    pub fn of_part(&self, reported: Option<u64>) -> u64 {
+    pub fn part_capacity(&self, reported: Option<u64>) -> u64 {
         match (reported, self.reported) {
             (Some(part), Some(all)) if all > 0 => {
                 (u128::from(self.bytes) * u128::from(part) / u128::from(all)) as u64

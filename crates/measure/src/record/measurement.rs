@@ -5,7 +5,7 @@ use crate::interference::Cause;
 use crate::keys::{self, shared};
 use crate::legible;
 use crate::quantity::Bytes;
-use crate::samples::{CellSamples, RegimeGroup, Sample, Sorted};
+use crate::samples::{CellSamples, RegimeAssignment, RegimeGroup, Sample};
 use crate::stats::{self, Better, Summary};
 use crate::unit::Unit;
 use schemars::JsonSchema;
@@ -237,9 +237,9 @@ pub const PUBLISHED: &str = "published";
 impl Quoted {
     /// Returns this statistic of the samples; `None` without samples. `unit` determines if the lowest or the highest
     /// sample is the best.
-    pub fn of(self, samples: &[f64], unit: Unit) -> Option<f64> {
+    pub fn statistic(self, samples: &[f64], unit: Unit) -> Option<f64> {
         let n = samples.len() as f64;
-        let summary = Summary::of(samples, unit.better())?;
+        let summary = Summary::from_samples(samples, unit.better())?;
         Some(match self {
             Self::Best => summary.best,
             Self::Median => summary.median,
@@ -310,8 +310,8 @@ impl Measurement {
     /// Sets the samples. The value becomes the statistic `quoted` of the samples.
     pub fn sampled(mut self, quoted: Quoted, samples: Vec<f64>) -> Self {
         self.quoted = quoted;
-        self.value = quoted.of(&samples, self.unit);
-        self.summary = Summary::of(&samples, self.unit.better());
+        self.value = quoted.statistic(&samples, self.unit);
+        self.summary = Summary::from_samples(&samples, self.unit.better());
         self.samples = samples;
         self
     }
@@ -347,14 +347,14 @@ impl Measurement {
     }
 
     /// Returns the samples that interference affected, without the warm-up and without those of other regimes.
-    pub fn interfered(&self) -> impl Iterator<Item = &Disturbed> {
+    pub fn disturbed_samples(&self) -> impl Iterator<Item = &Disturbed> {
         let own = self.own_regime();
         let is_other =
-            move |one: &Disturbed| own.is_some_and(|own| self.is_of_other_regime(one, own));
-        self.all_interfered().filter(move |one| !is_other(one))
+            move |one: &Disturbed| own.is_some_and(|own| self.is_in_other_regime(one, own));
+        self.all_disturbed_samples().filter(move |one| !is_other(one))
     }
 
-    fn all_interfered(&self) -> impl Iterator<Item = &Disturbed> {
+    fn all_disturbed_samples(&self) -> impl Iterator<Item = &Disturbed> {
         let warm_up = Cause::WarmUp.to_string();
         self.disturbed.iter().filter(move |one| one.reason != warm_up)
     }
@@ -364,7 +364,7 @@ impl Measurement {
         let Some(own) = self.own_regime() else { return 0 };
         let others = self.regimes.iter().enumerate().filter(|(i, _)| *i != own);
         let clean: usize = others.map(|(_, regime)| regime.samples.len()).sum();
-        clean + self.all_interfered().filter(|one| self.is_of_other_regime(one, own)).count()
+        clean + self.all_disturbed_samples().filter(|one| self.is_in_other_regime(one, own)).count()
     }
 
     /// Returns the index of the regime that the figure describes; `None` if there is only one.
@@ -374,7 +374,7 @@ impl Measurement {
 
     /// True if the round trips before and after a disturbed sample are known and are nearest to another regime than `own`,
     /// which the figure describes.
-    fn is_of_other_regime(&self, sample: &Disturbed, own: usize) -> bool {
+    fn is_in_other_regime(&self, sample: &Disturbed, own: usize) -> bool {
         let Some([Some(before), Some(after)]) = sample.round_trip_s else { return false };
         let trip = (before * after).sqrt();
         let distances = self.regimes.iter().map(|one| (one.round_trip_s / trip).ln().abs());
@@ -402,7 +402,7 @@ impl Measurement {
 
     /// Returns the configuration as a struct; keys that are absent or have another type are `None`.
     pub fn read_config<C: crate::keys::Config>(&self) -> C {
-        C::of_map(&self.config)
+        C::from_map(&self.config)
     }
 
     /// Returns the value of one key of the configuration; `None` if the key is absent or has another type.
@@ -508,7 +508,7 @@ impl Measurement {
     }
 }
 
-impl Sorted {
+impl RegimeAssignment {
     /// Returns the statistics and samples of one part of the passes for each regime; empty if there is only one regime.
     /// `value` converts seconds to a value.
     pub fn regimes(
@@ -524,7 +524,7 @@ impl Sorted {
         let mut regimes = Vec::new();
         for group in &self.groups {
             let values = group.values(samples, part, value);
-            let Some(mut summary) = Summary::of(&values, better) else { continue };
+            let Some(mut summary) = Summary::from_samples(&values, better) else { continue };
             summary.best = group.best(samples, part, better, value);
             regimes.push(RegimeSamples {
                 round_trip_s: group.round_trip,
@@ -556,7 +556,7 @@ impl Sorted {
                 (_, false) => Counts::Best,
             };
             for i in &other.all {
-                let reason = in_words(samples[*i].causes_of(part));
+                let reason = in_words(samples[*i].part_causes(part));
                 if !reason.is_empty() {
                     all.push((*i, counts, reason));
                 }

@@ -2,7 +2,7 @@
 
 use super::Measurement;
 use crate::keys::shared;
-use crate::regime::is_of_a_line;
+use crate::regime::is_line_round_trip;
 
 /// Core-to-core round trips in saved runs of a node, in seconds. Each round trip is stored with the CPUs of the threads
 /// between which it was measured.
@@ -11,13 +11,13 @@ pub struct SavedTrips(Vec<(Vec<Vec<u32>>, f64)>);
 
 impl SavedTrips {
     /// Returns the round trips in these figures: one per regime of each figure.
-    pub fn of<'a>(figures: impl IntoIterator<Item = &'a Measurement>) -> Self {
+    pub fn from_figures<'a>(figures: impl IntoIterator<Item = &'a Measurement>) -> Self {
         let mut all: Vec<(Vec<Vec<u32>>, f64)> = Vec::new();
         for m in figures {
             let Some(places) = m.read_key::<shared::places>() else { continue };
             let own = m.read_key::<shared::round_trip_s>();
             let regimes = m.regimes.iter().map(|regime| regime.round_trip_s);
-            for trip in own.into_iter().chain(regimes).filter(|trip| is_of_a_line(*trip)) {
+            for trip in own.into_iter().chain(regimes).filter(|trip| is_line_round_trip(*trip)) {
                 // All kernels of a run have the same round trips, which are stored once.
                 let this = (places.clone(), trip);
                 if !all.contains(&this) {
@@ -53,7 +53,7 @@ mod tests {
             figure(&[[0], [1]], 6e-3),
             figure(&[[0], [2]], 390e-9),
         ];
-        let saved = SavedTrips::of(&figures);
+        let saved = SavedTrips::from_figures(&figures);
         assert_eq!(saved.between(&[vec![0], vec![1]]), [115e-9]);
         assert!(saved.between(&[vec![1], vec![0]]).is_empty());
     }

@@ -1,14 +1,16 @@
 //! Evaluation of all cells of a run in the same regime, so that a change of regime does not appear as a step in a
 //! curve.
 
-use super::{LEAST_IN_REGIME, RegimeGroup, SAMPLES, Sample, Sorted, sort_with_known};
+use super::{
+    MIN_SAMPLES_IN_REGIME, RegimeAssignment, RegimeGroup, SAMPLES, Sample, sort_with_known,
+};
 use crate::quantity::Seconds;
 use crate::regime::{self, Regime};
 
 /// Samples of all cells of a run, sorted by regime, and the regime of the run's figures.
 #[derive(Debug)]
 pub struct OneRegime {
-    cells: Vec<(Vec<Sample>, Sorted)>,
+    cells: Vec<(Vec<Sample>, RegimeAssignment)>,
     /// Regime of the run's figures; `None` if no round trips were measured.
     regime: Option<Regime>,
     guest: bool,
@@ -22,19 +24,19 @@ pub struct CellSamples<'a> {
     /// All samples of the cell.
     pub samples: &'a [Sample],
     /// Samples of the cell, sorted by regime.
-    pub sorted: &'a Sorted,
+    pub sorted: &'a RegimeAssignment,
     /// Samples of the regime from which the figures are computed.
     pub group: &'a RegimeGroup,
 }
 
 /// Returns the number of cells with enough samples of a regime, and the number of their samples.
-fn in_regime(cells: &[(Vec<Sample>, Sorted)], regime: &Regime) -> (usize, usize) {
+fn in_regime(cells: &[(Vec<Sample>, RegimeAssignment)], regime: &Regime) -> (usize, usize) {
     let mut enough = 0;
     let mut all = 0;
     for (_, sorted) in cells {
         let groups = sorted.groups.iter().filter(|group| regime.contains(group.round_trip));
         let count: usize = groups.map(|group| group.all.len()).sum();
-        enough += usize::from(count >= LEAST_IN_REGIME);
+        enough += usize::from(count >= MIN_SAMPLES_IN_REGIME);
         all += count;
     }
     (enough, all)
@@ -45,7 +47,7 @@ impl OneRegime {
     /// regimes have the same number of cells, the regime with most samples is chosen. `known` contains round trips of
     /// other runs.
     pub fn new(samples: Vec<Vec<Sample>>, known: &[f64]) -> Self {
-        let mut cells: Vec<(Vec<Sample>, Sorted)> = Vec::new();
+        let mut cells: Vec<(Vec<Sample>, RegimeAssignment)> = Vec::new();
         for of_cell in samples {
             let sorted = sort_with_known(&of_cell, known);
             cells.push((of_cell, sorted));
@@ -65,25 +67,25 @@ impl OneRegime {
 
     /// Sets whether the machine is a guest, whose hypervisor may be the cause of a doubt.
     #[must_use]
-    pub fn of_guest(self, guest: bool) -> Self {
+    pub fn on_guest(self, guest: bool) -> Self {
         Self { guest, ..self }
     }
 
     /// True if the machine is a guest.
-    pub fn is_of_guest(&self) -> bool {
+    pub fn is_on_guest(&self) -> bool {
         self.guest
     }
 
     /// Returns the samples of a cell, and the group of samples that counts. This is the group of the run's regime; if
     /// the cell has no such group, it is the headline group of the cell. Returns `None` if no group counts.
-    pub fn of(&self, cell: usize) -> Option<CellSamples<'_>> {
+    pub fn cell_samples(&self, cell: usize) -> Option<CellSamples<'_>> {
         let (samples, sorted) = &self.cells[cell];
-        let of_run = sorted.groups.iter().find(|group| self.is_of_run(group));
-        let group = of_run.or_else(|| sorted.headline())?;
+        let finish_run = sorted.groups.iter().find(|group| self.is_in_run(group));
+        let group = finish_run.or_else(|| sorted.headline())?;
         Some(CellSamples { samples, sorted, group })
     }
 
-    fn is_of_run(&self, group: &RegimeGroup) -> bool {
+    fn is_in_run(&self, group: &RegimeGroup) -> bool {
         self.regime.is_none_or(|regime| regime.contains(group.round_trip))
     }
 
@@ -94,18 +96,20 @@ impl OneRegime {
 
     /// Returns the seconds of part number `part` in each counted sample of a cell.
     pub fn seconds(&self, cell: usize, part: usize) -> Vec<f64> {
-        let Some(CellSamples { samples, group, .. }) = self.of(cell) else { return Vec::new() };
+        let Some(CellSamples { samples, group, .. }) = self.cell_samples(cell) else {
+            return Vec::new();
+        };
         group.values(samples, part, &|seconds| seconds)
     }
 
     /// Returns the reasons why the figures of a part of a cell are suspect: the samples are disturbed, or belong to
     /// another regime than the run. If the machine is a `guest`, its hypervisor may be the cause.
     pub fn doubts(&self, cell: usize, part: usize, guest: bool) -> Vec<String> {
-        let Some(CellSamples { samples, sorted, group }) = self.of(cell) else {
+        let Some(CellSamples { samples, sorted, group }) = self.cell_samples(cell) else {
             return Vec::new();
         };
         let mut doubts = Vec::new();
-        if !self.is_of_run(group) {
+        if !self.is_in_run(group) {
             doubts.push(other_regime(group));
         }
         doubts.extend(sorted.doubt(samples, group, part, SAMPLES, guest));
@@ -132,7 +136,7 @@ mod tests {
     use super::*;
 
     fn sample(seconds: f64, before: f64, after: f64) -> Sample {
-        Sample { round_trips: (before, after), ..Sample::of_times(vec![seconds]) }
+        Sample { round_trips: (before, after), ..Sample::from_times(vec![seconds]) }
     }
 
     #[test]
@@ -173,6 +177,6 @@ mod tests {
         assert!(doubts[0].contains("an unknown regime"), "{doubts:?}");
         assert!(doubts.iter().all(|doubt| !doubt.contains("NaN")), "{doubts:?}");
         // This cell has only a warm-up.
-        assert!(judged.of(4).is_none() && judged.seconds(4, 0).is_empty());
+        assert!(judged.cell_samples(4).is_none() && judged.seconds(4, 0).is_empty());
     }
 }

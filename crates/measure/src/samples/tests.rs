@@ -4,7 +4,7 @@ use crate::record::{Counts, Measurement, Quoted};
 use crate::unit::Unit;
 
 fn sample(seconds: f64, before: f64, after: f64, causes: Vec<Cause>) -> Sample {
-    Sample { round_trips: (before, after), causes, ..Sample::of_times(vec![seconds]) }
+    Sample { round_trips: (before, after), causes, ..Sample::from_times(vec![seconds]) }
 }
 
 const NEAR: f64 = 115e-9;
@@ -37,7 +37,7 @@ fn disturbance_excludes_one_part_but_not_the_best() {
     let part = |copy, triad, cause: [Option<Cause>; 2]| Sample {
         round_trips: (NEAR, NEAR),
         part_causes: cause.map(|cause| cause.into_iter().collect()).to_vec(),
-        ..Sample::of_times(vec![copy, triad])
+        ..Sample::from_times(vec![copy, triad])
     };
     let mut samples = vec![part(2.0, 3.0, [None, None]); 9];
     // In one pass, the fastest Copy was slightly disturbed in one thread; Triad was not disturbed.
@@ -146,7 +146,7 @@ fn all_samples_count_if_all_are_disturbed() {
         reported,
         format!("{all} of 19 passes were disturbed, so disturbed passes are included")
     );
-    assert_eq!(m.interfered().count(), all);
+    assert_eq!(m.disturbed_samples().count(), all);
     assert_eq!(m.undisturbed().collect::<Vec<_>>(), [(6, 0.5)]);
 }
 
@@ -161,7 +161,7 @@ fn reason_for_doubt_counts_passes_without_the_warm_up() {
     let of_cell = CellSamples { samples: &samples, sorted: &sorted, group };
     let m = Measurement::new("memory", "stream", "x", Unit::Seconds);
     let m = m.timed(Quoted::Median, of_cell, 0, &|seconds| seconds);
-    let disturbed = m.interfered().count();
+    let disturbed = m.disturbed_samples().count();
     let all = m.undisturbed().count() + disturbed;
     let reported = sorted.doubt(&samples, group, 0, PASSES, false).unwrap();
     assert_eq!(reported, format!("{disturbed} of {all} passes were disturbed"));
@@ -213,7 +213,7 @@ fn disturbed_kernels_lose_their_own_samples_only() {
         };
         Sample {
             part_causes: kernels.iter().map(cause).collect(),
-            ..Sample::of_times(kernels.iter().map(|(seconds, _)| *seconds).collect())
+            ..Sample::from_times(kernels.iter().map(|(seconds, _)| *seconds).collect())
         }
     };
     let samples: Vec<Sample> = (0..2001).map(|_| pass(&mut random)).collect();

@@ -22,7 +22,7 @@ impl Affordable {
     }
 
     /// Returns the time that a policy has for its minimum number of rounds.
-    pub fn of(policy: &RepetitionPolicy, limits: &Limits) -> Self {
+    pub fn new(policy: &RepetitionPolicy, limits: &Limits) -> Self {
         let turns = policy.fewest + usize::from(policy.warm_up == WarmUp::Round);
         let end = limits.samples.is_none().then(|| limits.at(policy.measure));
         Self { end, turns: turns as u32, round: Duration::ZERO }
@@ -63,7 +63,7 @@ mod tests {
     fn number_of_samples_is_always_affordable() {
         let hour = Duration::from_secs(3600);
         let limits = |samples| Limits::new(Duration::from_secs(10), samples);
-        let of = |samples| Affordable::of(&policy::SWEEP, &limits(samples));
+        let of = |samples| Affordable::new(&policy::SWEEP, &limits(samples));
         assert!(of(Some(3)).allows(hour, hour));
         assert!(!of(None).allows(hour, hour));
         assert!(of(None).allows(Duration::ZERO, Duration::ZERO));

@@ -8,7 +8,8 @@ mod search;
 pub use super::shuffle::Shuffler;
 use crate::{regime, stats};
 pub use search::{
-    Candidates, DeadlineCheck, Passes, Prepared, RoundRule, Rules, TurnRate, choose, prepared,
+    Candidates, DeadlineCheck, Passes, PreparedCandidate, RoundRule, Rules, TurnRate, choose,
+    prepared,
 };
 use std::collections::BTreeMap;
 

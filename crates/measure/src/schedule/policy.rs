@@ -51,17 +51,17 @@ pub struct RepetitionPolicy {
     /// grace time, too. It follows the statistic that the figures quote ([`doubt`]): with fewer rounds they are suspect.
     pub fewest: usize,
     /// Minimum number of samples before a figure may count as stable.
-    pub least: usize,
+    pub min: usize,
     /// Maximum number of rounds; `None` for no limit.
-    pub most: Option<usize>,
+    pub max: Option<usize>,
     /// Interval in rounds between checks of the stop conditions.
     pub ask_every: usize,
     /// Minimum time before any figure counts as stable: a share of the time, and an upper bound. Regimes of a virtual
     /// machine last seconds, and the samples should cover all regimes.
-    pub least_time: (f64, Duration),
-    /// True if the share in `least_time` refers to the whole budget; false if it refers to the time left when the
+    pub min_time: (f64, Duration),
+    /// True if the share in `min_time` refers to the whole budget; false if it refers to the time left when the
     /// rounds begin.
-    pub least_time_of_budget: bool,
+    pub min_time_of_budget: bool,
     /// Maximum relative change of the best and the median of a stable figure. With `None`, the rounds continue until
     /// the time is used up.
     pub tolerance: Option<Fraction>,
@@ -86,15 +86,15 @@ const SUFFICIENT: usize = 10;
 impl RepetitionPolicy {
     /// Returns the number of rounds for which the time of a run should suffice. A run with less time is shortened.
     pub fn sufficient(&self) -> usize {
-        let stable = self.least.min(SUFFICIENT).max(self.fewest);
-        self.most.map_or(stable, |most| stable.min(most))
+        let stable = self.min.min(SUFFICIENT).max(self.fewest);
+        self.max.map_or(stable, |max| stable.min(max))
     }
 }
 
 /// Minimum number of rounds of figures that quote the best of the rounds.
-const FOR_BEST: usize = doubt::BEST.least;
+const FOR_BEST: usize = doubt::BEST.min;
 /// Minimum number of rounds of figures that quote a median or a mean.
-const FOR_MEDIAN: usize = doubt::TYPICAL.least;
+const FOR_MEDIAN: usize = doubt::TYPICAL.min;
 
 const NO_TIME: (f64, Duration) = (0.0, Duration::ZERO);
 
@@ -105,12 +105,12 @@ pub const STREAM: RepetitionPolicy = RepetitionPolicy {
     warm_up: WarmUp::Round,
     fewest: FOR_BEST,
     // STREAM's NTIMES is 10; twice as many samples give a median with a useful confidence interval.
-    least: 20,
-    most: None,
+    min: 20,
+    max: None,
     // The check of the stop conditions sorts all samples, which takes longer than a pass over small arrays.
     ask_every: 5,
-    least_time: (0.25, Duration::from_millis(2500)),
-    least_time_of_budget: true,
+    min_time: (0.25, Duration::from_millis(2500)),
+    min_time_of_budget: true,
     tolerance: Some(Fraction(0.005)),
     leave: CellRule::Together,
     ends_within_round: false,
@@ -129,7 +129,7 @@ pub const SIZE: RepetitionPolicy = RepetitionPolicy {
     fewest: 3,
     // Nine ratios give a confidence interval of their median; three ratios are sufficient to detect a large effect of a
     // cache.
-    most: Some(9),
+    max: Some(9),
     ask_every: 1,
     tolerance: None,
     samples_despite_time: false,
@@ -142,9 +142,9 @@ pub const SIZE: RepetitionPolicy = RepetitionPolicy {
 pub const SWEEP: RepetitionPolicy = RepetitionPolicy {
     order: RoundOrder::Shuffled,
     seed: 0x0073_7765_6570,
-    least: 10,
+    min: 10,
     ask_every: 1,
-    least_time: NO_TIME,
+    min_time: NO_TIME,
     measure: Fraction(0.85),
     ..STREAM
 };
@@ -155,7 +155,7 @@ pub const EXPLAIN: RepetitionPolicy = RepetitionPolicy {
     // The figures are medians of ratios.
     fewest: FOR_MEDIAN,
     // More rounds hardly narrow the intervals.
-    most: Some(60),
+    max: Some(60),
     tolerance: None,
     choose: Fraction(0.15),
     measure: Fraction(0.88),
@@ -165,9 +165,9 @@ pub const EXPLAIN: RepetitionPolicy = RepetitionPolicy {
 /// Only the last step of `explain`, with consecutive passes as in `stream`.
 pub const EXPLAIN_END: RepetitionPolicy = RepetitionPolicy {
     fewest: FOR_BEST,
-    most: Some(20),
+    max: Some(20),
     ask_every: 1,
-    least_time: NO_TIME,
+    min_time: NO_TIME,
     tolerance: None,
     ..STREAM
 };
@@ -198,8 +198,8 @@ pub const CURVES: RepetitionPolicy = RepetitionPolicy {
     seed: 0x7475_726E,
     // Latencies are medians.
     fewest: FOR_MEDIAN,
-    least_time: (0.25, Duration::MAX),
-    least_time_of_budget: false,
+    min_time: (0.25, Duration::MAX),
+    min_time_of_budget: false,
     leave: CellRule::OnceStable,
     ends_within_round: true,
     measure: Fraction(0.95),
@@ -215,7 +215,7 @@ pub const LOOPS: RepetitionPolicy = RepetitionPolicy {
     seed: 0x6C6F_6F70,
     warm_up: WarmUp::None,
     fewest: 1,
-    most: Some(5),
+    max: Some(5),
     tolerance: None,
     ..CURVES
 };
@@ -230,10 +230,10 @@ pub const FILES: RepetitionPolicy = RepetitionPolicy {
     seed: 1,
     warm_up: WarmUp::None,
     fewest: 0,
-    least: 1,
+    min: 1,
     // Passes over files of 64 KiB to 1 MiB scatter by a quarter. The uncertainty of the median is 4 to 10 % for 60
     // passes, and half of that for 240 passes, which take some tenths of a second per cell.
-    most: Some(240),
+    max: Some(240),
     ask_every: 1,
     tolerance: None,
     ends_within_round: true,
@@ -264,7 +264,7 @@ pub const ICCG: RepetitionPolicy = RepetitionPolicy {
     order: RoundOrder::AsGiven,
     warm_up: WarmUp::Turn,
     ask_every: 1,
-    least_time: NO_TIME,
+    min_time: NO_TIME,
     // A solution takes seconds; one more solution would hardly improve the figures.
     tolerance: Some(Fraction(0.01)),
     measure: Fraction(0.65),
@@ -285,9 +285,9 @@ pub const PROGRAMS: RepetitionPolicy = RepetitionPolicy {
     warm_up: WarmUp::None,
     // The time of a program is a median.
     fewest: FOR_MEDIAN,
-    least: 20,
+    min: 20,
     // More runs of a short program would not change the verdict.
-    most: Some(200),
+    max: Some(200),
     tolerance: Some(Fraction(0.002)),
     measure: Fraction(0.98),
     ..SWEEP

@@ -15,15 +15,15 @@ const UNCERTAINTY: f64 = 2.0;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PredictedTime {
     /// Time of the shortest run that has a figure of every cell: set-up, one round after the warm-up, and checks.
-    pub least: Duration,
+    pub min: Duration,
     /// Time with a sufficient number of rounds of the policy, and with steps whose length can only be assumed.
     pub likely: Duration,
 }
 
 impl PredictedTime {
     /// Returns the prediction of a part that always takes this time.
-    pub fn of(time: Duration) -> Self {
-        Self { least: time, likely: time }
+    pub fn from_time(time: Duration) -> Self {
+        Self { min: time, likely: time }
     }
 }
 
@@ -32,7 +32,7 @@ impl Add for PredictedTime {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        Self { least: self.least + other.least, likely: self.likely + other.likely }
+        Self { min: self.min + other.min, likely: self.likely + other.likely }
     }
 }
 
@@ -79,19 +79,18 @@ impl Limits {
     /// # Errors
     /// Fails as [`Self::admit`].
     pub fn admit_as_planned(&self, time: PredictedTime, smaller: &str) -> Result<String, Failure> {
-        let elapsed = PredictedTime::of(self.elapsed());
-        let PredictedTime { least, likely } = elapsed + time;
-        if self.samples.is_some() || least <= self.budget + self.grace() {
+        let elapsed = PredictedTime::from_time(self.elapsed());
+        let PredictedTime { min, likely } = elapsed + time;
+        if self.samples.is_some() || min <= self.budget + self.grace() {
             return Ok(String::new());
         }
-        let least = least.as_secs_f64();
+        let min = min.as_secs_f64();
         if !self.asked {
-            return Ok(format!(": takes at least {:.0} s", least.ceil()));
+            return Ok(format!(": takes at least {:.0} s", min.ceil()));
         }
         let budget = self.budget.as_secs_f64();
-        let message =
-            format!("--budget {budget} is too short: the run takes at least {least:.1} s");
-        let enough = (UNCERTAINTY * likely.as_secs_f64().max(least)).ceil();
+        let message = format!("--budget {budget} is too short: the run takes at least {min:.1} s");
+        let enough = (UNCERTAINTY * likely.as_secs_f64().max(min)).ceil();
         Err(Failure::usage(message).hint(format!("use --budget {enough:.0}, or {smaller}")))
     }
 }
@@ -111,7 +110,7 @@ mod tests {
 
     impl Predictable for Halved {
         fn predicted(&self) -> PredictedTime {
-            PredictedTime { least: self.time, likely: 2 * self.time }
+            PredictedTime { min: self.time, likely: 2 * self.time }
         }
         fn shorten(&mut self) -> bool {
             let can = self.left > 0;
@@ -127,7 +126,7 @@ mod tests {
     }
 
     fn asked(seconds: u32) -> Limits {
-        Limits::of(Budget::of(Some(seconds * SECOND), SECOND), None)
+        Limits::from_budget(Budget::new(Some(seconds * SECOND), SECOND), None)
     }
 
     #[test]

@@ -1,6 +1,6 @@
 use super::*;
 use crate::interference::Cause;
-use crate::progress::Silent;
+use crate::progress::SilentObserver;
 use std::convert::Infallible;
 
 const FOREVER: Duration = Duration::from_secs(3600);
@@ -9,9 +9,9 @@ fn turns(policy: RepetitionPolicy, limits: Limits, cells: usize) -> (Vec<Turn>, 
     let mut schedule = Schedule::new(policy, limits, cells);
     let mut seen = Vec::new();
     let stop = schedule
-        .run(&mut Silent, None, |turn| {
+        .run(&mut SilentObserver, None, |turn| {
             seen.push(turn);
-            Ok::<_, Infallible>(vec![Sample::of_times(vec![1.0])])
+            Ok::<_, Infallible>(vec![Sample::from_times(vec![1.0])])
         })
         .unwrap();
     (seen, schedule, stop)
@@ -84,9 +84,9 @@ fn minimum_rounds_are_measured_without_time() {
 #[test]
 fn cell_without_samples_leaves_the_schedule() {
     let mut schedule = Schedule::new(policy::SWEEP, Limits::new(Duration::ZERO, Some(3)), 2);
-    let stop = schedule.run(&mut Silent, None, |turn| {
+    let stop = schedule.run(&mut SilentObserver, None, |turn| {
         let gives = turn.cell == 0 || turn.round == 0;
-        Ok::<_, Infallible>(if gives { vec![Sample::of_times(vec![1.0])] } else { vec![] })
+        Ok::<_, Infallible>(if gives { vec![Sample::from_times(vec![1.0])] } else { vec![] })
     });
     assert_eq!(stop, Ok(Stop::Samples));
     assert_eq!(schedule.samples.iter().map(Vec::len).collect::<Vec<_>>(), [4, 1]);
@@ -98,13 +98,13 @@ fn stable_cell_ends_early_and_scattered_cell_continues() {
     let limits = Limits::new(Duration::from_millis(100), None);
     let mut schedule = Schedule::new(policy::CURVES, limits, 2);
     let mut n = 0u32;
-    let stop = schedule.run(&mut Silent, None, |turn| {
+    let stop = schedule.run(&mut SilentObserver, None, |turn| {
         n += 1;
         clock::run_ahead(Duration::from_micros(200));
         // Multiples of the golden ratio, modulo 1, spread the values evenly between 1 and 2.
         let scattered = 1.0 + (f64::from(n) * 0.618_034).fract();
         let time = if turn.cell == 0 { 1.0 } else { scattered };
-        Ok::<_, Infallible>(vec![Sample::of_times(vec![time])])
+        Ok::<_, Infallible>(vec![Sample::from_times(vec![time])])
     });
     assert_eq!(stop, Ok(Stop::Budget));
     assert!(schedule.samples[0].len() < schedule.samples[1].len());
@@ -123,10 +123,10 @@ fn interruption_and_error_keep_samples() {
     }
     let limits = Limits::new(Duration::from_secs(9), None);
     let mut schedule = Schedule::new(policy::CURVES, limits, 3);
-    let one = |_| Ok::<_, &str>(vec![Sample::of_times(vec![1.0])]);
+    let one = |_| Ok::<_, &str>(vec![Sample::from_times(vec![1.0])]);
     assert_eq!(schedule.run(&mut After(Default::default()), None, one), Ok(Stop::Interrupted));
     assert_eq!(schedule.samples.iter().map(Vec::len).sum::<usize>(), 5);
-    let failing = schedule.run(&mut Silent, None, |_| Err("gone"));
+    let failing = schedule.run(&mut SilentObserver, None, |_| Err("gone"));
     assert_eq!(failing, Err("gone"));
     assert_eq!(schedule.samples.iter().map(Vec::len).sum::<usize>(), 5);
 }
@@ -156,7 +156,7 @@ fn progress_of_a_number_of_samples_follows_the_turns() {
     }
     let mut progress = Progress(Vec::new());
     let mut schedule = Schedule::new(policy::FILES, Limits::new(FOREVER, Some(3)), 2);
-    let one = |_| Ok::<_, Infallible>(vec![Sample::of_times(vec![1.0])]);
+    let one = |_| Ok::<_, Infallible>(vec![Sample::from_times(vec![1.0])]);
     schedule.run(&mut progress, None, one).unwrap();
     let turns = 3 * 2 + 2 * usize::from(policy::FILES.warm_up == WarmUp::Round);
     let first = progress.0.first().unwrap();
@@ -177,9 +177,9 @@ fn time_ends_the_files_policy_before_its_samples() {
 fn disturbed_rounds_are_repeated_up_to_a_limit() {
     for (moved, rounds, clean) in [(2, 5, 3), (usize::MAX, 9, 0)] {
         let mut schedule = Schedule::new(policy::OSU, Limits::new(FOREVER, Some(3)), 1);
-        let stop = schedule.run(&mut Silent, None, |turn| {
+        let stop = schedule.run(&mut SilentObserver, None, |turn| {
             assert_eq!(turn.due, Some(3usize.saturating_sub(turn.round.saturating_sub(moved))));
-            let mut sample = Sample::of_times(vec![1.0]);
+            let mut sample = Sample::from_times(vec![1.0]);
             sample.causes.extend((turn.round < moved).then_some(Cause::Moved));
             Ok::<_, Infallible>(vec![sample])
         });
@@ -202,10 +202,10 @@ fn simulated(
     limits.reserve = seconds(check);
     let mut schedule = Schedule::new(policy, limits, cells);
     let mut n = 0.0;
-    let stop = schedule.run(&mut Silent, None, |_| {
+    let stop = schedule.run(&mut SilentObserver, None, |_| {
         clock::run_ahead(seconds(turn));
         n += 0.618_034;
-        Ok::<_, Infallible>(vec![Sample::of_times(vec![1.0 + f64::fract(n)])])
+        Ok::<_, Infallible>(vec![Sample::from_times(vec![1.0 + f64::fract(n)])])
     });
     assert!(matches!(stop, Ok(Stop::Budget | Stop::Stable)));
     clock::run_ahead(seconds(check));
@@ -231,8 +231,8 @@ fn budgets_are_kept_with_set_up_and_slow_turns() {
                 let times = share.map(|share| share * budget);
                 let (took, fewest) = simulated(policy, budget, cells, times);
                 let grace = (0.1 * budget).max(1.0);
-                let least = 1 + usize::from(policy.warm_up == WarmUp::Round);
-                let within = took <= budget + grace && fewest >= least;
+                let min = 1 + usize::from(policy.warm_up == WarmUp::Round);
+                let within = took <= budget + grace && fewest >= min;
                 assert!(within, "{policy:?}\n{budget} s, {times:?}: took {took}, {fewest} samples");
             }
         }
@@ -259,16 +259,18 @@ fn exceeded_budget_is_reported() {
 /// Runs a schedule of four cells, each turn of which takes `turn`. Returns the number of samples of each cell.
 fn late(limits: Limits, turn: Duration) -> (Vec<usize>, Stop) {
     let mut schedule = Schedule::new(policy::NODES, limits, 4);
-    let stop = schedule.run(&mut Silent, None, |_| {
+    let stop = schedule.run(&mut SilentObserver, None, |_| {
         clock::run_ahead(turn);
-        Ok::<_, Infallible>(vec![Sample::of_times(vec![1.0])])
+        Ok::<_, Infallible>(vec![Sample::from_times(vec![1.0])])
     });
     (schedule.samples.iter().map(Vec::len).collect(), stop.unwrap())
 }
 
 #[test]
 fn late_run_ends_with_its_samples() {
-    let asked = |seconds| Limits::of(Budget::of(Some(Duration::from_secs(seconds)), FOREVER), None);
+    let asked = |seconds| {
+        Limits::from_budget(Budget::new(Some(Duration::from_secs(seconds)), FOREVER), None)
+    };
     // The first rounds of four cells would take several times the budget.
     let warm_up = usize::from(policy::NODES.warm_up == WarmUp::Round);
     let (samples, stop) = late(asked(10), Duration::from_secs(9));
@@ -295,8 +297,8 @@ fn notice_of_a_late_run_has_a_cause() {
 #[test]
 fn prediction_ends_before_a_refusal_would_be_late() {
     let time = Duration::from_secs(10);
-    let asked = Limits::of(Budget::of(Some(time), FOREVER), None);
-    let usual = Limits::of(Budget::of(None, time), None);
+    let asked = Limits::from_budget(Budget::new(Some(time), FOREVER), None);
+    let usual = Limits::from_budget(Budget::new(None, time), None);
     assert!(!asked.must_decide());
     clock::run_ahead(Duration::from_millis(1600));
     assert!(asked.must_decide());

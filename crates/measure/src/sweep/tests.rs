@@ -41,23 +41,23 @@ crate::settings! {
     }
 }
 
-impl From<std::convert::Infallible> for Wrong {
+impl From<std::convert::Infallible> for InvalidAxisValue {
     fn from(never: std::convert::Infallible) -> Self {
         match never {}
     }
 }
 
-impl From<std::num::ParseIntError> for Wrong {
+impl From<std::num::ParseIntError> for InvalidAxisValue {
     fn from(_: std::num::ParseIntError) -> Self {
         Self { at: 1, problem: "no number".to_owned(), meant: None }
     }
 }
 
-fn rate(text: &str) -> Result<u32, Wrong> {
+fn rate(text: &str) -> Result<u32, InvalidAxisValue> {
     text.parse().map_err(Into::into)
 }
 
-fn name(text: &str) -> Result<String, Wrong> {
+fn name(text: &str) -> Result<String, InvalidAxisValue> {
     Ok(text.to_owned())
 }
 
@@ -160,7 +160,7 @@ fn cells_of_other_machines_are_omitted() {
     let kept_of = |text: &str| {
         let (all, _) = combinations(&[axis(text)], "gauge");
         let planned = all.into_iter().map(|settings| match settings[0] {
-            Rate(9) => (settings, Err(Failure::beyond("no nine"))),
+            Rate(9) => (settings, Err(Failure::insufficient("no nine"))),
             _ => (settings.clone(), Ok(settings)),
         });
         keep(planned, |cell| &cell[..], "gauge")

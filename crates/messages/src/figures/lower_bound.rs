@@ -64,7 +64,7 @@ pub(crate) fn shares(
         let ci95 = paired.interval().map(|found| found.ci95);
         let config = FloorConfig { value, share: Fraction(share), ci95 };
         let apart = stats::quantile(&of_bound, 1.0) / stats::quantile(&mpi_shares, 0.0);
-        let standing = Standing::of(&config, apart < SLOW && obstacle.is_none());
+        let standing = Standing::from_share(&config, apart < SLOW && obstacle.is_none());
         shares.insert(at, Share { config, standing, obstacle });
     }
     shares
@@ -83,7 +83,7 @@ enum Standing {
 
 impl Standing {
     /// Returns the position of a share. `sure` is true if every start of the run has the same position.
-    fn of(share: &FloorConfig, sure: bool) -> Self {
+    fn from_share(share: &FloorConfig, sure: bool) -> Self {
         let FloorConfig { share: Fraction(share), ci95, .. } = *share;
         match ci95 {
             Some([_, high]) if high.max(share) < SLOW && sure => Self::Doubtful,
@@ -121,8 +121,8 @@ pub(crate) fn remarks(
                 format!("{} to {}", Bytes(from), Bytes(to))
             };
             let reached: Vec<f64> = range.iter().map(|(_, of)| of.config.share.0).collect();
-            let least = stats::quantile(&reached, 0.0);
-            let most = stats::quantile(&reached, 1.0);
+            let min = stats::quantile(&reached, 0.0);
+            let max = stats::quantile(&reached, 1.0);
             let standing = range[0].1.standing;
             let text = match standing {
                 Standing::Between => continue,
@@ -133,7 +133,7 @@ pub(crate) fn remarks(
                         Some(obstacle) => obstacle.cannot_tell("the cause"),
                         None => look_at(mpi, bound, pattern, from, to, eager),
                     };
-                    let times = times(1.0 / most, 1.0 / least);
+                    let times = times(1.0 / max, 1.0 / min);
                     let slow = format!(
                         "{times} the time of nodegauge's own transport (the floor); {look}"
                     );
@@ -146,7 +146,7 @@ pub(crate) fn remarks(
                 }
                 Standing::Faster => format!(
                     "{name}: {pattern} of {sizes} is {} as fast as nodegauge's own transport, which is therefore not a lower bound for these sizes",
-                    times(least, most)
+                    times(min, max)
                 ),
             };
             notices.push(Notice::new(NoticeId::Bottleneck, GAUGE, text));
@@ -156,10 +156,10 @@ pub(crate) fn remarks(
 }
 
 /// Formats a range of ratios: `2.1 to 3.4 times`.
-fn times(least: f64, most: f64) -> String {
-    let least = format!("{least:.1}");
-    let most = format!("{most:.1}");
-    if least == most { format!("{least} times") } else { format!("{least} to {most} times") }
+fn times(min: f64, max: f64) -> String {
+    let min = format!("{min:.1}");
+    let max = format!("{max:.1}");
+    if min == max { format!("{min} times") } else { format!("{min} to {max} times") }
 }
 
 /// Returns the configuration that may slow an MPI down in a range of sizes.

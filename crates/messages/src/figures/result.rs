@@ -6,16 +6,18 @@
 
 use crate::config::{DipConfig, MessageConfig, MpiConfig, PairRank};
 use crate::job::launch::Where;
-use crate::job::protocol::{MOST_LOST, SizeRun};
+use crate::job::protocol::{MAX_LOST_SHARE, SizeRun};
 use crate::pattern::{Participants, Pattern};
-use crate::probe::start::{Broken, MessageTransport, StartReport, Starter};
+use crate::probe::start::{IncompleteStart, MessageTransport, StartReport, Starter};
 use crate::{GAUGE, TEST, TRANSPORT};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::interference::Cause;
 use nodegauge_measure::quantity;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
 use nodegauge_measure::regime::{self, Regime};
-use nodegauge_measure::samples::{self, CellSamples, RegimeGroup, Sample, Sorted, Sorting};
+use nodegauge_measure::samples::{
+    self, AssignmentParameters, CellSamples, RegimeAssignment, RegimeGroup, Sample,
+};
 use nodegauge_measure::stats::{self, Better};
 use nodegauge_measure::{Fraction, Seconds, Unit};
 use nodegauge_placement::cpus::ranges;
@@ -62,7 +64,7 @@ pub(crate) fn blank(pattern: Pattern, unit: Unit) -> Measurement {
 
 /// Returns an empty measurement of this transport. Measurements without an MPI belong to another test in the record, so
 /// that they are not mistaken for an MPI's.
-fn blank_of(transport: MessageTransport<'_>, pattern: Pattern, unit: Unit) -> Measurement {
+fn empty_measurement(transport: MessageTransport<'_>, pattern: Pattern, unit: Unit) -> Measurement {
     match transport {
         MessageTransport::Mpi(..) => blank(pattern, unit),
         MessageTransport::Own(_) => {
@@ -78,7 +80,7 @@ pub(crate) fn missing(
     config: &MessageConfig,
     reason: &str,
 ) -> Measurement {
-    blank_of(starter.transport, pattern, pattern.unit()).config(config).missing(reason)
+    empty_measurement(starter.transport, pattern, pattern.unit()).config(config).missing(reason)
 }
 
 /// Returns the measurement without a value for an unusable MPI whose wrapper the user specified.
@@ -111,7 +113,7 @@ pub(crate) fn figures(starter: &Starter<'_>, report: &StartReport) -> Vec<Messag
     let headline = headline(sizes, &regimes);
     let mut figures = Vec::new();
     for run in sizes {
-        let batches = Batches::of(run, &regimes, headline);
+        let batches = Batches::from_run(run, &regimes, headline);
         figures.extend(SizeEvidence { starter, report, run, batches }.figures());
     }
     figures
@@ -183,7 +185,7 @@ pub(crate) fn mpi_config(
         standard: report.and_then(|report| report.output.standard.clone()),
         device,
         transport: report.and_then(|report| report.transport.clone()),
-        chosen: Some(mpi.chosen.clone()).filter(|why| !why.is_empty()),
+        chosen: Some(mpi.selection_reason.clone()).filter(|why| !why.is_empty()),
         probe: Some(probe),
         mpicc: compiler.map(|compiler| compiler.command.to_string()),
         compiler: compiler.and_then(|compiler| compiler.version.clone()),
@@ -199,7 +201,7 @@ struct Batches {
     samples: Vec<Sample>,
     /// Number of operations of each batch.
     operations: Vec<u64>,
-    sorted: Sorted,
+    sorted: RegimeAssignment,
     counted: RegimeGroup,
     /// True if no batch was measured with the core-to-core latency (regime) of the other sizes.
     moved: bool,
@@ -208,25 +210,25 @@ struct Batches {
 impl Batches {
     /// Sorts the batches of `run`. Its launch ran in `regimes` of the core-to-core latency, and `headline` is the
     /// regime of most batches.
-    fn of(run: &SizeRun, regimes: &[Regime], headline: Option<usize>) -> Self {
+    fn from_run(run: &SizeRun, regimes: &[Regime], headline: Option<usize>) -> Self {
         let mut samples = Vec::new();
         let mut operations = Vec::new();
         for group in &run.groups {
             for (i, seconds) in group.seconds.iter().enumerate() {
                 let share = group.lost.get(i).copied().unwrap_or(0.0);
-                let lost =
-                    (share > MOST_LOST).then_some(Cause::OtherProgram { share: Fraction(share) });
+                let lost = (share > MAX_LOST_SHARE)
+                    .then_some(Cause::OtherProgram { share: Fraction(share) });
                 samples.push(Sample {
                     round_trips: (known_trip(group.trips.0), known_trip(group.trips.1)),
                     causes: lost.into_iter().collect(),
-                    ..Sample::of_times(vec![*seconds])
+                    ..Sample::from_times(vec![*seconds])
                 });
                 operations.push(group.operations);
             }
         }
         // Ranks of collectives share no cache line, even if pairs of the same launch share one.
         let regimes = if run.trips().next().is_some() { regimes } else { &[] };
-        let known = Sorting { warm_up: 0, least: 1, regimes: Some(regimes) };
+        let known = AssignmentParameters { warm_up: 0, min: 1, regimes: Some(regimes) };
         let sorted = samples::sort_with(&samples, known);
         let none = RegimeGroup { parts: vec![Vec::new()], ..RegimeGroup::default() };
         let mut groups = sorted.groups.iter();
@@ -279,12 +281,8 @@ impl SizeEvidence<'_> {
         let Batches { samples, sorted, counted, .. } = &self.batches;
         let value_of = |seconds: f64| digits(figure(seconds));
         let timed = CellSamples { samples, sorted, group: counted };
-        let mut measurement = blank_of(self.starter.transport, self.run.pattern, unit).timed(
-            Quoted::Mean,
-            timed,
-            0,
-            &value_of,
-        );
+        let mut measurement = empty_measurement(self.starter.transport, self.run.pattern, unit)
+            .timed(Quoted::Mean, timed, 0, &value_of);
         let (operations, mean) = self.batches.mean(counted.counted(0));
         let mut config = self.config(operations);
         if operations > 0 {
@@ -318,7 +316,7 @@ impl SizeEvidence<'_> {
             stop: run.done.map(|done| done.to_string()),
             validated: run.wrong.map(|wrong| wrong == 0),
             round_trip_s: Some(batches.counted.round_trip).filter(|trip| trip.is_finite()),
-            fastest_rank: run.spread.map(|(least, _)| least),
+            fastest_rank: run.spread.map(|(min, _)| min),
             slowest_rank: run.spread.map(|(_, greatest)| greatest),
             ..base(starter, report, run.pattern)
         };
@@ -357,17 +355,21 @@ impl SizeEvidence<'_> {
         }
         if run.done.is_none() {
             let reason = match &report.broken {
-                Some(Broken::Hung(limit)) => {
+                Some(IncompleteStart::Hung(limit)) => {
                     format!("killed after {} without output", Seconds(limit.as_secs_f64()))
                 }
-                Some(Broken::Died(how)) => format!("a rank or the launcher ended: {how}"),
-                Some(Broken::Late) => "stopped, because the run exceeded --budget".to_owned(),
-                Some(Broken::Interrupted) => "interrupted".to_owned(),
+                Some(IncompleteStart::Died(how)) => format!("a rank or the launcher ended: {how}"),
+                Some(IncompleteStart::Late) => {
+                    "stopped, because the run exceeded --budget".to_owned()
+                }
+                Some(IncompleteStart::Interrupted) => "interrupted".to_owned(),
                 None => "the probe did not finish this size".to_owned(),
             };
             // After an interrupt or at the end of the budget, complete batches still give a result.
             let status = match report.broken {
-                Some(Broken::Interrupted | Broken::Late) if !run.groups.is_empty() => {
+                Some(IncompleteStart::Interrupted | IncompleteStart::Late)
+                    if !run.groups.is_empty() =>
+                {
                     Status::Suspect
                 }
                 _ => Status::Invalid,
@@ -456,7 +458,7 @@ mod tests {
 
     fn of(run: &SizeRun) -> Batches {
         let regimes = [Regime { from: NEAR, to: NEAR * 1.1 }, Regime { from: FAR, to: FAR * 1.1 }];
-        Batches::of(run, &regimes, Some(1))
+        Batches::from_run(run, &regimes, Some(1))
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub struct Launch {
 const GRACE: f64 = 20.0;
 /// Minimum timeout per size, even if the time limit is short. If other programs use the cores, each message waits for a
 /// time slice of the scheduler, although the length of a batch was chosen when the cores were idle.
-const LEAST_TIME: Duration = Duration::from_secs(10);
+const MIN_TIME: Duration = Duration::from_secs(10);
 
 impl Launch {
     /// Creates a launch in which all ranks run the patterns together, with the sizes of the options.
@@ -72,14 +72,14 @@ impl Launch {
 
     /// Returns the sizes of a pattern in this launch: the requested sizes that the memory limit allows.
     pub fn sizes_of(&self, pattern: Pattern, options: &MessageOptions) -> Vec<u64> {
-        let mut sizes = self.asked_of(pattern, options);
+        let mut sizes = self.requested_sizes(pattern, options);
         let (sent, received) = self.blocks(pattern, options);
         sizes.retain(|bytes| bytes.saturating_mul(sent.max(received)) <= options.memory_limit);
         sizes
     }
 
     /// Returns the requested sizes of a pattern, regardless of the memory limit.
-    pub fn asked_of(&self, pattern: Pattern, options: &MessageOptions) -> Vec<u64> {
+    pub fn requested_sizes(&self, pattern: Pattern, options: &MessageOptions) -> Vec<u64> {
         match &self.sizes {
             Some(sizes) => pattern.sizes_of(sizes),
             None => options.sizes_of(pattern),
@@ -156,7 +156,7 @@ impl Launch {
     fn pattern_argument(&self, pattern: Pattern, options: &MessageOptions) -> String {
         let mut sizes = Vec::new();
         for bytes in self.sizes_of(pattern, options) {
-            let (warm_up, timed) = options.operations_of(pattern, bytes);
+            let (warm_up, timed) = options.operation_counts(pattern, bytes);
             sizes.push(format!("{bytes}/{warm_up}/{timed}"));
         }
         let participants = pattern.row().participants.name();
@@ -201,7 +201,7 @@ impl Launch {
 
 /// Returns the maximum time of a size.
 fn longest(options: &MessageOptions) -> Duration {
-    options.size_limit.mul_f64(GRACE) + LEAST_TIME
+    options.size_limit.mul_f64(GRACE) + MIN_TIME
 }
 
 /// Returns the pairs of a step as a part of an argument.

@@ -5,7 +5,7 @@ use nodegauge_measure::{legible, names, stats};
 use std::str::FromStr;
 
 /// Maximum share of a valid batch's time that other programs may use; the probe uses the same limit.
-pub const MOST_LOST: f64 = 0.02;
+pub const MAX_LOST_SHARE: f64 = 0.02;
 
 /// Group of consecutive batches of operations.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,7 +24,7 @@ pub struct BatchGroup {
 
 /// Reason why the measurement of a size ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Done {
+pub enum SizeEnd {
     /// The uncertainty of the median is at most half a percent.
     Stable,
     /// The requested or the maximum number of samples is reached.
@@ -33,7 +33,7 @@ pub enum Done {
     Limit,
 }
 
-names!(Done, "end", Stable = "stable", Samples = "samples", Limit = "limit");
+names!(SizeEnd, "end", Stable = "stable", Samples = "samples", Limit = "limit");
 
 /// Output for one size of a pattern, between two ranks or among all ranks.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,7 +54,7 @@ pub struct SizeRun {
     /// Number of bytes that arrived with wrong data; `None` if the data was not verified.
     pub wrong: Option<u64>,
     /// Reason why the measurement of the size ended; `None` if it is unfinished.
-    pub done: Option<Done>,
+    pub done: Option<SizeEnd>,
     /// Median of the first measurement if it deviated from the curve and was repeated, seconds.
     pub dip: Option<f64>,
 }
@@ -132,7 +132,7 @@ pub struct ProbeOutput {
 /// Maximum length of a line of the probe in bytes; a line with all batches of a group is shorter.
 const LONGEST_LINE: usize = 1 << 16;
 /// Maximum number of foreign lines that are kept.
-const MOST_FOREIGN: usize = 200;
+const MAX_FOREIGN_LINES: usize = 200;
 
 impl ProbeOutput {
     /// True if batches of a size have been timed.
@@ -146,7 +146,7 @@ impl ProbeOutput {
         for line in lines.lines() {
             if line.len() <= LONGEST_LINE && self.line(line).is_some() {
                 any = true;
-            } else if !line.trim().is_empty() && self.foreign.len() < MOST_FOREIGN {
+            } else if !line.trim().is_empty() && self.foreign.len() < MAX_FOREIGN_LINES {
                 self.foreign.push(legible::bounded(line).into_owned());
             }
         }
@@ -273,7 +273,7 @@ spread 1.5e-6 2.5e-6
             (latency.groups[0].lost.as_slice(), &latency.groups[1].lost),
             (&[0.0, 0.31][..], &vec![])
         );
-        assert_eq!((latency.wrong, latency.done), (Some(0), Some(Done::Stable)));
+        assert_eq!((latency.wrong, latency.done), (Some(0), Some(SizeEnd::Stable)));
         assert_eq!(output.unfinished().map(|size| size.pattern), Some(Pattern::Allreduce));
         assert_eq!(output.sizes[1].spread, Some((1.5e-6, 2.5e-6)));
     }

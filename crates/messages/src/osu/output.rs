@@ -47,7 +47,7 @@ pub struct OsuOutput {
 }
 
 /// Returns the test and the version in a line that is the title of a test.
-fn title_of(line: &str) -> Option<&str> {
+fn title_test(line: &str) -> Option<&str> {
     Some(line.trim().strip_prefix('#')?.trim().strip_prefix("OSU MPI")?.trim())
 }
 
@@ -57,7 +57,7 @@ pub fn run_lines(text: &str) -> Vec<usize> {
     let mut runs = Vec::new();
     let mut before: Option<&str> = None;
     for (at, line) in text.lines().map(str::trim).enumerate() {
-        if let Some(title) = title_of(line) {
+        if let Some(title) = title_test(line) {
             if before != Some(title) {
                 runs.push(at + 1);
             }
@@ -100,7 +100,7 @@ impl OsuOutput {
         let lines: Vec<&str> = printed::whole_lines(text).lines().map(str::trim).collect();
         let title = lines
             .iter()
-            .find_map(|line| title_of(line))
+            .find_map(|line| title_test(line))
             .ok_or("it has no title such as \"# OSU MPI Latency Test v7.2\"")?;
         let (name, version) = match title.rsplit_once(" v") {
             Some((name, version)) => (name.trim(), Some(version.trim().to_owned())),
@@ -111,7 +111,7 @@ impl OsuOutput {
         let pattern = pattern
             .ok_or_else(|| format!("its title is {:?}, an unknown test", shortened(title)))?;
         let header = lines.iter().find(|line| is_header(line));
-        let columns = header.map(|line| Columns::of(line)).unwrap_or_default();
+        let columns = header.map(|line| Columns::from_header(line)).unwrap_or_default();
         let mut rows: Vec<OsuRow> = Vec::new();
         let mut last_row = "";
         for line in lines.iter().copied().filter(|line| is_row(line)) {
@@ -194,7 +194,7 @@ struct Columns {
 
 impl Columns {
     /// Parses the header. A column ends with a word that is a name of its own or contains a unit.
-    fn of(header: &str) -> Self {
+    fn from_header(header: &str) -> Self {
         const NAMES: [&str; 4] = ["Size", "Messages/s", "Iterations", "Validation"];
         let mut columns = Self {
             has_transmit_size: header.contains("Transmit Size"),
@@ -253,7 +253,7 @@ fn decimals(line: &str) -> Vec<Option<usize>> {
 
 /// Returns the measurements of a saved output of OSU's programs, with the configuration that the output contains. They
 /// are suspect if the table may be incomplete.
-pub fn of_saved(output: &OsuOutput) -> Vec<Measurement> {
+pub fn saved_figures(output: &OsuOutput) -> Vec<Measurement> {
     let incomplete = output.incomplete();
     let mut measurements: Vec<Measurement> = Vec::new();
     for row in &output.rows {
@@ -280,7 +280,7 @@ pub(crate) fn figure(output: &OsuOutput, row: &OsuRow, unit: Unit, runs: &[f64])
         window: output.window.filter(|_| output.pattern.is_rate()).map(u64::from),
         threads: output.threads.map(|(senders, receivers)| vec![senders.into(), receivers.into()]),
         validated: row.validated,
-        fastest_rank: row.spread.map(|(least, _)| least),
+        fastest_rank: row.spread.map(|(min, _)| min),
         slowest_rank: row.spread.map(|(_, greatest)| greatest),
         ..MessageConfig::default()
     };
@@ -371,7 +371,7 @@ mod tests {
         let output = OsuOutput::read(text).unwrap();
         let verdicts: Vec<_> = output.rows.iter().map(|row| row.validated).collect();
         assert_eq!(verdicts, [Some(true), Some(false)]);
-        let measurements = of_saved(&output);
+        let measurements = saved_figures(&output);
         assert_eq!(measurements[1].validity.status, Status::Invalid);
         assert_eq!(measurements[1].value, None);
         let barrier_text =
@@ -418,7 +418,7 @@ mod tests {
     #[test]
     fn cut_osu_table_is_suspect() {
         let whole = recorded!("osu72-ompi-osu_bw");
-        let of = |text: &str| of_saved(&OsuOutput::read(text).unwrap());
+        let of = |text: &str| saved_figures(&OsuOutput::read(text).unwrap());
         assert!(of(whole).iter().all(|m| m.validity.status == Status::Valid));
         // A complete last line without a line end, as in a pasted table.
         assert_eq!(of(whole.trim_end()), of(whole));
@@ -442,7 +442,7 @@ mod tests {
     #[test]
     fn zero_is_an_invalid_figure() {
         let text = recorded!("osu72-ompi-osu_bw").replace("7967.90", "   0.00");
-        let all = of_saved(&OsuOutput::read(&text).unwrap());
+        let all = saved_figures(&OsuOutput::read(&text).unwrap());
         assert_eq!((all[11].value, all[11].validity.status), (None, Status::Invalid));
         assert_eq!(all[12].validity.status, Status::Valid);
         let huge = recorded!("osu72-ompi-osu_bw").replace("7967.90", "1e308");

@@ -1,7 +1,7 @@
 //! Reader of the output of the OSU micro-benchmarks.
 
 use super::output::{self, OsuOutput};
-use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, Unread};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, UnreadOutput};
 
 /// Reader of the output of an OSU micro-benchmark.
 pub(crate) struct OsuReader;
@@ -20,9 +20,9 @@ impl Reader for OsuReader {
         output::run_lines(text)
     }
 
-    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, Unread> {
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
         let found = OsuOutput::read(text)?;
         let assumption = "the MPI library and the placement of the ranks are unknown";
-        Ok(PrintedRun { measurements: output::of_saved(&found), assumption: Some(assumption) })
+        Ok(PrintedRun { measurements: output::saved_figures(&found), assumption: Some(assumption) })
     }
 }

@@ -8,7 +8,7 @@ use crate::options::MessageOptions;
 use crate::osu::output::OsuOutput;
 use crate::osu::rounds::{self, Round};
 use crate::pattern::{Participants, Pattern};
-use crate::probe::start::{Broken, FOREVER, Silence, Starter, error_tail};
+use crate::probe::start::{FOREVER, IncompleteStart, Silence, Starter, error_tail};
 use crate::{GAUGE, MessagesError};
 use nodegauge_measure::interference::Work;
 use nodegauge_measure::progress::SharedObserver;
@@ -45,7 +45,7 @@ impl OsuPrograms {
     }
 
     /// Returns the path of the program for a pattern.
-    pub fn of(&self, pattern: Pattern) -> Option<&Path> {
+    pub fn program(&self, pattern: Pattern) -> Option<&Path> {
         self.0.iter().find(|(known, _)| *known == pattern).map(|(_, path)| path.as_path())
     }
 
@@ -62,7 +62,7 @@ impl OsuPrograms {
                     self.look(&path, depth - 1);
                 }
             } else if let Some(pattern) = name.strip_prefix("osu_").and_then(|n| n.parse().ok())
-                && self.of(pattern).is_none()
+                && self.program(pattern).is_none()
                 && nodegauge_toolchain::which(&path).is_some()
             {
                 self.0.push((pattern, path));
@@ -98,7 +98,7 @@ pub(crate) fn run(
                 late.push(pattern.to_string());
                 continue;
             }
-            let Some(program) = programs.of(pattern) else {
+            let Some(program) = programs.program(pattern) else {
                 let text = format!("osu_{pattern} is not in the folder and is left out");
                 outcome.notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
                 continue;
@@ -179,7 +179,7 @@ fn by_turns(
         outcome.notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
     }
     outcome.stop = (stop == Stop::Interrupted).then_some(stop);
-    outcome.measurements = rounds::together(&measured, &counting, pattern);
+    outcome.measurements = rounds::combined_figures(&measured, &counting, pattern);
     Ok(outcome)
 }
 
@@ -193,18 +193,18 @@ struct WorkReading {
 
 impl WorkReading {
     /// Reads the CPU time, if it tells the ranks from other programs.
-    fn of(cpus: &[u32], own_ranks: bool) -> Self {
+    fn from_cpus(cpus: &[u32], own_ranks: bool) -> Self {
         let work = if own_ranks { Work::now(cpus) } else { None };
         Self { read: work.map(|work| (work, Instant::now())), cpus: cpus.len() }
     }
 
     /// Returns the share of the time that other programs used since an earlier reading; 0 if it is unknown.
-    fn share_of_others_since(self, earlier: Self) -> f64 {
+    fn other_programs_share_since(self, earlier: Self) -> f64 {
         let Some(((before, began), (after, ended))) = earlier.read.zip(self.read) else {
             return 0.0;
         };
         let all = (ended - began).as_secs_f64() * self.cpus as f64;
-        after.of_others_since(before).0 / all.max(1e-3)
+        after.other_programs_since(before).0 / all.max(1e-3)
     }
 }
 
@@ -218,22 +218,24 @@ fn round(
     let cpus: Vec<u32> = launch.places().into_iter().flatten().flatten().collect();
     // Slurm's daemon starts the ranks, so that their CPU time is not part of this process's CPU time.
     let own_ranks = mpi.transport.launcher_kind() != Some(LauncherKind::Slurm);
-    let begin = WorkReading::of(&cpus, own_ranks);
+    let begin = WorkReading::from_cpus(&cpus, own_ranks);
     let output = osu(mpi, launch, program, observer)?;
-    let between = WorkReading::of(&cpus, own_ranks);
+    let between = WorkReading::from_cpus(&cpus, own_ranks);
     let options = MessageOptions { timing: output.timing(), ..mpi.options.clone() };
     // A part of a round cannot be compared with the program's run.
     let mpi = Starter { options: &options, limits: None, ..*mpi };
     let report = mpi.run(launch, observer)?;
-    let end = WorkReading::of(&cpus, own_ranks);
-    if report.broken == Some(Broken::Interrupted) {
+    let end = WorkReading::from_cpus(&cpus, own_ranks);
+    if report.broken == Some(IncompleteStart::Interrupted) {
         return Err(MessagesError::Interrupted);
     }
     let sizes = &report.output.sizes;
     Ok(Round {
         own: result::figures(&mpi, &report),
         trips: sizes.iter().flat_map(SizeRun::trips).collect(),
-        others: between.share_of_others_since(begin).max(end.share_of_others_since(between)),
+        others: between
+            .other_programs_share_since(begin)
+            .max(end.other_programs_share_since(between)),
         osu: output,
     })
 }
@@ -291,7 +293,7 @@ fn arguments(options: &MessageOptions, launch: &Launch) -> Vec<String> {
     let threads = launch.threads;
     let threaded = pattern.row().participants == Participants::Threads;
     let given = [
-        ("-m", sizes.map(|(least, most)| format!("{least}:{most}"))),
+        ("-m", sizes.map(|(min, max)| format!("{min}:{max}"))),
         ("-i", options.iterations.map(|n| n.to_string())),
         ("-x", options.warm_up.map(|n| n.to_string())),
         ("-W", unusual.then(|| options.window.to_string())),

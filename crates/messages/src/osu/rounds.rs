@@ -52,7 +52,7 @@ impl Round {
         causes.extend((!stayed).then_some(Cause::Moved));
         let share = self.others;
         causes.extend((share > OTHERS).then_some(Cause::OtherProgram { share: Fraction(share) }));
-        Sample { round_trips: (middle, middle), causes, ..Sample::of_times(Vec::new()) }
+        Sample { round_trips: (middle, middle), causes, ..Sample::from_times(Vec::new()) }
     }
 
     /// Returns the probe's figure of a size.
@@ -72,7 +72,11 @@ impl Round {
 
 /// Returns the figures of both programs: the medians over the valid rounds, or over all rounds if no round is valid.
 /// Also returns the ratio of the probe's figure to OSU's.
-pub(crate) fn together(rounds: &[Round], counting: &[usize], pattern: Pattern) -> Vec<Measurement> {
+pub(crate) fn combined_figures(
+    rounds: &[Round],
+    counting: &[usize],
+    pattern: Pattern,
+) -> Vec<Measurement> {
     let counted: Vec<&Round> = match counting {
         [] => rounds.iter().collect(),
         some => some.iter().map(|at| &rounds[*at]).collect(),

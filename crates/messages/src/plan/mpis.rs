@@ -46,7 +46,7 @@ impl MpiRequest {
         self.mpicc.iter().enumerate().map(|(at, mpicc)| {
             let found = Mpi::find(mpicc, self.launcher.get(at), &|| false);
             let chosen = format!("by {mpicc} (--mpicc)");
-            (mpicc, found.map(|mpi| Mpi { chosen, ..mpi }))
+            (mpicc, found.map(|mpi| Mpi { selection_reason: chosen, ..mpi }))
         })
     }
 
@@ -95,7 +95,10 @@ pub(crate) fn usual(launcher: Option<&CommandLine>) -> Result<Mpi, Failure> {
                     (all, _) => format!("the first usable one of {all} MPIs found"),
                 };
                 let why: String = reports.iter().map(|one| format!("; unusable: {one}")).collect();
-                return Ok(Mpi { chosen: format!("by {}, {of}{why}", path.display()), ..mpi });
+                return Ok(Mpi {
+                    selection_reason: format!("by {}, {of}{why}", path.display()),
+                    ..mpi
+                });
             }
             Err(failure) => {
                 reports.push(format!("{name}: {}", failure.reason()));

@@ -3,7 +3,7 @@
 //! The time of a start depends on the launcher and is known only after the first start; the run then delivers what it
 //! has. Each size takes at least the minimum limit of a size.
 
-use super::{LEAST_LIMIT, MessagesPlan, QUICK_SIZES, RankPairs};
+use super::{MIN_LIMIT, MessagesPlan, QUICK_SIZES, RankPairs};
 use crate::GAUGE;
 use nodegauge_measure::record::doubt;
 use nodegauge_measure::schedule::{Limits, Predictable, PredictedTime};
@@ -11,7 +11,7 @@ use nodegauge_measure::{Failure, Notice, NoticeId};
 use std::time::Duration;
 
 /// Number of minimum limits that a size is likely to take: one for each batch that the median needs.
-const LIKELY_LIMITS: u32 = doubt::TYPICAL.least as u32;
+const LIKELY_LIMITS: u32 = doubt::TYPICAL.min as u32;
 /// Assumed time of a start by a launcher, which is not known before.
 const LAUNCHING: Duration = Duration::from_secs(1);
 
@@ -60,9 +60,9 @@ impl MessagesPlan {
 
 impl Predictable for MessagesPlan {
     fn predicted(&self) -> PredictedTime {
-        let least = LEAST_LIMIT * self.turns() as u32;
+        let min = MIN_LIMIT * self.turns() as u32;
         let starts = self.launches.len() * self.choice.mpis.len();
-        PredictedTime { least, likely: LIKELY_LIMITS * least + LAUNCHING * starts as u32 }
+        PredictedTime { min, likely: LIKELY_LIMITS * min + LAUNCHING * starts as u32 }
     }
 
     /// Takes the sizes of a quick run. Then leaves out the last group of ranks whose patterns other groups have, unless the
@@ -106,7 +106,7 @@ mod tests {
     }
 
     fn limits(plan: &MessagesPlan) -> Limits {
-        Limits::of(plan.options.budget.unwrap(), None)
+        Limits::from_budget(plan.options.budget.unwrap(), None)
     }
 
     #[test]

@@ -46,17 +46,17 @@ pub(crate) fn choose(request: &MpiRequest) -> Result<TransportChoice, MessagesEr
     }
     let launcher = request.launcher.first();
     let missing = match usual(launcher) {
-        Ok(mpi) => return Ok(of(TransportKind::CompiledProbe, mpi)),
+        Ok(mpi) => return Ok(choose_transport(TransportKind::CompiledProbe, mpi)),
         Err(failure) => failure,
     };
     match without_compiler(launcher, &missing.reason()) {
-        Some(mpi) => Ok(of(TransportKind::PrecompiledProbe, mpi)),
+        Some(mpi) => Ok(choose_transport(TransportKind::PrecompiledProbe, mpi)),
         None if launcher.is_some() || !request.osu.is_empty() => Err(missing.into()),
         None => Ok(TransportChoice { missing: Some(missing), ..TransportChoice::default() }),
     }
 }
 
-fn of(kind: TransportKind, mpi: Mpi) -> TransportChoice {
+fn choose_transport(kind: TransportKind, mpi: Mpi) -> TransportChoice {
     TransportChoice { kind, mpis: vec![mpi], ..TransportChoice::default() }
 }
 
@@ -64,7 +64,7 @@ fn of(kind: TransportKind, mpi: Mpi) -> TransportChoice {
 pub(crate) fn without_compiler(launcher: Option<&CommandLine>, why: &str) -> Option<Mpi> {
     let mpi = Mpi::find_runtime(launcher, &|| false).ok()?;
     let chosen = format!("by {}, with nodegauge's precompiled probe: {why}", mpi.parts);
-    Some(Mpi { chosen, ..mpi })
+    Some(Mpi { selection_reason: chosen, ..mpi })
 }
 
 /// Returns one line with the reason why a wrapper cannot compile the probe: the first line of the compiler's errors.

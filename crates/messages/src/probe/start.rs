@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 /// Reason why a start did not finish although it measured something.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Broken {
+pub(crate) enum IncompleteStart {
     /// The probe printed nothing for this time.
     Hung(Duration),
     /// The launcher or a rank ended. The text contains its exit status and the end of the error output.
@@ -42,7 +42,7 @@ pub(crate) struct StartMedians {
 }
 
 impl StartMedians {
-    fn of(output: &ProbeOutput) -> Self {
+    fn from_output(output: &ProbeOutput) -> Self {
         let trips: Vec<f64> = output.sizes.iter().flat_map(SizeRun::trips).collect();
         let through = output.sizes.iter().filter(|run| run.done.is_some());
         let seconds = through.map(|run| ((run.pattern, run.bytes), run.median())).collect();
@@ -62,7 +62,7 @@ pub(crate) struct StartReport {
     /// Transport of the messages, if the library reports it.
     pub transport: Option<String>,
     /// Reason why a start did not finish; `None` if all starts finished.
-    pub broken: Option<Broken>,
+    pub broken: Option<IncompleteStart>,
     /// The launcher's command, without the probe's arguments.
     pub command: String,
 }
@@ -227,13 +227,14 @@ impl Starter<'_> {
         let text = format!("{}\n{}", finished.stderr, output.foreign.join("\n"));
         let mut broken = match finished.end {
             ChildEnd::Exited(status) if status.success() && output.end => None,
-            ChildEnd::Exited(status) => Some(Broken::Died(describe(status))),
-            ChildEnd::Killed(KillReason::TimedOut) if late => Some(Broken::Late),
-            ChildEnd::Killed(KillReason::TimedOut) => Some(Broken::Hung(timeout)),
-            ChildEnd::Killed(KillReason::Interrupted) => Some(Broken::Interrupted),
-            ChildEnd::Killed(KillReason::TooMuchOutput) => {
-                Some(Broken::Died(format!("more than {} of output", Bytes(run.output_limit))))
-            }
+            ChildEnd::Exited(status) => Some(IncompleteStart::Died(describe(status))),
+            ChildEnd::Killed(KillReason::TimedOut) if late => Some(IncompleteStart::Late),
+            ChildEnd::Killed(KillReason::TimedOut) => Some(IncompleteStart::Hung(timeout)),
+            ChildEnd::Killed(KillReason::Interrupted) => Some(IncompleteStart::Interrupted),
+            ChildEnd::Killed(KillReason::TooMuchOutput) => Some(IncompleteStart::Died(format!(
+                "more than {} of output",
+                Bytes(run.output_limit)
+            ))),
         };
         let measured = output.has_measured();
         let answered = broken.is_none() && !output.refused.is_empty();
@@ -241,11 +242,11 @@ impl Starter<'_> {
         if alone || !(measured || answered) {
             return Err(self.nothing(launch, &output, broken, &text));
         }
-        if broken == Some(Broken::Late) {
+        if broken == Some(IncompleteStart::Late) {
             // A size without a batch is left out like those that follow.
             output.sizes.retain(|size| !size.groups.is_empty());
         }
-        if let Some(Broken::Died(how)) = &mut broken {
+        if let Some(IncompleteStart::Died(how)) = &mut broken {
             let words = error_tail(&text).replace('\n', " ");
             if !words.is_empty() {
                 *how = format!("{how}: {words}");
@@ -254,7 +255,7 @@ impl Starter<'_> {
         let transport = transport(&text);
         let command = finished.launcher.map_or_else(|| "nodegauge".to_owned(), |l| l.to_string());
         let launch = launch.clone();
-        let by_start = vec![StartMedians::of(&output)];
+        let by_start = vec![StartMedians::from_output(&output)];
         Ok(StartReport { launch, output, starts: 1, by_start, transport, broken, command })
     }
 
@@ -267,7 +268,7 @@ impl Starter<'_> {
     }
 
     /// Returns the options of one start, with its share of the time limit.
-    pub(crate) fn options_of_a_start(&self, launch: &Launch) -> MessageOptions {
+    pub(crate) fn start_options(&self, launch: &Launch) -> MessageOptions {
         let size_limit = self.options.size_limit / self.starts(launch);
         MessageOptions { size_limit, ..self.options.clone() }
     }
@@ -302,7 +303,8 @@ impl Starter<'_> {
                 self.program(launch, &program, &[probe.arguments.as_slice(), &own].concat())?
             }
             MessageTransport::Own(fabric) => {
-                let order = RankJob::of(launch, fabric, self.options).ok_or_else(only_mpi)?;
+                let order =
+                    RankJob::from_launch(launch, fabric, self.options).ok_or_else(only_mpi)?;
                 let own = nodegauge_os::own_program().map_err(Failure::missing)?;
                 let command = CommandLine::new(own, []).with(order.arguments());
                 ProgramJob::new(command, FOREVER)
@@ -325,7 +327,7 @@ impl Starter<'_> {
         let MessageTransport::Mpi(mpi, _) = self.transport else { return Err(only_mpi()) };
         let command = CommandLine::new(program, []).with(arguments.iter().cloned());
         let launch = launch.by(&mpi.launcher, self.topology, mpi.launcher.refuses_root());
-        let mut run = ProgramJob::new(command, FOREVER).launched(launch);
+        let mut run = ProgramJob::new(command, FOREVER).with_launcher(launch);
         // UCX prints its transport once, when it is initialized.
         if std::env::var_os(UCX_LOG_LEVEL).is_none() {
             run.environment.push((UCX_LOG_LEVEL.to_owned(), Some("info".to_owned())));
@@ -338,7 +340,7 @@ impl Starter<'_> {
         &self,
         launch: &Launch,
         output: &ProbeOutput,
-        broken: Option<Broken>,
+        broken: Option<IncompleteStart>,
         text: &str,
     ) -> MessagesError {
         let launcher = self.transport.launcher();
@@ -370,12 +372,12 @@ impl Starter<'_> {
         }
         let words = error_tail(text);
         let how = match broken {
-            Some(Broken::Hung(limit)) => {
+            Some(IncompleteStart::Hung(limit)) => {
                 return MessagesError::silent(launcher, limit.as_secs_f64(), &words);
             }
-            Some(Broken::Interrupted) => return MessagesError::Interrupted,
-            Some(Broken::Late) => "the budget exceeded".to_owned(),
-            Some(Broken::Died(how)) => how,
+            Some(IncompleteStart::Interrupted) => return MessagesError::Interrupted,
+            Some(IncompleteStart::Late) => "the budget exceeded".to_owned(),
+            Some(IncompleteStart::Died(how)) => how,
             None => "success".to_owned(),
         };
         let words = quoted_lines(&words);

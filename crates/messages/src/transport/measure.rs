@@ -2,7 +2,7 @@
 //! routes are possible, they run alternately in a trial, and the faster route is measured.
 
 use super::{RankJob, SizeOrder};
-use crate::job::protocol::{Done, MOST_LOST};
+use crate::job::protocol::{MAX_LOST_SHARE, SizeEnd};
 use nodegauge_exchange::{Participant, Route};
 use nodegauge_measure::interference::ThreadCounts;
 use nodegauge_measure::stats::{self, Better, Summary};
@@ -15,8 +15,8 @@ const BATCH: f64 = 200e-6;
 /// Number of batches between two checks of the cores. The next constants are the minimum and maximum number of batches
 /// per size.
 const GROUP: usize = 5;
-const LEAST_SAMPLES: usize = 20;
-const MOST_SAMPLES: usize = 60;
+const MIN_SAMPLES: usize = 20;
+const MAX_SAMPLES: usize = 60;
 /// Width of the median's confidence interval at which the measurement of a size ends: half a percent above and below
 /// the median.
 const STABLE: f64 = 0.01;
@@ -93,9 +93,9 @@ impl Timing<'_, '_, '_> {
             }
         }
         let answer = self.agree(&best, |all| {
-            let least = (0..plans.len())
+            let min = (0..plans.len())
                 .min_by(|a, b| sum_over_ranks(all, *a).total_cmp(&sum_over_ranks(all, *b)));
-            vec![least.unwrap_or(0) as f64]
+            vec![min.unwrap_or(0) as f64]
         });
         let (route, plan) = plans[answer[0] as usize];
         self.participant.link.route(route);
@@ -135,7 +135,7 @@ impl Timing<'_, '_, '_> {
     }
 
     /// Measures batches until the median is stable, the number of batches is reached, or the time limit ends.
-    fn batches(&mut self, plan: Plan, output: &mut String) -> io::Result<Done> {
+    fn batches(&mut self, plan: Plan, output: &mut String) -> io::Result<SizeEnd> {
         let pairs = self.participant.pairs();
         let mut left = self.fixed;
         let mut have = 0;
@@ -168,23 +168,23 @@ impl Timing<'_, '_, '_> {
                     // Writing to a string does not fail.
                     let _ = write!(lines, " {seconds:.5e}");
                     let _ = write!(losses, " {lost:.3}");
-                    if lost <= MOST_LOST && clean.len() < MOST_SAMPLES {
+                    if lost <= MAX_LOST_SHARE && clean.len() < MAX_SAMPLES {
                         clean.push(seconds);
                     }
                 }
                 output.push_str(&(lines + &losses + "\n"));
                 let enough = match (fixed, order.samples) {
-                    (1.., _) => (left == 0).then_some(Done::Samples),
-                    (0, Some(asked)) => (have >= asked as usize).then_some(Done::Samples),
-                    (0, None) if is_stable(&clean) => Some(Done::Stable),
-                    _ => (clean.len() >= MOST_SAMPLES).then_some(Done::Samples),
+                    (1.., _) => (left == 0).then_some(SizeEnd::Samples),
+                    (0, Some(asked)) => (have >= asked as usize).then_some(SizeEnd::Samples),
+                    (0, None) if is_stable(&clean) => Some(SizeEnd::Stable),
+                    _ => (clean.len() >= MAX_SAMPLES).then_some(SizeEnd::Samples),
                 };
                 let late = started.elapsed().as_secs_f64() >= order.limit_s;
-                let why = enough.or(late.then_some(Done::Limit));
+                let why = enough.or(late.then_some(SizeEnd::Limit));
                 vec![why.map_or(0.0, |why| 1.0 + why as usize as f64)]
             });
             if let Some(why) = (answer[0] as usize).checked_sub(1) {
-                return Ok(Done::ALL[why]);
+                return Ok(SizeEnd::ALL[why]);
             }
         }
     }
@@ -204,7 +204,8 @@ impl Timing<'_, '_, '_> {
 
 /// True if the uncertainty of the median is at most half a percent.
 fn is_stable(samples: &[f64]) -> bool {
-    let summary = Summary::of(samples, Better::Lower).filter(|_| samples.len() >= LEAST_SAMPLES);
+    let summary =
+        Summary::from_samples(samples, Better::Lower).filter(|_| samples.len() >= MIN_SAMPLES);
     let interval = summary.and_then(|summary| summary.ci95);
     interval.is_some_and(|[low, high]| high - low <= STABLE * stats::median(samples))
 }

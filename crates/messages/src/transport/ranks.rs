@@ -35,7 +35,7 @@ pub fn serve(order: &str) -> Result<(), Failure> {
     })?;
     let mut places = Vec::with_capacity(order.cpus.len());
     for (rank, cpus) in (0..).zip(&order.cpus) {
-        places.push(RankPlace::of_thread(rank, cpus.iter().map(|cpu| CpuId(*cpu)).collect()));
+        places.push(RankPlace::single_thread(rank, cpus.iter().map(|cpu| CpuId(*cpu)).collect()));
     }
     // The parent checks rarely, so that it does not disturb its ranks.
     let interrupt = Interrupt::never().every(CHECK_RANKS);
@@ -188,7 +188,7 @@ impl Rank<'_> {
                 segment: self.segment,
                 rank: self.rank,
                 members,
-                operation: operation_of(pattern),
+                operation: pattern_operation(pattern),
                 together: pattern.row().participants == Participants::Pairs,
                 window: self.order.window,
                 each: self.order.each,
@@ -214,7 +214,7 @@ impl Rank<'_> {
 }
 
 /// Returns the operation of a pattern.
-fn operation_of(pattern: Pattern) -> MessageOperation {
+fn pattern_operation(pattern: Pattern) -> MessageOperation {
     if pattern == Pattern::Bibw {
         MessageOperation::BothWays
     } else if pattern.is_rate() {

@@ -2,7 +2,7 @@
 
 use super::{SMALL, ShownFigure, distance, figures};
 use crate::pattern::Pattern;
-use nodegauge_gauge::view::sentence::{capital, quoted, range_of};
+use nodegauge_gauge::view::sentence::{capital, quoted, value_range};
 use nodegauge_gauge::view::{distinct, grouped};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Record, Status};
@@ -31,14 +31,14 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let words = lines.iter().take(LINES).filter_map(|((library, between), figures)| {
         let between = between.filter(|_| several).map(|_| format!(" ({})", distance(*between)));
         let does = line(figures)?;
-        Some(format!("{}{} {does}", name_of(library), between.unwrap_or_default()))
+        Some(format!("{}{} {does}", library_name(library), between.unwrap_or_default()))
     });
     let words: Vec<String> = words.collect();
     (!words.is_empty()).then(|| capital(&words.join("; ")))
 }
 
 /// Returns the name of a library in a sentence; runs without an MPI have the name of the transport.
-fn name_of(library: &str) -> String {
+fn library_name(library: &str) -> String {
     match library.strip_prefix("no MPI, ") {
         Some(transport) => format!("the transport {transport} without MPI"),
         None => library.to_owned(),
@@ -97,7 +97,7 @@ fn pairs(shown: &[&ShownFigure<'_>]) -> Option<String> {
             && one.library() == first.library()
     });
     let of: Vec<&&ShownFigure<'_>> = of.collect();
-    let range = range_of(of.iter().map(|figure| figure.m))?;
+    let range = value_range(of.iter().map(|figure| figure.m))?;
     let size = Bytes(first.config.message_bytes?);
     Some(capital(&format!(
         "{} of {size} is {} over {}, by {}",

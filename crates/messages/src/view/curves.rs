@@ -67,7 +67,7 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
         }
         let first = own.iter().find(|figure| figure.pattern == Some(Pattern::Latency));
         section.note_if("curve", first.and_then(|figure| evidence::curve(figure)));
-        section.note_if("no floor", evidence::beaten_floors(&own));
+        section.note_if("no floor", evidence::beaten_lower_bounds(&own));
     }
     // The name of a curve says only what distinguishes it from the other curves of its chart.
     let libraries = distinct(all.iter().map(|figure| figure.library())).len() > 1;
@@ -91,7 +91,7 @@ pub(super) fn pictures(
     all: &[&ShownFigure<'_>],
     name: impl Fn(&ShownFigure<'_>, usize) -> String,
 ) {
-    let looks = Looks::of(all);
+    let looks = CurveStyles::from_figures(all);
     let mut firsts = Vec::new();
     let mut others = Vec::new();
     let sized = all.iter().copied().filter(|f| f.config.message_bytes.is_some_and(|size| size > 0));
@@ -110,10 +110,11 @@ pub(super) fn pictures(
             firsts.extend(picture(what, unit, &own, &looks, |f| name(f, count)));
             continue;
         }
-        for (pattern, of_pattern) in patterns {
-            let is_first = matches!(of_pattern[0].pattern, Some(Pattern::Latency | Pattern::Bw));
+        for (pattern, pattern_figures) in patterns {
+            let is_first =
+                matches!(pattern_figures[0].pattern, Some(Pattern::Latency | Pattern::Bw));
             let title = if is_first { what.to_owned() } else { format!("{what} ({pattern})") };
-            let drawn = picture(&title, unit, &of_pattern, &looks, |f| name(f, 1));
+            let drawn = picture(&title, unit, &pattern_figures, &looks, |f| name(f, 1));
             if is_first { firsts.extend(drawn) } else { others.extend(drawn) }
         }
     }
@@ -125,7 +126,7 @@ fn picture(
     what: &str,
     unit: Unit,
     own: &[&ShownFigure<'_>],
-    looks: &Looks,
+    looks: &CurveStyles,
     name: impl Fn(&ShownFigure<'_>) -> String,
 ) -> Option<Picture> {
     let mut series: Vec<ChartSeries> = Vec::new();
@@ -164,7 +165,7 @@ fn picture(
 
 /// Colours and dashes of the curves, the same on all charts of a page: a library has a colour and a distance a dash. If
 /// there is only one library, each distance has a colour, and if there is only one distance, too, each pattern.
-struct Looks {
+struct CurveStyles {
     /// Libraries; another program on the same library is one of its own.
     libraries: Vec<(bool, String)>,
     distances: Vec<Option<Distance>>,
@@ -173,8 +174,8 @@ struct Looks {
     has_mpi: bool,
 }
 
-impl Looks {
-    fn of(all: &[&ShownFigure<'_>]) -> Self {
+impl CurveStyles {
+    fn from_figures(all: &[&ShownFigure<'_>]) -> Self {
         Self {
             libraries: distinct(all.iter().map(|f| Self::library(f))),
             distances: distinct(all.iter().map(|f| f.config.distance)),
@@ -210,8 +211,8 @@ pub(super) fn add_unknown(section: &mut Section, all: &[&ShownFigure<'_>]) {
         .names("pattern")
         .left("", |figure| distance(figure.config.distance))
         .optional("size", |figure| Some(Bytes(figure.config.message_bytes?).to_string()))
-        .right("value", |figure| ColumnUnit::of(figure.m.unit).cell(figure.m.value))
-        .left("unit", |figure| ColumnUnit::of(figure.m.unit).symbol());
+        .right("value", |figure| ColumnUnit::from_unit(figure.m.unit).cell(figure.m.value))
+        .left("unit", |figure| ColumnUnit::from_unit(figure.m.unit).symbol());
     let table = columns.table(all.iter().copied().filter(|figure| figure.pattern.is_none()));
     if !table.rows.is_empty() {
         section.gap().push(table);
@@ -281,21 +282,22 @@ fn latencies(own: &[&ShownFigure<'_>]) -> Option<Table> {
         })
         .values("p99", UNIT, move |size| config(size)?.p99)
         .values("max", UNIT, move |size| config(size)?.max);
-    Some(table(&with_floor(columns, own, first, UNIT), own, &there))
+    Some(table(&with_lower_bound(columns, own, first, UNIT), own, &there))
 }
 
 /// Adds the columns with the lower bound (floor) of a pattern, if it has one.
-fn with_floor<'c>(
+fn with_lower_bound<'c>(
     columns: SizeColumns<'c>,
     own: &'c [&'c ShownFigure<'c>],
     name: &'c str,
     unit: ColumnUnit,
 ) -> SizeColumns<'c> {
-    let has_floor = own.iter().any(|figure| figure.m.name == name && figure.config.floor.is_some());
+    let has_lower_bound =
+        own.iter().any(|figure| figure.m.name == name && figure.config.floor.is_some());
     let floor = move |size: &u64| {
         at(own, name, unit.unit(), *size)?.config.floor.filter(FloorConfig::is_bound)
     };
-    columns.add_if(has_floor, |columns| {
+    columns.add_if(has_lower_bound, |columns| {
         columns
             .values("floor", unit, move |size| Some(floor(size)?.value))
             .known("of floor", move |size| Some(floor(size)?.share.in_whole_percent()))
@@ -310,15 +312,15 @@ fn rates(own: &[&ShownFigure<'_>]) -> Option<Table> {
     let counting = own.iter().find(|figure| figure.m.unit == MESSAGES.unit());
     let of_first =
         own.iter().filter(|figure| figure.m.name == first && figure.m.unit == UNIT.unit());
-    let most = of_first.filter_map(|figure| figure.m.value).fold(0.0, f64::max);
+    let max = of_first.filter_map(|figure| figure.m.value).fold(0.0, f64::max);
     let columns = over_sizes(own, &there, UNIT).add_if(counting.is_some(), |columns| {
         columns.values(MESSAGES.symbol(), MESSAGES, move |size| {
             at(own, &counting?.m.name, MESSAGES.unit(), *size)?.m.value
         })
     });
-    let columns = with_floor(columns, own, first, UNIT).left("", |size| {
+    let columns = with_lower_bound(columns, own, first, UNIT).left("", |size| {
         let rate = at(own, first, UNIT.unit(), *size).and_then(|figure| figure.m.value);
-        rate.map_or_else(TableCell::default, |rate| TableCell::bar(Fraction(rate / most)))
+        rate.map_or_else(TableCell::default, |rate| TableCell::bar(Fraction(rate / max)))
     });
     Some(table(&columns, own, &there).longest_bar(BAR))
 }

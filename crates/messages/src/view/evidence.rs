@@ -73,14 +73,14 @@ pub(super) fn how(section: &mut Section, all: &[&ShownFigure<'_>], brief: bool) 
 }
 
 /// Returns the sizes for which the floor is not shown, because the MPI is faster; `None` if there are none.
-pub(super) fn beaten_floors(own: &[&ShownFigure<'_>]) -> Option<String> {
+pub(super) fn beaten_lower_bounds(own: &[&ShownFigure<'_>]) -> Option<String> {
     let mut sizes: Vec<String> = Vec::new();
-    let mut most: f64 = 0.0;
+    let mut max: f64 = 0.0;
     for figure in own {
         let Some(floor) = figure.config.floor.filter(|floor| !floor.is_bound()) else { continue };
         let size = Bytes(figure.config.message_bytes.unwrap_or(0));
         sizes.push(format!("{} {size}", figure.m.name));
-        most = most.max(floor.share.0);
+        max = max.max(floor.share.0);
     }
     if sizes.is_empty() {
         return None;
@@ -91,7 +91,7 @@ pub(super) fn beaten_floors(own: &[&ShownFigure<'_>]) -> Option<String> {
         joined(&sizes)
     };
     Some(format!(
-        "{sizes}: the MPI is up to {most:.1} times as fast as nodegauge's own transport, which was disturbed or is slower for these sizes"
+        "{sizes}: the MPI is up to {max:.1} times as fast as nodegauge's own transport, which was disturbed or is slower for these sizes"
     ))
 }
 

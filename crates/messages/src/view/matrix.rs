@@ -8,7 +8,7 @@ use nodegauge_measure::{Bytes, Unit, stats};
 use nodegauge_placement::Distance;
 
 /// Maximum number of columns of a matrix that fits a terminal.
-const MOST: usize = 12;
+const MAX_COLUMNS: usize = 12;
 /// Maximum number of outliers that are shown.
 const WORST: usize = 8;
 /// Factor by which an outlier is worse than the median of its distance.
@@ -24,7 +24,7 @@ struct PairFigure<'a> {
 }
 
 impl<'a> PairFigure<'a> {
-    fn of(figure: &'a ShownFigure<'a>) -> Option<Self> {
+    fn from_figure(figure: &'a ShownFigure<'a>) -> Option<Self> {
         let config = &figure.config;
         let cpus = config.places.iter().flatten().filter_map(|cpus| cpus.first());
         let ends = config.hosts.clone().unwrap_or_else(|| cpus.map(u32::to_string).collect());
@@ -34,18 +34,18 @@ impl<'a> PairFigure<'a> {
 
 fn scale(pairs: &[PairFigure<'_>]) -> ColumnUnit {
     let unit = pairs.first().map_or(Unit::Seconds, |pair| pair.figure.m.unit);
-    let most = pairs.iter().map(|pair| pair.value).fold(0.0, f64::max);
-    if unit == Unit::BytesPerSecond && most < SMALL_RATE {
+    let max = pairs.iter().map(|pair| pair.value).fold(0.0, f64::max);
+    if unit == Unit::BytesPerSecond && max < SMALL_RATE {
         ColumnUnit::MB_PER_S
     } else {
-        ColumnUnit::of(unit)
+        ColumnUnit::from_unit(unit)
     }
 }
 
 /// Adds a table and the outliers for each library, pattern and size.
 pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
     let own = all.iter().filter(|figure| figure.m.unit != Unit::MessagesPerSecond);
-    let pairs = own.filter_map(|figure| PairFigure::of(figure));
+    let pairs = own.filter_map(|figure| PairFigure::from_figure(figure));
     let cells = grouped(pairs, |PairFigure { figure, .. }| {
         (figure.library(), figure.m.name.clone(), figure.config.message_bytes)
     });
@@ -68,7 +68,7 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
 /// Returns the matrix if it fits the terminal; otherwise a summary by distance.
 fn square(pairs: &[PairFigure<'_>], shown: ColumnUnit) -> Table {
     let ends = distinct(pairs.iter().flat_map(|pair| &pair.ends));
-    if ends.len() > MOST {
+    if ends.len() > MAX_COLUMNS {
         return summary(pairs, shown);
     }
     let columns = ColumnList::<&String>::new().right("", |end| end.to_string()).each(

@@ -15,8 +15,8 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
         }
         let version = own.iter().find_map(|figure| figure.config.engine_version.as_ref());
         let version = version.map_or_else(|| "osu".to_owned(), |version| format!("osu {version}"));
-        let rows = sizes(&own, &[&name]).into_iter().map(|size| ComparedRow::of(size, &own));
-        let table = columns(&name, &version, ColumnUnit::of(unit)).table(rows);
+        let rows = sizes(&own, &[&name]).into_iter().map(|size| ComparedRow::new(size, &own));
+        let table = columns(&name, &version, ColumnUnit::from_unit(unit)).table(rows);
         section.push(Block::Heading(library));
         section.push(table);
         if let Some(rounds) = own.iter().find_map(|figure| figure.config.rounds) {
@@ -48,7 +48,7 @@ struct ComparedRow<'a> {
 }
 
 impl<'a> ComparedRow<'a> {
-    fn of(size: u64, own: &[&'a ShownFigure<'a>]) -> Self {
+    fn new(size: u64, own: &[&'a ShownFigure<'a>]) -> Self {
         let [probe, osu] = [Category::Variant, Category::Reference].map(|category| {
             own.iter().copied().find(|figure| {
                 figure.m.category == category && figure.config.message_bytes == Some(size)
@@ -76,6 +76,6 @@ fn spread(m: &Measurement) -> Option<String> {
     if m.samples.len() < 2 {
         return None;
     }
-    let [least, median, most] = [0.0, 0.5, 1.0].map(|share| stats::quantile(&m.samples, share));
-    Some(Fraction((most - least) / 2.0 / median).in_tenths())
+    let [min, median, max] = [0.0, 0.5, 1.0].map(|share| stats::quantile(&m.samples, share));
+    Some(Fraction((max - min) / 2.0 / median).in_tenths())
 }

@@ -37,7 +37,7 @@ pub struct Examination {
 impl Examination {
     /// Examines this node, which is described by `topology` and `machine`. `since` is the time of the last check in
     /// seconds since 1970.
-    pub fn of(topology: &Topology, machine: Machine, since: u64) -> Self {
+    pub fn new(topology: &Topology, machine: Machine, since: u64) -> Self {
         let root = SysRoot::live();
         let findings = nodegauge_machine::examine(topology, &root, &machine);
         let reading = LedgerReading::take(&root);
@@ -86,7 +86,7 @@ impl Examination {
         let command = CommandLine::new(this, words);
         let limit = deadline.left();
         let ended = nodegauge_toolchain::run(&Job::new(command, limit), &|| signals.is_received())
-            .map_err(|cause| not_examined(Failure::from(cause).in_a_line()))?;
+            .map_err(|cause| not_examined(Failure::from(cause).single_line()))?;
         match ended.end {
             ChildEnd::Killed(KillReason::TimedOut) => {
                 let text =

@@ -1,9 +1,9 @@
 //! Measurements of a check: commands of nodegauge as child processes, each repeated when one of its figures is below its
 //! bound or excludes no loss.
 
-use super::sizing::{PartSize, Sized, SizingProbe, probe};
+use super::sizing::{PartSize, SizedPart, SizingProbe, probe};
 use super::{Check, Examination, unknown};
-use crate::started::{program_of, record_of};
+use crate::started::{command_job, command_record};
 use nodegauge_arena::names::LATENCY;
 use nodegauge_fleet::check::{self, CheckedFigure, FigureBound, NodeVerdict, Remark};
 use nodegauge_fleet::figures::NodeFigure;
@@ -32,10 +32,10 @@ impl Part {
     }
 
     /// Returns the working set whose size the check chooses.
-    fn sized(&self) -> Option<Sized> {
+    fn sized(&self) -> Option<SizedPart> {
         match self.test {
-            Some(STREAM) => Some(Sized::Arrays),
-            Some(LATENCY) => Some(Sized::Set),
+            Some(STREAM) => Some(SizedPart::Arrays),
+            Some(LATENCY) => Some(SizedPart::Set),
             _ => None,
         }
     }
@@ -54,7 +54,7 @@ const START: Duration = Duration::from_millis(600);
 /// Time between the request to end and the end of a command that exceeds its limit.
 const GRACE: Duration = Duration::from_millis(1600);
 /// Shortest budget of a measurement.
-const LEAST: Duration = Duration::from_millis(500);
+const MIN_BUDGET: Duration = Duration::from_millis(500);
 /// Number of own runs from which a bound is computed, at most.
 const OWN_RUNS: u32 = 20;
 
@@ -81,13 +81,13 @@ impl Check<'_> {
                 self.notes.push(text);
                 continue;
             }
-            let budget = whole.mul_f64(part.share).saturating_sub(START).max(LEAST);
+            let budget = whole.mul_f64(part.share).saturating_sub(START).max(MIN_BUDGET);
             let others: f64 = parts[at + 1..].iter().map(|later| later.share).sum();
-            let most = self.deadline.left().saturating_sub(GRACE + START + whole.mul_f64(others));
+            let max = self.deadline.left().saturating_sub(GRACE + START + whole.mul_f64(others));
             let size = match (part.sized(), probed) {
                 (Some(what), Some(SizingProbe { rates, .. })) => {
-                    let reference = part.test.and_then(|test| self.size_of_reference(test));
-                    PartSize::of(what, reference, &machine, &rates, most)
+                    let reference = part.test.and_then(|test| self.reference_size(test));
+                    PartSize::new(what, reference, &machine, &rates, max)
                 }
                 _ => PartSize::USUAL,
             };
@@ -105,7 +105,7 @@ impl Check<'_> {
             let left = self.deadline.left().saturating_sub(GRACE) / rest;
             // As long as the first measurement, if there is time.
             let budget = left.saturating_sub(START).min(whole.mul_f64(part.share));
-            if budget < LEAST || self.signals.is_received() {
+            if budget < MIN_BUDGET || self.signals.is_received() {
                 break;
             }
             if let Ok(record) = self.record(part, *size, budget) {
@@ -154,7 +154,7 @@ impl Check<'_> {
     /// Runs a command and returns its record.
     fn record(&mut self, part: &Part, size: PartSize, budget: Duration) -> Result<Record, Remark> {
         let limit = self.deadline.left().saturating_sub(GRACE);
-        if limit < LEAST {
+        if limit < MIN_BUDGET {
             return Err(unknown("deadline", format!("no time for {}", part.words.join(" "))));
         }
         let options = ["--budget".to_owned(), format!("{:.1}", budget.as_secs_f64())];
@@ -163,11 +163,11 @@ impl Check<'_> {
         let size = size.given.map(|size| ["--size".to_owned(), format!("{}B", size.0)]);
         let rest = rest.chain(options).chain(exceed).chain(size.into_iter().flatten());
         let command = CommandLine::new(part.words[0].to_owned(), rest);
-        let mut job = program_of(&command, &self.request.history, limit, self.caller)
+        let mut job = command_job(&command, &self.request.history, limit, self.caller)
             .map_err(not_measured)?;
         // A rank of a vetting measures its node alone, not together with the other ranks.
         job.environment.extend(rank_variables().map(|name| (name.to_owned(), None)));
-        let record = match record_of(&command, &job, &self.signals, self.caller) {
+        let record = match command_record(&command, &job, &self.signals, self.caller) {
             Ok(Some(record)) => record,
             Ok(None) => return Err(unknown("interrupted", "nothing was measured")),
             Err(_) if self.deadline.left() <= GRACE => {
@@ -180,7 +180,7 @@ impl Check<'_> {
             let history = self.request.history.open();
             let saved = history.and_then(|mut store| store.save(&record).map_err(Failure::from));
             if let Err(failure) = saved {
-                self.notes.push(format!("run not saved: {}", failure.in_a_line()));
+                self.notes.push(format!("run not saved: {}", failure.single_line()));
             }
         }
         Ok(record)
@@ -189,15 +189,16 @@ impl Check<'_> {
     /// Adds the figures of a record.
     fn add(&mut self, record: &Record, size: PartSize, examination: &Examination) {
         let selection = self.caller.headlines();
-        for figure in selection.of(record) {
+        for figure in selection.record_figures(record) {
             let known = self.figures.iter_mut().find(|checked| checked.key == figure.key);
             if let Some(checked) = known {
                 checked.measured.push(figure);
                 continue;
             }
             let key = figure.key.clone();
-            let bound =
-                self.bound(&figure, &key.test, &record.id, examination, |run| selection.of(run));
+            let bound = self.bound(&figure, &key.test, &record.id, examination, |run| {
+                selection.record_figures(run)
+            });
             self.figures.push(CheckedFigure {
                 key,
                 measured: vec![figure],
@@ -205,7 +206,7 @@ impl Check<'_> {
                 is_reduced: size.is_reduced,
             });
         }
-        if let Some(figure) = clock_of(record) {
+        if let Some(figure) = record_clock(record) {
             self.add_clock(figure, &record.id, examination);
         }
         self.add_findings(&record.findings, examination);
@@ -219,8 +220,8 @@ impl Check<'_> {
             return;
         }
         let key = figure.key.clone();
-        let bound =
-            self.bound(&figure, STREAM, id, examination, |run| clock_of(run).into_iter().collect());
+        let bound = self
+            .bound(&figure, STREAM, id, examination, |run| record_clock(run).into_iter().collect());
         let measured = vec![figure];
         self.clock = Some(CheckedFigure { key, measured, bound, is_reduced: false });
     }
@@ -271,7 +272,7 @@ impl Check<'_> {
     ) -> Option<FigureBound> {
         let NodeFigure { key, size, .. } = figure;
         if self.request.reference.is_some() {
-            return FigureBound::of_reference(self.group.as_ref()?, key);
+            return FigureBound::from_reference(self.group.as_ref()?, key);
         }
         let names = self.caller.registry.former_names();
         let store = Store::open_to_read(self.own_runs.as_ref()?, names).ok()??;
@@ -285,17 +286,17 @@ impl Check<'_> {
                 }
             }
         }
-        let bound = FigureBound::of_own_runs(key, &values)?;
+        let bound = FigureBound::from_own_runs(key, &values)?;
         Some(FigureBound { size: *size, ..bound })
     }
 }
 
 /// Returns the clock of a record as a figure.
-fn clock_of(record: &Record) -> Option<NodeFigure> {
-    record.machine.processor.measured_hz.map(|clock| NodeFigure::of_clock(clock.0))
+fn record_clock(record: &Record) -> Option<NodeFigure> {
+    record.machine.processor.measured_hz.map(|clock| NodeFigure::clock(clock.0))
 }
 
 /// Returns the observation that a command failed.
 fn not_measured(failure: Failure) -> Remark {
-    unknown("not measured", failure.in_a_line())
+    unknown("not measured", failure.single_line())
 }

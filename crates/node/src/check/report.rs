@@ -1,7 +1,7 @@
 //! Report of a check: the verdict with all observations, as the JSON document contains it.
 
 use super::Check;
-use nodegauge_analysis::slow::power::Measured;
+use nodegauge_analysis::slow::power::MeasuredNodes;
 use nodegauge_fleet::check::{self, CheckedFigure, NodeVerdict, Remark};
 use nodegauge_measure::record::{self, EventCount};
 use nodegauge_measure::{Fraction, Unit};
@@ -59,14 +59,14 @@ pub struct ReportedFigure {
     /// Loss that a good node has not.
     pub loss_sought: Option<Fraction>,
     /// Measurements with which the sought loss would be found; `null` if it is found, or if none would suffice.
-    pub needed: Option<Measured>,
+    pub needed: Option<MeasuredNodes>,
 }
 
 /// Schema of the JSON document.
 const SCHEMA: &str = "nodegauge-check/1";
 
 impl ReportedFigure {
-    fn of(figure: &CheckedFigure) -> Self {
+    fn from_checked(figure: &CheckedFigure) -> Self {
         let bound = figure.bound.as_ref();
         let origin = figure.key.is_clock().then(|| "all cores busy".to_owned());
         Self {
@@ -85,11 +85,12 @@ impl ReportedFigure {
 
     /// Describes the figure, its values and what they are compared with.
     pub fn in_words(&self) -> String {
-        let values: Vec<String> = self.values.iter().map(|value| self.words_of(*value)).collect();
+        let values: Vec<String> =
+            self.values.iter().map(|value| self.value_in_words(*value)).collect();
         let compared = match (self.share, self.reference, &self.basis) {
             (Some(share), Some(reference), Some(basis)) => {
                 let share = share.floored().in_whole_percent();
-                format!("{share} of {} ({basis})", self.words_of(reference))
+                format!("{share} of {} ({basis})", self.value_in_words(reference))
             }
             (.., Some(basis)) => basis.clone(),
             _ => "nothing to compare with".to_owned(),
@@ -97,7 +98,7 @@ impl ReportedFigure {
         format!("{}: {}; {compared}", self.name, values.join(", "))
     }
 
-    fn words_of(&self, value: f64) -> String {
+    fn value_in_words(&self, value: f64) -> String {
         let unit: Option<Unit> = serde_json::from_value(self.unit.into()).ok();
         unit.map_or_else(|| format!("{value} {}", self.unit), |unit| unit.in_words(value))
     }
@@ -124,7 +125,8 @@ impl Check<'_> {
             (true, Some(_)) => "parts as in the reference".to_owned(),
             (true, None) => "no hardware error".to_owned(),
         };
-        let figures = self.figures.iter().chain(&self.clock).map(ReportedFigure::of).collect();
+        let figures =
+            self.figures.iter().chain(&self.clock).map(ReportedFigure::from_checked).collect();
         CheckReport {
             schema: SCHEMA,
             host: host.to_owned(),

@@ -23,7 +23,7 @@ const SHARE: u64 = 8;
 /// Maximum duration of the probe.
 const PROBE: Duration = Duration::from_secs(2);
 /// Smallest size that a check chooses: arrays of a million elements.
-const LEAST: Bytes = Bytes::mib(8);
+const MIN_SIZE: Bytes = Bytes::mib(8);
 /// Number of arrays of `stream`.
 const ARRAYS: f64 = 3.0;
 
@@ -40,8 +40,8 @@ pub struct SizingProbe {
 pub(super) fn probe(machine: &Machine, deadline: Deadline) -> Option<SizingProbe> {
     let program = nodegauge_os::own_program().ok()?;
     let block = TouchRates::BLOCK;
-    let most = machine.memory.available.unwrap_or(block.0) / SHARE / block.0;
-    let threads = u64::from(machine.processor.threads).clamp(1, most.max(1));
+    let max = machine.memory.available.unwrap_or(block.0) / SHARE / block.0;
+    let threads = u64::from(machine.processor.threads).clamp(1, max.max(1));
     let words = [MEASURE_TOUCH.to_owned(), threads.to_string()];
     let job = Job::new(CommandLine::new(program, words), deadline.left().min(PROBE));
     let ended = nodegauge_toolchain::run(&job, &|| false).ok()?;
@@ -56,14 +56,14 @@ pub(super) fn probe(machine: &Machine, deadline: Deadline) -> Option<SizingProbe
 
 /// Working set of a part of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sized {
+pub(super) enum SizedPart {
     /// Arrays of `stream`.
     Arrays,
     /// Largest working set of `memory latency`.
     Set,
 }
 
-impl Sized {
+impl SizedPart {
     /// Returns the size that the command chooses by itself; `None` if it is unknown.
     fn usual(self, machine: &Machine) -> Option<Bytes> {
         if self == Self::Arrays {
@@ -115,28 +115,28 @@ impl PartSize {
     /// Returns the size of a part that may take at most `most`. The usual size must fit twice, to be measured again, and
     /// another size that the check chooses four times, because a later check with the same size may be slower. It is a
     /// power of two, so that alike nodes choose the same.
-    pub(super) fn of(
-        what: Sized,
+    pub(super) fn new(
+        what: SizedPart,
         reference: Option<u64>,
         machine: &Machine,
         rates: &TouchRates,
-        most: Duration,
+        max: Duration,
     ) -> Self {
         let caches = stream_rule::last_cache(machine).bytes().unwrap_or(Bytes(u64::MAX));
         let usual = what.usual(machine);
         let reference = reference.map(Bytes);
-        if let Some(size) = reference.filter(|size| what.time(*size, caches, rates) <= most) {
+        if let Some(size) = reference.filter(|size| what.time(*size, caches, rates) <= max) {
             return Self { given: Some(size), usual: larger_than(size, usual), is_reduced: false };
         }
-        let usual_fits = usual.is_none_or(|usual| what.time(usual, caches, rates) <= most / 2);
+        let usual_fits = usual.is_none_or(|usual| what.time(usual, caches, rates) <= max / 2);
         if reference.is_none() && usual_fits {
             return Self::USUAL;
         }
-        let mut size = LEAST;
+        let mut size = MIN_SIZE;
         loop {
             let next = Bytes(size.0 * 2);
             let is_usual = larger_than(next, usual).is_none();
-            if is_usual || what.time(next, caches, rates) > most / 4 {
+            if is_usual || what.time(next, caches, rates) > max / 4 {
                 break;
             }
             size = next;
@@ -152,7 +152,7 @@ fn larger_than(size: Bytes, usual: Option<Bytes>) -> Option<Bytes> {
 
 impl Check<'_> {
     /// Returns the size of the figures of a test in the reference.
-    pub(super) fn size_of_reference(&self, test: &str) -> Option<u64> {
+    pub(super) fn reference_size(&self, test: &str) -> Option<u64> {
         let mut figures = self.group.iter().flat_map(|group| &group.figures);
         figures.find(|figure| figure.key.test == test).and_then(|figure| figure.size)
     }
@@ -187,9 +187,9 @@ mod tests {
     fn reported_cache_of_the_host_gives_a_smaller_size() {
         let small = guest(Bytes::mib(32));
         let large = guest(Bytes::mib(300));
-        for what in [Sized::Arrays, Sized::Set] {
-            assert_eq!(PartSize::of(what, None, &small, &RATES, MOST), PartSize::USUAL);
-            let reduced = PartSize::of(what, None, &large, &RATES, MOST);
+        for what in [SizedPart::Arrays, SizedPart::Set] {
+            assert_eq!(PartSize::new(what, None, &small, &RATES, MOST), PartSize::USUAL);
+            let reduced = PartSize::new(what, None, &large, &RATES, MOST);
             let given = reduced.given.unwrap();
             assert_eq!(reduced.usual, Some(Bytes::mib(1200)));
             assert!(reduced.is_reduced && given.0.is_power_of_two(), "{reduced:?}");
@@ -202,8 +202,9 @@ mod tests {
     #[test]
     fn size_of_the_reference_is_used_if_it_ends_in_time() {
         let large = guest(Bytes::mib(300));
-        let of =
-            |size: Bytes, rates| PartSize::of(Sized::Arrays, Some(size.0), &large, rates, MOST);
+        let of = |size: Bytes, rates| {
+            PartSize::new(SizedPart::Arrays, Some(size.0), &large, rates, MOST)
+        };
         let same = of(Bytes::mib(100), &RATES);
         assert_eq!((same.given, same.is_reduced), (Some(Bytes::mib(100)), false));
         // More than a new size may take, and less than the time that is left.
@@ -223,8 +224,8 @@ mod tests {
     fn slowest_memory_gives_the_smallest_size() {
         let stopped = TouchRates { first: 1e6, later: 1e6, of_one: 1e6, load: 1e-4 };
         for machine in [guest(Bytes::mib(32)), Machine::default()] {
-            let size = PartSize::of(Sized::Set, None, &machine, &stopped, MOST);
-            assert_eq!(size.given, Some(LEAST));
+            let size = PartSize::new(SizedPart::Set, None, &machine, &stopped, MOST);
+            assert_eq!(size.given, Some(MIN_SIZE));
             assert!(size.is_reduced);
         }
     }

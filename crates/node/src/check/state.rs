@@ -78,7 +78,7 @@ impl SavedState {
 
 impl StateFile {
     /// Returns the file: as given, or next to the history.
-    pub(super) fn of(request: &CheckRequest, host: &str) -> Result<Self, Failure> {
+    pub(super) fn from_request(request: &CheckRequest, host: &str) -> Result<Self, Failure> {
         if let Some(path) = &request.state {
             return Ok(Self(path.clone()));
         }

@@ -10,7 +10,7 @@ use nodegauge_fleet::check::NodeVerdict;
 use nodegauge_measure::Failure;
 use nodegauge_measure::quantity::counted;
 use nodegauge_os::{TrustError, Wait, wait_until};
-use nodegauge_placement::Started;
+use nodegauge_placement::LauncherJob;
 use nodegauge_team::collect::Collection;
 use nodegauge_toolchain::mpi::HostList;
 use serde::{Deserialize, Serialize};
@@ -58,18 +58,18 @@ struct RankVerdict {
 /// Vetting with the place of this rank.
 pub(super) struct Vetting {
     keep: usize,
-    job: Started,
+    job: LauncherJob,
     host: String,
     exclude: PathBuf,
     nodes: Option<PathBuf>,
     /// Nodes of the step, as far as the launcher names them.
-    of_step: Vec<String>,
+    join_step: Vec<String>,
 }
 
 impl Vetting {
     /// Returns the vetting for this rank.
     pub(super) fn new(request: &VettingRequest, outputs: &dyn Outputs) -> Result<Self, Failure> {
-        let job = Started::own().ok_or_else(|| {
+        let job = LauncherJob::own().ok_or_else(|| {
             Failure::usage("--vet needs several ranks of a launcher, one per node").hint(EXAMPLE)
         })?;
         let keep = request.keep;
@@ -87,20 +87,21 @@ impl Vetting {
         // Slurm's name of the node, which its options accept, may differ from that of the host.
         let named = std::env::var("SLURMD_NODENAME").ok();
         let host = named.unwrap_or_else(super::host);
-        let names: HostList =
-            host.parse().map_err(|error| Failure::from(&error).of("name of this node"))?;
+        let names: HostList = host
+            .parse()
+            .map_err(|error| Failure::from(&error).with_context("name of this node"))?;
         if names.0.len() != 1 {
             return Err(Failure::usage(format!("'{host}' is not the name of one node")));
         }
-        let of_step = std::env::var("SLURM_STEP_NODELIST").ok();
-        let of_step = of_step.and_then(|list| list.parse::<HostList>().ok());
+        let join_step = std::env::var("SLURM_STEP_NODELIST").ok();
+        let join_step = join_step.and_then(|list| list.parse::<HostList>().ok());
         Ok(Self {
             keep: keep as usize,
             job,
             host,
             exclude,
             nodes: request.node_file.clone(),
-            of_step: of_step.map(|list| list.0).unwrap_or_default(),
+            join_step: join_step.map(|list| list.0).unwrap_or_default(),
         })
     }
 
@@ -110,7 +111,7 @@ impl Vetting {
     }
 
     /// Returns the path of the file of a rank.
-    fn path_of(&self, rank: u32) -> PathBuf {
+    fn rank_path(&self, rank: u32) -> PathBuf {
         let mut name = self.exclude.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{}.{rank}", self.job.file_name()));
         self.exclude.with_file_name(name)
@@ -167,7 +168,7 @@ impl Vetting {
         signals: &Signals,
         outputs: &dyn Outputs,
     ) -> Result<Ended, Failure> {
-        let path = self.path_of(self.job.rank);
+        let path = self.rank_path(self.job.rank);
         outputs.write_text(&path, as_json(own)?)?;
         let interrupted = || signals.is_received();
         let wait = Wait::until(until).every(LOOK).unless(&interrupted);
@@ -186,7 +187,7 @@ impl Vetting {
         refused: &mut BTreeSet<u32>,
         outputs: &dyn Outputs,
     ) -> Option<RankVerdict> {
-        let path = self.path_of(rank);
+        let path = self.rank_path(rank);
         match taken(&path, rank) {
             Ok(found) => found,
             Err(why) => {
@@ -207,17 +208,17 @@ impl Vetting {
     ) -> Result<Ended, Failure> {
         let missing = self.job.ranks as usize - verdicts.len();
         let silent: Vec<String> = self
-            .of_step
+            .join_step
             .iter()
             .filter(|name| verdicts.iter().all(|verdict| verdict.host != **name))
             .cloned()
             .collect();
         let (kept, rest) = chosen(verdicts, self.keep);
-        let kept = names_of(&kept);
-        let rest = names_of(&rest);
-        outputs.write_text(&self.exclude, lines_of(&rest) + &lines_of(&silent))?;
+        let kept = node_names(&kept);
+        let rest = node_names(&rest);
+        outputs.write_text(&self.exclude, name_lines(&rest) + &name_lines(&silent))?;
         if let Some(path) = &self.nodes {
-            outputs.write_text(path, lines_of(&kept))?;
+            outputs.write_text(path, name_lines(&kept))?;
         }
         let mut text = format!(
             "{:11}{}\n{:11}{}\n",
@@ -244,12 +245,12 @@ impl Vetting {
 }
 
 /// Returns the names of nodes.
-fn names_of(nodes: &[RankVerdict]) -> Vec<String> {
+fn node_names(nodes: &[RankVerdict]) -> Vec<String> {
     nodes.iter().map(|node| node.host.clone()).collect()
 }
 
 /// Returns names, one per line.
-fn lines_of(names: &[String]) -> String {
+fn name_lines(names: &[String]) -> String {
     names.iter().map(|name| format!("{name}\n")).collect()
 }
 
@@ -281,8 +282,8 @@ fn chosen(verdicts: Vec<RankVerdict>, keep: usize) -> (Vec<RankVerdict>, Vec<Ran
     }
     nodes.sort_by(|a, b| {
         let by_verdict = a.verdict.cmp(&b.verdict);
-        let by_share = known_or_least(b.share).total_cmp(&known_or_least(a.share));
-        let by_rate = known_or_least(b.rate).total_cmp(&known_or_least(a.rate));
+        let by_share = known_or_minimum(b.share).total_cmp(&known_or_minimum(a.share));
+        let by_rate = known_or_minimum(b.rate).total_cmp(&known_or_minimum(a.rate));
         by_verdict.then(by_share).then(by_rate).then(a.rank.cmp(&b.rank))
     });
     let usable = nodes.iter().take_while(|node| node.verdict != NodeVerdict::Bad).count();
@@ -291,7 +292,7 @@ fn chosen(verdicts: Vec<RankVerdict>, keep: usize) -> (Vec<RankVerdict>, Vec<Ran
 }
 
 /// Returns a value that orders nodes; an unknown value comes after all others.
-fn known_or_least(value: Option<f64>) -> f64 {
+fn known_or_minimum(value: Option<f64>) -> f64 {
     value.unwrap_or(f64::NEG_INFINITY)
 }
 

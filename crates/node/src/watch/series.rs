@@ -22,7 +22,7 @@ pub(super) struct SampleSeries {
 
 impl SampleSeries {
     /// Returns the saved series to continue, or a new one.
-    pub(super) fn of(request: &WatchRequest, site: &Site) -> Result<Self, Failure> {
+    pub(super) fn new(request: &WatchRequest, site: &Site) -> Result<Self, Failure> {
         let now = SystemTime::now();
         let named = request.labels.first();
         let key = named.map_or(LABEL, |(key, _)| key.as_str());

@@ -13,7 +13,7 @@ pub const PAGES: &str = "PAGES";
 
 /// Returns the number of pages that the kernels of a compiler command traverse side by side; `None` for plain loops.
 pub fn side_by_side(command: &CommandLine) -> Option<u8> {
-    command.defined(PAGES)?.parse().ok().and_then(SideBySide::new)?.several()
+    command.defined(PAGES)?.parse().ok().and_then(SideBySide::new)?.above_one()
 }
 
 /// Type of the functions in `probes/kernels.c`; the arguments are the arrays, the number of elements, and STREAM's

@@ -31,7 +31,7 @@ pub struct EmittedRanks<'a> {
 
 impl<'a> EmittedRanks<'a> {
     /// Returns the ranks of a single node.
-    pub fn of_node(plan: &'a RankPlan, topology: &'a Topology) -> Self {
+    pub fn node_ranks(plan: &'a RankPlan, topology: &'a Topology) -> Self {
         Self { plan, topology, nodes: None }
     }
 

@@ -272,8 +272,8 @@ proptest! {
         let masks = parse(&format!("granularity=fine,{kind}")).resolve(&topology, threads).unwrap();
         let mut uses = std::collections::BTreeMap::<CpuId, u32>::new();
         masks.iter().flatten().for_each(|cpu| *uses.entry(*cpu).or_default() += 1);
-        let most = uses.values().copied().max().unwrap();
-        prop_assert_eq!(most, threads.div_ceil(32));
+        let max = uses.values().copied().max().unwrap();
+        prop_assert_eq!(max, threads.div_ceil(32));
         prop_assert_eq!(uses.len() as u32, threads.min(32));
     }
 }

@@ -21,7 +21,7 @@ fn policies_resolve_to_nodes() {
         assert_eq!(parse(text).resolve(&t2k).unwrap().to_string(), policy, "{text}");
     }
     assert_eq!(MemoryPolicy::default().to_string(), "default");
-    assert_eq!(parse("bind:7").resolve(&machine(ROME)).unwrap().nodes(), Some(vec![NodeId(7)]));
+    assert_eq!(parse("bind:7").resolve(&machine(ROME)).unwrap().nodes(), Some(vec![NumaNodeId(7)]));
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn applied_policy_equals_the_policy_of_the_kernel() {
         [MemoryPolicy::Bind(vec![node]), MemoryPolicy::Preferred(node), MemoryPolicy::Local]
     {
         match policy.apply_to(address, bytes) {
-            Ok(()) => assert_eq!(MemoryPolicy::of(address).unwrap(), Some(policy)),
+            Ok(()) => assert_eq!(MemoryPolicy::from_address(address).unwrap(), Some(policy)),
             // Some containers forbid the call.
             Err(error) => assert!(
                 matches!(error, SysError { call: "mbind", errno: libc::EPERM | libc::ENOSYS }),
@@ -140,8 +140,8 @@ fn sample_of_interleaved_pages_contains_every_node() {
         for (asked, count) in [(1000, 262_144), (1000, 1_000_000), (64, 4096), (1000, 1500)] {
             let mut seen = vec![0; nodes];
             (0..asked).for_each(|k| seen[sampled(k, asked, count) % nodes] += 1);
-            let (least, most) = (seen.iter().min().unwrap(), seen.iter().max().unwrap());
-            assert!(*most < *least * 2 + 6, "{asked} of {count} over {nodes}: {seen:?}");
+            let (min, max) = (seen.iter().min().unwrap(), seen.iter().max().unwrap());
+            assert!(*max < *min * 2 + 6, "{asked} of {count} over {nodes}: {seen:?}");
         }
     }
     assert_eq!((0..5).map(|k| sampled(k, 5, 5)).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);

@@ -3,7 +3,7 @@
 use super::{ListEntry, Place, PlaceExpr, PlaceName, PlacesSpec};
 use crate::cpus::{self, UsableCpus};
 use crate::error::PlacementError;
-use crate::grammar::MOST;
+use crate::grammar::MAX_COUNT;
 use nodegauge_machine::{CpuId, Topology};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -101,7 +101,7 @@ impl Resolver<'_> {
                     }
                 }
             }
-            if places.len() > MOST as usize {
+            if places.len() > MAX_COUNT as usize {
                 return Err(self.too_many());
             }
         }
@@ -154,7 +154,8 @@ impl Resolver<'_> {
     }
 
     fn too_many(&self) -> PlacementError {
-        self.spec.refused(format!("more than {MOST} places, or more than {BUDGET} CPUs in total"))
+        self.spec
+            .refused(format!("more than {MAX_COUNT} places, or more than {BUDGET} CPUs in total"))
     }
 
     fn nothing_excluded(&self, excluded: &dyn std::fmt::Display) -> PlacementError {

@@ -164,7 +164,7 @@ fn places_are_printed_canonically() {
 }
 
 fn numbers() -> impl Strategy<Value = (u32, i32)> {
-    prop_oneof![Just((1, 1)), (2..=MOST, -(MOST as i32)..=MOST as i32)]
+    prop_oneof![Just((1, 1)), (2..=MAX_COUNT, -(MAX_COUNT as i32)..=MAX_COUNT as i32)]
 }
 
 fn place() -> impl Strategy<Value = PlaceExpr> {
@@ -186,7 +186,7 @@ fn spec() -> impl Strategy<Value = PlacesSpec> {
         1 => place().prop_map(ListEntry::Exclude),
     ];
     prop_oneof![
-        (prop::sample::select(PlaceName::ALL.to_vec()), prop::option::of(1..=MOST))
+        (prop::sample::select(PlaceName::ALL.to_vec()), prop::option::of(1..=MAX_COUNT))
             .prop_map(|(name, count)| PlacesSpec::Abstract { name, count }),
         prop::collection::vec(item, 1..5).prop_map(PlacesSpec::Explicit),
     ]

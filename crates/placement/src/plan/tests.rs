@@ -187,6 +187,6 @@ fn objects_of_a_thread_are_found() {
     let second = &sockets.threads[1];
     assert_eq!(second.cores(&t2k).len(), 4);
     assert_eq!((second.sockets(&t2k), second.numa_nodes(&t2k)), (vec![1], vec![1]));
-    assert_eq!(second.nodes(&t2k), [NodeId(1)]);
+    assert_eq!(second.nodes(&t2k), [NumaNodeId(1)]);
     assert!(second.llcs(&t2k).is_empty());
 }

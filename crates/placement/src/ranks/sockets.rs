@@ -16,16 +16,16 @@ pub(super) struct Sockets {
 }
 
 impl Sockets {
-    pub(super) fn of(topology: &Topology) -> Self {
+    pub(super) fn from_topology(topology: &Topology) -> Self {
         let cpus = cpus::grouped(topology, |thread| Some(thread.socket));
         let mut cores = Vec::new();
         for core in cpus::grouped(topology, |thread| Some(thread.core)) {
             let socket = cpus.iter().position(|of| of.contains(&core[0])).unwrap_or(0);
             cores.push((socket, core));
         }
-        let most = cores.iter().map(|(_, core)| core.len()).max().unwrap_or(0);
+        let max = cores.iter().map(|(_, core)| core.len()).max().unwrap_or(0);
         let mut turns = Vec::new();
-        for sibling in 0..most {
+        for sibling in 0..max {
             for (socket, core) in &cores {
                 turns.extend(core.get(sibling).map(|cpu| (*socket, *cpu)));
             }
@@ -34,7 +34,7 @@ impl Sockets {
     }
 
     /// Returns the index of the socket of each rank.
-    pub(super) fn of_ranks(&self, map: RankMap, ranks: u32, threads: u32) -> Vec<usize> {
+    pub(super) fn rank_sockets(&self, map: RankMap, ranks: u32, threads: u32) -> Vec<usize> {
         if map == RankMap::Even {
             return self.evenly(ranks, threads);
         }
@@ -54,11 +54,11 @@ impl Sockets {
     /// A socket with too few usable CPUs for its block has as many ranks as fit, and the other sockets have the rest.
     fn evenly(&self, ranks: u32, threads: u32) -> Vec<usize> {
         let threads = threads.max(1) as usize;
-        let most: Vec<usize> = self.cpus.iter().map(|cpus| cpus.len() / threads).collect();
+        let max: Vec<usize> = self.cpus.iter().map(|cpus| cpus.len() / threads).collect();
         let mut blocks = vec![0_usize; self.cpus.len()];
         for _ in 0..ranks {
             let all = 0..blocks.len();
-            let free = all.clone().filter(|socket| blocks[*socket] < most[*socket]);
+            let free = all.clone().filter(|socket| blocks[*socket] < max[*socket]);
             // If no socket has CPUs for a whole rank, its threads are on several sockets.
             let shortest = free.min_by_key(|socket| blocks[*socket]);
             let Some(next) = shortest.or_else(|| all.min_by_key(|socket| blocks[*socket])) else {

@@ -291,13 +291,13 @@ proptest! {
         let request = lecture(ranks as u32, 4, RankMap::Even);
         let plan = plan_ranks(&topology, &request).unwrap();
         let socket = |rank: &RankPlace| rank.placement.cpus()[0].0 as usize / cores;
-        let of_ranks: Vec<usize> = plan.ranks.iter().map(socket).collect();
-        prop_assert!(of_ranks.is_sorted(), "{of_ranks:?}");
+        let rank_sockets: Vec<usize> = plan.ranks.iter().map(socket).collect();
+        prop_assert!(rank_sockets.is_sorted(), "{rank_sockets:?}");
         let used = sockets.min(ranks);
-        let count = |wanted: usize| of_ranks.iter().filter(|one| **one == wanted).count();
+        let count = |wanted: usize| rank_sockets.iter().filter(|one| **one == wanted).count();
         for one in 0..sockets {
             let expected = ranks / sockets..=ranks.div_ceil(sockets);
-            prop_assert!(expected.contains(&count(one)), "{of_ranks:?}");
+            prop_assert!(expected.contains(&count(one)), "{rank_sockets:?}");
             prop_assert_eq!(count(one) > 0, one < used);
         }
     }
@@ -313,7 +313,7 @@ proptest! {
             Ok(plan) => {
                 prop_assert_eq!(plan.ranks.len(), ranks as usize);
                 prop_assert_eq!(plan.threads(), (ranks * threads) as usize);
-                prop_assert_eq!(plan.together().cpus().len(), plan.threads());
+                prop_assert_eq!(plan.all_threads().cpus().len(), plan.threads());
             }
             Err(_) => prop_assert!(ranks * threads > 32),
         }

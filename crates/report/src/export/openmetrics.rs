@@ -56,7 +56,7 @@ struct TestLabels {
 
 impl TestLabels {
     /// Returns the labels of the test of a figure.
-    fn of(node: &Rc<NodeLabels>, figure: &RecordFigure<'_>) -> Self {
+    fn new(node: &Rc<NodeLabels>, figure: &RecordFigure<'_>) -> Self {
         Self { node: node.clone(), gauge: figure.m.gauge.clone(), test: figure.m.test.clone() }
     }
 
@@ -98,7 +98,7 @@ struct Metric {
 }
 
 /// Returns the metric for figures with this unit.
-fn of_unit(unit: Unit) -> Family {
+fn unit_family(unit: Unit) -> Family {
     let (name, suffix) = match unit {
         Unit::BytesPerSecond => ("nodegauge_bytes_per_second", "bytes_per_second"),
         Unit::FlopsPerSecond => ("nodegauge_flops_per_second", "flops_per_second"),
@@ -159,13 +159,13 @@ fn text(records: &[Record], registry: &Registry) -> String {
         let node = Rc::new(node(record));
         let figures = figures::own(record, registry);
         let tests: BTreeSet<TestLabels> =
-            figures.iter().map(|figure| TestLabels::of(&node, figure)).collect();
+            figures.iter().map(|figure| TestLabels::new(&node, figure)).collect();
         let new: BTreeSet<TestLabels> = tests.difference(&written).cloned().collect();
         for labels in &new {
             metrics.run(record, labels);
         }
         for figure in &figures {
-            if let Some(labels) = new.get(&TestLabels::of(&node, figure)) {
+            if let Some(labels) = new.get(&TestLabels::new(&node, figure)) {
                 metrics.figure(figure, labels);
             }
         }
@@ -212,7 +212,7 @@ impl Metrics {
         let mut own: Labels = name.collect();
         own.extend(figure.identity.at.iter().cloned());
         if let Some(value) = m.value {
-            self.add(of_unit(m.unit), &test.with(&own), value);
+            self.add(unit_family(m.unit), &test.with(&own), value);
         }
         // The unit is a label here, because two figures may differ only in their units.
         own.push(("unit".to_owned(), m.unit.symbol().to_owned()));

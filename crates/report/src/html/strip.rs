@@ -6,7 +6,7 @@ use nodegauge_measure::quantity::counted;
 use nodegauge_measure::stats::Better;
 
 /// Maximum number of samples that are drawn in a row; of more samples, every n-th is drawn.
-const MOST: usize = 200;
+const MAX_SAMPLES: usize = 200;
 /// Height of the drawing, and of the bar in it, pixels.
 const HEIGHT: f64 = 32.0;
 const THICK: f64 = 14.0;
@@ -18,7 +18,7 @@ const NAMES: f64 = 14.0;
 const NAME: usize = 12;
 const NAME_SHARE: f64 = 0.28;
 /// Maximum number of names below the drawing.
-const MOST_NAMES: usize = 8;
+const MAX_NAMES: usize = 8;
 /// Room on both sides of the values of nodes, as a share of their range.
 const ROOM: f64 = 0.04;
 
@@ -36,7 +36,7 @@ struct Words {
 }
 
 impl Words {
-    fn of(values: BarValues) -> Self {
+    fn from_values(values: BarValues) -> Self {
         match values {
             BarValues::Samples => Self {
                 quoted: "value",
@@ -74,7 +74,7 @@ pub(super) fn rows(card: &Card) -> Markup {
 /// Returns the explanation of the marks in the rows.
 fn key(card: &Card) -> Markup {
     let Card { bars, values } = card;
-    let words = Words::of(*values);
+    let words = Words::from_values(*values);
     let has_disturbed = bars.iter().any(|bar| !bar.disturbed.is_empty());
     let marks = [
         (true, "quoted", "|", words.quoted),
@@ -128,7 +128,7 @@ fn row(bar: &Bar, values: BarValues, same_doubt: bool, is_best: bool) -> Markup 
 }
 
 fn values_in_words(bar: &Bar, values: BarValues) -> String {
-    let Words { value, which, .. } = Words::of(values);
+    let Words { value, which, .. } = Words::from_values(values);
     let all = counted(bar.samples.len() + bar.disturbed.len(), value);
     let disturbed = match bar.disturbed.len() {
         0 => String::new(),
@@ -150,7 +150,7 @@ struct Axis {
 impl Axis {
     /// Returns the axis of a bar. Samples are on a bar that begins at 0; disturbed samples beyond its end are drawn at the
     /// end. Nodes differ by a few percent, so that their axis begins near the lowest one.
-    fn of(bar: &Bar, values: BarValues) -> Self {
+    fn new(bar: &Bar, values: BarValues) -> Self {
         let marks = [&bar.limit, &bar.second].into_iter().flatten().map(|mark| mark.value);
         let mut all: Vec<f64> =
             bar.samples.iter().copied().chain([bar.value]).chain(marks).collect();
@@ -158,10 +158,10 @@ impl Axis {
             return Self { from: 0.0, to: all.into_iter().fold(0.0, f64::max) * 1.01 };
         }
         all.extend(&bar.disturbed);
-        let least = all.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = all.into_iter().fold(0.0, f64::max);
-        let range = if most > least { most - least } else { most };
-        Self { from: (least - ROOM * range).max(0.0), to: most + ROOM * range }
+        let min = all.iter().copied().fold(f64::INFINITY, f64::min);
+        let max = all.into_iter().fold(0.0, f64::max);
+        let range = if max > min { max - min } else { max };
+        Self { from: (min - ROOM * range).max(0.0), to: max + ROOM * range }
     }
 
     /// Returns the place of a value, 0 to 1.
@@ -216,8 +216,8 @@ fn named_in_words(bar: &Bar) -> Option<String> {
     if is_time {
         named.reverse();
     }
-    let more = named.len().saturating_sub(MOST_NAMES);
-    let shown = named.iter().take(MOST_NAMES);
+    let more = named.len().saturating_sub(MAX_NAMES);
+    let shown = named.iter().take(MAX_NAMES);
     let mut words: Vec<String> =
         shown.map(|(value, name)| format!("{name} {}", bar.unit.in_words(*value))).collect();
     words.extend((more > 0).then(|| format!("{more} more")));
@@ -241,7 +241,7 @@ fn line(class: &str, place: &str, height: [f64; 2]) -> Markup {
 /// Returns the drawing and the words below it.
 fn strip(bar: &Bar, values: BarValues, is_best: bool) -> Vec<Markup> {
     let marks: Vec<&Reach> = [&bar.limit, &bar.second].into_iter().flatten().collect();
-    let axis = Axis::of(bar, values);
+    let axis = Axis::new(bar, values);
     let are_nodes = values == BarValues::Nodes;
     let above = if bar.names.is_empty() { 0.0 } else { NAMES };
     let whole_height = above + HEIGHT;
@@ -253,10 +253,10 @@ fn strip(bar: &Bar, values: BarValues, is_best: bool) -> Vec<Markup> {
     let has_bar = !are_nodes && (bar.limit.is_some() || !is_time);
     let reached = if bar.doubt.is_some() { "reached doubted" } else { "reached" };
     inside.extend(has_bar.then(|| rect(reached, &axis.at(bar.value), middle)));
-    let class_of_disturbed = Words::of(values).class;
+    let class_of_disturbed = Words::from_values(values).class;
     for (class, samples) in [("", &bar.samples), (class_of_disturbed, &bar.disturbed)] {
         let radius = if class == "beyond" { "4.5" } else { "2.2" };
-        let step = samples.len().div_ceil(MOST).max(1);
+        let step = samples.len().div_ceil(MAX_SAMPLES).max(1);
         for (i, sample) in samples.iter().enumerate().step_by(step) {
             let lane = (i / step * 2 % LANES) as f64 - (LANES / 2) as f64;
             let y = (middle + lane * 2.2).to_string();
@@ -342,7 +342,7 @@ mod tests {
             second: reach(721.8e9, "fastest loop of this run: add"),
             disturbed: Vec::new(),
             value: 715.65e9,
-            ..of_nodes(&[])
+            ..node_names(&[])
         };
         let drawn = row(&bar, BarValues::Samples, false, false).to_string();
         assert_eq!(drawn.matches("class=\"limit\" x1").count(), 2, "{drawn}");
@@ -353,7 +353,7 @@ mod tests {
     }
 
     /// Returns the figure of many nodes that differ by little, and of slow ones.
-    fn of_nodes(slow: &[(&str, f64)]) -> Bar {
+    fn node_names(slow: &[(&str, f64)]) -> Bar {
         Bar {
             title: "triad".to_owned(),
             what: String::new(),
@@ -374,21 +374,21 @@ mod tests {
 
     #[test]
     fn axis_of_nodes_begins_near_the_lowest_and_of_samples_at_zero() {
-        let nodes = of_nodes(&[]);
-        let axis = Axis::of(&nodes, BarValues::Nodes);
+        let nodes = node_names(&[]);
+        let axis = Axis::new(&nodes, BarValues::Nodes);
         assert!(axis.from > 377e9 && axis.to < 383e9, "{} to {}", axis.from, axis.to);
         assert!(axis.share(378e9) < 0.05 && axis.share(381.8e9) > 0.95);
-        assert_eq!(Axis::of(&nodes, BarValues::Samples).from, 0.0);
-        let with_slow = Axis::of(&of_nodes(&[("n07", 266e9)]), BarValues::Nodes);
+        assert_eq!(Axis::new(&nodes, BarValues::Samples).from, 0.0);
+        let with_slow = Axis::new(&node_names(&[("n07", 266e9)]), BarValues::Nodes);
         assert!(with_slow.from > 250e9 && with_slow.from < 266e9, "{}", with_slow.from);
-        let of_one = Axis::of(&Bar { samples: vec![380e9], ..nodes }, BarValues::Nodes);
+        let of_one = Axis::new(&Bar { samples: vec![380e9], ..nodes }, BarValues::Nodes);
         assert!(of_one.from < 380e9 && of_one.to > 380e9);
     }
 
     #[test]
     fn slow_nodes_are_named_in_the_picture_and_below_it() {
         let slow = [("n07", 266e9), ("n12", 270e9), ("n<b>", 310e9)];
-        let drawn = row(&of_nodes(&slow), BarValues::Nodes, false, false).to_string();
+        let drawn = row(&node_names(&slow), BarValues::Nodes, false, false).to_string();
         assert_eq!(drawn.matches("class=\"beyond\"").count(), 4, "{drawn}");
         assert!(
             drawn.contains(">n07 +1</text>") && drawn.contains(">n&lt;b&gt;</text>"),
@@ -399,7 +399,7 @@ mod tests {
         let many: Vec<(String, f64)> =
             (0..20).map(|i| (format!("n{i}.cluster.example.org"), 266e9)).collect();
         let shown: Vec<(&str, f64)> = many.iter().map(|(name, value)| (&**name, *value)).collect();
-        let crowded = row(&of_nodes(&shown), BarValues::Nodes, false, false).to_string();
+        let crowded = row(&node_names(&shown), BarValues::Nodes, false, false).to_string();
         assert!(crowded.contains("n0.clus\u{2026} +19</text>"), "{crowded}");
         assert!(crowded.contains(", 12 more<"), "{crowded}");
     }

@@ -230,22 +230,21 @@ fn padded(text: String, length: usize, width: usize) -> String {
 
 /// Returns the values of the first and the last digit of a map.
 fn ends(map: &HeatMap, unit: Unit) -> String {
-    map.range().map_or_else(String::new, |(least, most)| {
-        let [(least, name), (most, _)] =
-            [least, most].map(|value| scaled(Scale::Rate(unit), value));
-        format!(": 0 is {least}, 9 is {most} {name}")
+    map.range().map_or_else(String::new, |(min, max)| {
+        let [(min, name), (max, _)] = [min, max].map(|value| scaled(Scale::Rate(unit), value));
+        format!(": 0 is {min}, 9 is {max} {name}")
     })
 }
 
 fn heat_row(map: &HeatMap, row: usize, columns: usize, width: usize, style: Style) -> String {
-    let (least, most) = map.range().unwrap_or((1.0, 1.0));
-    let span = (most / least).ln();
+    let (min, max) = map.range().unwrap_or((1.0, 1.0));
+    let span = (max / min).ln();
     let mut cells = String::new();
     for column in 0..columns {
         let value = map.values.get(row).and_then(|row| row.get(column).copied().flatten());
         let step = value.filter(|value| *value > 0.0).map(|value| {
             if span > 0.0 {
-                (((value / least).ln() / span * STEPS as f64) as usize).min(STEPS - 1)
+                (((value / min).ln() / span * STEPS as f64) as usize).min(STEPS - 1)
             } else {
                 STEPS - 1
             }

@@ -91,7 +91,7 @@ impl Subdomain {
     }
 
     /// Returns the part of rank `rank` of a grid of ranks, in which x varies fastest; `None` if it has no nodes.
-    pub fn of_rank(mesh: Mesh, rank: usize, grid: [usize; 3]) -> Option<Self> {
+    pub fn for_rank(mesh: Mesh, rank: usize, grid: [usize; 3]) -> Option<Self> {
         let place = [rank % grid[0], rank / grid[0] % grid[1], rank / grid[0] / grid[1]];
         let nodes = mesh.nodes();
         let owned: [Range<usize>; 3] =
@@ -238,7 +238,7 @@ mod tests {
         let mut owners = vec![0; mesh.count()];
         let whole = Subdomain::whole(mesh);
         for rank in 0..12 {
-            let part = Subdomain::of_rank(mesh, rank, [2, 2, 3]).unwrap();
+            let part = Subdomain::for_rank(mesh, rank, [2, 2, 3]).unwrap();
             for local in part.owned_nodes() {
                 let node = part.node(local);
                 owners[whole.local(node)] += 1;
@@ -259,7 +259,7 @@ mod tests {
             }
         }
         assert!(owners.iter().all(|owners| *owners == 1));
-        assert_eq!(Subdomain::of_rank(mesh, 0, [1, 1, 1]).unwrap(), whole);
-        assert_eq!(Subdomain::of_rank(mesh, 0, [1, 5, 1]), None);
+        assert_eq!(Subdomain::for_rank(mesh, 0, [1, 1, 1]).unwrap(), whole);
+        assert_eq!(Subdomain::for_rank(mesh, 0, [1, 5, 1]), None);
     }
 }

@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn reused_rows_equal_rows_computed_for_every_node() {
         let mesh = Mesh { elements: [6, 18, 17] };
-        let parts = [Subdomain::whole(mesh), Subdomain::of_rank(mesh, 3, [2, 2, 1]).unwrap()];
+        let parts = [Subdomain::whole(mesh), Subdomain::for_rank(mesh, 3, [2, 2, 1]).unwrap()];
         let problems: [&dyn Problem; 3] = [&Stretch, &Uneven, &Loaded];
         for part in &parts {
             for problem in problems {

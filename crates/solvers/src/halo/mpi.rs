@@ -24,7 +24,7 @@ impl<'a> MpiRanks<'a> {
     /// Fails if a rank has no nodes.
     pub fn new(world: &'a World, mesh: Mesh, grid: [usize; 3]) -> Result<Self, Failure> {
         let parts: Option<Vec<Subdomain>> =
-            (0..world.count).map(|rank| Subdomain::of_rank(mesh, rank, grid)).collect();
+            (0..world.count).map(|rank| Subdomain::for_rank(mesh, rank, grid)).collect();
         let parts = parts.ok_or_else(|| Failure::usage("a rank has no nodes"))?;
         Ok(Self { world, parts })
     }
@@ -63,16 +63,16 @@ impl Ranks for MpiRanks<'_> {
         }
         let neighbours = sent.into_iter().map(|(rank, nodes)| Neighbour {
             rank,
-            sent: rows_of(nodes).collect(),
+            sent: node_rows(nodes).collect(),
             // Adjacency is symmetric: ranks that send nodes also receive nodes.
-            received: received.remove(&rank).into_iter().flat_map(rows_of).collect(),
+            received: received.remove(&rank).into_iter().flat_map(node_rows).collect(),
         });
         MpiHalo::new(self.world, neighbours.collect())
     }
 }
 
 /// Returns the rows of nodes with their numbers in the mesh.
-fn rows_of(nodes: BTreeSet<(usize, usize)>) -> impl Iterator<Item = usize> {
+fn node_rows(nodes: BTreeSet<(usize, usize)>) -> impl Iterator<Item = usize> {
     nodes.into_iter().map(|(_, row)| row)
 }
 

@@ -30,8 +30,8 @@ impl SharedHalo {
     }
 
     /// Returns the access of rank `rank` to the shared memory.
-    pub fn of_rank(&self, rank: usize) -> SharedRank<'_> {
-        SharedRank { shared: self, sums: self.sums.of_worker(rank) }
+    pub fn rank_access(&self, rank: usize) -> SharedRank<'_> {
+        SharedRank { shared: self, sums: self.sums.worker_access(rank) }
     }
 
     /// Returns the address of the three vector components of a node of the mesh.
@@ -54,7 +54,7 @@ impl Ranks for SharedRank<'_> {
         Self: 'h;
 
     fn any(&self, context: &ThreadContext<'_>, condition: bool) -> bool {
-        self.sums.add_up(0.0, condition, || context.barrier_of_all()).1
+        self.sums.add_up(0.0, condition, || context.wait_for_all()).1
     }
 
     fn halo(&self, subdomain: &Subdomain, rows: &Numbering) -> RankHalo<'_> {
@@ -94,7 +94,7 @@ impl Halo for RankHalo<'_> {
                 self.shared.components(*node).write(vector.at(3 * row).cast::<[f64; 3]>().read());
             }
         }
-        context.barrier_of_all();
+        context.wait_for_all();
         for (row, node) in &self.received {
             // SAFETY: as above; only this thread uses the row at the end of the vector.
             unsafe {
@@ -104,7 +104,7 @@ impl Halo for RankHalo<'_> {
     }
 
     fn sum(&self, context: &ThreadContext<'_>, x: f64) -> f64 {
-        self.sums.add_up(x, false, || context.barrier_of_all()).0
+        self.sums.add_up(x, false, || context.wait_for_all()).0
     }
 
     fn bytes(&self) -> usize {

@@ -69,7 +69,7 @@ pub(crate) struct Domain {
 
 /// Result of a solution in one domain.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) struct Solved {
+pub(crate) struct DomainSolution {
     /// Number of completed iterations.
     pub iterations: usize,
     /// Relative residual `|r| / |r0|`, with r from the recursion.
@@ -80,7 +80,7 @@ pub(crate) struct Solved {
 
 /// Criteria for the end of a solution.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Until<'a> {
+pub(crate) struct StopCriteria<'a> {
     /// Maximum number of iterations.
     pub iterations: usize,
     /// Relative residual at which the solution ends.
@@ -138,7 +138,7 @@ impl Domain {
     }
 
     /// True if the loops prefetch coefficients.
-    pub fn asks_ahead(&self) -> bool {
+    pub fn prefetches_coefficients(&self) -> bool {
         self.code.ahead
     }
 
@@ -204,13 +204,17 @@ impl Domain {
     }
 
     /// Solves the system from x = 0; returns `None` if the solution was stopped early.
-    pub fn solve(&mut self, place: &DomainExchangePoint<'_>, until: Until<'_>) -> Option<Solved> {
+    pub fn solve(
+        &mut self,
+        place: &DomainExchangePoint<'_>,
+        until: StopCriteria<'_>,
+    ) -> Option<DomainSolution> {
         let shape = self.levels[0].shape();
         let mut watch = Stopwatch { seconds: [0.0; PARTS.len()], since: monotonic_nanos() };
         let end = || until.stop.load(Ordering::Relaxed);
         self.x.fill(0.0);
         self.p.fill(0.0);
-        self.product_of_p(place);
+        self.multiply_p(place);
         watch.lap(SPMV);
         // Initial residual: r = b - A x.
         let r = &mut self.levels[0].r;
@@ -241,7 +245,7 @@ impl Domain {
             // New search direction: p = z + beta p.
             add_to(&shape, &mut self.p, beta, &self.levels[0].x, 1.0);
             watch.lap(WAXPBY);
-            self.product_of_p(place);
+            self.multiply_p(place);
             watch.lap(SPMV);
             let (p_ap, _) = place.sum(dot(&shape, &self.p, &self.ap), false);
             watch.lap(DDOT);
@@ -255,11 +259,11 @@ impl Domain {
             norm = squared.sqrt();
             iterations += 1;
         }
-        Some(Solved { iterations, residual: norm / first, seconds: watch.seconds })
+        Some(DomainSolution { iterations, residual: norm / first, seconds: watch.seconds })
     }
 
     /// Exchanges p with the neighbouring domains and computes A p.
-    fn product_of_p(&mut self, place: &DomainExchangePoint<'_>) {
+    fn multiply_p(&mut self, place: &DomainExchangePoint<'_>) {
         let matrix = &self.levels[0].matrix;
         // SAFETY: this processor supports the loops; both vectors have this shape and belong to this thread.
         unsafe {
@@ -322,13 +326,13 @@ impl Domain {
         let before = self.levels[0].matrix.diagonal.to_vec();
         self.levels[0].matrix.scale_diagonal(factor);
         self.set_right_hand_side(&factor, layout, number);
-        let most = [false, true].map(|preconditioned| {
-            let until = Until { iterations: 50, tolerance: 1e-12, preconditioned, stop };
+        let max = [false, true].map(|preconditioned| {
+            let until = StopCriteria { iterations: 50, tolerance: 1e-12, preconditioned, stop };
             self.solve(place, until).map_or(usize::MAX, |solved| solved.iterations)
         });
         self.levels[0].matrix.set_diagonal(&before);
         self.set_right_hand_side(&|_| 1.0, layout, number);
-        most
+        max
     }
 
     /// Runs HPCG's symmetry test with random vectors; returns `|x'Ay - y'Ax| / (2 |x| |A| |y|) / epsilon` for the
@@ -342,13 +346,13 @@ impl Domain {
         fill_randomly(&shape, &mut self.x, seed_x);
         fill_randomly(&shape, &mut self.p, seed_y);
         let norms = [sum(&self.x, &self.x), sum(&self.p, &self.p)];
-        self.product_of_p(place);
+        self.multiply_p(place);
         let x_ay = sum(&self.x, &self.ap);
         fill_randomly(&shape, &mut self.levels[0].r, seed_y);
         self.cycle(place, 0);
         let x_my = sum(&self.x, &self.levels[0].x);
         fill_randomly(&shape, &mut self.p, seed_x);
-        self.product_of_p(place);
+        self.multiply_p(place);
         fill_randomly(&shape, &mut self.levels[0].r, seed_x);
         self.cycle(place, 0);
         fill_randomly(&shape, &mut self.x, seed_y);

@@ -92,7 +92,7 @@ impl<'a> DomainExchangePoint<'a> {
     /// make the same sequence of calls.
     pub fn new(exchange: &'a DomainExchange, member: &'a Member<'a>) -> Self {
         member.barrier();
-        let sums = exchange.sums.of_worker(member.index);
+        let sums = exchange.sums.worker_access(member.index);
         Self { exchange, member, sums, exchanges: Cell::new(0) }
     }
 
@@ -131,7 +131,7 @@ impl<'a> DomainExchangePoint<'a> {
     fn neighbours(&self) -> impl Iterator<Item = ([isize; 3], usize)> {
         let layout = &self.exchange.layout;
         let domain = self.member.index;
-        directions().filter_map(move |steps| Some((steps, layout.beside(domain, steps)?)))
+        directions().filter_map(move |steps| Some((steps, layout.neighbour(domain, steps)?)))
     }
 
     /// Returns the sum of `x` over all domains, and true if any domain requests an `end`. All domains get the same

@@ -13,7 +13,7 @@ pub const LEVELS: usize = 4;
 /// Number of which the points of a domain in every direction must be a multiple.
 pub const MULTIPLE: usize = 1 << (LEVELS - 1);
 /// Minimum number of points of a domain in each direction, as in xhpcg.
-pub const LEAST: usize = 16;
+pub const MIN_POINTS: usize = 16;
 
 /// Number of points in each direction.
 pub type GridPoints = [usize; 3];
@@ -49,7 +49,7 @@ impl DomainLayout {
     }
 
     /// Returns the adjacent domain in the given direction; `None` at the boundary of the grid.
-    pub fn beside(&self, domain: usize, steps: [isize; 3]) -> Option<usize> {
+    pub fn neighbour(&self, domain: usize, steps: [isize; 3]) -> Option<usize> {
         let place = self.place(domain);
         let mut number = 0;
         for axis in [2, 1, 0] {
@@ -91,7 +91,7 @@ pub struct Operations(pub [f64; PARTS.len()]);
 impl Operations {
     /// Returns the numbers of operations of a set on this grid. They are those of the reference code, although this
     /// program saves some of these operations.
-    pub fn of(layout: &DomainLayout) -> Self {
+    pub fn from_layout(layout: &DomainLayout) -> Self {
         let iterations = ITERATIONS as f64;
         let rows = layout.rows();
         let vector = (3.0 * iterations + 1.0) * 2.0 * rows;
@@ -122,7 +122,7 @@ mod tests {
             (0..LEVELS).map(|level| layout.coarser(level).nonzeros()).collect();
         assert_eq!(nonzeros, [1_678_840.0, 198_904.0, 22_264.0, 2200.0]);
         let printed = [1.97919e7, 1.97919e7, 1.71242e8, 9.50444e8, 1.16127e9];
-        let operations = Operations::of(&layout);
+        let operations = Operations::from_layout(&layout);
         let all = operations.0.into_iter().chain([operations.total()]);
         for (ours, of_xhpcg) in all.zip(printed) {
             assert!((ours / of_xhpcg - 1.0).abs() < 1e-5, "{ours} {of_xhpcg}");
@@ -148,11 +148,11 @@ mod tests {
         let layout = DomainLayout::new([16; 3], 12);
         for domain in 0..12 {
             for steps in [[1, 0, 0], [-1, 1, 0], [0, -1, 1]] {
-                let Some(other) = layout.beside(domain, steps) else { continue };
-                assert_eq!(layout.beside(other, steps.map(|step: isize| -step)), Some(domain));
+                let Some(other) = layout.neighbour(domain, steps) else { continue };
+                assert_eq!(layout.neighbour(other, steps.map(|step: isize| -step)), Some(domain));
             }
         }
-        assert_eq!(layout.beside(0, [-1, 0, 0]), None);
-        assert_eq!(layout.beside(0, [1, 1, 1]), Some(1 + 3 + 6));
+        assert_eq!(layout.neighbour(0, [-1, 0, 0]), None);
+        assert_eq!(layout.neighbour(0, [1, 1, 1]), Some(1 + 3 + 6));
     }
 }

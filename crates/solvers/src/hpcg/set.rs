@@ -1,6 +1,6 @@
 //! One set of iterations as defined by HPCG: creation of the domains, tests, and solution.
 
-use super::domain::{Domain, Until};
+use super::domain::{Domain, StopCriteria};
 use super::exchange::{DomainExchange, DomainExchangePoint};
 use super::problem::{DomainLayout, ITERATIONS, PARTS};
 use crate::array::finite;
@@ -61,7 +61,7 @@ struct SetRequest<'a> {
     /// True if HPCG's tests have already been run.
     pub tested: bool,
     /// Criteria for the end of the iterations.
-    pub until: Until<'a>,
+    pub until: StopCriteria<'a>,
 }
 
 impl DomainPlan<'_> {
@@ -78,14 +78,18 @@ impl DomainPlan<'_> {
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Option<(Sample, Set)>, Failure> {
         let stop = AtomicBool::new(false);
-        let until =
-            Until { iterations: ITERATIONS, tolerance: 0.0, preconditioned: true, stop: &stop };
+        let until = StopCriteria {
+            iterations: ITERATIONS,
+            tolerance: 0.0,
+            preconditioned: true,
+            stop: &stop,
+        };
         let request = SetRequest { tested: is_tested, until };
         let mut ask = stopping(interrupted, &stop);
         // SAFETY: the job computes, maps memory and synchronises only at the barrier of the team.
         let made = unsafe {
             pool.sample(at, Interrupt::when(&mut ask).every(LOOK_EVERY), |member, laps| {
-                Set::of_member(member, laps, self, request)
+                Set::run_member(member, laps, self, request)
             })
         };
         let (sample, timed) = match made {
@@ -93,14 +97,14 @@ impl DomainPlan<'_> {
             made => made?,
         };
         let sets = timed.made.into_iter().collect::<Result<Vec<Set>, Failure>>();
-        let set = Set::together(sets?).filter(|set| set.iterations.is_some());
+        let set = Set::combine(sets?).filter(|set| set.iterations.is_some());
         Ok(set.map(|set| (sample, set)))
     }
 }
 
 impl Set {
     /// Creates the domain of a member and runs a set in it.
-    fn of_member(
+    fn run_member(
         member: &Member<'_>,
         laps: &mut Laps<'_>,
         plan: DomainPlan<'_>,
@@ -127,7 +131,7 @@ impl Set {
         let solved = laps.time(|| domain.solve(&place, request.until));
         Ok(Self {
             setup_s: Seconds(setup_s),
-            ahead: domain.asks_ahead(),
+            ahead: domain.prefetches_coefficients(),
             tests,
             iterations: solved.map(|solved| solved.iterations),
             residual: solved.and_then(|solved| finite(solved.residual)),
@@ -137,13 +141,13 @@ impl Set {
     }
 
     /// Combines the results of all domains to the result of a set.
-    fn together(all: Vec<Self>) -> Option<Self> {
+    fn combine(all: Vec<Self>) -> Option<Self> {
         all.into_iter().reduce(|mut of_all, next| {
             of_all.setup_s = of_all.setup_s.max(next.setup_s);
             of_all.iterations = of_all.iterations.and(next.iterations);
             of_all.distance = of_all.distance.zip(next.distance).map(|(x, y)| x.max(y));
-            for (most, seconds) in of_all.seconds.iter_mut().zip(next.seconds) {
-                *most = most.max(seconds);
+            for (max, seconds) in of_all.seconds.iter_mut().zip(next.seconds) {
+                *max = max.max(seconds);
             }
             of_all
         })

@@ -6,17 +6,17 @@ use crate::cg::{Codes, End, IterationWork, PARTS, Solver, State, Times, Toleranc
 use crate::code::LoopCode;
 use crate::context::{ThreadContext, Threads};
 use crate::elasticity::{Mesh, Stretch, Subdomain};
-use crate::halo::{Alone, Halo, MpiRanks, Ranks, SharedHalo};
+use crate::halo::{Halo, MpiRanks, Ranks, SharedHalo, SingleRank};
 use crate::order::Numbering;
 use crate::precondition::Preconditioner;
 use crate::setup_clock::SetupClock;
 use crate::sparse::Storage;
-use crate::system::{Assembled, Matrix, System, check_end_request};
+use crate::system::{AssembledSystem, Matrix, System, check_end_request};
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::{Failure, Observer, Seconds};
 use nodegauge_os::{is_end_requested, monotonic_nanos};
 use nodegauge_team::mpi::{self, World};
-use nodegauge_team::{Interrupt, Laps, Member, TeamError, Timed, WorkerPool, Workers};
+use nodegauge_team::{Interrupt, Laps, Member, TeamError, TimedResults, WorkerPool, Workers};
 use serde::{Deserialize, Serialize};
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -124,7 +124,8 @@ fn by_threads(
     observer: &mut dyn Observer,
 ) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
     let Some(team) = pool.team(at) else { unreachable!("workers that are threads have a team") };
-    let (unstored, halo) = Unstored::assemble(team, Subdomain::whole(job.mesh), job, |_, _| Alone)?;
+    let (unstored, halo) =
+        UnstoredSystem::assemble(team, Subdomain::whole(job.mesh), job, |_, _| SingleRank)?;
     let prepared = unstored.choose(team, &halo)?;
     let mut solver = prepared.solver(team, &halo)?;
     let mut state = solver.start();
@@ -138,13 +139,13 @@ fn by_threads(
         // different contexts, and no other code uses the solver.
         let (sample, timed) = unsafe {
             pool.sample(at, Interrupt::never(), |member, laps| {
-                let context = ThreadContext::of_thread(member);
+                let context = ThreadContext::from_thread(member);
                 solver.advance(&context, laps, state, count, job.tolerance)
             })
         }?;
         let (reached, times) = &timed.made[0];
         state = *reached;
-        samples.extend(samples_of(&sample, times, &solver.work()));
+        samples.extend(iteration_samples(&sample, times, &solver.work()));
         count = until_next_look(sample.seconds.last().copied().unwrap_or(1.0));
         let share = state.residual.ln() / job.tolerance.residual.ln();
         let text = format!("iteration {}, residual {:.1e}", state.iterations, state.residual);
@@ -169,9 +170,9 @@ fn by_ranks(
     // SAFETY: the job computes, allocates, makes system calls, and synchronises only at the barrier of the ranks.
     let solved = unsafe {
         pool.sample(at, Interrupt::when(&mut || observer.interrupted()), |member, laps| {
-            let own_range = shared.of_rank(member.index);
+            let own_range = shared.rank_access(member.index);
             // The parent process, which waits for the ranks, handles interrupts.
-            part_of_rank(member, laps, job, &own_range, grid, &mut || false)
+            run_rank(member, laps, job, &own_range, grid, &mut || false)
         })
     };
     match solved {
@@ -203,10 +204,10 @@ fn mpi_rank(
     world: &World,
     job: &SolutionJob,
     interrupted: &mut dyn FnMut() -> bool,
-) -> Result<Option<Timed<OfRank>>, Failure> {
+) -> Result<Option<TimedResults<OfRank>>, Failure> {
     let grid = rank_grid(job.mesh, world.count)?;
     let ranks = MpiRanks::new(world, job.mesh, grid)?;
-    mpi::timed(world, |member, laps| part_of_rank(member, laps, job, &ranks, grid, interrupted))
+    mpi::timed(world, |member, laps| run_rank(member, laps, job, &ranks, grid, interrupted))
 }
 
 /// Runs the part of one rank that rank 0 of an MPI launcher has requested.
@@ -221,20 +222,20 @@ pub fn follow(world: &World, job: &SolutionJob) -> Result<(), Failure> {
 /// Combines the results of all ranks into one solution.
 fn joined(
     sample: &Sample,
-    timed: Timed<OfRank>,
+    timed: TimedResults<OfRank>,
 ) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
     let made = timed.made.into_iter().collect::<Result<Vec<_>, Failure>>();
     let made = made?.into_iter().collect::<Option<Vec<_>>>();
     let Some(made) = made else { return Ok(None) };
     let times = made[0].1.clone();
     let solutions: Vec<Solution> = made.into_iter().map(|(solution, _)| solution).collect();
-    let together = together(&solutions);
-    let samples = samples_of(sample, &times, &together.work);
-    Ok(Some((together, samples)))
+    let combine = combine(&solutions);
+    let samples = iteration_samples(sample, &times, &combine.work);
+    Ok(Some((combine, samples)))
 }
 
 /// Runs the part of one rank in a solution.
-fn part_of_rank(
+fn run_rank(
     member: &Member<'_>,
     laps: &mut Laps<'_>,
     job: &SolutionJob,
@@ -242,9 +243,9 @@ fn part_of_rank(
     grid: [usize; 3],
     interrupted: &mut dyn FnMut() -> bool,
 ) -> OfRank {
-    let subdomain = Subdomain::of_rank(job.mesh, member.index, grid);
+    let subdomain = Subdomain::for_rank(job.mesh, member.index, grid);
     let subdomain = subdomain.ok_or_else(|| Failure::missing("a rank has no nodes"))?;
-    let context = &mut ThreadContext::of_rank(member);
+    let context = &mut ThreadContext::from_rank(member);
     as_rank(context, laps, subdomain, job, ranks, interrupted)
 }
 
@@ -257,7 +258,7 @@ fn as_rank(
     interrupted: &mut dyn FnMut() -> bool,
 ) -> Result<Option<(Solution, Vec<Times>)>, Failure> {
     let assembled =
-        Unstored::assemble(context, subdomain, job, |part, rows| ranks.halo(part, rows));
+        UnstoredSystem::assemble(context, subdomain, job, |part, rows| ranks.halo(part, rows));
     // A rank that cannot continue must not leave the other ranks waiting.
     let ended = ranks.any(context, assembled.is_err());
     let (unstored, halo) = assembled?;
@@ -303,7 +304,7 @@ fn lost<T>(failure: Failure) -> T {
 }
 
 /// Combines the solutions of all ranks.
-fn together(solutions: &[Solution]) -> Solution {
+fn combine(solutions: &[Solution]) -> Solution {
     let greatest = |of: &dyn Fn(&Solution) -> Option<f64>| {
         let all = solutions.iter().map(of);
         // If the value of any rank is not finite, the combined value is unknown.
@@ -328,7 +329,7 @@ fn together(solutions: &[Solution]) -> Solution {
 }
 
 /// Returns one sample per iteration. All samples contain the core-to-core round trips of the complete solution.
-fn samples_of(all: &Sample, times: &[Times], work: &IterationWork) -> Vec<Sample> {
+fn iteration_samples(all: &Sample, times: &[Times], work: &IterationWork) -> Vec<Sample> {
     let parts: Vec<usize> = parts(work).collect();
     let of = |(number, iteration): (usize, &Times)| {
         // The times before and after the iteration are used to detect interference.
@@ -358,13 +359,13 @@ struct SetupSeconds {
 }
 
 impl SetupSeconds {
-    fn of(clock: &SetupClock) -> Self {
+    fn from_clock(clock: &SetupClock) -> Self {
         Self { computed: clock.seconds(), provided: clock.provided_seconds() }
     }
 }
 
 /// Assembled system for which storage format and loops are not yet chosen.
-struct Unstored {
+struct UnstoredSystem {
     system: System,
     preconditioner: Preconditioner,
     /// Matrix in every candidate storage format, with the time for creating the format in addition to `setup`.
@@ -377,7 +378,7 @@ struct Unstored {
 }
 
 /// System that is ready to be solved.
-struct Prepared {
+struct PreparedSystem {
     system: System,
     preconditioner: Preconditioner,
     matrix: Matrix,
@@ -386,7 +387,7 @@ struct Prepared {
     product_s: [Option<f64>; 2],
 }
 
-impl Prepared {
+impl PreparedSystem {
     fn solver<'a>(
         &'a self,
         threads: &mut impl Threads,
@@ -414,7 +415,7 @@ impl Prepared {
     }
 }
 
-impl Unstored {
+impl UnstoredSystem {
     /// Numbers, assembles and factorises the rows of a rank.
     fn assemble<H>(
         threads: &mut impl Threads,
@@ -427,7 +428,7 @@ impl Unstored {
         let halo = halo(&subdomain, &rows);
         let wanted = job.loops.map(|chosen| chosen.storage).or(job.storage);
         let is_sliced = wanted == Some(Storage::Sell);
-        let Assembled { system, blocks, sliced } =
+        let AssembledSystem { system, blocks, sliced } =
             System::assemble(threads, subdomain, rows, &Stretch, is_sliced, &mut clock)?;
         check_end_request()?;
         let preconditioner = match job.method {
@@ -436,15 +437,15 @@ impl Unstored {
             }
             _ => Preconditioner::incomplete(threads, &blocks, &system.rows, &mut clock)?,
         };
-        let setup = SetupSeconds::of(&clock);
+        let setup = SetupSeconds::from_clock(&clock);
         check_end_request()?;
         let mut matrices = Vec::new();
         if let Some(sliced) = sliced {
             matrices.push((sliced, SetupSeconds::default()));
         } else if wanted.is_none() {
-            let mut of_slices = SetupClock::start();
-            let copied = Matrix::sliced(threads, &blocks, &system.rows, &mut of_slices)?;
-            matrices.push((copied, SetupSeconds::of(&of_slices)));
+            let mut from_slices = SetupClock::start();
+            let copied = Matrix::sliced(threads, &blocks, &system.rows, &mut from_slices)?;
+            matrices.push((copied, SetupSeconds::from_clock(&from_slices)));
         }
         if !is_sliced {
             matrices.push((Matrix::Bcsr(blocks), SetupSeconds::default()));
@@ -462,7 +463,11 @@ impl Unstored {
 
     /// Uses storage format and loops of an earlier solution, or else chooses the fastest by measurement. All ranks
     /// choose the same.
-    fn choose(mut self, threads: &mut impl Threads, halo: &dyn Halo) -> Result<Prepared, Failure> {
+    fn choose(
+        mut self,
+        threads: &mut impl Threads,
+        halo: &dyn Halo,
+    ) -> Result<PreparedSystem, Failure> {
         let mut product_s = [None; 2];
         let loops = match (self.chosen, &self.vectors) {
             (Some(chosen), _) => chosen,
@@ -475,7 +480,7 @@ impl Unstored {
         let Self { system, preconditioner, mut setup, .. } = self;
         setup.computed += more.computed;
         setup.provided += more.provided;
-        Ok(Prepared { system, preconditioner, matrix, loops, setup, product_s })
+        Ok(PreparedSystem { system, preconditioner, matrix, loops, setup, product_s })
     }
 
     /// Measures storage formats and loops, and returns the fastest. `product_s` gets the best time of a product in each
@@ -515,8 +520,8 @@ impl Unstored {
         let mut best = None;
         for ((matrix, ahead, _), [seconds, cost]) in ways.iter().zip(times.products) {
             let of_storage = &mut product_s[matrix.storage() as usize];
-            *of_storage = Some(of_storage.map_or(seconds, |least: f64| least.min(seconds)));
-            if best.is_none_or(|(_, _, least)| cost < least) {
+            *of_storage = Some(of_storage.map_or(seconds, |min: f64| min.min(seconds)));
+            if best.is_none_or(|(_, _, min)| cost < min) {
                 best = Some((matrix.storage(), *ahead, cost));
             }
         }
@@ -547,7 +552,7 @@ impl EndCheck {
             self.0.store(is_end_requested(), Ordering::Relaxed);
         }
         // The measurement between two calls contains a barrier as well, so that no thread reads the next answer.
-        context.barrier_of_all();
+        context.wait_for_all();
         let of_rank = self.0.load(Ordering::Relaxed);
         halo.sum(context, f64::from(of_rank)) > 0.0
     }
@@ -572,14 +577,14 @@ unsafe fn preconditioners(
         if end.is_ended(context, halo) {
             return best;
         }
-        for (ahead, least) in [false, true].into_iter().zip(&mut best) {
+        for (ahead, min) in [false, true].into_iter().zip(&mut best) {
             let code = LoopCode::widest(ahead);
-            context.barrier_of_all();
+            context.wait_for_all();
             let begun = monotonic_nanos();
             // SAFETY: both vectors have the rows of the rank, and every thread writes its own rows.
             unsafe { preconditioner.apply(context, code, rows, r.at(0), z.at(0)) };
-            context.barrier_of_all();
-            *least = least.min((monotonic_nanos() - begun) as f64 * 1e-9);
+            context.wait_for_all();
+            *min = min.min((monotonic_nanos() - begun) as f64 * 1e-9);
         }
     }
     let ranks = halo.sum(context, 1.0);
@@ -601,7 +606,7 @@ unsafe fn products(
     [x, y]: &[SharedArray<f64>; 2],
     end: &EndCheck,
 ) -> Vec<[f64; 2]> {
-    let own = rows.of_thread(context.thread);
+    let own = rows.thread_rows(context.thread);
     // SAFETY: the rows belong to this thread; x is read after the first barrier.
     unsafe { x.part_mut(3 * own.start..3 * own.end) }.fill(1.0);
     let mut best = vec![f64::INFINITY; ways.len()];
@@ -609,14 +614,14 @@ unsafe fn products(
         if end.is_ended(context, halo) {
             break;
         }
-        for ((matrix, ahead, _), least) in ways.iter().zip(&mut best) {
+        for ((matrix, ahead, _), min) in ways.iter().zip(&mut best) {
             let code = LoopCode::widest(*ahead);
-            context.barrier_of_all();
+            context.wait_for_all();
             let begun = monotonic_nanos();
             // SAFETY: x has all columns and y the rows; each thread writes its own rows.
             unsafe { matrix.multiply(rows, context.thread, code, x.at(0), y.at(0)) };
-            context.barrier_of_all();
-            *least = least.min((monotonic_nanos() - begun) as f64 * 1e-9);
+            context.wait_for_all();
+            *min = min.min((monotonic_nanos() - begun) as f64 * 1e-9);
         }
     }
     let ranks = halo.sum(context, 1.0);
@@ -643,7 +648,7 @@ pub fn rank_grid(mesh: Mesh, ranks: usize) -> Result<[usize; 3], Failure> {
         .reduce(|best, next| if surface(next, nodes) <= surface(best, nodes) { next } else { best })
         .ok_or_else(|| {
             let shown = nodes.map(|n| n.to_string()).join(" x ");
-            Failure::beyond(format!("{ranks} ranks cannot divide a mesh of {shown} nodes"))
+            Failure::insufficient(format!("{ranks} ranks cannot divide a mesh of {shown} nodes"))
                 .hint("use fewer ranks or more --elements")
         })
 }

@@ -46,7 +46,7 @@ impl<'a> Factorisation<'a> {
         let pattern = Pattern::find(threads, matrix, rows, clock)?;
         let inverse = SharedArray::map(BLOCK * rows.owned())?;
         clock.provide(threads, |context| {
-            let own = rows.of_thread(context.thread);
+            let own = rows.thread_rows(context.thread);
             // SAFETY: the rows belong to this thread.
             unsafe { inverse.touch(BLOCK * own.start..BLOCK * own.end) };
         })?;
@@ -78,7 +78,7 @@ impl<'a> Factorisation<'a> {
     /// # Safety
     /// All threads must call this function, with different contexts. No other code may use `self` during the call.
     unsafe fn factorise(&self, context: &ThreadContext<'_>, good: &AtomicBool) {
-        let own = OwnRows::of_thread(self.rows, context.thread);
+        let own = OwnRows::from_numbering(self.rows, context.thread);
         let code = LoopCode::widest(false);
         let mut scratch = RowScratch::new(self.rows.owned());
         let mut transposition = Transposition::new(self, own);
@@ -105,7 +105,7 @@ impl<'a> Factorisation<'a> {
     /// # Safety
     /// The row must have been eliminated.
     #[inline(always)]
-    unsafe fn inverse_of(&self, row: usize) -> &[f64; BLOCK] {
+    unsafe fn inverse_block(&self, row: usize) -> &[f64; BLOCK] {
         // SAFETY: an eliminated row is not written again.
         let block = unsafe { self.inverse.part(BLOCK * row..BLOCK * (row + 1)) };
         &block.as_chunks().0[0]
@@ -193,7 +193,7 @@ unsafe fn eliminate_row<S: InstructionSet>(
         // SAFETY: the caller guarantees that the other row is complete.
         let (_, theirs) = unsafe { lower.row(column) };
         // SAFETY: as above.
-        let inverse = unsafe { factor.inverse_of(column) };
+        let inverse = unsafe { factor.inverse_block(column) };
         let value = &mut values[number];
         // SAFETY: as above.
         unsafe {
@@ -484,7 +484,7 @@ mod tests {
     use crate::elasticity::element::{Block3x3, invert};
     use crate::elasticity::{Mesh, Stretch, Subdomain};
     use crate::order::EliminationOrder;
-    use crate::system::{Assembled, System};
+    use crate::system::{AssembledSystem, System};
     use nodegauge_team::Team;
     use std::collections::HashMap;
 
@@ -506,7 +506,7 @@ mod tests {
         let mut clock = SetupClock::start();
         let whole = Subdomain::whole(MESH);
         let made = System::assemble(&mut team, whole, numbering, &Stretch, false, &mut clock);
-        let Assembled { system: System { rows, .. }, blocks: matrix, .. } = made.unwrap();
+        let AssembledSystem { system: System { rows, .. }, blocks: matrix, .. } = made.unwrap();
         let mut factor = Factorisation::map(&mut team, &matrix, &rows, &mut clock).unwrap();
         let repetitions =
             (0..rows.owned()).filter(|row| factor.pattern.is_repetition(*row)).count();
@@ -526,7 +526,7 @@ mod tests {
         let ordered = EliminationOrder::ALL.map(|order| Numbering::new(&whole, order, threads));
         // 89 and the number of nodes have no common divisor.
         let shuffled: Vec<u32> = (0..count).map(|at| (at * 89 % count) as u32).collect();
-        let shuffled = Numbering::of(&whole, &shuffled, &vec![0; count], threads);
+        let shuffled = Numbering::from_sequence(&whole, &shuffled, &vec![0; count], threads);
         ordered.into_iter().chain([shuffled]).collect()
     }
 
@@ -599,7 +599,7 @@ mod tests {
                     inverse.as_chunks().0.iter().map(|block| invert(&by_rows(block)).0).collect();
                 let mut checked = 0;
                 for thread in 0..threads {
-                    let own = OwnRows::of_thread(&rows, thread);
+                    let own = OwnRows::from_numbering(&rows, thread);
                     for row in own.range() {
                         let (columns, blocks) = matrix.row(row);
                         for (column, block) in columns.iter().zip(blocks) {

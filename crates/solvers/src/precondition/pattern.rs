@@ -38,8 +38,8 @@ pub(super) struct OwnRows<'a> {
 
 impl<'a> OwnRows<'a> {
     /// Returns the rows of a thread.
-    pub fn of_thread(numbering: &'a Numbering, thread: usize) -> Self {
-        let Range { start, end } = numbering.of_thread(thread);
+    pub fn from_numbering(numbering: &'a Numbering, thread: usize) -> Self {
+        let Range { start, end } = numbering.thread_rows(thread);
         Self { numbering, start, end }
     }
 
@@ -95,7 +95,7 @@ impl Pattern {
         let lower = SharedArray::<u32>::map(numbering.owned())?;
         let upper = SharedArray::<u32>::map(numbering.owned())?;
         clock.provide(threads, |context| {
-            let own = numbering.of_thread(context.thread);
+            let own = numbering.thread_rows(context.thread);
             // SAFETY: the rows belong to this thread.
             unsafe {
                 repeats.touch(own.clone());
@@ -104,7 +104,7 @@ impl Pattern {
             }
         })?;
         threads.map(|context| {
-            let own = OwnRows::of_thread(numbering, context.thread);
+            let own = OwnRows::from_numbering(numbering, context.thread);
             // SAFETY: the rows belong to this thread, here and below.
             let repeats = unsafe { repeats.part_mut(own.range()) };
             // SAFETY: as above.
@@ -159,18 +159,18 @@ fn is_repetition(matrix: &Blocks, own: &OwnRows<'_>, stage: &Range<usize>, row: 
     }
     // All columns are compared, so that the compiler can use vector instructions.
     let mut is_shifted = true;
-    let mut least = u32::MAX;
+    let mut min = u32::MAX;
     let mut largest = 0;
     for (column, before) in columns.iter().zip(earlier) {
         is_shifted &= *column == before.wrapping_add(1);
-        least = least.min(*column);
+        min = min.min(*column);
         largest = largest.max(*column);
     }
     if !is_shifted {
         return false;
     }
     // Within a stage, only the order of row and column determines the role.
-    if stage.start < least as usize && (largest as usize) < stage.end {
+    if stage.start < min as usize && (largest as usize) < stage.end {
         return true;
     }
     columns.iter().all(|column| {

@@ -67,7 +67,7 @@ impl SharedBlocks {
         let made = Self { starts, columns, values };
         clock.provide(threads, |context| {
             // SAFETY: the rows belong to this thread.
-            unsafe { made.touch(&numbering.of_thread(context.thread)) };
+            unsafe { made.touch(&numbering.thread_rows(context.thread)) };
         })?;
         Ok(made)
     }
@@ -134,7 +134,7 @@ impl Blocks {
     }
 
     /// Returns the number of blocks in a range of rows.
-    pub fn count_of(&self, rows: &Range<usize>) -> usize {
+    pub fn block_count(&self, rows: &Range<usize>) -> usize {
         self.starts[rows.end] - self.starts[rows.start]
     }
 
@@ -168,8 +168,8 @@ impl Blocks {
     }
 
     /// Returns the bytes that a product reads for a range of rows.
-    pub fn bytes_of(&self, rows: &Range<usize>) -> usize {
-        self.count_of(rows) * (8 * BLOCK + 4) + rows.len() * 8
+    pub fn product_bytes(&self, rows: &Range<usize>) -> usize {
+        self.block_count(rows) * (8 * BLOCK + 4) + rows.len() * 8
     }
 }
 

@@ -273,7 +273,7 @@ unsafe fn slices_together<S: InstructionSet, const ASK: bool, const N: usize>(
     // SAFETY: the caller guarantees that the slices and their blocks exist and that `x` has the columns.
     unsafe {
         let places = these.map(|slice| (*slices.starts.add(slice), *slices.starts.add(slice + 1)));
-        let shortest = places.iter().fold(usize::MAX, |least, (first, end)| least.min(end - first));
+        let shortest = places.iter().fold(usize::MAX, |min, (first, end)| min.min(end - first));
         for step in 0..shortest {
             for part in 0..N {
                 add_place::<S, ASK>(slices, places[part].0 + step, x, &mut sums[part]);

@@ -15,14 +15,14 @@ const _: () = assert!(LANES == LINE_NUMBERS);
 
 /// Matrix rows of a thread in sliced ELL.
 #[derive(Debug)]
-pub(crate) struct Sliced {
+pub(crate) struct SlicedRows {
     rows: Range<usize>,
     starts: Vec<usize>,
     columns: Array<u32>,
     values: Array<f64>,
 }
 
-/// [`Sliced`] before it is filled.
+/// [`SlicedRows`] before it is filled.
 #[derive(Debug)]
 pub(crate) struct EmptySlices {
     rows: Range<usize>,
@@ -64,7 +64,7 @@ impl EmptySlices {
     }
 
     /// Returns the rows of a slice.
-    pub fn rows_of(&self, slice: usize) -> Range<usize> {
+    pub fn slice_rows(&self, slice: usize) -> Range<usize> {
         let first = self.rows.start + LANES * slice;
         first..self.rows.end.min(first + LANES)
     }
@@ -84,10 +84,10 @@ impl EmptySlices {
         unsafe { fill(code, self, slice, rows) };
     }
 
-    /// Converts to [`Sliced`] after the slices were filled.
-    pub fn into_sliced(self) -> Sliced {
+    /// Converts to [`SlicedRows`] after the slices were filled.
+    pub fn into_sliced(self) -> SlicedRows {
         let Self { rows, starts, columns, values } = self;
-        Sliced { rows, starts, columns: columns.into_array(), values: values.into_array() }
+        SlicedRows { rows, starts, columns: columns.into_array(), values: values.into_array() }
     }
 }
 
@@ -129,7 +129,7 @@ unsafe fn fill_body<S: InstructionSet, const ASK: bool>(
     }
 }
 
-impl Sliced {
+impl SlicedRows {
     /// Computes `y = A x` on the rows of the thread.
     ///
     /// # Safety

@@ -27,8 +27,8 @@ fn config() -> TargetConfig {
 
 /// Returns a round of a baseline and two steps: seconds of Copy and Triad, and in the last cell seconds of `memcpy`.
 fn round(triads: [f64; 3], memcpy: f64) -> Vec<Sample> {
-    let step = |triad: f64| Sample::of_times(vec![1.0, triad]);
-    triads.map(step).into_iter().chain([Sample::of_times(vec![memcpy])]).collect()
+    let step = |triad: f64| Sample::from_times(vec![1.0, triad]);
+    triads.map(step).into_iter().chain([Sample::from_times(vec![memcpy])]).collect()
 }
 
 fn steps() -> [Step; 3] {
@@ -38,7 +38,7 @@ fn steps() -> [Step; 3] {
 
 fn measured<'a>(steps: &'a [Step], rounds: &'a [Vec<Sample>], alone: &'a [Sample]) -> Measured<'a> {
     let selected =
-        SelectedRounds::of(rounds, &[false, true, true, true], CountingRounds::OneRegime);
+        SelectedRounds::from_rounds(rounds, &[false, true, true, true], CountingRounds::OneRegime);
     let SelectedRounds { rounds: counted, is_settled: settled, .. } = selected;
     Measured {
         steps,
@@ -53,7 +53,7 @@ fn measured<'a>(steps: &'a [Step], rounds: &'a [Vec<Sample>], alone: &'a [Sample
         wrong: None,
         lost: None,
         unchecked: None,
-        size: ArraySize::of(8, Element::F64, SizeRule::Reported(None), Vec::new()),
+        size: ArraySize::new(8, Element::F64, SizeRule::Reported(None), Vec::new()),
         check: None,
         array_bytes: Bytes(64),
     }
@@ -67,7 +67,7 @@ fn factors_of_steps_multiply_to_the_whole() {
             round([3.0, 2.0 * slower, 1.0 * slower], 0.8 + 0.01 * f64::from(i % 3))
         })
         .collect();
-    let alone: Vec<Sample> = (0..11).map(|_| Sample::of_times(vec![1.0, 1.01])).collect();
+    let alone: Vec<Sample> = (0..11).map(|_| Sample::from_times(vec![1.0, 1.01])).collect();
     let steps = steps();
     let measured = measured(&steps, &rounds, &alone);
     let figures = measured.figures();
@@ -131,7 +131,7 @@ fn rounds_of_another_regime_are_excluded() {
     let mut rounds = vec![of(115e-9); 11];
     rounds.extend(vec![of(390e-9); 4]);
     let selected =
-        SelectedRounds::of(&rounds, &[false, true, true, true], CountingRounds::OneRegime);
+        SelectedRounds::from_rounds(&rounds, &[false, true, true, true], CountingRounds::OneRegime);
     let SelectedRounds { rounds: counted, is_settled: settled, .. } = selected;
     assert_eq!((counted.len(), settled), (11, true));
 }

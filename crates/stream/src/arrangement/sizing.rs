@@ -104,7 +104,7 @@ impl Arrangement {
         let twice = twice.filter(|_| self.options.arrays.size == SizeSpec::Auto)?;
         // A cache held part of the arrays, so that the capacity is larger than measured before.
         let rule = self.size.rule.doubled();
-        Some(ArraySize::of(twice.elements, self.options.arrays.element, rule, twice.notices))
+        Some(ArraySize::new(twice.elements, self.options.arrays.element, rule, twice.notices))
     }
 
     /// Returns a size with arrays of half the length; `None` if the user chose the length, if the caches are unknown, or
@@ -146,7 +146,7 @@ mod tests {
     use crate::arrangement::StreamOptions;
     use crate::simulated::Simulated;
     use nodegauge_machine::{SysRoot, Topology, TopologySource};
-    use nodegauge_measure::progress::Silent;
+    use nodegauge_measure::progress::SilentObserver;
     use nodegauge_measure::record::Machine;
     use nodegauge_placement::{PlacementRequest, RankRequest};
 
@@ -199,9 +199,10 @@ mod tests {
             let make = &mut |of: &Arrangement| Ok(Simulated::set_up(&of.configs[0], 1e-10, cache));
             let mut set_up = SettingUp { make, target: |it| &mut **it, count, may_grow };
             let limits = arrangement.limits();
-            let ready = set_up.run(&arrangement, &limits, &mut Silent).unwrap();
-            let ready =
-                arrangement.check_size(&site, ready, &mut set_up, limits, &mut Silent).unwrap();
+            let ready = set_up.run(&arrangement, &limits, &mut SilentObserver).unwrap();
+            let ready = arrangement
+                .check_size(&site, ready, &mut set_up, limits, &mut SilentObserver)
+                .unwrap();
             (arrangement.elements() / before, ready.check.unwrap(), arrangement.notices.len())
         };
         let (times, check, said) = run(1, true);

@@ -214,9 +214,9 @@ impl<'a> KernelBuilder<'a> {
         let loaded = passed.then(|| unsafe { compiled::load(library) });
         let outcome = |kernel: Kernel, tested: SelfTest| match (tested, &loaded) {
             (SelfTest::Passed, Some(Ok(loaded))) => {
-                let code = object
-                    .as_ref()
-                    .and_then(|object| object.code_of(&compiled::symbol(kernel)).ok().flatten());
+                let code = object.as_ref().and_then(|object| {
+                    object.function_code(&compiled::symbol(kernel)).ok().flatten()
+                });
                 let compiler = Arc::clone(compiler);
                 // SAFETY: the function was compiled from the source that defines this signature, and it has been
                 // tested.

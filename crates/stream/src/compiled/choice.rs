@@ -4,7 +4,7 @@
 use crate::kernels::SideBySide;
 use crate::kernels::compiled::PAGES;
 use nodegauge_measure::{Failure, SyntaxError};
-use nodegauge_toolchain::presets::Installed;
+use nodegauge_toolchain::presets::InstalledCompiler;
 use nodegauge_toolchain::{CommandLine, presets};
 use std::fmt;
 use std::str::FromStr;
@@ -56,7 +56,11 @@ impl CompilerChoice {
 
     /// Returns the compilers that `choices` select among the `installed` ones. Each command occurs once, in the order
     /// of `choices`.
-    pub fn resolve(choices: &[Self], installed: &[Installed], openmp: bool) -> Vec<ChosenCompiler> {
+    pub fn resolve(
+        choices: &[Self],
+        installed: &[InstalledCompiler],
+        openmp: bool,
+    ) -> Vec<ChosenCompiler> {
         let mut chosen: Vec<ChosenCompiler> = Vec::new();
         for choice in choices {
             let more = match choice {
@@ -85,7 +89,7 @@ impl ChosenCompiler {
         if let Self { choice: CompilerChoice::Command(command), preset: false } = &all[0]
             && command.defined(PAGES).is_none()
         {
-            let several = pages.iter().filter_map(|pages| pages.several());
+            let several = pages.iter().filter_map(|pages| pages.above_one());
             let more = several
                 .map(|count| CompilerChoice::Command(command.with([format!("-D{PAGES}={count}")])));
             let more: Vec<CompilerChoice> = more.collect();
@@ -158,7 +162,7 @@ mod tests {
                 .map(|text| text.parse().unwrap())
                 .collect();
         let gcc = presets::FAMILIES.iter().find(|family| family.name == "gcc").unwrap();
-        let installed = [Installed { family: gcc, command: "gcc".to_owned() }];
+        let installed = [InstalledCompiler { family: gcc, command: "gcc".to_owned() }];
         let chosen = CompilerChoice::resolve(&choices, &installed, false);
         let words: Vec<String> = chosen.iter().map(|one| one.choice.to_string()).collect();
         assert_eq!(words[1], "native");

@@ -8,11 +8,11 @@ use crate::arrangement::{Arrangement, StreamOptions};
 use crate::prediction::{self, ArraysCost};
 use crate::tuner;
 use nodegauge_analysis::expect::Figures;
-use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::schedule::{Limits, policy};
 use nodegauge_measure::{Failure, Fraction, Notice, NoticeId, Observer, Outcome, clock};
-use nodegauge_toolchain::presets::{self, Installed};
+use nodegauge_toolchain::presets::{self, InstalledCompiler};
 use nodegauge_toolchain::{CommandLine, CompileLimits, ToolchainError, which};
 use std::path::Path;
 use std::time::Duration;
@@ -25,7 +25,7 @@ const LIMIT: &str = "NODEGAUGE_COMPILE_LIMIT";
 ///
 /// # Errors
 /// Fails if no supported compiler is installed.
-pub fn installed() -> Result<Vec<Installed>, Failure> {
+pub fn installed() -> Result<Vec<InstalledCompiler>, Failure> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = presets::installed(&path, Path::new("/"));
     if found.is_empty() {
@@ -73,7 +73,7 @@ pub fn limits() -> Result<CompileLimits, Failure> {
     let Ok(text) = std::env::var(LIMIT) else { return Ok(CompileLimits::USUAL) };
     match text.parse::<f64>() {
         Ok(seconds) if (0.1..=86_400.0).contains(&seconds) => {
-            Ok(CompileLimits::of(Duration::from_secs_f64(seconds)))
+            Ok(CompileLimits::from_compile_time(Duration::from_secs_f64(seconds)))
         }
         _ => {
             Err(Failure::usage(format!("{LIMIT} is {text:?}: expected seconds from 0.1 to 86400"))
@@ -162,8 +162,8 @@ impl CompiledPlan {
     }
 }
 
-impl Planned for CompiledPlan {
-    fn foreseen(&self) -> Foreseen {
+impl PlannedRun for CompiledPlan {
+    fn foreseen(&self) -> ExpectedCost {
         self.arrangement.foreseen(1)
     }
 

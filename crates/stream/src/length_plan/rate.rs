@@ -79,9 +79,9 @@ fn saved(
         return None;
     }
     let valid = record.measurements.iter().filter(|m| m.validity.status == Status::Valid);
-    let of_test = valid.filter(|m| m.test == stream::TEST);
+    let for_test = valid.filter(|m| m.test == stream::TEST);
     let on_as_many =
-        of_test.filter(|m| m.read_key::<shared::threads>() == Some(u64::from(threads)));
+        for_test.filter(|m| m.read_key::<shared::threads>() == Some(u64::from(threads)));
     let figures: Vec<&Measurement> = on_as_many.collect();
     let mut rates = Vec::new();
     for kernel in STREAM {

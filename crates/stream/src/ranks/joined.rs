@@ -3,7 +3,7 @@
 use super::{SharedStreamCoordinator, StreamCoordinator};
 use nodegauge_machine::Topology;
 use nodegauge_measure::Failure;
-use nodegauge_placement::launchers::{self, Started};
+use nodegauge_placement::launchers::{self, LauncherJob};
 use nodegauge_placement::{MemoryPolicy, PlacementError, RankPlan};
 
 /// Ranks that a launcher has started.
@@ -11,7 +11,7 @@ pub struct LaunchedRanks {
     /// Coordinator that sends requests to the ranks.
     pub coordinator: SharedStreamCoordinator,
     /// Description of the launcher that started this process.
-    pub started: Started,
+    pub started: LauncherJob,
     /// CPUs that the launcher assigned to each rank.
     cpus: Vec<Vec<u32>>,
 }
@@ -21,7 +21,7 @@ impl LaunchedRanks {
     ///
     /// # Errors
     /// Fails if a rank has not connected before the timeout.
-    pub fn new(started: Started) -> Result<Self, Failure> {
+    pub fn new(started: LauncherJob) -> Result<Self, Failure> {
         let coordinator = StreamCoordinator::join(&started)?;
         let cpus = coordinator.borrow().handshakes().map(|rank| rank.cpus.clone()).collect();
         Ok(Self { coordinator, started, cpus })

@@ -12,7 +12,7 @@ use nodegauge_measure::samples::Sample;
 use nodegauge_measure::stats;
 use nodegauge_measure::{Failure, Fraction};
 use nodegauge_placement::{Bind, MemoryPolicy, RankPlace, RankPlan, ThreadPlace};
-use nodegauge_team::core_to_core::have_cpus_of_their_own;
+use nodegauge_team::core_to_core::have_own_cpus;
 use nodegauge_team::timed::seconds;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -49,7 +49,7 @@ impl RanksPoint {
         let expected = plan.ranks.iter().map(|place| expected(place, topology)).collect();
         let seen = Seen::default();
         let places: Vec<Vec<CpuId>> = configs.iter().flat_map(|c| c.places.clone()).collect();
-        let ping_pong = places.len() == configs.len() && have_cpus_of_their_own(&places);
+        let ping_pong = places.len() == configs.len() && have_own_cpus(&places);
         let loops = native_loops(&configs[0].kernels, configs[0].element)?;
         let mut point = Self {
             coordinator: SharedStreamCoordinator::clone(coordinator),
@@ -136,7 +136,7 @@ impl Target for RanksPoint {
 
     /// Inspects placement and pages of all ranks. If a rank is lost, returns the last observation.
     fn seen(&mut self) -> Result<Seen, ArenaError> {
-        if self.coordinator.borrow().broken().is_some() {
+        if self.coordinator.borrow().failure().is_some() {
             return Ok(self.seen.clone());
         }
         let responses = self.ask(|| Request::Inspect { point: self.number })?;
@@ -237,7 +237,7 @@ fn joined(parts: &[Passed]) -> Sample {
             .iter()
             .map(|part| part.spans.iter().map(|span| seconds(*span)).collect())
             .collect(),
-        ..Sample::of_times(whole)
+        ..Sample::from_times(whole)
     }
 }
 

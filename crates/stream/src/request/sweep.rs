@@ -25,7 +25,7 @@ impl StreamRequest {
         if !axes.is_empty() && !self.compilers.is_empty() {
             let native = std::iter::once(CompilerChoice::Native);
             let all = native.chain(self.compilers.iter().cloned());
-            axes.push(StreamAxis::of(all, StreamSetting::Compiler));
+            axes.push(StreamAxis::from_values(all, StreamSetting::Compiler));
         }
         sweep::check(&axes, &fixed)?;
         Ok(axes)

@@ -30,7 +30,7 @@ pub(crate) fn describe(evidence: &StreamEvidence<'_>, i: usize, config: &mut Str
         let number = rank.config.rank as usize;
         let own = passes.iter().filter_map(|pass| evidence.samples[*pass].each.get(number));
         let rates: Vec<f64> = own.map(|seconds| bytes / seconds[i]).collect();
-        let summary = Summary::of(&rates, Better::Higher);
+        let summary = Summary::from_samples(&rates, Better::Higher);
         let (best, median) = summary.map(|summary| (summary.best, summary.median)).unzip();
         ranks.push(RankConfig { best, median, ..rank.config.clone() });
     }
@@ -129,7 +129,7 @@ fn doubt(rank: &RankSeen) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_machine::NodeId;
+    use nodegauge_machine::NumaNodeId;
 
     fn rank(number: u32, policy: MemoryPolicy, expected: &[u32], got: &[(u32, f64)]) -> RankSeen {
         let memory_got = Some(got.iter().map(|(node, share)| (*node, Fraction(*share))).collect());
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn each_rank_is_compared_with_its_own_request() {
-        let bind = |node| MemoryPolicy::Bind(vec![NodeId(node)]);
+        let bind = |node| MemoryPolicy::Bind(vec![NumaNodeId(node)]);
         let together = || NumaConfig { asked: "bind:0".to_owned(), ..NumaConfig::default() };
         let ranks = [
             rank(0, bind(0), &[0], &[(0, 1.0)]),
@@ -160,7 +160,7 @@ mod tests {
         let free = numa(&[free], together());
         assert_eq!((free.asked.as_str(), free.held, free.unchecked), ("local", None, None));
         // Two pages cannot be even on four nodes.
-        let nodes = MemoryPolicy::Interleave((0..4).map(NodeId).collect());
+        let nodes = MemoryPolicy::Interleave((0..4).map(NumaNodeId).collect());
         let few = RankSeen {
             unchecked: Some("too few pages".to_owned()),
             ..rank(0, nodes, &[0, 1, 2, 3], &[(0, 0.5), (1, 0.5)])
@@ -172,9 +172,9 @@ mod tests {
 
     #[test]
     fn pages_on_other_nodes_are_reported_with_their_ranks() {
-        let both = || MemoryPolicy::Interleave(vec![NodeId(0), NodeId(1)]);
+        let both = || MemoryPolicy::Interleave(vec![NumaNodeId(0), NumaNodeId(1)]);
         let held = [
-            rank(0, MemoryPolicy::Bind(vec![NodeId(0)]), &[0], &[(0, 1.0)]),
+            rank(0, MemoryPolicy::Bind(vec![NumaNodeId(0)]), &[0], &[(0, 1.0)]),
             rank(1, MemoryPolicy::Local, &[1], &[(1, 0.99), (0, 0.01)]),
             rank(2, both(), &[0, 1], &[(0, 0.52), (1, 0.48)]),
             RankSeen { expected: None, ..rank(3, MemoryPolicy::Local, &[], &[(1, 1.0)]) },
@@ -182,7 +182,7 @@ mod tests {
         ];
         assert_eq!(doubts(&held), [""; 0]);
         let broken = [
-            rank(0, MemoryPolicy::Bind(vec![NodeId(0)]), &[0], &[(0, 1.0)]),
+            rank(0, MemoryPolicy::Bind(vec![NumaNodeId(0)]), &[0], &[(0, 1.0)]),
             rank(1, MemoryPolicy::Local, &[1], &[(0, 1.0)]),
             rank(2, MemoryPolicy::Local, &[1], &[(0, 1.0)]),
             rank(5, both(), &[0, 1], &[(0, 0.9), (1, 0.1)]),

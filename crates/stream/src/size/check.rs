@@ -32,7 +32,7 @@ impl SizeCheck {
     /// Returns the result; `None` if there are too few ratios.
     fn of(kernel: Kernel, ratios: &[f64]) -> Option<Self> {
         let enough = ratios.len() >= policy::SIZE.fewest;
-        let summary = Summary::of(ratios, Better::Higher).filter(|_| enough)?;
+        let summary = Summary::from_samples(ratios, Better::Higher).filter(|_| enough)?;
         let all = [stats::quantile(ratios, 0.0), stats::quantile(ratios, 1.0)];
         let within = summary.ci95.unwrap_or(all);
         Some(Self { kernel, ratio: summary.median, within, rounds: summary.n })
@@ -83,9 +83,9 @@ pub(crate) fn run(
     let kernel = loops[i].kernel();
     target.set_loops(vec![loops[i].clone()])?;
     let limits = Limits { samples: None, ..limits };
-    let most = if targets == 1 { policy::SIZE.most } else { Some(policy::SIZE.fewest) };
+    let most = if targets == 1 { policy::SIZE.max } else { Some(policy::SIZE.fewest) };
     // The check belongs to the set-up, whose failure refuses the run; a series would keep a part of it.
-    let mut schedule = Schedule::new(RepetitionPolicy { most, ..policy::SIZE }, limits, 2);
+    let mut schedule = Schedule::new(RepetitionPolicy { max: most, ..policy::SIZE }, limits, 2);
     let ran = schedule.run(observer, None, |turn| {
         let part = ArrayShare { index: 0, count: 1 + turn.cell };
         let warm = target.part(part)?;

@@ -185,7 +185,7 @@ impl Turns<'_> {
             None => (None, limits.budget),
         };
         let limits = Limits { budget, samples: None, ..limits };
-        let policy = RepetitionPolicy { most, ..policy::STANDARD };
+        let policy = RepetitionPolicy { max: most, ..policy::STANDARD };
         let mut series = Series::new(policy, limits, 1 + self.candidates.len());
         let mut turn = |turn: Turn| match turn.cell {
             0 => self.native_part(&&observer).map_err(TurnFailure::from),
@@ -196,7 +196,7 @@ impl Turns<'_> {
         self.part = self.parts;
         if !series.has_ended() && (self.samples.is_some() || !self.behind) {
             let mut native = |_: Turn| self.native_part(&&observer);
-            series.again(&[0], 1, &mut native, &&observer);
+            series.remeasure(&[0], 1, &mut native, &&observer);
         }
         series.ended_by(if self.samples.is_some() { Stop::Samples } else { Stop::Budget });
         Ok(series)
@@ -260,7 +260,7 @@ impl Turns<'_> {
         match outcome {
             Ok(output) => {
                 let seconds = output.lines.iter().map(|line| line.times[1].0).collect();
-                let sample = Sample { round_trips, ..Sample::of_times(seconds) };
+                let sample = Sample { round_trips, ..Sample::from_times(seconds) };
                 candidate.runs.push(BuildRun { output, round_trips });
                 // A run of stream.c includes a warm-up. The warm-up sample that the schedule requires is therefore a
                 // copy of the first sample.

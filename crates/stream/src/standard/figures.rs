@@ -220,7 +220,7 @@ fn one(runs: &BuildRuns<'_>, i: usize) -> Measurement {
             Some(RegimeSamples {
                 round_trip_s: *round_trip,
                 share: Fraction(*share),
-                summary: Summary::of(&samples, Better::Higher)?,
+                summary: Summary::from_samples(&samples, Better::Higher)?,
                 samples,
             })
         })

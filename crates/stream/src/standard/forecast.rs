@@ -132,7 +132,7 @@ impl Forecast {
     /// The run is not shortened: the length of the arrays is that of STREAM's rule, and the number of passes that of the
     /// source.
     pub(super) fn check(self, limits: &Limits) -> Result<String, Failure> {
-        let time = PredictedTime { least: self.least, likely: self.likely };
+        let time = PredictedTime { min: self.least, likely: self.likely };
         limits.admit_as_planned(time, "fewer passes (-DNTIMES), or smaller arrays (--size)")
     }
 }

@@ -17,7 +17,7 @@ use crate::config::StreamConfig;
 use crate::kernels::STREAM;
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::series::{Series, lost_in_words};
-use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_measure::keys::shared::CompilerConfig;
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::quantity::counted;
@@ -148,7 +148,7 @@ impl MpiStandardPlan {
         let places = RankPlaces::Planned { plan, topology: &site.topology };
         let job =
             ProgramJob::new(CommandLine::new(wrapper.display().to_string(), words), self.limit())
-                .launched(build.program.launch(places))
+                .with_launcher(build.program.launch(places))
                 .within(Folder::Private(Vec::new()))
                 .with_stack(self.source.raised_stack());
         let read = program::run(&job, interrupted)
@@ -158,7 +158,7 @@ impl MpiStandardPlan {
             Ok(Ok(output)) => {
                 let seconds = output.lines.iter().map(|line| line.times[1].0).collect();
                 build.outputs.push(output);
-                return Ok(vec![Sample::of_times(seconds)]);
+                return Ok(vec![Sample::from_times(seconds)]);
             }
             Err(ToolchainError::Interrupted) => return Ok(Vec::new()),
             Ok(Err(error)) => format!("the output is not that of STREAM: {error}"),
@@ -245,8 +245,8 @@ fn unbound(plan: &RankPlan) -> RankPlan {
     plan
 }
 
-impl Planned for MpiStandardPlan {
-    fn foreseen(&self) -> Foreseen {
+impl PlannedRun for MpiStandardPlan {
+    fn foreseen(&self) -> ExpectedCost {
         self.arrangement.foreseen(1)
     }
 
@@ -265,14 +265,14 @@ impl Planned for MpiStandardPlan {
             Err(_) if shared.interrupted() => return Ok(Outcome::interrupted()),
             Err(failure) => return Err(failure),
         };
-        let placed = EmittedRanks::of_node(&self.ranks, &site.topology);
+        let placed = EmittedRanks::node_ranks(&self.ranks, &site.topology);
         let wrapper = scratch.write_script("placed.sh", &script::wrapper(&placed))?;
         let ranks = counted(self.ranks.ranks.len(), "rank");
         (&mut &shared).phase(&format!("running STREAM's MPI source with {ranks}"));
         let asked = limits.samples;
         let budget = if asked.is_some() { ENDLESS } else { limits.budget };
         let limits = Limits { budget, samples: None, ..limits };
-        let rules = RepetitionPolicy { most: asked.or(policy::PROGRAMS.most), ..policy::PROGRAMS };
+        let rules = RepetitionPolicy { max: asked.or(policy::PROGRAMS.max), ..policy::PROGRAMS };
         let mut series = Series::new(rules, limits, builds.len());
         let mut turn = |turn: Turn| {
             self.run_once(&mut builds[turn.cell], &wrapper, site, &|| shared.interrupted())

@@ -10,7 +10,7 @@ use crate::arrangement::{self, Arrangement, SettingUp};
 use crate::compiled::{self, CompilerChoice};
 use crate::kernels::STREAM;
 use nodegauge_analysis::expect::Figures;
-use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::schedule::{Limits, policy};
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome};
@@ -163,8 +163,8 @@ fn presets(source: &Source) -> Result<Vec<CommandLine>, Failure> {
     Ok(compilers.iter().flat_map(|compiler| compiler.variants(true)).collect())
 }
 
-impl Planned for StandardPlan {
-    fn foreseen(&self) -> Foreseen {
+impl PlannedRun for StandardPlan {
+    fn foreseen(&self) -> ExpectedCost {
         // There are two sets of arrays: stream.c has arrays of the same length as the native kernels.
         self.arrangement.foreseen(2)
     }

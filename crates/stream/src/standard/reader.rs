@@ -3,7 +3,7 @@
 use super::figures;
 use super::known;
 use super::output::{StreamOutput, header_lines};
-use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, Unread};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, UnreadOutput};
 
 /// Reader of the output of STREAM.
 pub(crate) struct StreamReader;
@@ -29,13 +29,13 @@ impl Reader for StreamReader {
         true
     }
 
-    fn read(&self, text: &str, context: &ReadContext<'_>) -> Result<PrintedRun, Unread> {
-        let mut output = StreamOutput::saved(text).map_err(|cause| Unread {
+    fn read(&self, text: &str, context: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
+        let mut output = StreamOutput::saved(text).map_err(|cause| UnreadOutput {
             problem: Some("has a table of STREAM that cannot be read"),
             cause: cause.to_string(),
             hint: cause.hint().to_owned(),
         })?;
-        known::complete(context.known, &mut output).map_err(|cause| Unread {
+        known::complete(context.known, &mut output).map_err(|cause| UnreadOutput {
             problem: Some("contradicts an option"),
             hint: format!("correct or leave out {}", cause.option),
             cause: cause.to_string(),

@@ -25,7 +25,7 @@ pub(super) fn resolve_compilers(axes: &mut [StreamAxis]) -> Result<Vec<ChosenCom
             axis.settings().iter().filter_map(StreamSetting::compiler).cloned().collect();
         if !choices.is_empty() {
             let chosen = compiled::resolve(&choices)?;
-            *axis = StreamAxis::of(
+            *axis = StreamAxis::from_values(
                 chosen.iter().map(|one| one.choice.clone()),
                 StreamSetting::Compiler,
             );

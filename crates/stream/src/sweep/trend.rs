@@ -90,7 +90,7 @@ impl Trends<'_> {
                     .map(|i| std::mem::take(&mut series.schedule.samples[*i]))
                     .collect();
                 let mut turn = |turn: Turn| candidates[turn.cell].pass();
-                series.again(three, AGAIN, &mut turn, observer);
+                series.remeasure(three, AGAIN, &mut turn, observer);
                 let is_cut = series.has_ended() || three.iter().any(|i| series.lost(*i).is_some());
                 let real = is_cut || has_dip(three, &series.schedule, candidates);
                 for (n, (i, mut samples)) in three.iter().zip(old).enumerate() {
@@ -140,13 +140,14 @@ impl Trends<'_> {
             let of_row = row.cells.iter().flat_map(|i| &figures[*i]);
             let of_kernel = of_row.filter(|m| m.name == kernel.name());
             let is_last = first + 1 == row.cells.len();
-            let text = conclusion::of(&format!("where {kernel} saturates"), of_kernel, || {
-                if is_last {
-                    format!("{kernel} still grows at {count}")
-                } else {
-                    format!("{kernel} saturates at {count} (within 2 % of the best)")
-                }
-            });
+            let text =
+                conclusion::sentence(&format!("where {kernel} saturates"), of_kernel, || {
+                    if is_last {
+                        format!("{kernel} still grows at {count}")
+                    } else {
+                        format!("{kernel} saturates at {count} (within 2 % of the best)")
+                    }
+                });
             let text = format!("{name}: {text}");
             notices.push(Notice::new(NoticeId::Saturation, GAUGE, text));
         }

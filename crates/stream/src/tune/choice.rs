@@ -103,7 +103,7 @@ fn loop_config(shape: &KernelShape) -> LoopConfig {
         isa: shape.isa.name().to_owned(),
         stores: shape.stores.name().to_owned(),
         unroll: shape.unroll,
-        side_by_side: shape.side_by_side.several(),
+        side_by_side: shape.side_by_side.above_one(),
         prefetch: shape.prefetch.to_string(),
     }
 }

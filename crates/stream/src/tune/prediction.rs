@@ -56,7 +56,7 @@ mod tests {
     use crate::arrangement::StreamOptions;
     use nodegauge_machine::{SysRoot, Topology, TopologySource};
     use nodegauge_measure::Bytes;
-    use nodegauge_measure::progress::Silent;
+    use nodegauge_measure::progress::SilentObserver;
     use nodegauge_measure::record::Machine;
     use nodegauge_measure::schedule::Budget;
     use nodegauge_placement::PlacementRequest;
@@ -72,8 +72,8 @@ mod tests {
         let mut options = StreamOptions { budget, ..StreamOptions::default() };
         options.arrays.size = size;
         let mut plan = TunePlan::new(&site, &PlacementRequest::default(), options, Vec::new())?;
-        let limits = Limits::of(budget, None);
-        plan.admit(&site, &limits, &mut Silent)?;
+        let limits = Limits::from_budget(budget, None);
+        plan.admit(&site, &limits, &mut SilentObserver)?;
         Ok(plan)
     }
 

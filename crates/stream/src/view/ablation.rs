@@ -81,7 +81,7 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     let mut at = 0.0;
     let plain = config.baseline.clone().unwrap_or_default();
     // The rates of all steps are from the same rounds, so a doubt on their ratio is one on the baseline, too.
-    let mut bars = vec![Step::bar("baseline", Some(from.0), plain).judged(whole)];
+    let mut bars = vec![Step::bar("baseline", Some(from.0), plain).with_validity(whole)];
     at += from.0;
     for (m, step) in &steps {
         let reached = step.to.map(|best| best.0);
@@ -257,7 +257,7 @@ fn memcpy(m: &Measurement, config: &ExplainConfig) -> Option<String> {
         ));
     };
     let digits = bests::digits([low, high]);
-    let stands = match Speed::of(Some([low, high]), 0.0) {
+    let stands = match Speed::from_interval(Some([low, high]), 0.0) {
         Speed::Faster => "faster than the best loop for copy",
         Speed::Slower => "slower than the best loop for copy",
         _ => "not distinguishable from the best loop for copy",

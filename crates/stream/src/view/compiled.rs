@@ -47,7 +47,7 @@ fn picture(compiled: &[&StreamFigure<'_>], native: &[StreamFigure<'_>]) -> Optio
 fn bar(figure: &StreamFigure<'_>, by: &str) -> Step {
     let (m, _) = figure;
     let words = in_words(figure).unwrap_or_default();
-    Step::bar(format!("{} {by}", m.name), m.value, words).judged(m)
+    Step::bar(format!("{} {by}", m.name), m.value, words).with_validity(m)
 }
 
 fn command(config: &StreamConfig) -> &str {

@@ -4,7 +4,9 @@ use super::figures::{self, StreamFigure};
 use super::{ablation, standard, stream, sweep, tune};
 use crate::config::StreamConfig;
 use nodegauge_arena::names::TRIAD;
-use nodegauge_gauge::view::sentence::{capital, number_of, of_limit, quoted, verb};
+use nodegauge_gauge::view::sentence::{
+    capital, limit_share_in_words, number_with_noun, quoted, verb,
+};
 use nodegauge_gauge::view::{Bar, grouped};
 use nodegauge_measure::record::{Category, Record};
 
@@ -23,9 +25,9 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
 pub(super) fn workers(config: &StreamConfig) -> (String, u64) {
     let threads = config.threads.unwrap_or(0);
     match config.processes {
-        Some(ranks) => (number_of(ranks, "rank"), ranks),
+        Some(ranks) => (number_with_noun(ranks, "rank"), ranks),
         None if threads == 0 => ("The node".to_owned(), 1),
-        None => (number_of(threads, "thread"), threads),
+        None => (number_with_noun(threads, "thread"), threads),
     }
 }
 
@@ -53,8 +55,8 @@ fn rate(record: &Record) -> Option<String> {
         }
         let (who, count) = workers(config);
         let by = program.as_ref().map(|name| format!(" with {name}")).unwrap_or_default();
-        let bar = Bar::of("", "", m, stream::reach(record, m), &record.machine);
-        let share = of_limit(bar.as_ref());
+        let bar = Bar::new("", "", m, stream::reach(record, m), &record.machine);
+        let share = limit_share_in_words(bar.as_ref());
         parts.push(format!("{who} {} {value} of {of}{by}{share}", verb(count, "sustain")));
     }
     parts.truncate(1 + OTHERS);

@@ -54,7 +54,7 @@ fn table(builds: &[&[&StreamFigure<'_>]], native: &[StreamFigure<'_>]) -> Table 
             let ratio = variant(native, figure)? / figure.0.value?;
             ratio.is_finite().then(|| format!("{ratio:.2} x"))
         })
-        .of_limit();
+        .limit_share();
     let groups = builds.iter().map(|build| (program(&build[0].1), build.iter().copied()));
     columns.grouped(groups)
 }
@@ -72,7 +72,7 @@ fn picture(builds: &[&[&StreamFigure<'_>]], record: &Record) -> Picture {
     if figures.iter().any(|(m, _)| m.limit.is_some()) {
         let bars = figures.iter().filter_map(|(m, config)| {
             let what = if is_alone { String::new() } else { program(config) };
-            Bar::of(&m.name, what, m, stream::reach(record, m), &record.machine)
+            Bar::new(&m.name, what, m, stream::reach(record, m), &record.machine)
         });
         let card = Card { bars: bars.collect(), ..Card::default() };
         return Picture { title: TITLE.to_owned(), drawing: Drawing::Strips(card) };
@@ -80,7 +80,7 @@ fn picture(builds: &[&[&StreamFigure<'_>]], record: &Record) -> Picture {
     let bars = figures.iter().map(|(m, config)| {
         let name =
             if is_alone { m.name.clone() } else { format!("{}, {}", m.name, program(config)) };
-        Step::bar(name, m.value, "").judged(m)
+        Step::bar(name, m.value, "").with_validity(m)
     });
     Picture::bars(TITLE, Unit::BytesPerSecond, bars)
 }
@@ -118,7 +118,7 @@ fn evidence((m, config): &StreamFigure<'_>) -> String {
         Some(bytes) => format!("3 arrays of {}", Bytes(bytes)),
         None => "arrays of unknown size".to_owned(),
     });
-    parts.extend(config.threads.map(|threads| words::several(threads, "thread")));
+    parts.extend(config.threads.map(|threads| words::count_with_noun(threads, "thread")));
     parts.extend(config.processes.map(|ranks| format!("{ranks} ranks")));
     if config.threads.is_none() && config.processes.is_none() {
         parts.push("an unknown number of threads".to_owned());

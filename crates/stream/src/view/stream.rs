@@ -51,7 +51,7 @@ fn counts(measurements: &[&Measurement]) -> Option<String> {
     let sampled: Vec<&Measurement> =
         measurements.iter().copied().filter(|m| m.summary.is_some()).collect();
     let counted = words::count_range(sampled.iter().map(|m| m.samples.len()))?;
-    let disturbed = words::count_range(sampled.iter().map(|m| m.interfered().count()))?;
+    let disturbed = words::count_range(sampled.iter().map(|m| m.disturbed_samples().count()))?;
     let reported = [
         (Counts::All, "count because the others are too few"),
         (Counts::Best, "count only for the best"),
@@ -78,7 +78,7 @@ fn rates(figures: &[StreamFigure<'_>]) -> Table {
         .names("GB/s")
         .rates(ColumnUnit::GB_PER_S)
         .values("traffic", ColumnUnit::GB_PER_S, |(m, _)| Some(m.traffic.as_ref()?.value))
-        .of_limit()
+        .limit_share()
         .left("loop", |(_, config)| words::loop_of(config));
     columns.table(figures)
 }
@@ -97,7 +97,7 @@ fn strip((m, config): &StreamFigure<'_>, record: &Record) -> Option<Bar> {
         Some(_) => format!("{statistic}; {}", words::loop_of(config)),
         None => statistic.to_owned(),
     };
-    Bar::of(&m.name, what, m, reach(record, m), &record.machine)
+    Bar::new(&m.name, what, m, reach(record, m), &record.machine)
 }
 
 /// Returns the rate of the fastest loop that the run measured on the same arrays, if it is faster than the figure.

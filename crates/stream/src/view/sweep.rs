@@ -129,7 +129,7 @@ fn is_over_sizes(medians: &[SweepMedian<'_>]) -> bool {
 fn swept_rows<'a>(medians: &[SweepMedian<'a>]) -> SweptRows<'a> {
     let mut rows = Vec::new();
     for one in medians {
-        rows.push(SweptRow { name: one.place(), figure: one.m, rounds: Rounds::Unpaired });
+        rows.push(SweptRow { name: one.place(), figure: one.m, rounds: Rounds::UnpairedFigure });
     }
     let kernel = medians.first().map_or("", |one| one.m.name.as_str());
     SweptRows::new(rows, Quoted::Median).of_kernel(kernel)
@@ -451,7 +451,7 @@ impl Drawn<'_> {
     fn bar(&self, cell: &[StreamFigure<'_>]) -> Step {
         let bar = Step::bar(self.words(cell, None), self.median(cell), "");
         match cell.get(self.charted) {
-            Some((of_cell, _)) => bar.judged(of_cell),
+            Some((of_cell, _)) => bar.with_validity(of_cell),
             None => bar,
         }
     }
@@ -705,7 +705,7 @@ mod tests {
             (-5..=5).map(|i| rate * (1.0 + spread * f64::from(i) / 5.0)).collect();
         let m = Measurement::new("memory", "stream", TRIAD, Unit::BytesPerSecond);
         let m = m.value(Quoted::Median, rate);
-        Measurement { summary: Summary::of(&samples, Better::Higher), ..m }
+        Measurement { summary: Summary::from_samples(&samples, Better::Higher), ..m }
     }
 
     /// Returns the name of the curve that is the fastest at the end, and the index of the point from which it is.

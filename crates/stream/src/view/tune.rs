@@ -45,7 +45,7 @@ pub(crate) fn section(record: &Record) -> Section {
     let bars = shown.iter().map(|(m, config)| {
         let stores = config.stores.as_deref().map(|stores| format!(", {stores}"));
         let name = format!("{}{}", m.name, stores.unwrap_or_default());
-        Step::bar(name, m.value, "").judged(m)
+        Step::bar(name, m.value, "").with_validity(m)
     });
     section.push(table(shown));
     section.push(Picture::bars("rate of each configuration", first[0].0.unit, bars));

@@ -4,7 +4,7 @@ use crate::config::{CountersConfig, SizeCheckConfig, StreamConfig};
 use crate::size::check::ALIKE;
 pub(crate) use nodegauge_arena::words::{numa, pages};
 pub(crate) use nodegauge_gauge::view::words::{
-    count_range, gb, limit, native_loop, places, rate, several, trimmed,
+    count_range, count_with_noun, gb, limit, native_loop, places, rate, trimmed,
 };
 use nodegauge_gauge::view::{Note, part_in_use};
 use nodegauge_measure::record::{Machine, Measurement};
@@ -79,8 +79,8 @@ fn counted_traffic((m, config): &(&Measurement, StreamConfig)) -> String {
 
 /// Formats ranks: `4 ranks of 1 thread (policy 3 block)`; `None` for one process.
 pub(crate) fn ranks(config: &StreamConfig) -> Option<String> {
-    let ranks = several(config.processes?, "rank");
-    let threads = several(config.threads_per_rank?, "thread");
+    let ranks = count_with_noun(config.processes?, "rank");
+    let threads = count_with_noun(config.threads_per_rank?, "thread");
     let placed = config.places_asked.as_deref().unwrap_or("?");
     Some(format!("{ranks} of {threads} ({placed})"))
 }
@@ -103,7 +103,7 @@ pub(crate) fn tasks(config: &StreamConfig) -> Option<String> {
 
 /// Describes the configuration of a STREAM measurement.
 pub(crate) fn how(config: &StreamConfig) -> String {
-    let threads = several(config.threads.unwrap_or(0), "thread");
+    let threads = count_with_noun(config.threads.unwrap_or(0), "thread");
     let bind = config.bind.as_deref().unwrap_or("none");
     let places = places(config.places.as_deref().unwrap_or_default());
     let ranks = ranks(config);
@@ -190,7 +190,7 @@ mod tests {
     use serde_json::{Value, json};
 
     fn config(value: Value) -> StreamConfig {
-        StreamConfig::of_map(value.as_object().unwrap())
+        StreamConfig::from_map(value.as_object().unwrap())
     }
 
     #[test]

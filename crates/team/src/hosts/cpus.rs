@@ -4,7 +4,7 @@
 use crate::collect::Collection;
 use crate::launched::{join_timeout, link};
 use nodegauge_measure::Failure;
-use nodegauge_placement::launchers::Started;
+use nodegauge_placement::launchers::LauncherJob;
 use nodegauge_placement::pin;
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 /// Time in which a rank that has connected sends its CPUs.
 const SENDING: Duration = Duration::from_secs(5);
 
-fn socket(started: &Started) -> String {
+fn socket(started: &LauncherJob) -> String {
     format!("{}-cpus", started.socket_name())
 }
 
 /// Returns the CPUs of all other ranks of the host. Called by the leader.
-pub(super) fn collect(started: &Started) -> Result<Vec<u32>, Failure> {
+pub(super) fn collect(started: &LauncherJob) -> Result<Vec<u32>, Failure> {
     match started.ranks {
         1 => Ok(Vec::new()),
         ranks => collect_at(&socket(started), ranks),
@@ -29,7 +29,8 @@ fn collect_at(socket: &str, ranks: u32) -> Result<Vec<u32>, Failure> {
     let mut collection = Collection::new(1..ranks as usize, join_timeout()?);
     let wait = collection.wait();
     collection.receive(&wait, |pause| next(&listener, pause))?;
-    let of_ranks = collection.of_all_ranks().map_err(|lost| lost.of("ranks of this host"))?;
+    let of_ranks =
+        collection.all_messages().map_err(|lost| lost.with_context("ranks of this host"))?;
     Ok(of_ranks.concat())
 }
 
@@ -41,7 +42,7 @@ fn next(listener: &UnixListener, pause: Duration) -> Result<Option<(usize, Vec<u
 }
 
 /// Sends the CPUs of this rank to the leader of the host.
-pub(super) fn offer(started: &Started) -> Result<(), Failure> {
+pub(super) fn offer(started: &LauncherJob) -> Result<(), Failure> {
     offer_at(&socket(started), started.rank)
 }
 

@@ -4,7 +4,7 @@ use super::lines::{SrunLeader, SrunStep};
 use crate::mpi::World;
 use nodegauge_measure::Failure;
 use nodegauge_os::{Wait, wait_out};
-use nodegauge_placement::launchers::Started;
+use nodegauge_placement::launchers::LauncherJob;
 use serde::Serialize;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
@@ -109,7 +109,7 @@ impl Link {
 
 /// Initialises MPI. If this takes longer than the timeout, another thread calls `give_up`.
 pub(super) fn world(
-    started: &Started,
+    started: &LauncherJob,
     timeout: Duration,
     give_up: impl FnOnce(Failure) + Send + 'static,
 ) -> Result<&'static World, Failure> {

@@ -4,10 +4,10 @@ use super::protocol::{self, FromRank, Handshake, Protocol, ToRank};
 use super::{SAME_COMMAND, cannot, join_timeout, link};
 use crate::TeamError;
 use crate::collect::Collection;
-use nodegauge_measure::progress::Silent;
+use nodegauge_measure::progress::SilentObserver;
 use nodegauge_measure::{Failure, FailureKind, Observer};
 use nodegauge_os::{KillOnDrop, ProcessBarrier, describe};
-use nodegauge_placement::launchers::Started;
+use nodegauge_placement::launchers::LauncherJob;
 use serde::de::DeserializeOwned;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,12 +74,12 @@ impl<P: Protocol> Coordinator<P> {
     ///
     /// # Errors
     /// Fails if a rank has not joined before the timeout.
-    pub fn join(started: &Started) -> Result<SharedCoordinator<P>, Failure> {
+    pub fn join(started: &LauncherJob) -> Result<SharedCoordinator<P>, Failure> {
         let timeout = join_timeout()?;
         let name = started.socket_name();
         let listener = link::listen(&name)?;
         let children = BTreeMap::from([(0, spawn(P::COMMAND, &name, 0, started.ranks)?)]);
-        Self::gather(&listener, started.ranks, children, timeout, &Silent)
+        Self::gather(&listener, started.ranks, children, timeout, &SilentObserver)
     }
 
     fn gather(
@@ -107,7 +107,7 @@ impl<P: Protocol> Coordinator<P> {
             }
             Ok(Some((rank as usize, member)))
         })?;
-        let joined = collection.of_all_ranks().map_err(|lost| lost.hint(SAME_COMMAND))?;
+        let joined = collection.all_messages().map_err(|lost| lost.hint(SAME_COMMAND))?;
         let (sender, inbox) = mpsc::channel();
         for (index, member) in joined.iter().enumerate() {
             let stream = member.stream.try_clone().map_err(cannot_communicate)?;
@@ -128,7 +128,7 @@ impl<P: Protocol> Coordinator<P> {
     }
 
     /// Returns the reason why no more requests are possible; `None` if all ranks are usable.
-    pub fn broken(&self) -> Option<&Failure> {
+    pub fn failure(&self) -> Option<&Failure> {
         self.broken.as_ref()
     }
 
@@ -175,7 +175,7 @@ impl<P: Protocol> Coordinator<P> {
         // A look at the clock would take CPU time from a rank that measures.
         let wait = collection.wait().every(RESPONSE_TIMEOUT);
         let received = collection.receive(&wait, |pause| self.response(pause, together));
-        let responses = received.and_then(|()| collection.of_all_ranks());
+        let responses = received.and_then(|()| collection.all_messages());
         let responses = responses.map_err(|failure| self.break_with(failure))?;
         responses.into_iter().collect()
     }
@@ -276,7 +276,7 @@ fn lost<P: Protocol>(rank: u32, process: u32, status: Option<ExitStatus>) -> Fai
 
 /// Creates the failure for an error that a rank has reported.
 fn failed(rank: u32, failure: Failure) -> Failure {
-    failure.of(format_args!("rank {rank}")).kind(FailureKind::Missing)
+    failure.with_context(format_args!("rank {rank}")).kind(FailureKind::Missing)
 }
 
 /// Reads the first message of a rank; `None` if it is invalid or does not arrive.

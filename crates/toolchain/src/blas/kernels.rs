@@ -82,7 +82,7 @@ pub(super) fn worth_trying(
 ///
 /// # Errors
 /// Fails when the list does not contain the kernel.
-pub(super) fn number_of(wanted: &str, names: &[String]) -> Result<usize, ToolchainError> {
+pub(super) fn kernel_number(wanted: &str, names: &[String]) -> Result<usize, ToolchainError> {
     names.iter().position(|name| name.eq_ignore_ascii_case(wanted)).ok_or_else(|| {
         ToolchainError::Unusable(
             Failure::missing(format!("unknown kernel '{wanted}'; known: {}", names.join(", ")))
@@ -128,9 +128,9 @@ mod tests {
     #[test]
     fn unlisted_kernels_are_refused_with_the_list() {
         let names = ["skx", "haswell", "generic"].map(str::to_owned);
-        assert_eq!(number_of("Generic", &names).unwrap(), 2);
+        assert_eq!(kernel_number("Generic", &names).unwrap(), 2);
         assert_eq!(
-            number_of("nonesuch", &names).unwrap_err().to_string(),
+            kernel_number("nonesuch", &names).unwrap_err().to_string(),
             "unknown kernel 'nonesuch'; known: skx, haswell, generic\n\
              hint: leave out '@nonesuch' to use the kernels that the library selects"
         );

@@ -377,7 +377,7 @@ fn blis_kernel(symbols: &Symbols) -> Option<String> {
 /// Fails when the library cannot be loaded.
 pub(super) fn blis_kernels(path: &Path) -> Result<Vec<String>, ToolchainError> {
     const LAST: &str = "generic";
-    const MOST: c_int = 64;
+    const MAX_KERNELS: c_int = 64;
     let symbols = Symbols::open(path)?;
     let mut names = Vec::new();
     // SAFETY: BLIS declares `char* bli_arch_string(arch_t)`; its table ends with "generic", and no
@@ -386,7 +386,7 @@ pub(super) fn blis_kernels(path: &Path) -> Result<Vec<String>, ToolchainError> {
         let Some(named) = symbols.function::<ArchString>("bli_arch_string") else {
             return Ok(names);
         };
-        while names.last().is_none_or(|name| name != LAST) && (names.len() as c_int) < MOST {
+        while names.last().is_none_or(|name| name != LAST) && (names.len() as c_int) < MAX_KERNELS {
             let text = named(names.len() as c_int);
             if text.is_null() {
                 break;

@@ -23,7 +23,7 @@ type Answer = Result<(BlasInfo, f64), Failure>;
 
 /// Time limit of a test, which includes loading the library from a slow file system.
 const LIMIT: Duration = Duration::from_secs(20);
-/// Option with which the child process prints [`kernels_of`] instead of [`answer`].
+/// Option with which the child process prints [`list_kernels`] instead of [`answer`].
 pub const LIST_KERNELS: &str = "--list-kernels";
 
 /// Runs tests of libraries in child processes.
@@ -174,7 +174,7 @@ impl BlasProber {
         if vendor == Vendor::Blis {
             let names = self.blis_kernels(&candidate.path, interrupted)?;
             if !names.is_empty() {
-                value = kernels::number_of(wanted, &names)?.to_string();
+                value = kernels::kernel_number(wanted, &names)?.to_string();
             }
         }
         kernels::check_runs_here(vendor, wanted, isa)?;
@@ -244,7 +244,7 @@ pub fn answer(path: &Path, rate: impl FnOnce(BlasLibrary) -> Result<f64, Failure
 
 /// Returns the output of the child process for [`LIST_KERNELS`]. It is one line of JSON with the names of the kernels
 /// of the BLIS library at `path`. The index of a name is the number of the kernel. No kernel is run.
-pub fn kernels_of(path: &Path) -> String {
+pub fn list_kernels(path: &Path) -> String {
     let names = library::blis_kernels(path).unwrap_or_default();
     serde_json::to_string(&names).unwrap_or_default()
 }

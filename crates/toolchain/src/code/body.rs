@@ -46,7 +46,7 @@ impl Body {
     }
 
     pub(super) fn code(&self, image: &Image<'_>) -> Code {
-        let hot = self.hot_loop().map_or(&[][..], |hot| self.instructions_of(&hot));
+        let hot = self.hot_loop().map_or(&[][..], |hot| self.loop_instructions(&hot));
         Code {
             vector_bits: hot.iter().filter_map(width).max().map(|bytes| bytes * 8),
             nontemporal: hot.iter().any(is_nontemporal),
@@ -56,7 +56,7 @@ impl Body {
         }
     }
 
-    fn instructions_of(&self, of: &Loop) -> &[Instruction] {
+    fn loop_instructions(&self, of: &Loop) -> &[Instruction] {
         &self.instructions[of.first..=of.last]
     }
 
@@ -70,31 +70,31 @@ impl Body {
                 let target = instruction.near_branch_target();
                 // The jump must lead to itself or backwards, within the same part of the function.
                 let first = self.instructions.iter().position(|other| other.ip() == target)?;
-                let same_part = self.part_of(target) == self.part_of(instruction.ip());
+                let same_part = self.part_at(target) == self.part_at(instruction.ip());
                 (first <= i && same_part).then_some(Loop { first, last: i })
             })
             .collect();
         let mut best: Option<(u32, u32, Loop)> = None;
         for candidate in &loops {
-            let iteration = self.instructions_of(candidate);
+            let iteration = self.loop_instructions(candidate);
             let bytes: u32 = iteration.iter().filter_map(data_bytes).sum();
             // An inner loop without data access, such as a wait, does not exclude the outer loop.
             let inner = loops.iter().any(|other| {
                 candidate.contains(other)
-                    && self.instructions_of(other).iter().any(|i| data_bytes(i).is_some())
+                    && self.loop_instructions(other).iter().any(|i| data_bytes(i).is_some())
             });
             if bytes == 0 || inner {
                 continue;
             }
             let width = iteration.iter().filter_map(width).max().unwrap_or(0);
-            if best.is_none_or(|(most, widest, _)| (bytes, width) > (most, widest)) {
+            if best.is_none_or(|(max, widest, _)| (bytes, width) > (max, widest)) {
                 best = Some((bytes, width, *candidate));
             }
         }
         best.map(|(_, _, hot)| hot)
     }
 
-    fn part_of(&self, address: u64) -> Option<usize> {
+    fn part_at(&self, address: u64) -> Option<usize> {
         self.parts.iter().position(|(from, to)| (*from..*to).contains(&address))
     }
 
@@ -107,12 +107,12 @@ impl Body {
                     if instruction.op0_kind() == OpKind::NearBranch64 =>
                 {
                     let target = instruction.near_branch_target();
-                    let outside = self.part_of(target).is_none();
+                    let outside = self.part_at(target).is_none();
                     outside.then(|| image.name_at(target).unwrap_or("?"))
                 }
                 // A jump through a register may be a switch statement within the function, and is not listed as a call.
-                FlowControl::IndirectCall => Some(image.slot_of(instruction).unwrap_or("?")),
-                FlowControl::IndirectBranch => image.slot_of(instruction),
+                FlowControl::IndirectCall => Some(image.symbol_slot(instruction).unwrap_or("?")),
+                FlowControl::IndirectBranch => image.symbol_slot(instruction),
                 _ => string_operation(instruction),
             };
             let Some(symbol) = symbol else { continue };

@@ -100,11 +100,11 @@ impl<'a> Image<'a> {
             .iter()
             .take(STUB)
             .find(|instruction| instruction.flow_control() == FlowControl::IndirectBranch)?;
-        self.slot_of(&jump)
+        self.symbol_slot(&jump)
     }
 
     /// Returns the symbol name of the slot that contains the target of a call or jump instruction.
-    pub(super) fn slot_of(&self, instruction: &Instruction) -> Option<&str> {
+    pub(super) fn symbol_slot(&self, instruction: &Instruction) -> Option<&str> {
         let through_slot = instruction.op0_kind() == OpKind::Memory
             && instruction.memory_base() == Register::RIP
             && instruction.memory_index() == Register::None;

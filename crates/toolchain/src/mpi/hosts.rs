@@ -16,11 +16,11 @@ use std::str::FromStr;
 pub struct HostList(pub Vec<String>);
 
 /// Maximum number of hosts in a list. Slurm's limit for a job (`MAX_SLURM_NODES`) is not larger.
-const MOST_HOSTS: usize = 65_536;
+const MAX_HOSTS: usize = 65_536;
 /// Maximum number of characters of a host name. The next constant is the maximum for each part between points (RFC
 /// 1123, 2.1; RFC 1035, 2.3.4).
-const MOST_CHARACTERS: usize = 253;
-const MOST_OF_PART: usize = 63;
+const MAX_CHARACTERS: usize = 253;
+const MAX_PART_CHARACTERS: usize = 63;
 
 impl FromStr for HostList {
     type Err = SyntaxError;
@@ -35,8 +35,8 @@ impl FromStr for HostList {
                 return Err(cursor.error_at(start, why));
             }
             hosts.extend(names);
-            if hosts.len() > MOST_HOSTS {
-                return Err(cursor.error_at(start, format!("expected at most {MOST_HOSTS} hosts")));
+            if hosts.len() > MAX_HOSTS {
+                return Err(cursor.error_at(start, format!("expected at most {MAX_HOSTS} hosts")));
             }
             if !cursor.eat(',') {
                 break;
@@ -96,7 +96,7 @@ fn is_padded(digits: &str) -> bool {
 /// Splits a name at its last number: the part before it, its digits, the part after it. A number of more than 18 digits
 /// is part of a name.
 fn last_number(name: &str) -> Option<(&str, &str, &str)> {
-    const MOST_DIGITS: usize = 18;
+    const MAX_DIGITS: usize = 18;
     if name.contains(':') {
         return None;
     }
@@ -104,7 +104,7 @@ fn last_number(name: &str) -> Option<(&str, &str, &str)> {
     let start = name[..end].rfind(|c: char| !c.is_ascii_digit()).map_or(0, |at| at + 1);
     let start = if name.is_char_boundary(start) { start } else { return None };
     let digits = &name[start..end];
-    (digits.len() <= MOST_DIGITS).then(|| (&name[..start], digits, &name[end..]))
+    (digits.len() <= MAX_DIGITS).then(|| (&name[..start], digits, &name[end..]))
 }
 
 /// Formats ascending numbers as `7` or `[01-04,09]`.
@@ -137,8 +137,8 @@ fn names(cursor: &mut Cursor<'_>) -> Result<Vec<String>, SyntaxError> {
         }
         let start = cursor.position();
         let numbers = numbers(cursor)?;
-        if names.len() * numbers.len() > MOST_HOSTS {
-            return Err(cursor.error_at(start, format!("expected at most {MOST_HOSTS} hosts")));
+        if names.len() * numbers.len() > MAX_HOSTS {
+            return Err(cursor.error_at(start, format!("expected at most {MAX_HOSTS} hosts")));
         }
         let mut numbered = Vec::new();
         for name in &names {
@@ -161,8 +161,8 @@ fn numbers(cursor: &mut Cursor<'_>) -> Result<Vec<String>, SyntaxError> {
         } else {
             first
         };
-        if last < first || last - first >= MOST_HOSTS as u64 {
-            return Err(cursor.error_at(start, format!("expected a range of 1 to {MOST_HOSTS}")));
+        if last < first || last - first >= MAX_HOSTS as u64 {
+            return Err(cursor.error_at(start, format!("expected a range of 1 to {MAX_HOSTS}")));
         }
         all.extend((first..=last).map(|n| format!("{n:0digits$}")));
         if !cursor.eat(',') {
@@ -179,18 +179,17 @@ fn wrong(name: &str) -> Option<&'static str> {
         let fits = name.parse::<Ipv6Addr>().is_ok();
         return (!fits).then_some("expected an IPv6 address");
     }
-    let fits = name.len() <= MOST_CHARACTERS
-        && !name.starts_with('_')
-        && name.split('.').all(is_part_of_name);
+    let fits =
+        name.len() <= MAX_CHARACTERS && !name.starts_with('_') && name.split('.').all(is_name_part);
     (!fits).then_some(
         "expected parts of 1 to 63 letters, digits, hyphens and underscores, no hyphen at their ends",
     )
 }
 
 /// True if a host name may have this part between points.
-fn is_part_of_name(part: &str) -> bool {
+fn is_name_part(part: &str) -> bool {
     let has_hyphen_at_end = part.starts_with('-') || part.ends_with('-');
-    !part.is_empty() && part.len() <= MOST_OF_PART && !has_hyphen_at_end
+    !part.is_empty() && part.len() <= MAX_PART_CHARACTERS && !has_hyphen_at_end
 }
 
 /// Ranks on several hosts, with the same number of ranks per host, bound to cores.
@@ -258,7 +257,7 @@ mod tests {
             ("gpu_[3-4]", 0)
         );
         assert_eq!(read(&"a".repeat(63)).len(), 1);
-        assert_eq!(read("n[1-65535],m").len(), MOST_HOSTS);
+        assert_eq!(read("n[1-65535],m").len(), MAX_HOSTS);
         assert!("n[1-65535],m,o".parse::<HostList>().is_err());
     }
 

@@ -20,7 +20,7 @@ pub fn job_hosts() -> Result<Vec<String>, Failure> {
     })?;
     match list.parse::<HostList>() {
         Ok(HostList(hosts)) => Ok(hosts),
-        Err(error) => Err(Failure::from(error).of("SLURM_JOB_NODELIST")),
+        Err(error) => Err(Failure::from(error).with_context("SLURM_JOB_NODELIST")),
     }
 }
 

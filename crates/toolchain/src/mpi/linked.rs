@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// Returns the MPI library that `program` requires. Returns `None` if it requires no MPI library (because it is linked
 /// statically or is a script), or if it cannot be read.
-pub fn library_of_program(program: &Path) -> Option<MpiLibrary> {
+pub fn program_library(program: &Path) -> Option<MpiLibrary> {
     let data = read_file(program, LONGEST_PROGRAM).ok()?;
     needed(&data)?.iter().find_map(|name| library_by_file(name))
 }
@@ -19,7 +19,7 @@ fn library_by_file(name: &str) -> Option<MpiLibrary> {
     for abi in &MPI_ABIS {
         let Some(own) = &abi.implementation else { continue };
         if abi.files.iter().chain(own.other_files).any(|file| name.starts_with(file)) {
-            return Some(MpiLibrary::of_implementation(own));
+            return Some(MpiLibrary::from_implementation(own));
         }
     }
     None

@@ -1,6 +1,6 @@
 //! Compiled MPI programs whose ranks are placed on this node according to a plan, or on several hosts.
 
-use super::{HostRanks, LauncherKind, MpiLauncher, launcher_for, library_of_program};
+use super::{HostRanks, LauncherKind, MpiLauncher, launcher_for, program_library};
 use crate::{CommandLine, find_program, with_path_hint};
 use nodegauge_machine::Topology;
 use nodegauge_measure::{Failure, FailureKind};
@@ -38,7 +38,7 @@ impl MpiProgram {
             Failure::missing(format!("there is no program {program:?}"))
                 .hint(with_path_hint(program, hint))
         })?;
-        let library = library_of_program(&path);
+        let library = program_library(&path);
         let launcher = launcher_for(&path, library.as_ref(), launcher, &|| false)
             .map_err(|failure| failure.kind(FailureKind::Missing))?;
         if !allow_root {

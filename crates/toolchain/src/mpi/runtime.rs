@@ -1,6 +1,6 @@
 //! Search for the shared library of an MPI without a compiler. The name of the library file determines its ABI.
 
-use super::{MpiAbi, abis_of_launcher};
+use super::{MpiAbi, launcher_abis};
 use crate::search::{self, expand};
 use nodegauge_os::mpi_abi::MpiImplementation;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ const BELOW: [&str; 5] =
 
 /// Returns the library whose ranks the launcher of this implementation can start. The installation of the launcher is searched
 /// first, along the launcher's symbolic links, and then the folders of the dynamic linker.
-pub(super) fn library_of_launcher(
+pub(super) fn launcher_library(
     launcher: &Path,
     own: &MpiImplementation,
 ) -> Option<(PathBuf, &'static MpiAbi)> {
@@ -28,7 +28,7 @@ pub(super) fn library_of_launcher(
 
 /// Returns the first library with the most likely ABI of the launcher's ranks.
 fn library_in(folders: &[PathBuf], own: &MpiImplementation) -> Option<(PathBuf, &'static MpiAbi)> {
-    for abi in abis_of_launcher(Some(own), |_| false) {
+    for abi in launcher_abis(Some(own), |_| false) {
         for folder in folders {
             let mut paths = abi.files.iter().map(|name| folder.join(name));
             if let Some(path) = paths.find(|path| path.is_file()) {
@@ -67,7 +67,7 @@ mod tests {
         let mpich = Some((lib.join("libmpich.so.12"), "MPICH's ABI"));
         assert_eq!(found("MPICH"), mpich);
         assert_eq!(found("Open MPI"), Some(standard));
-        let beside = library_of_launcher(&mpirun, own("MPICH"));
+        let beside = launcher_library(&mpirun, own("MPICH"));
         assert_eq!(beside.map(|(path, abi)| (path, abi.title)), mpich);
     }
 }

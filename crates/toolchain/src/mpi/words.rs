@@ -32,7 +32,7 @@ impl RecognisedLauncher {
 }
 
 /// Returns the library from a wrapper's output for `--showme:version` or `-v`.
-pub fn library_of(output: &str) -> Option<MpiLibrary> {
+pub fn library_in_output(output: &str) -> Option<MpiLibrary> {
     for line in output.lines() {
         let has_words = line.contains(" for ") || line.contains("version");
         for own in implementations() {
@@ -40,7 +40,7 @@ pub fn library_of(output: &str) -> Option<MpiLibrary> {
             for mark in marks {
                 if let Some((_, rest)) = line.split_once(mark.text) {
                     let version = rest.split_whitespace().find_map(version_at);
-                    let library = MpiLibrary::of_implementation(own);
+                    let library = MpiLibrary::from_implementation(own);
                     return Some(MpiLibrary { name: mark.library.to_owned(), version, ..library });
                 }
             }
@@ -50,7 +50,7 @@ pub fn library_of(output: &str) -> Option<MpiLibrary> {
 }
 
 /// Recognises a launcher from its output for `--version`.
-pub fn launcher_of(output: &str) -> Option<RecognisedLauncher> {
+pub fn recognise_launcher(output: &str) -> Option<RecognisedLauncher> {
     for line in output.lines() {
         // Debian's package of Slurm prints slurm-wlm.
         if line.starts_with("slurm ") || line.starts_with("slurm-") {
@@ -148,7 +148,7 @@ mod tests {
     }
 
     fn library(said: &str) -> (String, Option<String>) {
-        let library = library_of(said).unwrap();
+        let library = library_in_output(said).unwrap();
         (library.name, library.version)
     }
 
@@ -172,10 +172,10 @@ mod tests {
             ("MVAPICH".to_owned(), some("2.3.7"))
         );
         assert_eq!(
-            library_of("gcc: error: unrecognized command-line option '--showme:version'"),
+            library_in_output("gcc: error: unrecognized command-line option '--showme:version'"),
             None
         );
-        assert_eq!(library_of("gcc version 12.2.0 (Debian 12.2.0-14)"), None);
+        assert_eq!(library_in_output("gcc version 12.2.0 (Debian 12.2.0-14)"), None);
     }
 
     #[test]
@@ -212,10 +212,10 @@ mod tests {
             ("slurm-wlm 22.05.8\n", LauncherKind::Slurm, some("22.05.8")),
         ];
         for (said, kind, version) in cases {
-            let words = launcher_of(said).unwrap();
+            let words = recognise_launcher(said).unwrap();
             let launcher = words.launcher(CommandLine::new("mpirun", []), said);
             assert_eq!((launcher.kind, launcher.version), (kind, version), "{said}");
         }
-        assert_eq!(launcher_of("true (GNU coreutils) 9.1\n"), None);
+        assert_eq!(recognise_launcher("true (GNU coreutils) 9.1\n"), None);
     }
 }

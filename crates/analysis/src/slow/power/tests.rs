@@ -1,6 +1,6 @@
 use super::super::tests::normal;
 use super::*;
-use crate::slow::Robust;
+use crate::slow::RobustSpread;
 use nodegauge_measure::stats;
 
 const PRACTICAL: Fraction = Fraction(0.04);
@@ -19,8 +19,8 @@ fn runs_of(
     let mut all = Vec::new();
     for _ in 0..nodes {
         let node = spread.nodes.unwrap_or_default() * normal(random);
-        let of_run = spread.runs.unwrap_or_default();
-        all.push((0..runs).map(|_| node + of_run * normal(random)).collect());
+        let finish_run = spread.runs.unwrap_or_default();
+        all.push((0..runs).map(|_| node + finish_run * normal(random)).collect());
     }
     all
 }
@@ -38,9 +38,9 @@ fn counts(nodes: usize, runs: usize, own: usize, spread: Components, loss: f64) 
     let mut counts = [0; 3];
     for _ in 0..GROUPS {
         let group = runs_of(&mut random, nodes, runs, spread);
-        let peers = Peers { spread: Components::of(&group), nodes, runs: nodes * runs };
+        let peers = Peers { spread: Components::from_nodes(&group), nodes, runs: nodes * runs };
         let medians: Vec<f64> = group.iter().map(|of| stats::median(of)).collect();
-        let median = Robust::of(&medians).unwrap().median;
+        let median = RobustSpread::from_values(&medians).unwrap().median;
         let new =
             better_median(&runs_of(&mut random, 1, own, spread)[0]) - distance(Fraction(loss));
         let power = peers.power(PRACTICAL, Fraction(0.5), own);

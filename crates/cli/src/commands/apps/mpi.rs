@@ -4,7 +4,7 @@
 use crate::failure::{Exit, Failure};
 use crate::{launched, session};
 use nodegauge_apps::MpiRanks;
-use nodegauge_placement::Started;
+use nodegauge_placement::LauncherJob;
 use nodegauge_team::mpi::World;
 
 /// Function of an application that serves rank 0 and returns the exit code.
@@ -12,7 +12,7 @@ pub(super) type Follow = fn(&World) -> Result<u8, Failure>;
 
 /// Joins the job: rank 0 runs `measure`, the other ranks follow it.
 pub(super) fn join(
-    started: &Started,
+    started: &LauncherJob,
     follow: Follow,
     measure: impl FnOnce(&MpiRanks) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {

@@ -6,7 +6,7 @@ use crate::gauges::{self, GAUGES};
 use crate::output;
 use crate::session;
 use nodegauge_gauge::readers::{self, KnownRun, PrintedRun, ReadContext};
-use nodegauge_history::{Imported, records};
+use nodegauge_history::{ImportResult, records};
 use nodegauge_machine::{SysRoot, TopologySource};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{self, Machine, MachineSource, Record, Status};
@@ -97,7 +97,7 @@ pub(super) fn execute(
     }
     let mut store = session::open_store(db)?;
     for (file, text) in &exports {
-        let Imported { saved, known } = store.import(|| {
+        let ImportResult { saved, known } = store.import(|| {
             records(file, text, names).into_iter().flatten().map(|record| {
                 let mut record = record?;
                 record.labels.extend(described.labels.iter().cloned());
@@ -129,7 +129,7 @@ fn imported(
 ) -> Result<Record, Failure> {
     let context = ReadContext { machine, known: described.run };
     let run = readers::read(&readers::all(&GAUGES), text, &context);
-    let run = run.map_err(|error| error.of_text(&shown(file)))?;
+    let run = run.map_err(|error| error.into_failure(&shown(file)))?;
     Ok(imported_record(file, described.labels, machine, run))
 }
 

@@ -2,17 +2,17 @@
 //! measurement and prints, the other ranks follow its requests.
 
 use crate::failure::{Exit, Failure};
-use nodegauge_placement::Started;
+use nodegauge_placement::LauncherJob;
 use nodegauge_stream::ranks::{self, LaunchedRanks};
 
 /// Follows the requests of rank 0 on this host; returns the exit code that it sends.
-pub(super) fn serve(started: &Started) -> Result<u8, Failure> {
+pub(super) fn serve(started: &LauncherJob) -> Result<u8, Failure> {
     ranks::serve(&started.socket_name(), started.rank, started.ranks)
 }
 
 /// Joins the job: rank 0 runs `measure`, the other ranks serve it.
 pub(super) fn join(
-    started: Started,
+    started: LauncherJob,
     measure: impl FnOnce(&LaunchedRanks) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
     if started.rank > 0 {

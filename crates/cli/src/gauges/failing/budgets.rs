@@ -4,7 +4,7 @@
 use super::super::doubted::recommends_nothing;
 use super::{Case, Extent, FEW, LONG, TurnResult, counts, run};
 use nodegauge_measure::interference::Cause;
-use nodegauge_measure::progress::Silent;
+use nodegauge_measure::progress::SilentObserver;
 use nodegauge_measure::record::{Measurement, Status, doubt};
 use nodegauge_measure::schedule::Turn;
 use nodegauge_measure::{FailureKind, Fraction, NoticeId, Outcome, clock};
@@ -48,7 +48,9 @@ fn hurried(
 /// suffices, or it delivers.
 pub(super) fn refuses_or_delivers(case: &Case) {
     let name = case.name;
-    let Some(first) = run(case, asked(NO_TIME), &mut Silent, hurried(NO_TIME)) else { return };
+    let Some(first) = run(case, asked(NO_TIME), &mut SilentObserver, hurried(NO_TIME)) else {
+        return;
+    };
     let refused = match first.ended {
         Ok(outcome) => return delivers(name, &outcome),
         Err(refused) => refused,
@@ -57,7 +59,7 @@ pub(super) fn refuses_or_delivers(case: &Case) {
     assert!(first.turns.is_empty(), "{name}: {refused}, after {} turns", first.turns.len());
     let hint = refused.hint.as_deref().unwrap_or_default();
     let enough = hinted(hint).unwrap_or_else(|| panic!("{name}: {refused}"));
-    let second = run(case, asked(enough), &mut Silent, hurried(enough)).unwrap();
+    let second = run(case, asked(enough), &mut SilentObserver, hurried(enough)).unwrap();
     delivers(name, &second.ended.unwrap_or_else(|again| panic!("{name}: {refused}; {again}")));
 }
 
@@ -71,13 +73,13 @@ fn delivers(name: &str, outcome: &Outcome) {
 /// Returns the figures that the rule of doubt judges by their samples.
 fn judged(outcome: &Outcome) -> impl Iterator<Item = (&Measurement, usize)> {
     let own = outcome.measurements.iter().filter(|m| m.value.is_some() && !m.is_reported());
-    own.filter_map(|m| Some((m, doubt::rule_of(m.quoted)?.least)))
+    own.filter_map(|m| Some((m, doubt::doubt_rule(m.quoted)?.min)))
 }
 
 /// Runs a case with fewer samples than any statistic needs.
 pub(super) fn doubts_few_samples(case: &Case) {
     let one = Extent { samples: Some(1), ..FEW };
-    let Some(run) = run(case, one, &mut Silent, |_, _, measure| measure()) else { return };
+    let Some(run) = run(case, one, &mut SilentObserver, |_, _, measure| measure()) else { return };
     let outcome = run.ended.unwrap();
     delivers(case.name, &outcome);
     recommends_nothing(case.name, &outcome.notices);
@@ -100,7 +102,7 @@ pub(super) fn doubts_disturbed_samples(case: &Case) {
     if WITH_OWN_SAMPLES.contains(&case.name) {
         return;
     }
-    let Some(run) = run(case, few, &mut Silent, disturbs) else { return };
+    let Some(run) = run(case, few, &mut SilentObserver, disturbs) else { return };
     let outcome = run.ended.unwrap();
     delivers(case.name, &outcome);
     recommends_nothing(case.name, &outcome.notices);
@@ -123,7 +125,7 @@ pub(super) fn delivers_under_load(case: &Case) {
         taken
     };
     let budget = Extent { asked: true, ..super::TIMED };
-    let Some(run) = run(case, budget, &mut Silent, slows) else { return };
+    let Some(run) = run(case, budget, &mut SilentObserver, slows) else { return };
     let outcome = run.ended.unwrap();
     delivers(case.name, &outcome);
     let cells = 1 + run.turns.iter().map(|turn| turn.cell).max().unwrap();

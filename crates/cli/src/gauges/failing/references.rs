@@ -8,8 +8,8 @@ use nodegauge_compute::{HplPlan, HplRequest};
 use nodegauge_devices::reference::UsersProgram;
 use nodegauge_devices::stream::DeviceStreamPlan;
 use nodegauge_files::reference::ReferenceProgram;
-use nodegauge_gauge::{Planned, Site};
-use nodegauge_measure::progress::Silent;
+use nodegauge_gauge::{PlannedRun, Site};
+use nodegauge_measure::progress::SilentObserver;
 use nodegauge_measure::record::{Category, Status};
 use nodegauge_measure::{FailureKind, Fraction};
 use std::path::Path;
@@ -26,7 +26,7 @@ const CASES: [Case; 4] = [
     Case { gauge: "compute", name: "xhpl", make: xhpl },
 ];
 
-fn babelstream(_: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
+fn babelstream(_: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     let options = super::device_stream_options(extent);
     let plan = DeviceStreamPlan::new(super::devices()?, options, Vec::new()).unwrap();
     let program = UsersProgram::find(Path::new(PROGRAM), "a BabelStream").unwrap();
@@ -42,7 +42,7 @@ fn has_launcher() -> bool {
     has
 }
 
-fn xhpcg(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
+fn xhpcg(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     let program =
         XhpcgOptions { program: PROGRAM.into(), launcher: None, allow_root: true, seconds: 1 };
     let xhpcg = has_launcher().then_some(program)?;
@@ -50,12 +50,12 @@ fn xhpcg(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
     super::boxed(HpcgPlan::new(site, &workers(), options))
 }
 
-fn iozone(_: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
+fn iozone(_: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     let program = ReferenceProgram::iozone(Path::new(PROGRAM), None).unwrap();
     super::boxed(nodegauge_files::plan(super::files_options(extent), vec![program]))
 }
 
-fn xhpl(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
+fn xhpl(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     let program = ReferenceOptions { program: PROGRAM.into(), launcher: None, allow_root: true };
     let request = HplRequest {
         order: Some(256),
@@ -75,14 +75,14 @@ fn xhpl(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
         reference: Some(has_launcher().then_some(program)?),
         newest: &|_, _| None,
     };
-    super::boxed(HplPlan::of(site, request))
+    super::boxed(HplPlan::from_request(site, request))
 }
 
 #[test]
 fn failing_reference_program_keeps_the_native_figures() {
     for case in &CASES {
         let name = case.name;
-        let measured = run(case, FEW, &mut Silent, |_, _, measure| measure());
+        let measured = run(case, FEW, &mut SilentObserver, |_, _, measure| measure());
         let Some(ended) = measured.map(|run| run.ended) else { continue };
         let outcome = ended.unwrap_or_else(|failure| panic!("{name}: {failure}"));
         assert!(!outcome.is_interrupted() && !outcome.is_complete(), "{name}");

@@ -65,7 +65,7 @@ fn throughput_mode_has_children_and_parents() {
     let write = of("write");
     assert_eq!((write.workers, write.children), (2, 851_265.44 * 1024.0));
     assert_eq!(write.parent, Some(582_491.58 * 1024.0));
-    assert_eq!(write.least_bytes, Some(59392.0 * 1024.0));
+    assert_eq!(write.min_bytes, Some(59392.0 * 1024.0));
     assert!(["random_mix", "fread", "pread", "bkwd_read"].iter().all(|n| of(n).children > 0.0));
     assert_eq!(output.throughput.len(), 13);
 }

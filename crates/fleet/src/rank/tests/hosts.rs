@@ -40,7 +40,7 @@ fn hosts_of_a_run_get_the_verdicts_of_nodes() {
             (0..hosts).map(|_| 380e9 * (1.0 + spread * normal(&mut random))).collect();
         rates[0] *= 1.0 - loss;
         let record = record(&rates);
-        let of_hosts = HostRanking::of(&record, "memory", &Registry::default()).unwrap();
+        let of_hosts = HostRanking::from_record(&record, "memory", &Registry::default()).unwrap();
         let runs: Vec<NodeRun> =
             rates.iter().enumerate().map(|(at, rate)| run(&format!("n{at:02}"), *rate)).collect();
         let of_nodes = rank(runs, &RankingOptions::default());

@@ -28,7 +28,7 @@ struct Machine {
 }
 
 /// Activity of a thread until a point in time.
-enum Doing {
+enum Activity {
     Nothing,
     Waiting,
     Panel(usize),
@@ -36,7 +36,7 @@ enum Doing {
 }
 
 #[derive(Debug, Default, Clone, Copy)]
-struct Ran {
+struct SimulatedRun {
     seconds: f64,
     bytes: f64,
     remote: f64,
@@ -48,7 +48,13 @@ impl Machine {
     }
 
     /// Returns the time that `thread` needs to move bytes of these columns, and adds the bytes to the counters.
-    fn moves(&self, thread: usize, columns: Range<usize>, per_column: f64, ran: &mut Ran) -> f64 {
+    fn moves(
+        &self,
+        thread: usize,
+        columns: Range<usize>,
+        per_column: f64,
+        ran: &mut SimulatedRun,
+    ) -> f64 {
         let own = self.nodes[thread];
         let remote = columns.clone().filter(|column| (self.lies)(*column) != own).count() as f64;
         let all = columns.len() as f64;
@@ -59,7 +65,12 @@ impl Machine {
 
     /// Returns the time of an item of work. Products read and write C, and read A and B. Exchanges read and write two
     /// rows of every column, with one element per cache line. Arithmetic and memory accesses overlap.
-    fn takes(&self, thread: usize, Work { blocks, step, rows }: &Work, ran: &mut Ran) -> f64 {
+    fn takes(
+        &self,
+        thread: usize,
+        Work { blocks, step, rows }: &Work,
+        ran: &mut SimulatedRun,
+    ) -> f64 {
         let columns = self.columns(blocks);
         let panel = self.columns(&(*step..step + 1));
         let width = columns.len() as f64;
@@ -78,7 +89,7 @@ impl Machine {
     }
 
     /// Returns the time in which the panel group factors a panel, at a quarter of the rate of a product.
-    fn panel(&self, number: usize, step: usize, ran: &mut Ran) -> f64 {
+    fn panel(&self, number: usize, step: usize, ran: &mut SimulatedRun) -> f64 {
         let columns = self.columns(&(number..number + 1));
         let rows = (self.n - columns.start) as f64;
         let width = columns.len() as f64;
@@ -93,10 +104,11 @@ impl Machine {
     }
 
     /// Simulates a whole factorisation.
-    fn run(&self) -> Ran {
+    fn run(&self) -> SimulatedRun {
         let threads = self.nodes.len();
-        let mut ran = Ran::default();
-        let mut doing: Vec<(f64, Doing)> = (0..threads).map(|_| (0.0, Doing::Nothing)).collect();
+        let mut ran = SimulatedRun::default();
+        let mut doing: Vec<(f64, Activity)> =
+            (0..threads).map(|_| (0.0, Activity::Nothing)).collect();
         let mut called: Option<(usize, usize, usize)> = None;
         let mut now = 0.0;
         let panels = self.n.div_ceil(self.nb);
@@ -110,7 +122,7 @@ impl Machine {
             let awaited = called.is_some_and(|(.., here)| here < self.group);
             let all = seen != version || awaited;
             for thread in if all { 0..threads } else { done..done + 1 } {
-                if !matches!(doing[thread].1, Doing::Nothing) {
+                if !matches!(doing[thread].1, Activity::Nothing) {
                     continue;
                 }
                 let next = self.schedule.factored.load(Ordering::Acquire);
@@ -118,35 +130,36 @@ impl Machine {
                     called = self.schedule.claim_panel().map(|step| (next, step, 0));
                 }
                 if let Some((number, step, here)) = called.filter(|_| thread < self.group) {
-                    doing[thread].1 = Doing::Waiting;
+                    doing[thread].1 = Activity::Waiting;
                     called = Some((number, step, here + 1));
                     if here + 1 == self.group {
                         let end = now + self.panel(number, step, &mut ran);
-                        (0..self.group).for_each(|of| doing[of] = (end, Doing::Panel(number)));
+                        (0..self.group).for_each(|of| doing[of] = (end, Activity::Panel(number)));
                     }
                 } else if let Some(work) = self.schedule.take(self.n, thread) {
-                    doing[thread] = (now + self.takes(thread, &work, &mut ran), Doing::Work(work));
+                    doing[thread] =
+                        (now + self.takes(thread, &work, &mut ran), Activity::Work(work));
                 }
             }
-            let next =
-                (0..threads).filter(|of| matches!(doing[*of].1, Doing::Panel(_) | Doing::Work(_)));
+            let next = (0..threads)
+                .filter(|of| matches!(doing[*of].1, Activity::Panel(_) | Activity::Work(_)));
             let thread =
                 next.min_by(|a, b| doing[*a].0.total_cmp(&doing[*b].0)).expect("no standstill");
             (now, done) = (doing[thread].0, thread);
-            match std::mem::replace(&mut doing[thread].1, Doing::Nothing) {
-                Doing::Panel(number) if thread == 0 => {
+            match std::mem::replace(&mut doing[thread].1, Activity::Nothing) {
+                Activity::Panel(number) if thread == 0 => {
                     self.schedule.publish(number);
-                    (0..self.group).for_each(|of| doing[of] = (now, Doing::Nothing));
+                    (0..self.group).for_each(|of| doing[of] = (now, Activity::Nothing));
                     called = None;
                 }
-                Doing::Work(Work { blocks, step, rows }) => {
+                Activity::Work(Work { blocks, step, rows }) => {
                     let follows = match rows {
                         None => self.schedule.open(blocks.start, (step + 1) * self.nb..self.n),
                         Some(_) => self.schedule.finish_piece(blocks.start),
                     };
                     if let Some(work) = follows {
                         let takes = self.takes(thread, &work, &mut ran);
-                        doing[thread] = (now + takes, Doing::Work(work));
+                        doing[thread] = (now + takes, Activity::Work(work));
                     }
                 }
                 other => doing[thread].1 = other,
@@ -160,11 +173,11 @@ impl Machine {
 /// Simulates a factorisation with one thread per core on a machine described in the literature. In the first
 /// simulation, columns are on the nodes that update them; in the second, columns are spread over all threads and any
 /// thread updates them.
-fn both(topology: &str, n: usize, nb: usize) -> (usize, Ran, Ran) {
+fn both(topology: &str, n: usize, nb: usize) -> (usize, SimulatedRun, SimulatedRun) {
     let topology = Topology::load(&TopologySource::Synthetic(topology.to_owned())).unwrap();
     let request = PlacementRequest { bind: Some(Bind::Close), ..PlacementRequest::default() };
     let placement = nodegauge_placement::plan(&topology, &request).unwrap();
-    let nodes = distribution::nodes_of_threads(&topology, &placement);
+    let nodes = distribution::thread_nodes(&topology, &placement);
     let threads = nodes.len();
     let group = panel_group_size(n, nb, threads);
     let machine = |distribution: ColumnDistribution, lies: Box<dyn Fn(usize) -> usize>| Machine {
@@ -175,9 +188,9 @@ fn both(topology: &str, n: usize, nb: usize) -> (usize, Ran, Ran) {
         schedule: LuSchedule::new(n.div_ceil(nb), nb, threads, distribution),
         group,
     };
-    let placing = ColumnDistribution::of(&nodes, n, nb, WIDEST);
+    let placing = ColumnDistribution::new(&nodes, n, nb, WIDEST);
     let lies = placing.clone();
-    let placed = machine(placing, Box::new(move |column| lies.of_column(column))).run();
+    let placed = machine(placing, Box::new(move |column| lies.column_node(column))).run();
     let of_thread = nodes.clone();
     let spread = Box::new(move |column: usize| of_thread[column / 16 % of_thread.len()]);
     (topology.nodes.len(), placed, machine(ColumnDistribution::one(), spread).run())

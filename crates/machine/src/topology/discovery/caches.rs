@@ -2,7 +2,7 @@
 
 use super::info;
 use crate::ids::CpuId;
-use crate::topology::{HardwareThread, TopologyNode, TopologySource};
+use crate::topology::{HardwareThread, TopologyNumaNode, TopologySource};
 use hwlocality::Topology as Hwloc;
 use hwlocality::object::TopologyObject;
 use hwlocality::object::attributes::ObjectAttributes;
@@ -68,11 +68,11 @@ fn level(
     let level = first.depth() as u32;
     // For a synthetic machine without cache sizes, hwloc assumes sizes, so that the real size is unknown.
     let known = match source {
-        TopologySource::Synthetic(text) => crate::synthetic::says_size_of_level(text, level),
+        TopologySource::Synthetic(text) => crate::synthetic::states_level_size(text, level),
         TopologySource::Live | TopologySource::Xml(_) => true,
     };
-    let counts: Vec<u32> = caches.iter().map(|cache| cores_of(cache, cores)).collect();
-    let most = counts.iter().copied().max().unwrap_or(0);
+    let counts: Vec<u32> = caches.iter().map(|cache| cache_cores(cache, cores)).collect();
+    let max = counts.iter().copied().max().unwrap_or(0);
     Some(Cache {
         level,
         kind: match first.cache_type() {
@@ -83,20 +83,20 @@ fn level(
         bytes: first.size().map(std::num::NonZero::get).filter(|_| known),
         line: first.line_size().map(|line| line.get() as u32).filter(|_| known),
         count: caches.len() as u32,
-        cores: most,
-        least_cores: counts.into_iter().min().filter(|least| *least < most),
+        cores: max,
+        least_cores: counts.into_iter().min().filter(|min| *min < max),
     })
 }
 
 /// Returns the number of cores that share a cache.
-fn cores_of(cache: &TopologyObject, cores: &BTreeMap<CpuId, usize>) -> u32 {
+fn cache_cores(cache: &TopologyObject, cores: &BTreeMap<CpuId, usize>) -> u32 {
     let sharing: BTreeSet<usize> =
         super::cpus(cache.cpuset()).iter().filter_map(|cpu| cores.get(cpu).copied()).collect();
     sharing.len() as u32
 }
 
 /// Adds the sizes of the caches in front of memory to the NUMA nodes behind them, whose CPUs and kinds are known.
-pub(super) fn add_memory_side(hwloc: &Hwloc, nodes: &mut [TopologyNode]) {
+pub(super) fn add_memory_side(hwloc: &Hwloc, nodes: &mut [TopologyNumaNode]) {
     for cache in hwloc.objects_with_type(ObjectType::MemCache) {
         let behind: BTreeSet<u32> = cache
             .nodeset()
@@ -107,7 +107,7 @@ pub(super) fn add_memory_side(hwloc: &Hwloc, nodes: &mut [TopologyNode]) {
     for kind in TYPES {
         for cache in hwloc.objects_with_type(kind).filter(|cache| is_memory_side(cache)) {
             let cpus: BTreeSet<CpuId> = super::cpus(cache.cpuset()).into_iter().collect();
-            let is_behind = |node: &&mut TopologyNode| {
+            let is_behind = |node: &&mut TopologyNumaNode| {
                 let is_fast = node.kind.as_deref().is_some_and(|name| FAST_KINDS.contains(&name));
                 !is_fast && node.cpus.iter().any(|cpu| cpus.contains(cpu))
             };
@@ -117,7 +117,7 @@ pub(super) fn add_memory_side(hwloc: &Hwloc, nodes: &mut [TopologyNode]) {
 }
 
 /// Adds the size of a cache to nodes.
-fn add<'a>(cache: &TopologyObject, nodes: impl Iterator<Item = &'a mut TopologyNode>) {
+fn add<'a>(cache: &TopologyObject, nodes: impl Iterator<Item = &'a mut TopologyNumaNode>) {
     let bytes = match cache.attributes() {
         Some(ObjectAttributes::Cache(attributes)) => attributes.size().map(std::num::NonZero::get),
         _ => size_in_text(&format!("{cache:?}")),

@@ -1,6 +1,6 @@
 //! PCI devices of an hwloc description, with their distance to CPUs.
 
-use crate::ids::{CpuId, NodeId};
+use crate::ids::{CpuId, NumaNodeId};
 use crate::pci::{PciDevice, kind};
 use hwlocality::Topology as Hwloc;
 use hwlocality::object::TopologyObject;
@@ -48,7 +48,7 @@ fn device(object: &TopologyObject, one_node: bool) -> Option<PciDevice> {
         uuid: info(object, &["NVIDIAUUID", "AMDUUID", "LevelZeroUUID"]),
         bytes: kib.map(|kib| kib << 10),
         link_rate: (gigabytes > 0.0).then_some((gigabytes * 1e9) as u64),
-        node: node.filter(|_| somewhere).map(NodeId),
+        node: node.filter(|_| somewhere).map(NumaNodeId),
         cpus: if somewhere { cpus } else { Vec::new() },
         bridges: bridges(object),
     })

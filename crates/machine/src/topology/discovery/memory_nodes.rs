@@ -1,8 +1,8 @@
 //! NUMA nodes of an hwloc topology, with their CPUs and the kind of their memory.
 
 use super::info;
-use crate::ids::{CpuId, NodeId};
-use crate::topology::{HardwareThread, TopologyNode, TopologySource};
+use crate::ids::{CpuId, NumaNodeId};
+use crate::topology::{HardwareThread, TopologyNumaNode, TopologySource};
 use hwlocality::Topology as Hwloc;
 use hwlocality::object::TopologyObject;
 use hwlocality::object::types::ObjectType;
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// NUMA nodes while the machine is read. Which CPUs are near to a node follows from the CPUs of all nodes.
 pub(super) struct MemoryNodes {
-    nodes: Vec<TopologyNode>,
+    nodes: Vec<TopologyNumaNode>,
     /// Hardware threads of each node, including those that the description does not contain.
     complete: Vec<Vec<CpuId>>,
     /// Nearest node of each hardware thread.
@@ -38,8 +38,8 @@ impl MemoryNodes {
         let mut complete = Vec::new();
         for (object, tier) in objects.iter().zip(&tiers) {
             let tier = tier.as_ref().filter(|_| has_tiers).map(|tier| format!("tier {tier}"));
-            nodes.push(TopologyNode {
-                id: NodeId(object.os_index().unwrap_or_default() as u32),
+            nodes.push(TopologyNumaNode {
+                id: NumaNodeId(object.os_index().unwrap_or_default() as u32),
                 bytes: known.then(|| object.total_memory()),
                 cpus: super::cpus(object.cpuset()),
                 absent_cpus: Vec::new(),
@@ -62,7 +62,7 @@ impl MemoryNodes {
 
     /// Returns the nodes, each with the CPUs to which it is the nearest. To memory without CPUs, such as device memory,
     /// hwloc assigns the CPUs of other nodes.
-    pub(super) fn with_own_cpus(mut self, threads: &[HardwareThread]) -> Vec<TopologyNode> {
+    pub(super) fn with_own_cpus(mut self, threads: &[HardwareThread]) -> Vec<TopologyNumaNode> {
         let absent = nearest(self.complete.iter().map(Vec::as_slice), &self.nodes);
         let listed: BTreeSet<CpuId> = threads.iter().map(|thread| thread.cpu).collect();
         for (at, node) in self.nodes.iter_mut().enumerate() {
@@ -83,7 +83,7 @@ fn subtype(object: &TopologyObject) -> Option<String> {
 /// Returns the index of the smallest set that contains each CPU, without the memory of devices.
 fn nearest<'a>(
     sets: impl Iterator<Item = &'a [CpuId]>,
-    nodes: &[TopologyNode],
+    nodes: &[TopologyNumaNode],
 ) -> BTreeMap<CpuId, usize> {
     let mut found: BTreeMap<CpuId, (usize, usize)> = BTreeMap::new();
     for (at, cpus) in sets.enumerate() {

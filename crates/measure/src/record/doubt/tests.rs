@@ -15,12 +15,12 @@ fn mean_of_few_scattered_batches_is_suspect() {
     // Batches of 8 B over Open MPI on a busy node: the mean was printed as valid, with two to three times the latency of
     // the neighbouring sizes.
     let busy = [0.357e-6, 0.42e-6, 0.48e-6, 0.511e-6, 0.9e-6, 1.4e-6, 4.079e-6];
-    let doubts = of_samples(&sampled(Quoted::Mean, &busy));
+    let doubts = samples_reason(&sampled(Quoted::Mean, &busy));
     assert_eq!(
         doubts.unwrap(),
         "the 95 % interval of the samples reaches more than 10 % from the mean"
     );
-    assert!(of_samples(&sampled(Quoted::Median, &busy)).is_some());
+    assert!(samples_reason(&sampled(Quoted::Median, &busy)).is_some());
 }
 
 #[test]
@@ -28,23 +28,23 @@ fn fewer_samples_than_required_are_suspect() {
     let even = [1.0, 1.01, 1.0, 1.0, 1.01, 1.0];
     for rule in DOUBT_RULES {
         for quoted in rule.quoted {
-            let of = |n: usize| of_samples(&sampled(*quoted, &even[..n]));
-            assert_eq!(of(rule.least), None, "{quoted:?}");
-            let reason = of(rule.least - 1).unwrap();
-            let begin = format!("{} samples count: too few, the ", rule.least - 1);
+            let of = |n: usize| samples_reason(&sampled(*quoted, &even[..n]));
+            assert_eq!(of(rule.min), None, "{quoted:?}");
+            let reason = of(rule.min - 1).unwrap();
+            let begin = format!("{} samples count: too few, the ", rule.min - 1);
             assert!(reason.starts_with(&begin), "{reason}");
         }
     }
-    let one = of_samples(&sampled(Quoted::Median, &even[..1])).unwrap();
+    let one = samples_reason(&sampled(Quoted::Median, &even[..1])).unwrap();
     assert!(one.starts_with("1 sample counts: too few, the median needs at least 6"), "{one}");
-    assert_eq!(of_samples(&sampled(Quoted::Median, &[])), None);
+    assert_eq!(samples_reason(&sampled(Quoted::Median, &[])), None);
 }
 
 #[test]
 fn single_values_and_factors_are_exempt() {
     for quoted in [Quoted::Single, Quoted::GeometricMean] {
-        assert_eq!(rule_of(quoted), None);
-        assert_eq!(of_samples(&sampled(quoted, &[1.0, 9.0])), None);
+        assert_eq!(doubt_rule(quoted), None);
+        assert_eq!(samples_reason(&sampled(quoted, &[1.0, 9.0])), None);
     }
     // Every statistic either has a row or is exempt.
     let rows: usize = DOUBT_RULES.iter().map(|rule| rule.quoted.len()).sum();
@@ -55,20 +55,20 @@ fn single_values_and_factors_are_exempt() {
 fn isolated_best_sample_is_suspect() {
     let others = [50.0, 51.0, 52.0, 50.5];
     let of = |best: f64| [&others[..], &[best]].concat();
-    assert_eq!(of_samples(&rate(Quoted::Best, &of(57.0))), None);
-    let doubts = of_samples(&rate(Quoted::Best, &of(60.0)));
+    assert_eq!(samples_reason(&rate(Quoted::Best, &of(57.0))), None);
+    let doubts = samples_reason(&rate(Quoted::Best, &of(60.0)));
     assert_eq!(doubts.unwrap(), "the second best of the samples is more than 10 % away");
     // For times, the least is the best.
     let times = sampled(Quoted::Best, &[1.0, 1.2, 1.2, 1.2, 1.2]);
-    assert!(of_samples(&times).is_some());
+    assert!(samples_reason(&times).is_some());
 }
 
 #[test]
 fn disturbed_sample_counts_for_the_best() {
     let mut m = rate(Quoted::Best, &[50.0, 50.0, 50.0, 50.0]);
-    assert!(of_samples(&m).is_some());
+    assert!(samples_reason(&m).is_some());
     m.disturbed = vec![Disturbed { value: 49.0, counts: Counts::Best, ..Disturbed::default() }];
-    assert_eq!(of_samples(&m), None);
+    assert_eq!(samples_reason(&m), None);
 }
 
 #[test]
@@ -86,9 +86,9 @@ fn judging_twice_adds_no_reason() {
     let invalid = few().missing("wrong result");
     assert_eq!(invalid.validity.reasons, ["wrong result"]);
     // A later judgement removes no reason.
-    let mut of_samples = rate(Quoted::Best, &[50.0; 6]);
-    of_samples.doubt(Status::Suspect, "7 of 7 samples were disturbed");
-    let later = of_samples.judged(Validity::valid());
+    let mut samples_reason = rate(Quoted::Best, &[50.0; 6]);
+    samples_reason.doubt(Status::Suspect, "7 of 7 samples were disturbed");
+    let later = samples_reason.judged(Validity::valid());
     assert_eq!(later.validity.status, Status::Suspect);
     assert_eq!(later.validity.reasons, ["7 of 7 samples were disturbed"]);
 }
@@ -171,7 +171,7 @@ fn reasons_are_classified_by_evidence() {
         ("arrays are 0.5 times the last-level caches in use", CauseEvidence::Stated),
     ];
     for (reason, evidence) in cases {
-        assert_eq!(CauseEvidence::of(reason), evidence, "{reason}");
+        assert_eq!(CauseEvidence::from_reason(reason), evidence, "{reason}");
     }
 }
 
@@ -212,7 +212,7 @@ fn method_chapter_has_the_table_of_doubt_rules() {
     for rule in DOUBT_RULES {
         let names: Vec<&str> = rule.quoted.iter().map(|quoted| quoted.name()).collect();
         let share = rule.beyond.in_whole_percent();
-        let begin = format!("| {} | {} | ", names.join(", "), rule.least);
+        let begin = format!("| {} | {} | ", names.join(", "), rule.min);
         let row = chapter.lines().find(|line| line.starts_with(&begin));
         assert!(row.is_some_and(|row| row.contains(&share)), "{begin}");
     }

@@ -37,7 +37,7 @@ fn invalid_figure_has_no_value() {
 #[test]
 fn statistics_are_computed_from_the_samples() {
     let samples = [1.0, 4.0, 2.0];
-    let of = |quoted: Quoted| quoted.of(&samples, Unit::BytesPerSecond).unwrap();
+    let of = |quoted: Quoted| quoted.statistic(&samples, Unit::BytesPerSecond).unwrap();
     let expected = [
         (Quoted::Best, "best", 4.0),
         (Quoted::Median, "median", 2.0),
@@ -50,8 +50,8 @@ fn statistics_are_computed_from_the_samples() {
         assert_eq!(quoted.name(), name);
         assert!((of(quoted) - value).abs() < 1e-12, "{name}: {}", of(quoted));
     }
-    assert_eq!(Quoted::Best.of(&samples, Unit::Seconds), Some(1.0));
-    assert_eq!(Quoted::Mean.of(&[], Unit::Seconds), None);
+    assert_eq!(Quoted::Best.statistic(&samples, Unit::Seconds), Some(1.0));
+    assert_eq!(Quoted::Mean.statistic(&[], Unit::Seconds), None);
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn samples_of_another_regime_are_not_disturbances() {
     let regime = |round_trip_s: f64, samples: &[f64]| RegimeSamples {
         round_trip_s,
         share: Fraction(0.5),
-        summary: Summary::of(samples, Better::Higher).unwrap(),
+        summary: Summary::from_samples(samples, Better::Higher).unwrap(),
         samples: samples.to_vec(),
     };
     let disturbed = |reason: &str, trip: f64, counts: Counts| Disturbed {
@@ -120,10 +120,10 @@ fn samples_of_another_regime_are_not_disturbances() {
         disturbed("moved", 3.9e-7, Counts::Nothing),
         disturbed(&Cause::WarmUp.to_string(), 3.9e-7, Counts::Nothing),
     ];
-    let reasons: Vec<&str> = m.interfered().map(|one| one.reason.as_str()).collect();
+    let reasons: Vec<&str> = m.disturbed_samples().map(|one| one.reason.as_str()).collect();
     assert_eq!(reasons, ["stolen"]);
     // Two samples and one disturbed sample are in the other regime; the warm-up does not count.
     assert_eq!(m.in_other_regimes(), 3);
     m.regimes.clear();
-    assert_eq!((m.interfered().count(), m.in_other_regimes()), (2, 0));
+    assert_eq!((m.disturbed_samples().count(), m.in_other_regimes()), (2, 0));
 }

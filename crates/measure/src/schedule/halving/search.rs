@@ -14,9 +14,9 @@ pub struct Rules {
     /// Rule that determines which candidates are eliminated after a round.
     pub leave: RoundRule,
     /// Minimum number of rounds before the search may end with a decision.
-    pub least_rounds: usize,
+    pub min_rounds: usize,
     /// Maximum number of rounds, after which the search ends without a decision; `None` for no limit.
-    pub most_rounds: Option<usize>,
+    pub max_rounds: Option<usize>,
     /// Number of rounds at the beginning that are completed even after the deadline.
     pub whole_rounds: usize,
     /// Point of the search at which the deadline is checked.
@@ -195,10 +195,10 @@ impl Rules {
     /// True if the search is decided or has completed the maximum number of rounds. `rounds` is the number of completed
     /// rounds.
     fn is_over<C>(&self, groups: &mut [Halving<C>], rounds: usize) -> bool {
-        if self.most_rounds.is_some_and(|most| rounds >= most) {
+        if self.max_rounds.is_some_and(|max| rounds >= max) {
             return true;
         }
-        rounds >= self.least_rounds && groups.iter_mut().all(|group| self.leave.is_decided(group))
+        rounds >= self.min_rounds && groups.iter_mut().all(|group| self.leave.is_decided(group))
     }
 }
 
@@ -232,7 +232,7 @@ impl RoundRule {
 
 /// Result of the preparation of a candidate.
 #[derive(Debug)]
-pub enum Prepared<C, E> {
+pub enum PreparedCandidate<C, E> {
     /// The candidate can be measured.
     Works(C),
     /// The candidate cannot be measured on this machine; other candidates may be.
@@ -240,7 +240,7 @@ pub enum Prepared<C, E> {
 }
 
 /// Function that prepares a candidate; the first argument is the number of its group.
-pub type Prepare<'a, P, C, E> = dyn FnMut(usize, &P) -> Result<Prepared<C, E>, E> + 'a;
+pub type Prepare<'a, P, C, E> = dyn FnMut(usize, &P) -> Result<PreparedCandidate<C, E>, E> + 'a;
 
 /// Prepares candidates, and returns those that can be measured. First the first candidate of every group is prepared,
 /// then the second of every group, and so on. When `must_end` returns true and each group has a usable candidate, the
@@ -262,8 +262,8 @@ pub fn prepared<P, C, E>(
         for (at, group) in groups.iter().enumerate() {
             let Some(candidate) = group.get(number) else { continue };
             match prepare(at, candidate)? {
-                Prepared::Works(candidate) => working[at].push(candidate),
-                Prepared::Refused(error) => refusal = refusal.or(Some(error)),
+                PreparedCandidate::Works(candidate) => working[at].push(candidate),
+                PreparedCandidate::Refused(error) => refusal = refusal.or(Some(error)),
             }
         }
     }
@@ -282,8 +282,8 @@ mod tests {
         seed: 1,
         passes: Passes::Growing,
         leave: RoundRule::SlowerHalf { from: 1, left: 1 },
-        least_rounds: 0,
-        most_rounds: None,
+        min_rounds: 0,
+        max_rounds: None,
         whole_rounds: 0,
         check: DeadlineCheck::Turn,
     };
@@ -292,7 +292,7 @@ mod tests {
     #[derive(Default)]
     struct Numbers {
         turns: usize,
-        most_turns: Option<usize>,
+        max_turns: Option<usize>,
         lasts: Duration,
         rounds: Vec<usize>,
         first: Option<u32>,
@@ -314,7 +314,7 @@ mod tests {
         }
 
         fn must_end(&mut self) -> bool {
-            self.most_turns.is_some_and(|most| self.turns >= most)
+            self.max_turns.is_some_and(|max| self.turns >= max)
         }
 
         fn round_ended(&mut self, _: f64, left: usize) {
@@ -354,19 +354,19 @@ mod tests {
         assert_eq!(rounds(Rules { check: DeadlineCheck::Round, ..HALVE }, 35), (1, 8));
         assert_eq!(rounds(Rules { whole_rounds: 1, ..HALVE }, 35), (1, 8));
         assert_eq!(rounds(Rules { whole_rounds: 1, ..HALVE }, 0), (1, 8));
-        assert_eq!(rounds(Rules { most_rounds: Some(2), ..HALVE }, 3600), (2, 16));
+        assert_eq!(rounds(Rules { max_rounds: Some(2), ..HALVE }, 3600), (2, 16));
     }
 
     #[test]
     fn search_without_elimination_ends_when_settled() {
         let rules =
-            Rules { passes: Passes::One, leave: RoundRule::Nobody(0.5), least_rounds: 3, ..HALVE };
+            Rules { passes: Passes::One, leave: RoundRule::Nobody(0.5), min_rounds: 3, ..HALVE };
         let mut groups = [Halving::new([10, 1])];
         let mut numbers = Numbers::default();
         choose(&mut numbers, &mut groups, &rules, hour()).unwrap();
         assert_eq!((numbers.rounds, groups[0].len(), *groups[0].leader()), (vec![2; 3], 2, 10));
         let rules = Rules { leave: RoundRule::SignificantlySlower, ..rules };
-        let mut limited = Numbers { most_turns: Some(5), ..Numbers::default() };
+        let mut limited = Numbers { max_turns: Some(5), ..Numbers::default() };
         choose(&mut limited, &mut [Halving::new([1, 10])], &rules, hour()).unwrap();
         assert_eq!(limited.turns, 5);
     }
@@ -381,9 +381,9 @@ mod tests {
     #[test]
     fn refused_candidates_are_skipped() {
         let mut prepare = |_: usize, number: &u32| match number {
-            0 => Ok(Prepared::Refused("refused".to_owned())),
+            0 => Ok(PreparedCandidate::Refused("refused".to_owned())),
             1 => Err("broken".to_owned()),
-            _ => Ok(Prepared::Works(*number)),
+            _ => Ok(PreparedCandidate::Works(*number)),
         };
         let mut working =
             |groups: &[Vec<u32>], must_end: bool| prepared(groups, &|| must_end, &mut prepare);

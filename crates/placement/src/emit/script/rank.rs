@@ -83,8 +83,8 @@ fn words(variables: &[RankVariables]) -> String {
 
 /// Returns the code that prints the rank on the node, or fails with one line.
 fn code(job: &EmittedRanks<'_>) -> String {
-    let mpi = words(&launchers::of_mpi());
-    let system = words(&launchers::of_systems());
+    let mpi = words(&launchers::mpi_variables());
+    let system = words(&launchers::system_variables());
     let node = local_rank_variables().collect::<Vec<_>>().join(" ");
     let each = job.per_node();
     let total = job.total();

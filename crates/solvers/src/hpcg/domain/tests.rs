@@ -20,9 +20,10 @@ fn each<T: Send>(
     .unwrap()
 }
 
-fn set(domain: &mut Domain, place: &DomainExchangePoint<'_>) -> Solved {
+fn set(domain: &mut Domain, place: &DomainExchangePoint<'_>) -> DomainSolution {
     let stop = AtomicBool::new(false);
-    let until = Until { iterations: ITERATIONS, tolerance: 0.0, preconditioned: true, stop: &stop };
+    let until =
+        StopCriteria { iterations: ITERATIONS, tolerance: 0.0, preconditioned: true, stop: &stop };
     domain.solve(place, until).unwrap()
 }
 
@@ -55,7 +56,8 @@ fn residual_of_a_larger_domain_matches_xhpcg() {
 fn equal_domains_give_identical_bits() {
     let run =
         || each([16, 24, 32], 2, LoopCode::widest(true), |domain, place, _, _| set(domain, place));
-    let residuals = |all: Vec<Solved>| all.iter().map(|s| s.residual.to_bits()).collect::<Vec<_>>();
+    let residuals =
+        |all: Vec<DomainSolution>| all.iter().map(|s| s.residual.to_bits()).collect::<Vec<_>>();
     let first = residuals(run());
     assert_eq!(first, residuals(run()));
     assert_eq!(first[0], first[1]);
@@ -93,7 +95,8 @@ fn asymmetric_matrix_is_detected() {
 fn stop_is_seen_by_all_workers() {
     let ended = each([16; 3], 3, LoopCode::widest(true), |domain, place, _, number| {
         let stop = AtomicBool::new(number == 0);
-        let until = Until { iterations: 50, tolerance: 0.0, preconditioned: true, stop: &stop };
+        let until =
+            StopCriteria { iterations: 50, tolerance: 0.0, preconditioned: true, stop: &stop };
         domain.solve(place, until)
     });
     assert_eq!(ended, [None; 3]);
