@@ -29,7 +29,8 @@ type Rates = BTreeMap<String, (f64, f64)>;
 fn ours(args: &[&str]) -> Rates {
     let names: Vec<&str> = KERNELS.iter().map(|(name, _)| *name).collect();
     let names = names.join(",");
-    let size = ["--size", ELEMENTS, "--kernels", &names, "--budget", "10"];
+    let elements = format!("{ELEMENTS}elements");
+    let size = ["--size", &elements, "--kernels", &names, "--budget", "10"];
     let record = nodegauge(&[args, &size[..]].concat());
     let rate = |m: &nodegauge_measure::record::Measurement| {
         let summary = m.summary.as_ref()?;

@@ -43,7 +43,7 @@ fn main() {
         &["history", "show", &id],
         &["history", "show", "batch=7"],
         &["compare", "batch=7", "batch=8"],
-        &["history", "export", "-o", "/dev/null"],
+        &["history", "export", "--output", "/dev/null"],
     ] {
         let best = (0..rounds).map(|_| nodegauge(words)).fold(f64::INFINITY, f64::min);
         print(&format!("| `{}` | {best:.3} |", words.join(" ")));

@@ -243,7 +243,7 @@ mod thorough {
             "--device",
             "opencl:0",
             "--size",
-            "300000",
+            "300000elements",
             "--samples",
             "1000000",
         ];

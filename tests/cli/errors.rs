@@ -176,7 +176,7 @@ fn unreadable_topology_files_are_refused() {
         let described = |file: &str| harness.run(&[command, "--topology", file]).exits(2);
         described(&newer).only_error(&format!(
             "{newer} is not an XML topology that hwloc can read: it was written by hwloc 3.0; the installed hwloc 2 cannot read it\n\
-             hint: write one with `lstopo FILE.xml`"
+             hint: convert it with the lstopo that wrote it: `lstopo -i {newer} --export-xml-flags v2 NEW.xml`"
         ));
         described("none.xml").only_error(
             "cannot read topology file none.xml: No such file or directory (os error 2)",
@@ -184,11 +184,12 @@ fn unreadable_topology_files_are_refused() {
         described("bytes.xml")
             .prints_nothing()
             .warns("error: cannot read topology file bytes.xml: ");
-        for broken in ["cut.xml", "empty.xml", "crash.xml"] {
+        let cut = "the file does not end with </topology>: copy it again, or ";
+        for (broken, cause) in [("cut.xml", cut), ("empty.xml", cut), ("crash.xml", "")] {
             described(broken)
                 .prints_nothing()
                 .warns(&format!("error: {broken} is not an XML topology that hwloc can read: "))
-                .warns("\nhint: write one with `lstopo FILE.xml`\n");
+                .warns(&format!("\nhint: {cause}write one with `lstopo FILE.xml`\n"));
         }
     }
 }

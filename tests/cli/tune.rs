@@ -13,7 +13,7 @@ const SHORT: [&str; 10] = [
     "3",
     "--json",
     "--size",
-    "1000000",
+    "1000000elements",
     "--dimms=1024x20000",
 ];
 

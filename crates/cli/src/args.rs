@@ -68,7 +68,12 @@ pub(crate) use mpi::MpiArgs;
     version,
     help_expected = true,
     max_term_width = 80,
-    after_help = "Exit codes: 0 valid, 1 invalid or unmet, 2 usage, 3 missing, 129/130/143 interrupted."
+    after_help = "Exit codes: 0 valid, 1 invalid or unmet, 2 usage, 3 missing, 129/130/143 interrupted.",
+    after_long_help = examples::of(&[
+        "nodegauge",
+        "nodegauge stream --json result.json",
+        "nodegauge report latest",
+    ])
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -126,38 +131,104 @@ impl Color {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Measure the node: all measurements of nodegauge, on one page
+    #[command(after_long_help = examples::of(&[
+        "nodegauge run",
+        "nodegauge run --budget 2m --label nps=4 --json node.json",
+        "nodegauge run --full --strict",
+    ]))]
     Run(RunArgs),
     /// Describe the node: processors, caches, NUMA, memory, peaks
+    #[command(after_long_help = examples::of(&[
+        "nodegauge machine",
+        "nodegauge machine --json machine.json",
+        "nodegauge machine --topology 'synthetic:Package:2 Core:96 PU:1'",
+    ]))]
     Machine(MachineArgs),
     /// List what disturbs measurements on this node, with remedies
+    #[command(after_long_help = examples::of(&[
+        "nodegauge doctor",
+        "nodegauge doctor --json findings.json",
+    ]))]
     Doctor(DoctorArgs),
     /// Show the placement of threads and memory without measuring
+    #[command(after_long_help = examples::of(&[
+        "nodegauge places",
+        "nodegauge places --places cores --bind spread",
+        "nodegauge places --topology 'synthetic:Package:2 Core:4 PU:1' --ranks 4",
+        "nodegauge places --emit omp",
+    ]))]
     Places(Box<PlacesArgs>),
     /// Measure memory bandwidth: STREAM's Copy, Scale, Add, Triad
+    #[command(after_long_help = examples::of(&[
+        "nodegauge stream",
+        "nodegauge stream --threads 1 --size 2GiB --stores regular",
+        "nodegauge stream --sweep pages=4k,thp --kernels triad",
+        "nodegauge stream --expect 'triad>=1GB/s' --accept-suspect",
+        "nodegauge stream --plan",
+    ]))]
     Stream(Box<stream::StreamArgs>),
     /// Explain the best STREAM result: the effect of each choice
     ///
     /// Each step is compared with the step before it: threads, binding, layout, pages, stores, loop,
     /// side_by_side, and memcpy of the C library compared with copy. A choice that an option sets is not a
     /// step.
+    #[command(after_long_help = examples::of(&[
+        "nodegauge explain",
+        "nodegauge explain --threads 1 --kernels triad",
+    ]))]
     Explain(Box<ExplainArgs>),
     /// Measure the memory hierarchy: bandwidth and latency in detail
     #[command(subcommand)]
+    #[command(after_long_help = examples::of(&[
+        "nodegauge memory ladder",
+        "nodegauge memory latency",
+        "nodegauge memory matrix",
+    ]))]
     Memory(Box<memory::MemoryCommand>),
     /// Measure the node's roofline: bandwidth ceilings and peaks
     ///
     /// The result shows which of them limits each kernel.
+    #[command(after_long_help = examples::of(&[
+        "nodegauge roofline",
+        "nodegauge roofline --point spmv,2.4e9,1.9e10,0.8",
+        "nodegauge roofline --perf -- ./solver input",
+    ]))]
     Roofline(Box<roofline::RooflineArgs>),
     /// Measure MPI messages: latency, bandwidth, rate, collectives
+    #[command(after_long_help = examples::of(&[
+        "nodegauge mpi",
+        "nodegauge mpi --patterns latency,bw --sizes 8,4KiB,1MiB",
+        "nodegauge mpi --transport=shm --patterns latency",
+    ]))]
     Mpi(Box<MpiArgs>),
     /// Measure floating point: a dense system solved as in HPL, peaks
+    #[command(after_long_help = examples::of(&[
+        "nodegauge hpl",
+        "nodegauge hpl --order 4000 --threads 1",
+        "nodegauge hpl --full --plan",
+    ]))]
     Hpl(Box<hpl::HplArgs>),
     /// Measure files: IOzone's operations, in page cache and on device
+    #[command(after_long_help = examples::of(&[
+        "nodegauge io",
+        "nodegauge io --path . --quick",
+        "nodegauge io --operations write,read --file-sizes 64MiB --block-sizes 1MiB",
+        "nodegauge io --operations random_read --engine uring --bs 4KiB --iodepth 8",
+    ]))]
     Io(Box<io::IoArgs>),
     /// Measure GPUs and other accelerators: STREAM, links, peaks
+    #[command(after_long_help = examples::of(&[
+        "nodegauge device",
+        "nodegauge device stream --device all",
+    ]))]
     Device(Box<device::DeviceArgs>),
     /// Measure proxy applications: trapezoid, iccg and hpcg
     #[command(subcommand)]
+    #[command(after_long_help = examples::of(&[
+        "nodegauge apps trapezoid",
+        "nodegauge apps iccg",
+        "nodegauge apps hpcg --grid 64",
+    ]))]
     Apps(Box<apps::AppsCommand>),
     /// Run your own program under placements and settings, compared
     ///
@@ -165,38 +236,75 @@ pub(crate) enum Command {
     /// combination of the values, in random order. Speeds are compared within the rounds with the first
     /// combination. The intervals are simultaneous: those of all combinations hold together with 95 %. The program
     /// reads no terminal, and what it starts ends with it.
+    #[command(after_long_help = examples::of(&[
+        "nodegauge sweep policy=0-5 -- ./solver input",
+        "nodegauge sweep env:BLOCK=16,64 --threads 1 -- ./solver input",
+    ]))]
     Sweep(Box<sweep::SweepArgs>),
     /// Take short samples of memory over a day, every ten minutes
     ///
     /// Each sample measures stream and memory latency.
+    #[command(after_long_help = examples::of(&[
+        "nodegauge watch",
+        "nodegauge watch --every 10m --for 24h --label watch=night",
+    ]))]
     Watch(WatchArgs),
     /// Check if this node is good: parts, errors, measured figures
     ///
     /// Exit codes: 0 good or unknown, 1 bad; --nagios: 0 good, 2 bad, 3 unknown; --npd: 0 good, 1 bad, 2
     /// unknown. The first line has at most 80 characters: host, reason, verdict.
+    #[command(after_long_help = examples::of(&[
+        "nodegauge check",
+        "nodegauge check --level 2 --reference site.json",
+        "nodegauge check --nagios",
+    ]))]
     Check(check::CheckArgs),
     /// List, show, export, import, label and remove saved runs
     #[command(subcommand)]
+    #[command(after_long_help = examples::of(&[
+        "nodegauge history list",
+        "nodegauge history show latest",
+    ]))]
     History(HistoryCommand),
     /// Compare two runs or settings: ratio, confidence and verdict
+    #[command(after_long_help = examples::of(&[
+        "nodegauge compare latest~1 latest",
+        "nodegauge compare nps=1 nps=4 --fail-on slower",
+        "nodegauge compare --run 'stream --pages 4k' 'stream --pages thp'",
+    ]))]
     Compare(CompareArgs),
     /// Write a report of saved runs: an HTML file, or text for tools
+    #[command(after_long_help = examples::of(&[
+        "nodegauge report latest",
+        "nodegauge report nps=1 nps=4 --output nps.html",
+        "nodegauge report latest --format md",
+    ]))]
     Report(report::ReportArgs),
     /// Rank and measure the nodes of a cluster, make its reference
     #[command(subcommand)]
+    #[command(after_long_help = examples::of(&[
+        "nodegauge fleet rank fleet/",
+        "nodegauge fleet baseline fleet/ --output site.json",
+    ]))]
     Fleet(fleet::FleetCommand),
     /// Print a script that completes commands and options in a shell
+    #[command(after_long_help = examples::of(&["nodegauge completions bash"]))]
     Completions {
         /// Shell that runs the script
         shell: clap_complete::Shell,
     },
     /// Print the man page, in roff: nodegauge man | man -l -
+    #[command(after_long_help = examples::of(&[
+        "nodegauge man",
+        "nodegauge man --output man1",
+    ]))]
     Man {
         /// Write one page per command to this folder instead: nodegauge.1, nodegauge-stream.1, ...
         #[arg(long, value_name = "DIR", help_heading = "Output")]
         output: Option<PathBuf>,
     },
     /// Print the JSON Schema of the record
+    #[command(after_long_help = examples::of(&["nodegauge schema"]))]
     Schema,
     /// Examine the node for check, without measuring (internal)
     #[command(hide = true, name = nodegauge_node::check::EXAMINE_NODE)]

@@ -310,7 +310,7 @@ const SHORT: [&str; 10] = [
     "--samples",
     "1",
     "--size",
-    "1000000",
+    "1000000elements",
     "--dimms",
     "1024x20000",
     "--no-save",

@@ -18,7 +18,7 @@ const STREAM: [&str; 12] = [
     "--samples",
     "2",
     "--size",
-    "1000000",
+    "1000000elements",
     "--budget",
     "0.5",
     "--dimms",

@@ -4,7 +4,7 @@
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 use super::values::{count, fraction, time_between};
-use super::{Common, PlacementArgs, budgets};
+use super::{Common, PlacementArgs, budgets, examples};
 use clap::{Args as ClapArgs, Subcommand};
 use nodegauge_apps::hpcg::{GridPoints, HpcgPlan};
 use nodegauge_apps::iccg::{IccgOptions, Method, Storage};
@@ -21,10 +21,22 @@ use std::time::Duration;
 #[derive(Debug, Subcommand)]
 pub(crate) enum AppsCommand {
     /// Pi by the trapezoid rule: compute-bound, uses no memory, should not depend on placement
+    #[command(after_long_help = examples::of(&[
+        "nodegauge apps trapezoid",
+        "nodegauge apps trapezoid --n 1e6 --policy none",
+    ]))]
     Trapezoid(TrapezoidArgs),
     /// Conjugate gradients for 3-D elasticity: a solver that depends on memory and its placement
+    #[command(after_long_help = examples::of(&[
+        "nodegauge apps iccg",
+        "nodegauge apps iccg --elements 32,32,32 --preconditioner diagonal",
+    ]))]
     Iccg(IccgArgs),
     /// The 27-point problem with a multigrid preconditioner, as HPCG defines it
+    #[command(after_long_help = examples::of(&[
+        "nodegauge apps hpcg",
+        "nodegauge apps hpcg --grid 64 --policy none",
+    ]))]
     Hpcg(HpcgArgs),
 }
 

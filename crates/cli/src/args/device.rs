@@ -5,7 +5,7 @@
 
 use super::ranks::RANKS;
 use super::values::fraction;
-use super::{Common, budgets};
+use super::{Common, budgets, examples};
 use clap::{Args as ClapArgs, Subcommand};
 use nodegauge_devices::ALL_PARTS_BUDGET;
 use nodegauge_devices::drivers::DeviceChoice;
@@ -36,10 +36,22 @@ pub(crate) struct DeviceArgs {
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum DeviceCommand {
     /// STREAM on devices: Copy, Scale (BabelStream's Mul), Add, Triad, Dot, Nstream
+    #[command(after_long_help = examples::of(&[
+        "nodegauge device stream",
+        "nodegauge device stream --device cuda:0 --size 1GiB",
+    ]))]
     Stream(DeviceStreamArgs),
     /// Copies between host and devices: in each direction, in both simultaneously, by NUMA node, by size
+    #[command(after_long_help = examples::of(&[
+        "nodegauge device links",
+        "nodegauge device links --sizes 8,1MiB,64MiB",
+    ]))]
     Links(DeviceLinkArgs),
     /// Fused multiply-adds in registers, and the vendor's DGEMM
+    #[command(after_long_help = examples::of(&[
+        "nodegauge device peaks",
+        "nodegauge device peaks --element f64",
+    ]))]
     Peaks(DevicePeakArgs),
 }
 

@@ -3,9 +3,9 @@
 // Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
-use super::Database;
 use super::history::WhichRuns;
 use super::values::{seconds, time_between};
+use super::{Database, examples};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use nodegauge_fleet::reference::Reference;
 use nodegauge_fleet::script::Carrier;
@@ -24,22 +24,43 @@ pub(crate) fn read_reference(path: &str) -> Result<Reference, Failure> {
 #[derive(Debug, Subcommand)]
 pub(crate) enum FleetCommand {
     /// Rank nodes: which are slow, unknown or missing, with the reason; exits with 1 if a node is slow
+    #[command(after_long_help = examples::of(&[
+        "nodegauge fleet rank fleet/",
+        "nodegauge fleet rank fleet/ --nodes node[01-04]",
+        "nodegauge fleet rank fleet/ --format html --output rank.html",
+    ]))]
     Rank(RankArgs),
     /// Make the reference of a site: bounds of each figure for each group of alike nodes
+    #[command(after_long_help = examples::of(&[
+        "nodegauge fleet baseline fleet/ --output site.json",
+        "nodegauge fleet baseline --gauge stream --since 30d",
+    ]))]
     Baseline(BaselineArgs),
     /// Show in what alike nodes differ, without measurements; exits with 1 if they differ
     ///
     /// Records of nodegauge machine --json are sufficient.
+    #[command(after_long_help = examples::of(&[
+        "nodegauge fleet diff fleet/",
+        "nodegauge fleet diff fleet/ --before older/",
+    ]))]
     Diff(DiffArgs),
     /// Print the lines with which a scheduler or a parallel shell measures all nodes
     #[command(
         override_usage = "nodegauge fleet script --for CARRIER --nodes NODES [OPTIONS]\n       [-- COMMAND...]"
     )]
+    #[command(after_long_help = examples::of(&[
+        "nodegauge fleet script --for slurm --nodes node[01-64]",
+        "nodegauge fleet script --for clush --nodes node[01-64] -- stream --budget 20",
+    ]))]
     Script(ScriptArgs),
     /// Measure nodes of a Slurm cluster in production: one exclusive job per node, a few at a time
     ///
     /// The folder is the only state: interrupt the command at any time, and start it again to measure the nodes
     /// that have no record. It never drains and never resumes a node.
+    #[command(after_long_help = examples::of(&[
+        "nodegauge fleet run fleet",
+        "nodegauge fleet run fleet --nodes node[01-64] -- stream",
+    ]))]
     Run(Box<RunArgs>),
 }
 

@@ -122,8 +122,8 @@ impl<'a> TypedLine<'a> {
 
     /// Returns a command that works, as a hint.
     fn example(&self) -> String {
-        let example = examples::first(&self.path).unwrap_or("nodegauge --help");
-        format!("e.g. {example}")
+        let example = examples::first(&super::definition(), &self.path);
+        format!("e.g. {}", example.unwrap_or_else(|| "nodegauge --help".to_owned()))
     }
 
     /// Returns the hint with these words as a command line; `None` if they are not parsed.

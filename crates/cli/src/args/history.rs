@@ -5,7 +5,7 @@
 
 use super::stream::ShowArgs;
 use super::values::label;
-use super::{Database, Documents};
+use super::{Database, Documents, examples};
 use crate::gauges::{self, GAUGES};
 use clap::{Args as ClapArgs, Subcommand};
 use nodegauge_gauge::readers::{self, KnownRun};
@@ -20,8 +20,16 @@ use std::path::PathBuf;
 #[derive(Debug, Subcommand)]
 pub(crate) enum HistoryCommand {
     /// List saved runs, newest first
+    #[command(after_long_help = examples::of(&[
+        "nodegauge history list",
+        "nodegauge history list --gauge stream --since 7d",
+    ]))]
     List(ListArgs),
     /// Show a saved run: its output, time and host
+    #[command(after_long_help = examples::of(&[
+        "nodegauge history show latest",
+        "nodegauge history show nps=4 --verbose",
+    ]))]
     Show {
         /// Identifier or its beginning, latest, latest~1, a label, or a file
         run: String,
@@ -36,6 +44,10 @@ pub(crate) enum HistoryCommand {
         db: Database,
     },
     /// Write records to a file, one per line (JSON Lines), for history import elsewhere
+    #[command(after_long_help = examples::of(&[
+        "nodegauge history export --output runs.jsonl",
+        "nodegauge history export nps=4",
+    ]))]
     Export {
         /// Identifiers or their beginnings, latest, labels (all runs with that label), or files [default: all runs]
         runs: Vec<String>,
@@ -47,6 +59,10 @@ pub(crate) enum HistoryCommand {
     },
     /// Save records of another history, or the output of another program
     #[command(about = about_import(), long_about = format!("{}\n\n{OF_RECORDS}", about_import()))]
+    #[command(after_long_help = examples::of(&[
+        "nodegauge history import runs.jsonl",
+        "nodegauge history import stream.out --processor 'EPYC 9654' --sockets 2",
+    ]))]
     Import {
         /// Files written by history export or --json, or files that each contain the output of one run
         #[arg(required = true)]
@@ -65,6 +81,7 @@ pub(crate) enum HistoryCommand {
         db: Database,
     },
     /// Put a label on a saved run; an empty value removes the label
+    #[command(after_long_help = examples::of(&["nodegauge history label latest nps=4"]))]
     Label {
         /// Identifier or its beginning, latest, latest~1, or a label
         run: String,
@@ -75,6 +92,7 @@ pub(crate) enum HistoryCommand {
         db: Database,
     },
     /// Remove saved runs
+    #[command(after_long_help = examples::of(&["nodegauge history remove latest"]))]
     Remove {
         /// Identifiers or their beginnings
         #[arg(required = true)]

@@ -4,7 +4,7 @@
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 use super::values::{fraction, working_set};
-use super::{Choice, Common, HostsArgs, PlacementArgs, budgets, or_auto};
+use super::{Choice, Common, HostsArgs, PlacementArgs, budgets, examples, or_auto};
 use clap::{Args as ClapArgs, Subcommand};
 use nodegauge_arena::RequestedPages;
 use nodegauge_curves::{ChaseOrder, CurvePlan, Locality};
@@ -15,14 +15,34 @@ use nodegauge_measure::{Bytes, SyntaxError};
 #[derive(Debug, Subcommand)]
 pub(crate) enum MemoryCommand {
     /// Bandwidth of read, write, copy and triad by working set, through all caches
+    #[command(after_long_help = examples::of(&[
+        "nodegauge memory ladder",
+        "nodegauge memory ladder --threads 1 --size 256MiB",
+    ]))]
     Ladder(CurveArgs),
     /// Idle latency by working set, on base pages and huge pages
+    #[command(after_long_help = examples::of(&[
+        "nodegauge memory latency",
+        "nodegauge memory latency --size 256MiB --pages 4k",
+    ]))]
     Latency(LatencyArgs),
     /// Bandwidth and latency between NUMA nodes, and of a cache line between CPUs
+    #[command(after_long_help = examples::of(&[
+        "nodegauge memory matrix",
+        "nodegauge memory matrix --json matrix.json",
+    ]))]
     Matrix(MatrixArgs),
     /// Latency of one thread under increasing read load from the others
+    #[command(after_long_help = examples::of(&[
+        "nodegauge memory loaded",
+        "nodegauge memory loaded --csv loaded.csv",
+    ]))]
     Loaded(ChaseArgs),
     /// Bandwidth by ratio of reads to writes: 1:0, 3:1, 2:1, 1:1, and with non-temporal stores
+    #[command(after_long_help = examples::of(&[
+        "nodegauge memory mix",
+        "nodegauge memory mix --threads 1",
+    ]))]
     Mix(CurveArgs),
 }
 

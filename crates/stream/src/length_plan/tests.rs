@@ -44,7 +44,7 @@ fn elements(plan: &LengthPlan) -> Vec<u64> {
 fn published_lengths_follow_from_rule_and_memory() {
     // 4 x 768 MiB / 8 B; the published length is slightly longer.
     let genoa = site(GENOA, Some("EPYC 9654"), None);
-    let plan = plan_of(&genoa, &sized("430080000")).unwrap();
+    let plan = plan_of(&genoa, &sized("430080000elements")).unwrap();
     assert_eq!(elements(&plan), [402_653_184, 430_080_000]);
     let given = plan.chosen();
     assert_eq!(
@@ -54,11 +54,11 @@ fn published_lengths_follow_from_rule_and_memory() {
     assert_eq!(plan.theoretical.as_ref().map(|limit| limit.value), Some(921.6e9));
     // 4 x 512 MiB / 8 B.
     let rome = site(ROME, Some("EPYC 7H12"), None);
-    let rome_plan = plan_of(&rome, &sized("800000000")).unwrap();
+    let rome_plan = plan_of(&rome, &sized("800000000elements")).unwrap();
     assert_eq!(elements(&rome_plan), [268_435_456, 800_000_000]);
     // 0.6 x 377.81 GB / 24 B; the published 10^10 elements are 63.5 % of that memory.
     let small = site(SMALL_ROME, Some("EPYC 7F52"), Some(Bytes(377_810_000_000)));
-    let small_plan = plan_of(&small, &sized("10000000000")).unwrap();
+    let small_plan = plan_of(&small, &sized("10000000000elements")).unwrap();
     assert_eq!(elements(&small_plan), [268_435_456, 9_445_250_000, 10_000_000_000]);
     let share = small_plan.chosen().memory_share.unwrap();
     assert_eq!(share.to_string(), "63.5 %");
@@ -68,7 +68,7 @@ fn published_lengths_follow_from_rule_and_memory() {
     assert_eq!(plan_of(&small, &sized("auto")).unwrap().chosen().elements, 268_435_456);
     // 4 x 30.5 MiB / 8 B; the published length is four times as long.
     let phi = site(PHI, Some("Xeon Phi 7110P"), None);
-    let phi_plan = plan_of(&phi, &sized("64000000")).unwrap();
+    let phi_plan = plan_of(&phi, &sized("64000000elements")).unwrap();
     assert_eq!(elements(&phi_plan), [15_990_784, 64_000_000]);
     assert!(phi_plan.chosen().compile.to_string().starts_with("icc -O3 -mmic -fopenmp "));
 }
@@ -111,11 +111,11 @@ fn compile_command_has_macros_memory_model_and_processor() {
         plan.chosen().compile.to_string()
     };
     assert_eq!(
-        command(Some("EPYC 9654"), &sized("430080000")),
+        command(Some("EPYC 9654"), &sized("430080000elements")),
         "gcc -O3 -march=znver4 -fopenmp -DSTREAM_ARRAY_SIZE=430080000 -DNTIMES=20 -DOFFSET=0 -mcmodel=medium -o stream stream.c"
     );
     assert_eq!(
-        command(None, &sized("1000000")),
+        command(None, &sized("1000000elements")),
         "gcc -O3 -march=native -fopenmp -DSTREAM_ARRAY_SIZE=1000000 -DNTIMES=20 -DOFFSET=0 -o stream stream.c"
     );
     let published = "clang -DSTREAM_TYPE=double -DSTREAM_ARRAY_SIZE=430080000 -O3 -mcmodel=large -fopenmp ./stream.c";
