@@ -321,9 +321,12 @@ fn arrays_are_sequential_with_an_offset() {
 #[test]
 fn sizes_accept_every_unit() {
     let harness = Harness::new();
-    for (size, bytes) in
-        [("8MB", 8_000_000_u64), ("8MiB", 8 << 20), ("8388608B", 8 << 20), ("1048576", 8 << 20)]
-    {
+    for (size, bytes) in [
+        ("8MB", 8_000_000_u64),
+        ("8MiB", 8 << 20),
+        ("8388608B", 8 << 20),
+        ("1048576elements", 8 << 20),
+    ] {
         let args = ["stream", "--no-save", "--samples", "1", "--budget", "0.2", "--json", "-"];
         let args =
             [&args[..], &["--dimms", "1024x20000", "--kernels", "copy", "--size", size]].concat();

@@ -73,14 +73,13 @@ impl StreamMacros {
     /// # Errors
     /// Fails if an option contradicts a macro.
     pub fn size(&self, option: SizeSpec) -> Result<SizeSpec, Failure> {
-        match self.elements.map(SizeSpec::Elements) {
-            None => Ok(option),
-            Some(of_macro) if option == SizeSpec::Auto || option == of_macro => Ok(of_macro),
-            Some(of_macro) => Err(Failure::usage(format!(
-                "-DSTREAM_ARRAY_SIZE={of_macro} contradicts --size {option}"
-            ))
-            .hint("leave out --size")),
+        let Some(elements) = self.elements else { return Ok(option) };
+        let of_macro = SizeSpec::Elements(elements);
+        if option == SizeSpec::Auto || option == of_macro {
+            return Ok(of_macro);
         }
+        let problem = format!("-DSTREAM_ARRAY_SIZE={elements} contradicts --size {option}");
+        Err(Failure::usage(problem).hint("leave out --size"))
     }
 }
 
