@@ -199,7 +199,7 @@ pub fn run_long() {
     let harness = prepared();
     for line in examples(&harness).iter().filter(|line| is_long(line)) {
         if line.starts_with("nodegauge watch") {
-            let options = "--every=1s --for=1s --budget=0.5 --when-busy=measure";
+            let options = "--every=5s --for=5s --budget=0.5 --when-busy=measure";
             run(&harness, line, options, &[0]);
         } else if line.starts_with("nodegauge check") {
             run(&harness, line, "--deadline=60", &[0, 1]);
