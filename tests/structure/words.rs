@@ -18,7 +18,7 @@ const REMAINING: &[(&str, usize)] = &[
     ("apps", 1),
     ("arena", 1),
     ("chase", 5),
-    ("cli", 38),
+    ("cli", 28),
     ("compute", 1),
     ("curves", 22),
     ("devices", 2),

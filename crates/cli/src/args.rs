@@ -453,7 +453,7 @@ impl Common {
 
 /// Time that helper processes such as compilers have at least, also with a short budget: on a busy node, a compilation
 /// or the listing of devices may take some seconds.
-const LEAST_HELPER_TIME: Duration = Duration::from_secs(10);
+const MIN_HELPER_TIME: Duration = Duration::from_secs(10);
 
 /// Returns the end of the time of helper processes: the end of the budget of the user with its grace time; `None`
 /// without a budget that must be kept, and for `run`, whose gauges have shares of the budget like default budgets.
@@ -472,7 +472,7 @@ pub(crate) fn end_of_helpers(matches: &ArgMatches) -> Option<Instant> {
         return None;
     }
     let limits = Limits::new(budget, None);
-    Some(limits.started + (budget + limits.grace()).max(LEAST_HELPER_TIME))
+    Some(limits.started + (budget + limits.grace()).max(MIN_HELPER_TIME))
 }
 
 /// Option for runs on several hosts.

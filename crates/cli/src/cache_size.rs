@@ -30,7 +30,7 @@ const LONGEST: u64 = 1 << 16;
 const PLAUSIBLE: std::ops::RangeInclusive<Bytes> = Bytes::kib(64)..=Bytes::gib(1 << 10);
 
 /// Returns the maximum duration of measuring the capacity in a run with this budget of the user.
-pub(crate) fn most_time(budget: Option<Duration>) -> Duration {
+pub(crate) fn max_time(budget: Option<Duration>) -> Duration {
     if budget.is_some() { cache_size::USUAL_TIME } else { cache_size::MOST_TIME }
 }
 
@@ -114,14 +114,14 @@ impl CacheSizeFile {
     }
 }
 
-/// Returns the capacity of the caches of this machine, remembered or measured in `most_time` at most; `None` if it is
+/// Returns the capacity of the caches of this machine, remembered or measured in `max_time` at most; `None` if it is
 /// unknown.
-pub(crate) fn found(site: &Site, most_time: Duration) -> Option<MeasuredCache> {
+pub(crate) fn found(site: &Site, max_time: Duration) -> Option<MeasuredCache> {
     let file = CacheSizeFile::of_user(site);
     if let Some(remembered) = file.as_ref().and_then(CacheSizeFile::read) {
         return Some(remembered);
     }
-    let found = cache_size::measure(&site.topology, &site.machine, most_time)?;
+    let found = cache_size::measure(&site.topology, &site.machine, max_time)?;
     if !found.is_busy {
         file.and_then(|file| file.write(found.cache));
     }
@@ -131,11 +131,11 @@ pub(crate) fn found(site: &Site, most_time: Duration) -> Option<MeasuredCache> {
 /// Measures the capacity again if the arrays of a run were lengthened because a cache held part of them, and remembers the
 /// larger finding. The longer arrays alone are no evidence, because the check of the arrays may err on a busy node, and an
 /// error would lengthen the arrays of all later runs.
-pub(crate) fn remember_larger(site: &Site, figures: &[Measurement], most_time: Duration) {
+pub(crate) fn remember_larger(site: &Site, figures: &[Measurement], max_time: Duration) {
     let Some(known) = site.machine.measured_cache else { return };
     let is_refuted = figures.iter().any(|m| is_larger(m, known));
     let Site { topology, machine, .. } = site;
-    let again = if is_refuted { cache_size::measure(topology, machine, most_time) } else { None };
+    let again = if is_refuted { cache_size::measure(topology, machine, max_time) } else { None };
     let at_rest = again.filter(|found| !found.is_busy).map(|found| found.cache);
     if let Some(larger) = at_rest.filter(|found| found.bytes > known.bytes) {
         CacheSizeFile::of_user(site).and_then(|file| file.write(larger));
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(known.with_part(8 << 20, Some(300 << 20)), known);
         let node = site("a", "300MiB");
         let figure = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
-        remember_larger(&node, &[figure], most_time(None));
+        remember_larger(&node, &[figure], max_time(None));
         assert_eq!(node.machine.measured_cache, None);
     }
 }

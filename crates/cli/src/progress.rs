@@ -172,7 +172,7 @@ struct Estimate {
 
 impl Estimate {
     /// Minimum completed share of a phase from which its end is estimated.
-    const LEAST_SHARE: f64 = 0.02;
+    const MIN_SHARE: f64 = 0.02;
 
     fn begin_phase(&mut self, elapsed: Duration) {
         self.began = elapsed;
@@ -181,7 +181,7 @@ impl Estimate {
 
     /// Returns the estimated total time.
     fn total(&self, elapsed: Duration) -> Option<Duration> {
-        if self.share >= Self::LEAST_SHARE {
+        if self.share >= Self::MIN_SHARE {
             let rest = (elapsed - self.began).mul_f64((1.0 - self.share) / self.share);
             self.by_share.set(self.by_share.get().into_iter().chain([elapsed + rest]).min());
         }

@@ -155,7 +155,7 @@ pub(crate) fn site(common: &Common) -> Result<Site, Failure> {
 /// if it is not remembered.
 pub(crate) fn site_of_arrays(common: &Common) -> Result<Site, Failure> {
     let mut site = site(common)?;
-    site.machine.measured_cache = cache_size::found(&site, cache_size::most_time(common.budget));
+    site.machine.measured_cache = cache_size::found(&site, cache_size::max_time(common.budget));
     Ok(site)
 }
 
@@ -285,7 +285,7 @@ pub(crate) fn conduct_on(
         None => watched(&node, &mut progress, gauge)?,
     };
     progress.finish();
-    cache_size::remember_larger(&node, &found.measurements, cache_size::most_time(common.budget));
+    cache_size::remember_larger(&node, &found.measurements, cache_size::max_time(common.budget));
     if let Some(size) = cache_size::reported_by_variable() {
         let text = format!(
             "{}: a last-level cache is taken to be reported as {size}",

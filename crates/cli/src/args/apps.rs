@@ -173,12 +173,12 @@ fn elements(text: &str) -> Result<Elements, SyntaxError> {
 }
 
 /// Maximum number of elements or points in one direction.
-const MOST_ALONG: u32 = 1 << 16;
+const MAX_ALONG: u32 = 1 << 16;
 
 /// Parses the number of elements or points in one direction.
 fn along(cursor: &mut Cursor<'_>, problem: &str) -> Result<usize, SyntaxError> {
     cursor.skip_blanks();
-    let count = cursor.count(MOST_ALONG, problem)?;
+    let count = cursor.count(MAX_ALONG, problem)?;
     cursor.skip_blanks();
     Ok(count as usize)
 }

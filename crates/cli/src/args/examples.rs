@@ -13,7 +13,7 @@ pub(super) fn of(lines: &[&str]) -> String {
 }
 
 /// Returns the examples of a command.
-fn examples_of(command: &Command) -> Vec<String> {
+fn declared_examples(command: &Command) -> Vec<String> {
     let text = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
     let lines = text.lines().skip_while(|line| *line != TITLE).skip(1);
     lines.map(|line| line.trim_start().to_owned()).collect()
@@ -25,7 +25,7 @@ pub(super) fn first(root: &Command, path: &str) -> Option<String> {
     for name in path.split_whitespace() {
         command = command.find_subcommand(name)?;
     }
-    examples_of(command).into_iter().next()
+    declared_examples(command).into_iter().next()
 }
 
 /// Begins the end of `--help` with that of `-h`, for a command and those below it.
@@ -47,7 +47,7 @@ mod tests {
 
     /// Checks the examples of a visible command and of those below it.
     fn check(command: &Command, path: &str) {
-        let lines = examples_of(command);
+        let lines = declared_examples(command);
         assert!(!lines.is_empty(), "{path:?} has no example");
         for line in &lines {
             assert!(line.starts_with(format!("nodegauge {path}").trim_end()), "{line}");

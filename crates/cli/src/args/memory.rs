@@ -123,7 +123,7 @@ pub(crate) struct MatrixArgs {
 
 /// Unit of strides, and their maximum, in bytes.
 const LINE: u32 = 64;
-const MOST_STRIDE: u32 = 1 << 20;
+const MAX_STRIDE: u32 = 1 << 20;
 
 /// Parses the distance of two loads in bytes.
 fn stride(text: &str) -> Result<u32, SyntaxError> {
@@ -131,8 +131,8 @@ fn stride(text: &str) -> Result<u32, SyntaxError> {
     let bytes = cursor.number("expected a number of bytes")?;
     cursor.finish("expected the end after the number of bytes")?;
     let stride = u32::try_from(bytes).ok().filter(|stride| stride % LINE == 0);
-    stride.filter(|stride| (LINE..=MOST_STRIDE).contains(stride)).ok_or_else(|| {
-        let problem = format!("expected a multiple of {LINE} from {LINE} to {MOST_STRIDE}");
+    stride.filter(|stride| (LINE..=MAX_STRIDE).contains(stride)).ok_or_else(|| {
+        let problem = format!("expected a multiple of {LINE} from {LINE} to {MAX_STRIDE}");
         cursor.error_at(0, problem)
     })
 }

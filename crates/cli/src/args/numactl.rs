@@ -69,7 +69,7 @@ fn cpus_of_nodes(text: &str) -> Result<PlacesSpec, Failure> {
 }
 
 /// Maximum accepted number.
-const MOST: u64 = 65_535;
+const MAX: u64 = 65_535;
 
 /// Parses a list of numbers and ranges, each to its first and last number.
 fn ranges(
@@ -86,7 +86,7 @@ fn ranges(
         if last < first {
             return Err(cursor.error_at(at, "a range must begin with the smaller number"));
         }
-        if last > MOST {
+        if last > MAX {
             return Err(cursor.error_at(at, "this number is too large"));
         }
         all.push((first, last));

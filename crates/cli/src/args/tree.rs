@@ -8,7 +8,7 @@ use nodegauge_measure::is_alike;
 pub(super) const GROUPS: [&str; 7] =
     ["What", "Where", "How", "How long", "Reference programs", "Output", "Rarely needed"];
 /// Maximum number of suggestions.
-const MOST: usize = 4;
+const MAX: usize = 4;
 
 /// Short options that had several meanings. No command has them; the hint names the long option.
 pub(super) const FREED: [char; 3] = ['n', 'o', 't'];
@@ -60,7 +60,7 @@ pub(super) fn meant(typed: &str, root: &Command) -> Vec<String> {
 /// Returns the names of the first commands that are meant.
 fn paths_of(all: &[(String, &Command)], is_meant: impl Fn(&Command) -> bool) -> Vec<String> {
     let found = all.iter().filter(|(_, command)| is_meant(command));
-    found.map(|(path, _)| path.clone()).take(MOST).collect()
+    found.map(|(path, _)| path.clone()).take(MAX).collect()
 }
 
 /// True if a command has such a name or alias.

@@ -6,11 +6,11 @@ use nodegauge_measure::{Bytes, SyntaxError};
 use std::time::Duration;
 
 /// Shortest time that most options accept, in seconds.
-const LEAST_SECONDS: f64 = 0.1;
+const MIN_SECONDS: f64 = 0.1;
 /// Longest time that an option accepts, in seconds.
-const MOST_SECONDS: f64 = 1e6;
+const MAX_SECONDS: f64 = 1e6;
 /// Maximum whole number, up to which a number in floating point is exact.
-const MOST_COUNT: f64 = 9_007_199_254_740_992.0;
+const MAX_COUNT: f64 = 9_007_199_254_740_992.0;
 
 /// Units of times, each with its seconds.
 const TIME_UNITS: &[(&[&str], f64)] = &[
@@ -25,12 +25,12 @@ const TIME_UNITS: &[(&[&str], f64)] = &[
 
 /// Parses a time such as `10` (seconds), `2.5s`, `10m` or `1h30m`.
 pub(super) fn seconds(text: &str) -> Result<Duration, SyntaxError> {
-    seconds_from(LEAST_SECONDS, text)
+    seconds_from(MIN_SECONDS, text)
 }
 
 /// Parses a time of at least `least` seconds.
 pub(super) fn seconds_from(least: f64, text: &str) -> Result<Duration, SyntaxError> {
-    time_between(least, MOST_SECONDS, text)
+    time_between(least, MAX_SECONDS, text)
 }
 
 /// Parses a time from `least` to `most` seconds. Numbers with a unit are added up; a number without a unit is in seconds.
@@ -105,7 +105,7 @@ pub(super) fn count(text: &str) -> Result<u64, SyntaxError> {
     if value.fract() != 0.0 || value < 1.0 {
         return Err(cursor.error_at(start, "expected a whole number of at least 1"));
     }
-    if value > MOST_COUNT {
+    if value > MAX_COUNT {
         return Err(cursor.error_at(start, "this number is too large"));
     }
     Ok(value as u64)

@@ -18,7 +18,7 @@ const WITH_OWN_SAMPLES: [&str; 2] = ["file_grid", "own_programs"];
 /// Budget that is too small for every plan.
 const NO_TIME: Duration = Duration::from_millis(1);
 /// Largest number of figures that a run under load may measure for each of its cells.
-const MOST_TURNS: usize = 12;
+const MAX_TURNS: usize = 12;
 
 fn asked(budget: Duration) -> Extent {
     Extent { budget, asked: true, samples: None }
@@ -129,7 +129,7 @@ pub(super) fn delivers_under_load(case: &Case) {
     let outcome = run.ended.unwrap();
     delivers(case.name, &outcome);
     let cells = 1 + run.turns.iter().map(|turn| turn.cell).max().unwrap();
-    assert!(turns.get() <= MOST_TURNS * cells, "{}: {} turns", case.name, turns.get());
+    assert!(turns.get() <= MAX_TURNS * cells, "{}: {} turns", case.name, turns.get());
     let is_named = outcome.notices.iter().any(|notice| notice.id == NoticeId::Budget);
     assert!(is_named, "{}: {:?}", case.name, outcome.notices);
 }
