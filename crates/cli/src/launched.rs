@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// Maximum time that other ranks wait before they exit because of an error. Launchers end all ranks as soon as one
 /// exits with an error, and rank 0 prints the error before.
-const PRINTING: Duration = Duration::from_secs(3);
+const PRINTING: Duration = Duration::from_secs(10);
 
 /// Returns the launcher if it has started ranks on several hosts.
 pub(crate) fn on_several_hosts() -> Option<JobOnHosts> {
