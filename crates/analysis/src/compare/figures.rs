@@ -173,7 +173,7 @@ pub(super) fn usable<'a>(name: &str, side: &[Numbered<'a>]) -> Result<Vec<Number
 ///
 /// # Errors
 /// Fails with the reason if A and B have no regime in common.
-pub(super) fn matched(
+pub(super) fn match_samples(
     [a, b]: [&[Numbered<'_>]; 2],
     like: [&[Numbered<'_>]; 2],
     regimes_matter: bool,

@@ -117,8 +117,11 @@ impl<'a> Question<'a> {
             like.push(alike.map(|m| (0, m)).collect::<Vec<Numbered<'_>>>());
             sides.push(if believed.is_empty() { usable } else { believed });
         }
-        let matched =
-            figures::matched([&sides[0], &sides[1]], [&like[0], &like[1]], self.regimes_matter)?;
+        let matched = figures::match_samples(
+            [&sides[0], &sides[1]],
+            [&like[0], &like[1]],
+            self.regimes_matter,
+        )?;
         pair.reasons.splice(0..0, matched.remark.clone().map(Reason::from));
         Ok(matched)
     }
