@@ -293,7 +293,7 @@ fn example(name: &str) -> String {
 }
 
 #[test]
-fn nhc_script_fails_with_the_reason_of_a_bad_node_only() {
+fn nhc_script_fails_only_for_a_bad_node_and_prints_the_reason() {
     let harness = Harness::new();
     // The functions of NHC that the script calls.
     const NHC: &str = r#"
