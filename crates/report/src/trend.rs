@@ -442,7 +442,7 @@ impl TrendFigure {
         if regimes.is_empty() {
             return table;
         }
-        table.heading("of the samples in a regime; a run counts in each regime of its samples");
+        table.heading("by regime; a run counts in every regime in which it has samples");
         let kinds = regimes.iter().enumerate().map(|(i, regime)| (Some(i), named(regime)));
         for (kind, regime) in kinds.chain([(None, "unknown".to_owned())]) {
             let mut runs = 0;

@@ -93,7 +93,7 @@ impl<'a> Question<'a> {
             let usable = figures::usable(name, runs)?;
             if usable.len() < all {
                 let failed = all - usable.len();
-                let text = format!("{failed} of {all} runs of {name} have no valid result");
+                let text = format!("{failed} of {all} runs of {name} have no valid figure");
                 pair.reasons.push(text.into());
             }
             let suspect = usable.iter().filter(|(_, m)| m.validity.status == Status::Suspect);
