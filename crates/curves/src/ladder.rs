@@ -129,7 +129,7 @@ impl Mode for Ladder {
         let setup = run.setup;
         let workers = self.threads;
         let largest = self.sets[self.sets.len() - 1];
-        run.observer.phase(&format!("preparing {} for each of {workers} threads", Bytes(largest)));
+        run.observer.phase(&format!("preparing {} for each thread", Bytes(largest)));
         let mut pool = run.pool()?;
         let everyone = 0..pool.workers();
         let region = run.map(&mut pool, everyone, largest)?;

@@ -408,7 +408,10 @@ mod tests {
             --------------------------------\nRuntime (seconds): 0.43712\nBandwidth (GB/s):  184.4\n";
         for text in [triad_only.as_str(), as_text] {
             let error = BabelStreamOutput::read(text).unwrap().unwrap_err();
-            assert!(error.starts_with("these are not the columns of BabelStream's table"), "{error}");
+            assert!(
+                error.starts_with("these are not the columns of BabelStream's table"),
+                "{error}"
+            );
         }
     }
 

@@ -174,7 +174,7 @@ impl TrendRuns {
         for change in self.changes.iter().take(LISTED) {
             about.push(Note::new("changed", change.text.as_str()).tone(Tone::Warning));
         }
-        about.note_if("", (more > 0).then(|| format!("{more} more changes of the machine")));
+        about.note_if("", (more > 0).then(|| counted(more, "more change") + " of the machine"));
         let mut sections: Vec<Section> = Vec::new();
         let mut sentences = Vec::new();
         let first = self.figures.first().map(|figure| figure.title);
