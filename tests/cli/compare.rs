@@ -139,7 +139,7 @@ fn run_is_within_noise_of_itself() {
     };
     for both in sides {
         let json = compare(both, &["--json", "-"]).exits(0).json();
-        assert_eq!(json["notices"][0], "A and B are identical");
+        assert_eq!(json["notices"][0], "A and B are the same runs");
         assert_eq!(pair(&json, "triad")["verdict"], "within noise");
         assert_eq!(pair(&json, "triad")["ratio"], 1.0);
         assert_eq!(json["differences"].as_array().unwrap().len(), 0);

@@ -141,6 +141,7 @@ fn factor_has_no_share_of_a_limit() {
     let args = [&["explain", "--quiet", "--no-save", "--expect", "whole>=1%"], &FAST[..]].concat();
     Harness::new().run(&args).exits(2).only_error(
         "expected whole >= 1 % of the limit, but the limit is unknown\n\
-         hint: give a bound with a unit such as GB/s, or for memory --dimms COUNTxMT/s",
+         hint: give a bound with a unit such as GB/s; for memory, --dimms COUNTxMT/s also makes \
+         the limit known",
     );
 }

@@ -384,7 +384,7 @@ fn unwritable_database_is_refused_before_measuring() {
     let outcome = harness.run(&["stream", "--db", &below]).exits(3).prints_nothing();
     outcome
         .warns(&format!("error: cannot write history database {below}: "))
-        .warns("\nhint: use --no-save, or --db FILE in a folder that you can write\n");
+        .warns("\nhint: use --no-save, or --db FILE in a folder that you can write to\n");
     harness
         .run(&["history", "list", "--db", &below])
         .exits(3)
@@ -404,7 +404,7 @@ fn unwritable_home_is_refused() {
     let Some(outcome) = harness.run_where(&shown, &["stream"]) else { return };
     outcome.exits(3).only_error(&format!(
         "cannot write history database {database}: Read-only file system (os error 30)\n\
-         hint: use --no-save, or --db FILE in a folder that you can write"
+         hint: use --no-save, or --db FILE in a folder that you can write to"
     ));
     let listed = harness.run_where(&shown, &["history", "list"]).unwrap();
     assert_eq!(listed.exits(0).stdout, "no saved runs\n");

@@ -81,7 +81,7 @@ fn described_machine_is_planned() {
     let published = ["--memory", "377.81GB", "--nb", "180", "--ranks", "32"];
     plan(rome, &[&published[..], &["--processor", "EPYC 7F52"]].concat())
         .exits(0)
-        .prints_words("P x Q 4 x 8 for 32 ranks of 1 threads")
+        .prints_words("P x Q 4 x 8 for 32 ranks of 1 thread")
         .prints_words("Rpeak 1.792 TFLOP/s = 32 cores x 3.500 GHz")
         .prints_words("DGEMM, estimated as 0.9 x 1.792 TFLOP/s");
     // Both use the same cores: the ten fastest of twenty.

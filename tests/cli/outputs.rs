@@ -225,7 +225,8 @@ fn symbolic_link_in_a_shared_folder_is_not_followed() {
             let link = harness.arg(link);
             write(&harness, args, file).exits(3).warns(&format!(
                 "{link} is a symbolic link in a folder that other users can write\n\
-                 hint: give the path without the link, or a file in a folder that only you can write\n"
+                 hint: give the path without the link, or a file in a folder that only you can \
+                 write to\n"
             ));
         }
         assert_eq!(fs::read_to_string(&victim).unwrap(), "OLD CONTENT");

@@ -129,7 +129,8 @@ fn share_of_an_unknown_limit_is_not_met() {
     let args = ["stream", "--samples", "1", "--size", "1000000elements", "-q", "--no-save"];
     harness.run(&[&args[..], &["--expect", "triad>=1%"]].concat()).exits(2).only_error(
         "expected triad >= 1 % of the limit, but the limit is unknown\n\
-         hint: give a bound with a unit such as GB/s, or for memory --dimms COUNTxMT/s",
+         hint: give a bound with a unit such as GB/s; for memory, --dimms COUNTxMT/s also makes \
+         the limit known",
     );
 }
 

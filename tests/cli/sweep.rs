@@ -178,10 +178,10 @@ fn ranks_report_processes_and_memory_per_task() {
         return;
     }
     let reported = harness.stream(&["--ranks", "2", "--kernels", "triad"]).exits(0);
-    reported.prints_words("tasks 2 processes, 22.9 MiB per task, 45.8 MiB in total");
+    reported.prints_words("tasks 2 processes, 22.9 MiB per rank, 45.8 MiB in total");
     let sweep = ["--sweep", "ranks=1,2", "--kernels", "triad", "--show", "best,min"];
     let swept = harness.stream(&sweep).exits(0);
-    let swept = swept.prints_words("ranks MiB per task Function Best Rate MB/s Min time");
+    let swept = swept.prints_words("ranks MiB per rank Function Best Rate MB/s Min time");
     let all = rows(&swept.stdout, "ranks");
     for (row, ranks) in all.iter().zip([1.0, 2.0]) {
         assert_eq!(row[1], "22.9");

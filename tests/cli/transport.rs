@@ -72,7 +72,10 @@ fn node_without_mpi_measures_messages_over_its_own_transport() {
     }
     crate::history::shown_as_printed(&harness, &printed);
     // A run can be compared with itself.
-    harness.run(&["compare", "latest", "latest"]).exits(0).prints_words("A and B are identical");
+    harness
+        .run(&["compare", "latest", "latest"])
+        .exits(0)
+        .prints_words("A and B are the same runs");
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn records(text: &str) -> Vec<Value> {
 }
 
 #[test]
-fn nfs_is_mounted_four_times() {
+fn guest_has_four_mounts_of_nfs_4_2() {
     let Some(guest) = guest() else { return };
     let mounts = guest.of("mounts").exits(0);
     assert_eq!(mounts.stdout.matches("vers=4.2").count(), 4, "{}", mounts.stdout);

@@ -295,13 +295,13 @@ fn notices(a: &Side, b: &Side, [only_a, only_b]: [&[UnpairedFigure]; 2]) -> Vec<
     let shared = judge::shared(a, b);
     match (shared, a.runs.len() == b.runs.len() && shared == a.runs.len()) {
         (0, _) => {}
-        (_, true) => notices.push("A and B are identical".to_owned()),
-        (n, false) => notices.push(format!("{n} of the runs belong to both A and B")),
+        (_, true) => notices.push("A and B are the same runs".to_owned()),
+        (n, false) => notices.push(format!("runs in both A and B: {n}")),
     }
     for (name, side) in [("A", a), ("B", b)] {
         let cut = side.runs.iter().filter(|run| !run.complete).count();
         if cut > 0 {
-            notices.push(format!("{cut} of the runs of {name} were interrupted"));
+            notices.push(format!("interrupted runs of {name}: {cut}"));
         }
     }
     for (name, other, own, theirs) in [("A", "B", only_a, only_b), ("B", "A", only_b, only_a)] {

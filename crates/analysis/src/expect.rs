@@ -140,7 +140,7 @@ pub(crate) fn read_scoped(
 ) -> Result<(Option<String>, String), SyntaxError> {
     let first = read_name(cursor);
     if first.is_empty() {
-        return Err(cursor.error("expected the name of a measurement"));
+        return Err(cursor.error("expected the name of a figure"));
     }
     if !cursor.eat('.') {
         return Ok((None, first.to_owned()));
@@ -148,7 +148,7 @@ pub(crate) fn read_scoped(
     let scope = first.to_owned();
     let name = read_name(cursor);
     if name.is_empty() {
-        return Err(cursor.error("expected the name of a measurement after '.'"));
+        return Err(cursor.error("expected the name of a figure after '.'"));
     }
     Ok((Some(scope), name.to_owned()))
 }

@@ -55,7 +55,7 @@ nodegauge_measure::config! {
         isa: shared::isa;
         /// Median time of a sum, seconds.
         seconds: shared::seconds;
-        /// Sums in a sample, one after another.
+        /// Number of consecutive sums in a sample.
         sums: u64 = Observation "sums a sample";
         /// The greatest distance of a sum from pi.
         error: keys::error;

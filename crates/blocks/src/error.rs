@@ -44,7 +44,7 @@ fn remedy(cause: &io::Error) -> Option<&'static str> {
         Some(libc::ENOSPC) => "free some space, or use a smaller --max-size",
         Some(libc::EDQUOT) => "the quota is used up; use a smaller --max-size, or another --path",
         Some(libc::EROFS | libc::EACCES | libc::EPERM) => {
-            "give a folder that you may write, --path DIR"
+            "give a folder that you may write to, --path DIR"
         }
         Some(libc::EIO) => "the device reports an error; see the kernel's log (dmesg)",
         Some(libc::ENOENT | libc::ESTALE | libc::ENODEV | libc::ENOTCONN) => {

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn operation_names_are_parsed_as_typed() {
+    fn operation_names_accept_hyphens_and_unknown_ones_are_refused() {
         let one = |text: &str| text.parse::<OperationList>().unwrap();
         assert_eq!(one("random-read").operations[0].name, "random_read");
         assert_eq!(one("all").operations.len(), OPERATIONS.len());

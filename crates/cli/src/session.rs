@@ -19,6 +19,7 @@ use nodegauge_gauge::time::TimeWatch;
 use nodegauge_gauge::{Gauge, PlannedRun, Site};
 use nodegauge_history::{HistoryFile, Store};
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::SavedTrips;
 use nodegauge_measure::record::{self, Ledger, Machine, Record, Status, Tool};
 use nodegauge_measure::{Notice, NoticeId, Observer, Outcome, Seconds, clock, legible};
@@ -354,7 +355,7 @@ fn on_all_hosts(
     gauge: impl FnOnce(&Site, &mut Progress) -> Result<Outcome, Failure>,
 ) -> Result<(Outcome, Ledger), Failure> {
     let hosts = run.hosts;
-    progress.phase(&format!("waiting for {} hosts", hosts.names().len()));
+    progress.phase(&format!("waiting for {}", counted(hosts.names().len(), "host")));
     hosts.start(&|| progress.interrupted())?;
     clock::start_budget();
     let started = Instant::now();

@@ -32,7 +32,7 @@ nodegauge_measure::config! {
 }
 
 nodegauge_measure::config! {
-    /// Configuration of a rating, of a native run or of the reference program.
+    /// Configuration of a rating: of the native solution or of the reference program.
     pub struct RatingConfig including dgemm: DgemmConfig {
         /// `native`, `xhpl` or `hpcc`.
         engine: shared::engine;

@@ -15,7 +15,7 @@ use nodegauge_gauge::view::{
 };
 use nodegauge_lu::factorisation as lu;
 use nodegauge_measure::legible::in_lines;
-use nodegauge_measure::quantity::change_in_words;
+use nodegauge_measure::quantity::{change_in_words, counted};
 use nodegauge_measure::record::{Category, Measurement, Quoted, Record};
 use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Fraction, Unit};
 
@@ -34,9 +34,10 @@ pub fn plan(plan: &HplPlan) -> Section {
     let threads = plan.placement.threads.len();
     let (p, q) = layout.grid();
     let ranks = layout.total();
-    let per_rank = layout.threads_per_rank;
     let grid = format!(
-        "{p} x {q} for {ranks} ranks of {per_rank} threads (P <= Q, as square as possible, P a power of two where possible)"
+        "{p} x {q} for {} of {} (P <= Q, as square as possible, P a power of two where possible)",
+        counted(ranks, "rank"),
+        counted(layout.threads_per_rank, "thread")
     );
     let available = available
         .map_or("available memory unknown".to_owned(), |memory| format!("{memory} available"));
@@ -67,12 +68,15 @@ pub fn plan(plan: &HplPlan) -> Section {
             .note("NB", format!("{nb} ({nb_basis})"))
             .note(
                 "native",
-                format!("{threads} threads; a panel is factored by {group} of the threads"),
+                format!(
+                    "{}; a panel is factored by {group} of the threads",
+                    counted(threads, "thread")
+                ),
             );
     } else {
         section.push(candidate_table(plan)).gap();
         section.note("N", format!("of NB {nb}: {}; the others alike", chosen.formula));
-        section.note("native", format!("{threads} threads"));
+        section.note("native", counted(threads, "thread"));
     }
     section.note_if("search", search_in_words(plan));
     section.note("P x Q", grid).note("memory", memory);

@@ -29,9 +29,9 @@ config! {
         from_node: u64 = Setting "from node";
         /// NUMA node whose memory is read.
         to_node: u64 = Setting "to node";
-        /// Reads for each group of writes.
+        /// Number of reads in the ratio of reads to writes, e.g. 3 of 3:1.
         reads: u64 = Setting "reads";
-        /// Writes for each group of reads.
+        /// Number of writes in the ratio of reads to writes, e.g. 1 of 3:1.
         writes: u64 = Setting "writes";
         stores: shared::stores;
         /// Threads that load the memory while one measures latency.

@@ -129,7 +129,7 @@ impl Mode for Ladder {
         let setup = run.setup;
         let workers = self.threads;
         let largest = self.sets[self.sets.len() - 1];
-        run.observer.phase(&format!("preparing {} for each of {workers} threads", Bytes(largest)));
+        run.observer.phase(&format!("preparing {} for each thread", Bytes(largest)));
         let mut pool = run.pool()?;
         let everyone = 0..pool.workers();
         let region = run.map(&mut pool, everyone, largest)?;
@@ -253,7 +253,7 @@ mod tests {
     use nodegauge_placement::PlacementRequest;
 
     #[test]
-    fn ladder_has_two_sets_per_octave_beyond_the_largest_cache() {
+    fn ladder_has_two_sets_per_octave_up_to_its_limit() {
         assert_eq!(sizes(30 << 10, false), [4096, 6144, 8192, 12288, 16384, 24576, 32768]);
         assert_eq!(sizes(30 << 10, true), [4096, 6144, 8192, 12288, 16384, 24576]);
         assert_eq!(sizes(4096, true), [4096]);

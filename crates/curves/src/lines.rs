@@ -10,6 +10,7 @@ use nodegauge_arena::ArenaError;
 use nodegauge_machine::Topology;
 use nodegauge_machine::topology::HardwareThread;
 use nodegauge_measure::Seconds;
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
 use nodegauge_measure::regime::LONGEST;
 use nodegauge_measure::samples::Sample;
@@ -49,7 +50,7 @@ pub(crate) fn pairs(topology: &Topology) -> (Vec<CpuPair>, bool) {
 
 /// Measures the pairs alternately. A sample is half of a round trip, in seconds.
 pub(crate) fn measure(run: &mut CurveRun<'_>, pairs: &[CpuPair]) -> Result<(), ArenaError> {
-    let phase = format!("core-to-core latency of {} pairs of CPUs", pairs.len());
+    let phase = format!("core-to-core latency of {} of CPUs", counted(pairs.len(), "pair"));
     let judged = run.samples(policy::CURVES, pairs.len(), &phase, |i| {
         let mut team = Team::start(&[vec![pairs[i].first], vec![pairs[i].second]])?;
         let shared_lines = SharedLines::new(team.len());

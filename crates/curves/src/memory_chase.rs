@@ -15,8 +15,9 @@ use nodegauge_measure::{Bytes, clock, stats};
 
 /// Number of pairs of a stretch and flushed loads that decide whether a cache serves a part of the loads.
 const PAIRS: usize = 3;
-/// Minimum ratio of the time of a load in a chase to that of a load of a flushed line if no cache serves the chase. One
-/// load in twenty hits a cache that is a quarter of the set and evicts lines at random.
+/// Minimum ratio of the time of a load in a chase to that of a load of a flushed line at which the chase counts as
+/// served by memory alone. A cache that evicts lines at random serves one load in twenty even if it is a quarter of the
+/// set.
 pub(crate) const SAME: f64 = 0.95;
 /// Maximum share of the budget for the search for a sufficient working set.
 const SEARCH: f64 = 0.25;

@@ -69,7 +69,8 @@ pub(crate) fn set_up<T, E>(
     Ok(cells.into_iter().map(|(i, cell)| (i, cell.it)).collect())
 }
 
-/// Returns the indices of the ascending working sets in the order of the setup.
+/// Returns the indices into `sets`, which ascend, in the order in which the working sets are set up: the most important
+/// first.
 fn by_importance(sets: &[u64]) -> Vec<usize> {
     let largest = sets.last().copied().unwrap_or(0);
     let mut order: Vec<usize> = (0..sets.len()).collect();

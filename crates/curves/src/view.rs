@@ -240,7 +240,8 @@ impl<'a> Curves<'a> {
         Some((apart[0], apart[1]))
     }
 
-    /// Returns the reported caches. The record has the share of one thread.
+    /// Returns the reported caches, each with the number of threads that share it, because the record has only the
+    /// share of one thread.
     fn caches(&self) -> Vec<ReportedCache<'a>> {
         let mut caches: Vec<ReportedCache<'a>> = Vec::new();
         for (_, config) in self.figures {

@@ -257,7 +257,7 @@ fn array_size(words: &str) -> Option<(f64, f64)> {
 
 /// Returns the message on a table with other columns than those of all kernels.
 fn unsupported(columns: &str) -> String {
-    format!("the table is not that of BabelStream's kernels with their best rates: {columns:?}")
+    format!("these are not the columns of BabelStream's table of kernels: {columns:?}")
 }
 
 /// Returns the number before the word `what`, e.g. `100` for `times` in `Classic kernels 100 times`.
@@ -408,7 +408,10 @@ mod tests {
             --------------------------------\nRuntime (seconds): 0.43712\nBandwidth (GB/s):  184.4\n";
         for text in [triad_only.as_str(), as_text] {
             let error = BabelStreamOutput::read(text).unwrap().unwrap_err();
-            assert!(error.starts_with("the table is not that of BabelStream's kernels"), "{error}");
+            assert!(
+                error.starts_with("these are not the columns of BabelStream's table"),
+                "{error}"
+            );
         }
     }
 

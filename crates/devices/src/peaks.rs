@@ -137,7 +137,7 @@ impl PlannedRun for PeakPlan {
                 cells.extend(product.map(|product| PeakCell::new(device, Work::Product(product))));
             }
         }
-        observer.phase("measuring peaks alternately");
+        observer.phase("measuring the peaks, interleaved");
         let mut series = Series::new(policy::DEVICES, limits, cells.len());
         let mut turn = |turn: Turn| -> Result<Vec<Sample>, DeviceError> {
             let cell = &mut cells[turn.cell];

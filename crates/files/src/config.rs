@@ -60,7 +60,7 @@ nodegauge_measure::config! {
         options: BTreeMap<String, String> = Setting "options";
         /// fio's engine.
         ioengine: String = Setting "ioengine";
-        /// Blocks that were moved.
+        /// Number of blocks that were read or written.
         operations: shared::operations;
         /// Blocks that the file has.
         operations_planned: u64 = Observation "operations planned";

@@ -14,6 +14,7 @@ use nodegauge_gauge::series::Series;
 use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_machine::SysRoot;
 use nodegauge_measure::progress::SharedObserver;
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::policy::FILES;
@@ -81,7 +82,7 @@ pub fn run(
     let data = Data::new(longest, options.compressible, seed)
         .map_err(|cause| error::no_memory(longest, cause))?;
     let runner = CellRunner::new(options.workers, data)?;
-    observer.phase(&format!("{} combinations of file size and block size", tasks.len()));
+    observer.phase(&(counted(tasks.len(), "combination") + " of file size and block size"));
     let shared = SharedObserver::new(observer);
     let latest = RefCell::new(String::new());
     // What precedes the first operation may use up a short budget; half of the grace time remains.

@@ -288,7 +288,7 @@ impl CheckedFigure {
             return Some(Remark::new(NodeVerdict::Unknown, "other size", text));
         }
         if !bound.power.suffices() && !self.is_below() {
-            let reason = format!("{}: lack of power", self.key.word());
+            let reason = format!("{}: cannot tell", self.key.word());
             let text = format!("{}: {}", self.key, bound.power.in_words());
             return Some(Remark::new(NodeVerdict::Unknown, reason, text));
         }

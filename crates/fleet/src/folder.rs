@@ -54,7 +54,7 @@ impl FleetFolder {
         let path = created.and_then(|()| path.canonicalize()).map_err(|cause| {
             Failure::missing(format!("cannot create {}", legible::path(path)))
                 .cause(cause)
-                .hint("give a folder that all nodes share and that you may write")
+                .hint("give a folder that all nodes share and that you may write to")
         })?;
         Ok(Self { path })
     }

@@ -69,7 +69,7 @@ impl HistoryError {
     pub(crate) fn closed(path: &Path, access: Access, cause: impl Display) -> Self {
         let hint = match access {
             Access::Read => "use --db FILE with a file that you can read",
-            Access::Write => "use --no-save, or --db FILE in a folder that you can write",
+            Access::Write => "use --no-save, or --db FILE in a folder that you can write to",
         };
         let path = legible::path(path);
         Failure::missing(format!("cannot {access} history database {path}"))

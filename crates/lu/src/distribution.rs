@@ -10,13 +10,14 @@ use std::ops::Range;
 /// from the left; with fewer groups, some nodes would run out of columns long before other nodes.
 const GROUPS: usize = 8;
 
-/// Returns the NUMA node of each thread; empty if a thread may run on several nodes.
+/// Returns the NUMA node of each thread; empty if a bound thread may run on several NUMA nodes, or if no thread is
+/// bound.
 pub fn thread_nodes(topology: &Topology, placement: &Placement) -> Vec<usize> {
     let bound = placement.threads.iter().filter(|_| placement.bind != Bind::None);
     bound.map(|thread| only_node(thread, topology)).collect::<Option<_>>().unwrap_or_default()
 }
 
-/// Returns the NUMA node of a thread; `None` if it may run on several nodes.
+/// Returns the NUMA node of a thread; `None` if it may run on several.
 fn only_node(thread: &ThreadPlace, topology: &Topology) -> Option<usize> {
     match thread.nodes(topology).as_slice() {
         [node] => Some(node.0 as usize),

@@ -55,8 +55,8 @@ fn under_load() -> Option<Hertz> {
     burst_clock(ROUNDS, fastest)
 }
 
-/// Returns the clock at which a burst takes this time; `None` if it took no step of the clock that times it, or was not
-/// timed.
+/// Returns the clock frequency of the core from the duration of a burst; `None` if the burst was shorter than a step of
+/// the timer, or was not timed.
 fn burst_clock(rounds: u64, burst: Duration) -> Option<Hertz> {
     let is_timed = !burst.is_zero() && burst != Duration::MAX;
     is_timed.then(|| Hertz((UNROLLED * rounds) as f64 / burst.as_secs_f64()))

@@ -219,7 +219,7 @@ fn numbers<'a>(cpus: impl Iterator<Item = &'a CpuId>) -> Vec<u32> {
     numbers
 }
 
-/// Returns the CPUs of a node on which this process may not run.
+/// Returns those CPUs of a NUMA node that this process may not use.
 fn unusable(topology: &Topology, node: &TopologyNumaNode) -> Vec<u32> {
     let allowed: BTreeSet<CpuId> = topology.allowed().map(|thread| thread.cpu).collect();
     let all = node.cpus.iter().chain(&node.absent_cpus);

@@ -1,7 +1,7 @@
 //! Accelerators and adapters of fast networks: kind, attachment, distance to CPUs, state, and access by this process.
 //!
 //! The data come from the kernel's files or from a description, without any vendor's library. If NVIDIA's library is
-//! installed, it adds data. The devices are listed in the order of the bus, as drivers number them.
+//! installed, it adds data. The devices are listed in the order of the bus.
 
 mod amd;
 pub mod catalog;

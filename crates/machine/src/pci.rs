@@ -103,8 +103,8 @@ fn identification(vendor: u16, device: u16) -> String {
     format!("{vendor:04x}:{device:04x}")
 }
 
-/// Returns the devices that the kernel lists below `root`, in the order of the bus, which is the order in which drivers
-/// number them.
+/// Returns the devices that the kernel lists below `root`, in the order of the bus. Drivers number devices of one model
+/// in this order.
 pub fn listed(root: &SysRoot) -> Vec<PciDevice> {
     root.names(BUS).into_iter().filter_map(|address| read(root, address)).collect()
 }

@@ -158,7 +158,8 @@ impl Topology {
         self.nodes.iter().filter(|node| node.is_host_memory())
     }
 
-    /// Returns the devices that compute, in the order of the bus, which is the order in which drivers number them.
+    /// Returns the devices that compute, in the order of the bus. Drivers number them in this order if all are of one
+    /// model, or if `CUDA_DEVICE_ORDER=PCI_BUS_ID` is set.
     pub fn accelerators(&self) -> impl Iterator<Item = &PciDevice> {
         self.devices.iter().filter(|device| device.computes())
     }

@@ -97,7 +97,7 @@ impl Limits {
     }
 
     /// Returns the time for the next of `left` equal parts of the run; zero if the budget is used up.
-    pub fn share_of(&self, left: usize) -> Duration {
+    pub fn next_share(&self, left: usize) -> Duration {
         self.budget.saturating_sub(self.elapsed()) / left.max(1) as u32
     }
 

@@ -34,7 +34,7 @@ config! {
         threads: shared::threads as Setting of Vec<u64> = "sender and receiver may have different numbers";
         /// Interval between readings of the clock: a `batch` or `each` operation.
         timing: String = Setting "timing";
-        /// The MPI.
+        /// MPI library and launcher of the ranks.
         mpi: MpiConfig = Setting "MPI", speaks;
         /// Which way messages took without MPI: `ring` in shared memory, `process_vm_readv`, `tcp`.
         route: String = Choice "route";

@@ -24,7 +24,7 @@ impl MessagesError {
     pub(crate) fn write(path: &Path, cause: &io::Error) -> Self {
         Failure::missing(format!("cannot write {path:?}"))
             .cause(cause.to_string())
-            .hint("set NODEGAUGE_CACHE_DIR to a folder that you may write")
+            .hint("set NODEGAUGE_CACHE_DIR to a folder that you may write to")
             .into()
     }
 

@@ -186,12 +186,12 @@ impl MessageOptions {
     }
 
     /// Returns the numbers of messages that fit into a rank's send buffer and receive buffer.
-    pub(crate) fn blocks(&self, pattern: Pattern, ranks: u64) -> (u64, u64) {
+    pub(crate) fn buffer_message_counts(&self, pattern: Pattern, ranks: u64) -> (u64, u64) {
         let buffers = match self.buffers {
             Buffers::Single => 1,
             Buffers::Multiple => u64::from(self.window),
         };
-        pattern.blocks(ranks, buffers)
+        pattern.buffer_message_counts(ranks, buffers)
     }
 
     /// Returns the patterns with these kinds of participants.

@@ -234,7 +234,7 @@ impl Pattern {
 
     /// Returns the numbers of messages that fit into the send buffer and the receive buffer of a rank, for `ranks`
     /// ranks and `buffers` buffers per direction.
-    pub(crate) fn blocks(self, ranks: u64, buffers: u64) -> (u64, u64) {
+    pub(crate) fn buffer_message_counts(self, ranks: u64, buffers: u64) -> (u64, u64) {
         match self.row().gathered {
             _ if !self.is_collective() => (buffers, buffers),
             BlockBuffers::Neither => (1, 1),
@@ -321,8 +321,14 @@ mod tests {
             };
             assert_eq!(pattern.row().gathered, in_c, "{pattern}");
         }
-        assert_eq!((Bw.blocks(2, 64), Bcast.blocks(8, 1)), ((64, 64), (1, 1)));
-        assert_eq!((Allgather.blocks(8, 1), Alltoall.blocks(8, 1)), ((1, 8), (8, 8)));
+        assert_eq!(
+            (Bw.buffer_message_counts(2, 64), Bcast.buffer_message_counts(8, 1)),
+            ((64, 64), (1, 1))
+        );
+        assert_eq!(
+            (Allgather.buffer_message_counts(8, 1), Alltoall.buffer_message_counts(8, 1)),
+            ((1, 8), (8, 8))
+        );
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::{GAUGE, MessagesError};
 pub use mpis::MpiRequest;
 use nodegauge_gauge::{Depth, Site, SummaryRequest};
 use nodegauge_machine::{CpuId, Topology};
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::schedule::Budget;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId};
 use nodegauge_placement::{CpuPair, Distance, pairs};
@@ -435,9 +436,12 @@ fn together_ranks(
 ) -> Result<usize, MessagesError> {
     let count = asked.unwrap_or(cores);
     if count > cores * MAX_RANKS_PER_CORE {
-        return Err(Failure::usage(format!("{count} ranks are too many for {cores} cores"))
-            .hint(format!("use at most {}, e.g. --ranks {cores}", cores * MAX_RANKS_PER_CORE))
-            .into());
+        return Err(Failure::usage(format!(
+            "{count} ranks are too many for {}",
+            counted(cores, "core")
+        ))
+        .hint(format!("use at most {}, e.g. --ranks {cores}", cores * MAX_RANKS_PER_CORE))
+        .into());
     }
     if count > cores {
         let text = format!(

@@ -126,7 +126,7 @@ fn run(
     if !plan.osu.is_empty() {
         let in_time = limits.filter(|_| !plan.exact_rounds);
         for (number, (mpi, programs)) in mpis.iter().zip(&plan.osu).enumerate() {
-            let time = in_time.map(|time| time.share_of(mpis.len() - number));
+            let time = in_time.map(|time| time.next_share(mpis.len() - number));
             match reference::run(mpi, programs, &plan.launches, plan.rounds, time, observer) {
                 Ok(more) => outcome.extend(more),
                 Err(error) if !has_figure(&outcome) => return Err(error),

@@ -91,9 +91,8 @@ impl FleetRequest {
                 Err(failure) => {
                     failures += 1;
                     if failures == MAX_FAILURES {
-                        return Err(
-                            failure.with_context("the state is kept, start the command again")
-                        );
+                        outputs.note("the state is kept; start the command again to go on");
+                        return Err(failure);
                     }
                     outputs.note(&failure.single_line());
                 }

@@ -128,7 +128,7 @@ pub fn run_child(
     let mut poll = |stdout: &Collector| {
         let lines = stdout.take_lines();
         let stop = listen(&lines);
-        if signals.caught() { Some(KillReason::Interrupted) } else { stop }
+        if signals.has_caught_signal() { Some(KillReason::Interrupted) } else { stop }
     };
     let end = child.wait(limits, &mut poll);
     let seconds = child.started.elapsed().as_secs_f64();

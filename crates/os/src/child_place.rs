@@ -44,7 +44,7 @@ impl ChildPlace {
                 set_policy_mask(*mode, nodes.as_deref(), *bits)?;
             }
             if without_huge_pages {
-                disable_huge_pages()?;
+                disable_transparent_huge_pages()?;
             }
             Ok(())
         };
@@ -72,7 +72,7 @@ fn end_with(parent: u32) -> Result<(), SysError> {
 ///
 /// # Errors
 /// Fails if the kernel refuses the call.
-pub fn disable_huge_pages() -> Result<(), SysError> {
+pub fn disable_transparent_huge_pages() -> Result<(), SysError> {
     // SAFETY: the call changes only a setting of this process.
     check("prctl", unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) }).map(drop)
 }

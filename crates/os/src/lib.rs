@@ -47,7 +47,7 @@ pub use child::{
     ChildEnd, ChildError, ChildLimits, ChildOutput, KillOnDrop, KillReason, kill_marked_by,
     run_child,
 };
-pub use child_place::{ChildPlace, disable_huge_pages};
+pub use child_place::{ChildPlace, disable_transparent_huge_pages};
 pub use end_request::{end_request, is_end_requested};
 pub use fork::{AnswerLimits, ChildAnswer, ForkedChild, ask_child, check_alone, fork, receive};
 pub use helpers::{end_helpers_at, helper_time};

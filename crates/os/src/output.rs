@@ -72,10 +72,10 @@ impl OutputError {
     /// Returns a hint for the user.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Io(_) => "give a file in a folder that exists and that you may write",
+            Self::Io(_) => "give a file in a folder that exists and that you may write to",
             Self::OtherOwner { .. } => "remove it first, or give another file",
             Self::UntrustedLink { .. } => {
-                "give the path without the link, or a file in a folder that only you can write"
+                "give the path without the link, or a file in a folder that only you can write to"
             }
             Self::IsInput => "give another file",
         }
@@ -381,7 +381,7 @@ impl Location {
         let opened = fstat(&file)?;
         let is_expected = self.found.as_ref().is_some_and(|found| is_same_file(found, &opened));
         if !is_expected {
-            return Err(io::Error::other("it was replaced while it was opened").into());
+            return Err(io::Error::other("it was replaced while it was being opened").into());
         }
         Ok(file.into())
     }

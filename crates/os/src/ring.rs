@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn ring_end_has_one_owner_and_continues_the_last_position() {
+    fn ring_end_has_one_owner_and_the_next_owner_continues_at_its_position() {
         let mapping = mapping();
         let ring = Ring::new(&mapping, 0);
         for number in 0..3 {

@@ -38,7 +38,7 @@ impl SignalDelay {
     }
 
     /// True if a signal was caught and waits for the end of the delay.
-    pub(crate) fn caught(&self) -> bool {
+    pub(crate) fn has_caught_signal(&self) -> bool {
         CAUGHT.load(Ordering::Relaxed) != 0
     }
 }

@@ -419,7 +419,8 @@ fn check_counts(topology: &Topology, ranks: u32, threads: u32) -> Result<(), Pla
                 max => format!("{max} or fewer, e.g. --ranks {max}"),
             };
             Err(PlacementError::new(format!(
-                "cannot place {ranks} ranks of {}: this process may use {}",
+                "cannot place {} of {}: this process may use {}",
+                counted(ranks as usize, "rank"),
                 counted(threads as usize, "thread"),
                 cpus::usable(topology),
             ))

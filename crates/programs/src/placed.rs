@@ -8,7 +8,7 @@ use crate::arrangement::{Arrangement, Change, Places};
 use nodegauge_machine::CpuId;
 use nodegauge_machine::devices::local_rank_variables;
 use nodegauge_measure::{Failure, FailureKind};
-use nodegauge_os::{ChildPlace, disable_huge_pages, read_file};
+use nodegauge_os::{ChildPlace, disable_transparent_huge_pages, read_file};
 use nodegauge_placement::{MemoryPolicy, RankPlace, emit, pin_current_thread};
 use serde::{Deserialize, Serialize};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -94,7 +94,7 @@ pub fn serve(file: &Path, program: &[String]) -> Result<u8, Failure> {
     };
     place.memory.apply_to_thread().map_err(refused)?;
     if all.without_huge_pages {
-        disable_huge_pages().map_err(|cause| {
+        disable_transparent_huge_pages().map_err(|cause| {
             Failure::missing("cannot disable transparent huge pages").cause(cause)
         })?;
     }

@@ -360,7 +360,7 @@ fn bars(test: &str, figures: &[&SharedFigure<'_>], names: &[String]) -> Vec<Pict
         let more = of.len() - shown.len();
         let title = match more {
             0 => format!("{test}, {}", unit.symbol()),
-            n => format!("{test}, {}: {n} more are in the table", unit.symbol()),
+            n => format!("{test}, {}: {n} more in the table", unit.symbol()),
         };
         let drawing = Drawing::Bars(Bars { unit, groups, series: series.collect() });
         Picture { title, drawing }

@@ -174,7 +174,7 @@ impl TrendRuns {
         for change in self.changes.iter().take(LISTED) {
             about.push(Note::new("changed", change.text.as_str()).tone(Tone::Warning));
         }
-        about.note_if("", (more > 0).then(|| format!("{more} more changes of the machine")));
+        about.note_if("", (more > 0).then(|| counted(more, "more change") + " of the machine"));
         let mut sections: Vec<Section> = Vec::new();
         let mut sentences = Vec::new();
         let first = self.figures.first().map(|figure| figure.title);
@@ -442,7 +442,7 @@ impl TrendFigure {
         if regimes.is_empty() {
             return table;
         }
-        table.heading("of the samples in a regime; a run counts in each regime of its samples");
+        table.heading("by regime; a run counts in every regime in which it has samples");
         let kinds = regimes.iter().enumerate().map(|(i, regime)| (Some(i), named(regime)));
         for (kind, regime) in kinds.chain([(None, "unknown".to_owned())]) {
             let mut runs = 0;

@@ -212,7 +212,7 @@ fn evidence(own: &[&Measurement], section: &mut Section) {
             (Some("none"), _) | (_, None) => format!("{threads}, not bound"),
             (_, Some(cpus)) => format!("{threads} on cpus {cpus}"),
         };
-        section.note("how", format!("{bound}; bytes as read and written by the loops"));
+        section.note("how", format!("{bound}; the bytes are those that the loops read and write"));
     }
     let counts = ceilings.iter().filter_map(|m| Some(m.summary.as_ref()?.n));
     if let (Some(min), Some(max)) = (counts.clone().min(), counts.max()) {
@@ -239,7 +239,7 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
     let ridge = intensity(roofline.ridge(bandwidth)?);
     // The figures in the sentence are marked, so that the ridge that follows from them needs no mark.
     Some(format!(
-        "The cores compute at most {} ({}); below {ridge} FLOP/B {level} with {} is the limit",
+        "The cores compute at most {} ({}); below {ridge} FLOP/B, {level} with {} is the limit",
         quoted_ceiling(record, peak, PEAK)?,
         peak.in_words(),
         quoted_ceiling(record, bandwidth, BANDWIDTH)?

@@ -1,10 +1,10 @@
-//! Order in which unknowns are eliminated, and distribution of the unknowns over threads. Nodes of the same colour are
-//! not coupled. Rows are numbered by thread, then by colour, then in sequence, so that the rows of a thread are
-//! contiguous.
+//! Order in which unknowns are eliminated, and distribution of the unknowns over threads. Mesh points of the same
+//! colour are not coupled. Rows are numbered by thread, then by colour, then in sequence, so that the rows of a thread
+//! are contiguous.
 //!
-//! Reverse Cuthill-McKee by levels of dependence gives the same result as elimination in sequence, while all nodes of a
-//! level are eliminated simultaneously. With cyclic colours of levels (T. Washio, S. Doi et al., CM-RCM, as in K.
-//! Nakajima, parallel iterative solvers for finite elements), there are fewer steps, but the solver needs more
+//! Reverse Cuthill-McKee by levels of dependence gives the same result as elimination in sequence, while all mesh
+//! points of a level are eliminated simultaneously. With cyclic colours of levels (T. Washio, S. Doi et al., CM-RCM, as
+//! in K. Nakajima, parallel iterative solvers for finite elements), there are fewer steps, but the solver needs more
 //! iterations.
 
 use crate::array::share;
@@ -19,11 +19,11 @@ const CYCLE: usize = 20;
 /// Order in which the unknowns are eliminated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EliminationOrder {
-    /// In the numbering of the nodes (x varies fastest), separately for the nodes of every thread.
+    /// In the numbering of the mesh points (x varies fastest), separately for those of every thread.
     Domain,
-    /// In the numbering of the nodes, by levels of dependence.
+    /// In the numbering of the mesh points, by levels of dependence.
     Natural,
-    /// With the smallest number of colours that a greedy algorithm finds.
+    /// By greedy colouring in the numbering of the mesh points: each gets the first colour that no neighbour has.
     Multicolour,
     /// Reverse Cuthill-McKee, by levels of dependence.
     Levels,
@@ -41,9 +41,10 @@ impl EliminationOrder {
 /// Numbering of the rows of a rank.
 #[derive(Debug)]
 pub struct Numbering {
-    /// Local number of the node of every row. Rows that the rank owns come first, then rows of neighbouring ranks.
+    /// Local number of the mesh point of every row. Rows that the rank owns come first, then rows of
+    /// neighbouring ranks.
     pub nodes: Vec<u32>,
-    /// Row of every node, by local number.
+    /// Row of every mesh point, by local number.
     pub rows: Vec<u32>,
     /// Colour of every row that the rank owns.
     pub colours: Vec<u32>,
@@ -51,11 +52,11 @@ pub struct Numbering {
     stages: Vec<Vec<Range<usize>>>,
 }
 
-/// Value for a node that has no colour, level or row.
+/// Value for a mesh point that has no colour, level or row.
 const NONE: u32 = u32::MAX;
 
 impl Numbering {
-    /// Numbers the nodes of a subdomain for `threads` threads.
+    /// Numbers the mesh points of a subdomain for `threads` threads.
     pub fn new(subdomain: &Subdomain, order: EliminationOrder, threads: usize) -> Self {
         let known = subdomain.known_nodes();
         let natural: Vec<u32> = subdomain.owned_nodes().map(|local| local as u32).collect();
@@ -86,7 +87,8 @@ impl Numbering {
         Self::from_sequence(subdomain, &sequence, &colour_of, threads)
     }
 
-    /// Numbers rows by thread, colour and sequence; the nodes of every colour are divided evenly among the threads.
+    /// Numbers rows by thread, colour and sequence; the mesh points of every colour are divided evenly among the
+    /// threads.
     pub(crate) fn from_sequence(
         subdomain: &Subdomain,
         sequence: &[u32],
@@ -146,14 +148,15 @@ impl Numbering {
 
 /// Returns the first colour that is not in the set `used`, which has one bit per colour. The search is cyclic among
 /// `cycle` colours and begins at `first`. If all these colours are used, the first unused colour after them is
-/// returned. A node has 26 neighbours, so 27 colours always suffice.
+/// returned. A mesh point has 26 neighbours, so 27 colours always suffice.
 fn first_free(used: u64, first: usize, cycle: usize) -> u32 {
     let turns = (0..cycle).map(|step| (first + step) % cycle);
     let free = turns.chain(cycle..64).find(|colour| used >> colour & 1 == 0);
     free.unwrap_or(0) as u32
 }
 
-/// Colours the nodes in sequence; `choose` returns the colour for a node, given the set of colours of the neighbours.
+/// Colours the mesh points in sequence; `choose` returns the colour for a mesh point, given the set of colours of its
+/// neighbours.
 fn coloured(
     subdomain: &Subdomain,
     sequence: &[u32],
@@ -172,7 +175,7 @@ fn coloured(
     colours
 }
 
-/// Returns the level of every node: one more than the highest level of the neighbours that precede the node in the
+/// Returns the level of every mesh point: one more than the highest level of the neighbours that precede it in the
 /// sequence.
 fn levels(subdomain: &Subdomain, sequence: &[u32]) -> Vec<u32> {
     let mut levels = vec![NONE; subdomain.known_nodes()];
@@ -188,13 +191,13 @@ fn levels(subdomain: &Subdomain, sequence: &[u32]) -> Vec<u32> {
     levels
 }
 
-/// Returns the nodes in the order of E. Cuthill and J. McKee (1969) from the first corner, reversed.
+/// Returns the mesh points in the order of E. Cuthill and J. McKee (1969) from the first corner, reversed.
 fn reverse_cuthill_mckee(subdomain: &Subdomain, natural: &[u32]) -> Vec<u32> {
     let mut found = vec![false; subdomain.known_nodes()];
     let mut queue = VecDeque::new();
     let mut sequence = Vec::with_capacity(natural.len());
     let mut next = Vec::new();
-    // The owned box is connected, so one start node reaches all nodes.
+    // The owned box is connected, so one start point reaches all mesh points.
     if let Some(start) = natural.first() {
         found[*start as usize] = true;
         queue.push_back(*start);
@@ -222,7 +225,7 @@ mod tests {
     use super::*;
     use crate::elasticity::Mesh;
 
-    /// Returns the local numbers of those neighbours of a node that the rank owns.
+    /// Returns the local numbers of those neighbours of a mesh point that the rank owns.
     fn neighbours(subdomain: &Subdomain, local: usize) -> std::vec::IntoIter<usize> {
         let mut all = Vec::new();
         subdomain.visit_owned_neighbours(local, |other| all.push(other));
@@ -271,7 +274,7 @@ mod tests {
         let colours = |order| Numbering::new(&whole, order, 2).colour_count();
         assert_eq!(colours(EliminationOrder::Multicolour), 8);
         assert_eq!(colours(EliminationOrder::Domain), 1);
-        // The level of a node is x + 2 y + 4 z.
+        // The level of a mesh point is x + 2 y + 4 z.
         assert_eq!(colours(EliminationOrder::Natural), 7 + 2 * 5 + 4 * 6 + 1);
         assert!((8..=27).contains(&colours(EliminationOrder::CyclicLevels)));
         let natural: Vec<u32> = (0..whole.mesh.count() as u32).collect();

@@ -97,7 +97,7 @@ impl Rule {
         Ok(Some((sample, sum)))
     }
 
-    /// Runs the part of one rank in a sample that rank 0 of an MPI launcher has requested.
+    /// Computes the share of this rank in a sample that rank 0 has requested, if an MPI connects the ranks.
     ///
     /// # Errors
     /// Fails if a rank fails.

@@ -21,6 +21,7 @@ use nodegauge_arena::ArrayLayout;
 use nodegauge_arena::supply::{available, best_pages};
 use nodegauge_gauge::{ExpectedCost, Site};
 
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::schedule::Limits;
 use nodegauge_measure::stream_rule::CacheCapacity;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Unit, clock, notice};
@@ -171,7 +172,7 @@ impl Arrangement {
         let array = Bytes(self.elements() * self.options.arrays.element.bytes());
         let owners = match &self.ranks {
             Some(plan) => format!("in each of {} ranks", plan.ranks.len()),
-            None => format!("on {} threads", self.placement.threads.len()),
+            None => format!("on {}", counted(self.placement.threads.len(), "thread")),
         };
         let arrays = self.configs[0].arrays;
         observer.phase(&format!("preparing {arrays} arrays of {array} {owners}"));

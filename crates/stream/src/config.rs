@@ -77,7 +77,7 @@ config! {
         environment: BTreeMap<String, String> = Setting "environment";
         /// Limit of the stack with which stream.f ran, if it was raised for the run: bytes, or `unlimited`.
         stack_limit: String = Setting "stack limit";
-        /// Runs of stream.c.
+        /// Number of runs of stream.c.
         runs: u64 = Observation "runs";
         times_s: shared::times_s;
         /// All that it printed in that run, with Triad.

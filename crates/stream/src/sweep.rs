@@ -25,6 +25,7 @@ use nodegauge_arena::{ArenaError, MemoryRates};
 use nodegauge_gauge::series::Series;
 use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_measure::keys::Config;
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::Sample;
@@ -434,7 +435,7 @@ impl Running {
             let mut set_up = SettingUp { make, target: |it| &mut **it, count, may_grow };
             let first = &mut cells[members[0]].arrangement;
             let ready = set_up.run(first, &limits, observer)?;
-            observer.phase(&format!("preparing {} configurations", cells.len()));
+            observer.phase(&format!("preparing {}", counted(cells.len(), "configuration")));
             let leader = &mut cells[members[0]].arrangement;
             let ready = leader.check_size(site, ready, &mut set_up, limits, observer)?;
             notice::add_new(&mut notices, leader.notices.drain(..));
@@ -458,7 +459,7 @@ impl Running {
         observer.phase("choosing loops");
         self.choose_loops(observer)?;
         let count = self.cells.len();
-        observer.phase(&format!("measuring {count} configurations interleaved"));
+        observer.phase(&format!("measuring {} interleaved", counted(count, "configuration")));
         let Self { cells, mut candidates, limits, mut notices } = self;
         let mut series = Series::new(policy::SWEEP, limits, count);
         let trends = Trends { cells: &cells, topology: &site.topology, limits };

@@ -150,7 +150,7 @@ pub fn run(
     interrupted: &dyn Fn() -> bool,
 ) -> Result<ProgramOutput, ToolchainError> {
     let mut stdout = String::new();
-    let output = listen(run, &mut |lines| {
+    let output = run_with_listener(run, &mut |lines| {
         stdout.push_str(lines);
         interrupted().then_some(KillReason::Interrupted)
     })?;
@@ -162,7 +162,7 @@ pub fn run(
 ///
 /// # Errors
 /// Fails as [`run`] does.
-pub fn listen(
+pub fn run_with_listener(
     run: &ProgramJob<'_>,
     listen: &mut dyn FnMut(&str) -> Option<KillReason>,
 ) -> Result<ProgramOutput, ToolchainError> {

@@ -120,8 +120,8 @@ impl Scratch {
         Err(Failure::missing("no folder for programs that other hosts execute")
             .cause(causes.join("; "))
             .hint(
-                "set NODEGAUGE_CACHE_DIR to a folder of all hosts that only you can write, on a file \
-                 system without noexec",
+                "set NODEGAUGE_CACHE_DIR to a folder of all hosts that only you can write to, on a \
+                 file system without noexec",
             )
             .into())
     }
@@ -186,7 +186,7 @@ impl Scratch {
         let temporary = temporary_folder();
         Failure::missing("no folder for temporary files is safe from other users")
             .cause(format!("other users can exchange files in {temporary:?} and {SHARED_MEMORY}"))
-            .hint("set TMPDIR to a folder that only you can write")
+            .hint("set TMPDIR to a folder that only you can write to")
             .into()
     }
 
@@ -284,7 +284,7 @@ impl Scratch {
     pub fn error(folder: &Path, cause: impl Display) -> ToolchainError {
         Failure::missing(format!("cannot create a folder in {folder:?} for compiled programs"))
             .cause(cause.to_string())
-            .hint("set TMPDIR to a folder that you may write")
+            .hint("set TMPDIR to a folder that you may write to")
             .into()
     }
 

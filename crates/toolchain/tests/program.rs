@@ -6,7 +6,9 @@ use nodegauge_measure::Failure;
 use nodegauge_os::StackLimit;
 use nodegauge_placement::{PlacementRequest, RankPlan, RankRequest, plan_ranks};
 use nodegauge_toolchain::mpi::{LauncherKind, MpiLaunch, MpiLauncher, RankPlaces};
-use nodegauge_toolchain::program::{Folder, InputFile, ProgramJob, ProgramOutput, listen, run};
+use nodegauge_toolchain::program::{
+    Folder, InputFile, ProgramJob, ProgramOutput, run, run_with_listener,
+};
 use nodegauge_toolchain::{ChildEnd, CommandLine, KillReason, ToolchainError};
 use std::borrow::Cow;
 use std::path::Path;
@@ -131,7 +133,8 @@ fn interrupted_program_leaves_no_process_and_no_folder() {
         (processes(&stdout).len() == 2).then_some(KillReason::Interrupted)
     };
     let output =
-        listen(&with_launcher(HANGS, &launcher, &topology, &plan), &mut interrupt).unwrap();
+        run_with_listener(&with_launcher(HANGS, &launcher, &topology, &plan), &mut interrupt)
+            .unwrap();
     assert!(matches!(output.status(), Err(ToolchainError::Interrupted)));
     assert_ended(&stdout);
     assert_gone(&folders(&stdout));

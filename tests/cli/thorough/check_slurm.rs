@@ -39,7 +39,7 @@ fn job_runs_on_its_nodes_that_are_not_bad() {
     assert_eq!(ran, ["node1", "node2", "node4"]);
     // Too few nodes are left.
     let refused = vet("4", "").exits(1);
-    assert!(refused.stderr.contains("3 of 4 nodes can be kept"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("only 3 nodes can be kept; required: 4"), "{}", refused.stderr);
     // No file of a rank is left.
     let left: Vec<_> = std::fs::read_dir(harness.path(""))
         .unwrap()

@@ -141,7 +141,7 @@ fn node_that_dies_during_its_job_is_missing_with_the_job_state() {
 }
 
 #[test]
-fn job_at_its_time_limit_is_missing_with_the_reason() {
+fn node_of_job_at_its_time_limit_is_missing_with_the_reason() {
     let harness = Harness::new();
     let Some(slurm) = Slurm::with(&harness, &["n1"], "KillWait=1\n") else { return };
     let variables = [("SLURM_CONF", slurm.conf.as_str())];

@@ -163,7 +163,10 @@ pub(super) fn usable<'a>(name: &str, side: &[Numbered<'a>]) -> Result<Vec<Number
     let usable: Vec<Numbered<'a>> = side.iter().copied().filter(|(_, m)| has_result(m)).collect();
     if usable.is_empty() {
         let why = side.iter().find_map(|(_, m)| m.validity.reasons.first());
-        return Err(format!("{name} has no valid result: {}", why.map_or("no result", |why| why)));
+        return Err(match why {
+            Some(reason) => format!("{name} has no valid figure: {reason}"),
+            None => format!("{name} has no figure"),
+        });
     }
     Ok(usable)
 }
@@ -173,7 +176,7 @@ pub(super) fn usable<'a>(name: &str, side: &[Numbered<'a>]) -> Result<Vec<Number
 ///
 /// # Errors
 /// Fails with the reason if A and B have no regime in common.
-pub(super) fn matched(
+pub(super) fn match_samples(
     [a, b]: [&[Numbered<'_>]; 2],
     like: [&[Numbered<'_>]; 2],
     regimes_matter: bool,

@@ -93,7 +93,7 @@ impl<'a> Question<'a> {
             let usable = figures::usable(name, runs)?;
             if usable.len() < all {
                 let failed = all - usable.len();
-                let text = format!("{failed} of {all} runs of {name} have no valid result");
+                let text = format!("{failed} of {all} runs of {name} have no valid figure");
                 pair.reasons.push(text.into());
             }
             let suspect = usable.iter().filter(|(_, m)| m.validity.status == Status::Suspect);
@@ -117,8 +117,11 @@ impl<'a> Question<'a> {
             like.push(alike.map(|m| (0, m)).collect::<Vec<Numbered<'_>>>());
             sides.push(if believed.is_empty() { usable } else { believed });
         }
-        let matched =
-            figures::matched([&sides[0], &sides[1]], [&like[0], &like[1]], self.regimes_matter)?;
+        let matched = figures::match_samples(
+            [&sides[0], &sides[1]],
+            [&like[0], &like[1]],
+            self.regimes_matter,
+        )?;
         pair.reasons.splice(0..0, matched.remark.clone().map(Reason::from));
         Ok(matched)
     }

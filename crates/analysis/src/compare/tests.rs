@@ -175,7 +175,7 @@ fn figures_of_different_identity_are_not_compared() {
     let mut invalid = triad(&[1e9; 8]);
     invalid.validity.add(Status::Invalid, "a[0] is 1, not 2");
     invalid.value = None;
-    assert_eq!(texts(&one(invalid, triad(&[1e9; 8]))), ["A has no valid result: a[0] is 1, not 2"]);
+    assert_eq!(texts(&one(invalid, triad(&[1e9; 8]))), ["A has no valid figure: a[0] is 1, not 2"]);
 }
 
 /// Returns a measurement in one regime, optionally with samples of another regime.
@@ -434,7 +434,7 @@ fn published_figures_in_records_are_not_compared() {
     let a = side(vec![record("A", vec![triad(&[1e9; 8]), published])]);
     let comparison = compare(&a, &a);
     assert_eq!((comparison.pairs.len(), comparison.only_a.len()), (1, 0));
-    assert_eq!(comparison.notices, ["A and B are identical"]);
+    assert_eq!(comparison.notices, ["A and B are the same runs"]);
 }
 
 #[test]
@@ -448,7 +448,7 @@ fn threshold_round_trips_and_errors_point_at_the_column() {
     assert!(wrong("triad<-x%").contains("expected a change in percent, such as -5%"));
     assert!(wrong("faster").contains("expected >=, <=, > or <"));
     assert!(wrong("triad=5%").contains("expected >=, <=, > or <"));
-    assert!(wrong("").contains("expected the name of a measurement"));
+    assert!(wrong("").contains("expected the name of a figure"));
 }
 
 #[test]
@@ -534,7 +534,7 @@ fn disjoint_ranges_are_reported_only_without_a_verdict() {
 #[test]
 fn zero_is_an_invalid_figure() {
     let zero = Measurement { value: Some(0.0), ..triad(&[]) };
-    assert_eq!(texts(&one(zero, triad(&[1e9; 8]))), ["A has no valid result: no result"]);
+    assert_eq!(texts(&one(zero, triad(&[1e9; 8]))), ["A has no figure"]);
 }
 
 #[test]

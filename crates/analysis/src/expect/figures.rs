@@ -126,8 +126,10 @@ impl Expectation {
         if self.unit == PERCENT {
             let known = named.iter().any(|of| of.limited);
             return (!known).then(|| {
-                Failure::usage(format!("expected {expected}, but the limit is unknown"))
-                    .hint("give a bound with a unit such as GB/s, or for memory --dimms COUNTxMT/s")
+                Failure::usage(format!("expected {expected}, but the limit is unknown")).hint(
+                    "give a bound with a unit such as GB/s; for memory, --dimms COUNTxMT/s also \
+                     makes the limit known",
+                )
             });
         }
         if named.iter().any(|of| of.is_in(unit)) {
@@ -233,7 +235,8 @@ mod tests {
             (
                 "mbw_mr>=75%",
                 "expected mbw_mr >= 75 % of the limit, but the limit is unknown\nhint: give a bound \
-                 with a unit such as GB/s, or for memory --dimms COUNTxMT/s",
+                 with a unit such as GB/s; for memory, --dimms COUNTxMT/s also makes the limit \
+                 known",
             ),
             (
                 "triad<=3us",

@@ -62,7 +62,7 @@ fn best(rates: &[f64]) -> Option<f64> {
     rates.iter().copied().reduce(f64::max)
 }
 
-/// Returns the highest rate of some rounds.
+/// Returns the highest rate of the given rounds; 0 if there are none.
 fn best_at(rates: &[f64], rounds: &[usize]) -> f64 {
     rounds.iter().map(|round| rates[*round]).fold(0.0, f64::max)
 }

@@ -162,7 +162,7 @@ impl WorkerTask<'_> {
         for message in messages {
             reports.push(message?);
         }
-        Ok((reports, Some(shared.released())))
+        Ok((reports, Some(shared.release_ticks())))
     }
 
     /// Carries out the operation in a worker process, and adds the increase of the process's kernel counters.

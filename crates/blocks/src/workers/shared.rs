@@ -63,7 +63,7 @@ impl Flags {
     }
 
     /// Returns the time at which all workers were released, in ticks of the clock.
-    pub(crate) fn released(&self) -> u64 {
+    pub(crate) fn release_ticks(&self) -> u64 {
         self.released.load(Ordering::Relaxed)
     }
 }

@@ -36,7 +36,7 @@ pub(crate) enum FleetCommand {
         "nodegauge fleet baseline --gauge stream --since 30d",
     ]))]
     Baseline(BaselineArgs),
-    /// Show in what alike nodes differ, without measurements; exits with 1 if they differ
+    /// Show how nodes of the same kind differ, without measuring; exits with 1 if they do
     ///
     /// Records of nodegauge machine --json are sufficient.
     #[command(after_long_help = examples::of(&[

@@ -112,7 +112,7 @@ fn document(topology: &Topology, plan: &RankPlan) -> PlacesDocument {
     PlacesDocument { inherited, ..document }
 }
 
-/// Returns the notices of a plan, which are shown below its table, one per line.
+/// Returns the lines below the table of a plan: its policy, if it has one, and its notices.
 fn remarks(plan: &RankPlan) -> String {
     let policy = plan.policy.map(|policy| format!("policy {policy}: {}\n", policy.describe()));
     let notices = plan.notices.iter().map(|notice| format!("note: {notice}\n"));

@@ -209,7 +209,7 @@ impl Compiler {
 #[cfg(test)]
 mod tests;
 
-/// Returns a text that ends with a zero byte; an empty one if it contains such a byte.
+/// Returns `words` with a terminating zero byte; an empty text if `words` itself contains a zero byte.
 fn c_text(words: &str) -> CString {
     CString::new(words).unwrap_or_default()
 }

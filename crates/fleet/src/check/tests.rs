@@ -82,7 +82,7 @@ fn bound_without_power_never_makes_a_node_good() {
     for value in [0.78 * 335e9, 335e9, 600e9] {
         let remark = wide(&[value]).remark(None).unwrap();
         assert_eq!(remark.verdict, NodeVerdict::Unknown);
-        assert_eq!(remark.reason, "mem: lack of power");
+        assert_eq!(remark.reason, "mem: cannot tell");
         assert!(remark.text.starts_with("triad: a loss of 10 % is not found, only one of "));
         assert!(remark.text.ends_with(" runs of each node would suffice"), "{}", remark.text);
         assert!(!wide(&[value]).is_to_repeat() && wide(&[value]).loss_found().is_none());

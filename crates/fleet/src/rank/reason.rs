@@ -174,7 +174,7 @@ fn within_limits(
     let word = of.key.word();
     if standing != Standing::Undecided {
         let long = format!("{}: {}", of.key, power.in_words());
-        return Reason { short: whole_words(&format!("{word}: lack of power")), long };
+        return Reason { short: whole_words(&format!("{word}: cannot tell")), long };
     }
     let share = Fraction(figure.reference_share.map_or(figure.share, |one| one.min(figure.share)));
     let share = share.floored();

@@ -382,7 +382,7 @@ fn wide_spread_makes_nodes_unknown_until_the_stated_runs() {
         (0..48).map(|i| run(&format!("n{:02}", i / 4), 380e9 * (0.17 * normal(&mut random)).exp()));
     let ranking = rank(runs.collect(), &RankingOptions::default());
     let node = &ranking.groups[0].nodes[0];
-    assert_eq!((node.verdict, node.reason.as_str()), (RankVerdict::Unknown, "mem: lack of power"));
+    assert_eq!((node.verdict, node.reason.as_str()), (RankVerdict::Unknown, "mem: cannot tell"));
     let needed = node.figures[0].as_ref().unwrap().power.unwrap().needed.unwrap();
     let words = format!("{} runs of each node would suffice", needed.runs);
     assert!(node.explanation.ends_with(&words), "{}", node.explanation);

@@ -159,7 +159,7 @@ fn folder_that_cannot_be_created_is_an_environment_error() {
     assert_eq!(
         text(&error, &folder),
         "cannot write history database /file/h.db: File exists (os error 17)\n\
-         hint: use --no-save, or --db FILE in a folder that you can write"
+         hint: use --no-save, or --db FILE in a folder that you can write to"
     );
     // The path is a folder.
     let folder_error = open(folder.path()).unwrap_err();

@@ -235,8 +235,8 @@ fn round_trips(sample: &Sample) -> [Option<f64>; 2] {
 pub const PUBLISHED: &str = "published";
 
 impl Quoted {
-    /// Returns this statistic of the samples; `None` without samples. `unit` determines if the lowest or the highest
-    /// sample is the best.
+    /// Returns this statistic of the samples; `None` without samples. `unit` determines whether the lowest or the
+    /// highest sample is the best.
     pub fn statistic(self, samples: &[f64], unit: Unit) -> Option<f64> {
         let n = samples.len() as f64;
         let summary = Summary::from_samples(samples, unit.better())?;

@@ -90,7 +90,7 @@ fn fast_regime_seen_once_is_no_headline() {
 }
 
 #[test]
-fn round_trips_of_other_runs_separate_regimes_of_few_samples() {
+fn few_samples_are_separated_by_round_trips_of_other_runs() {
     let samples = vec![
         sample(9.0, 90e-9, 90e-9, vec![]),
         sample(2.0, 90e-9, 120e-9, vec![]),

@@ -73,7 +73,7 @@ impl Launch {
     /// Returns the sizes of a pattern in this launch: the requested sizes that the memory limit allows.
     pub fn sizes_of(&self, pattern: Pattern, options: &MessageOptions) -> Vec<u64> {
         let mut sizes = self.requested_sizes(pattern, options);
-        let (sent, received) = self.blocks(pattern, options);
+        let (sent, received) = self.buffer_message_counts(pattern, options);
         sizes.retain(|bytes| bytes.saturating_mul(sent.max(received)) <= options.memory_limit);
         sizes
     }
@@ -87,13 +87,13 @@ impl Launch {
     }
 
     /// Returns the numbers of messages in a rank's send and receive buffers.
-    fn blocks(&self, pattern: Pattern, options: &MessageOptions) -> (u64, u64) {
-        options.blocks(pattern, self.ranks() as u64)
+    fn buffer_message_counts(&self, pattern: Pattern, options: &MessageOptions) -> (u64, u64) {
+        options.buffer_message_counts(pattern, self.ranks() as u64)
     }
 
     /// Returns the bytes of the buffers of all ranks for a pattern.
     pub fn buffer_bytes(&self, pattern: Pattern, options: &MessageOptions) -> u64 {
-        let (sent, received) = self.blocks(pattern, options);
+        let (sent, received) = self.buffer_message_counts(pattern, options);
         let largest = self.sizes_of(pattern, options).into_iter().max().unwrap_or(0);
         largest.saturating_mul(sent + received).saturating_mul(self.ranks() as u64)
     }

@@ -92,7 +92,7 @@ pub(crate) fn run(
     let mut late = Vec::new();
     for launch in launches {
         for pattern in launch.patterns.iter().copied() {
-            let share = limits.map(|limits| limits.share_of(left));
+            let share = limits.map(|limits| limits.next_share(left));
             left -= 1;
             if share.is_some_and(|share| share.is_zero()) && !outcome.measurements.is_empty() {
                 late.push(pattern.to_string());
@@ -251,7 +251,7 @@ fn osu(
     let run = mpi.program(launch, &path, &arguments(mpi.options, launch))?;
     let mut printed = String::new();
     let mut silence = Silence::new();
-    let finished = program::listen(&run, &mut |lines| {
+    let finished = program::run_with_listener(&run, &mut |lines| {
         if !lines.is_empty() {
             printed.push_str(lines);
             silence = Silence::new();

@@ -204,7 +204,7 @@ impl Starter<'_> {
         let mut silence = Silence::new();
         let mut timeout = start_time(hosts);
         let mut late = false;
-        let finished = program::listen(&run, &mut |lines| {
+        let finished = program::run_with_listener(&run, &mut |lines| {
             if output.read(lines) {
                 silence = Silence::new();
                 let done = output.sizes.iter().filter(|size| size.done.is_some()).count();

@@ -237,7 +237,8 @@ impl Vetting {
         }
         outputs.print(&text)?;
         if kept.len() < self.keep {
-            outputs.note(&format!("{} of {} nodes can be kept", kept.len(), self.keep));
+            let kept_nodes = counted(kept.len(), "node");
+            outputs.note(&format!("only {kept_nodes} can be kept; required: {}", self.keep));
             return Ok(Ended::Unmet);
         }
         Ok(Ended::Met)

@@ -158,7 +158,7 @@ fn nodes() -> impl Strategy<Value = NodeList> {
 
 proptest! {
     #[test]
-    fn policy_round_trips(spec in prop_oneof![
+    fn printed_policy_is_parsed_to_itself(spec in prop_oneof![
         Just(NumaSpec::Local),
         nodes().prop_map(NumaSpec::Interleave),
         nodes().prop_map(NumaSpec::Bind),

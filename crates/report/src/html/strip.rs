@@ -224,7 +224,7 @@ fn named_in_words(bar: &Bar) -> Option<String> {
     (!words.is_empty()).then(|| words.join(", "))
 }
 
-/// Returns a bar from the left end, around the middle of a drawing.
+/// Returns a bar that begins at the left edge and is centred vertically on `middle`.
 fn rect(class: &str, width: &str, middle: f64) -> Markup {
     let [top, thick] = [middle - THICK / 2.0, THICK].map(|size| size.to_string());
     let place = [("class", class), ("x", "0"), ("y", &top), ("width", width), ("height", &thick)];

@@ -119,7 +119,7 @@ fn evidence((m, config): &StreamFigure<'_>) -> String {
         None => "arrays of unknown size".to_owned(),
     });
     parts.extend(config.threads.map(|threads| words::count_with_noun(threads, "thread")));
-    parts.extend(config.processes.map(|ranks| format!("{ranks} ranks")));
+    parts.extend(config.processes.map(|ranks| words::count_with_noun(ranks, "rank")));
     if config.threads.is_none() && config.processes.is_none() {
         parts.push("an unknown number of threads".to_owned());
     }

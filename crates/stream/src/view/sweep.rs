@@ -395,7 +395,7 @@ impl SweepRow<'_> {
 /// Names of horizontal axes.
 const AXES: [&str; 4] = ["size of an array", "threads", "ranks", "offset"];
 /// Title of the column for the memory of each process.
-const TASK: &str = "MiB per task";
+const TASK: &str = "MiB per rank";
 
 /// Returns the value of a configuration on an axis, if the value is a number.
 fn number(config: &StreamConfig, axis: usize) -> Option<f64> {

@@ -6,6 +6,7 @@ use nodegauge_arena::names::TUNE;
 use nodegauge_gauge::view::sentence::{capital, quotable, quoted, superlative};
 use nodegauge_gauge::view::{Block, ColumnList, ColumnUnit, Picture, Section, Step, Table};
 use nodegauge_measure::Fraction;
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Measurement, Record};
 
 /// Maximum number of lines for the first stage; the record contains all entries.
@@ -50,7 +51,8 @@ pub(crate) fn section(record: &Record) -> Section {
     section.push(table(shown));
     section.push(Picture::bars("rate of each configuration", first[0].0.unit, bars));
     if first.len() > SHOWN {
-        section.push(Block::Text(format!("and {} slower configurations", first.len() - SHOWN)));
+        let slower = counted(first.len() - SHOWN, "slower configuration");
+        section.push(Block::Text(format!("and {slower}")));
     }
     let finalists = of_stage(&all, FINAL);
     if !finalists.is_empty() {

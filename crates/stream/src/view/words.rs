@@ -91,14 +91,14 @@ pub(crate) fn mib_a_task(config: &StreamConfig) -> Option<String> {
     Some(format!("{:.1}", bytes as f64 / f64::from(1 << 20)))
 }
 
-/// Formats the number and the memory of processes: `16 processes, 45.8 MiB per task, 732.4 MiB in total`; `None`
+/// Formats the number and the memory of processes: `16 processes, 45.8 MiB per rank, 732.4 MiB in total`; `None`
 /// without ranks.
 pub(crate) fn tasks(config: &StreamConfig) -> Option<String> {
     let processes = config.processes?;
     let bytes = config.arrays() * config.array_bytes?;
     let all = (processes * bytes) as f64 / f64::from(1 << 20);
     let noun = if processes == 1 { "process" } else { "processes" };
-    Some(format!("{processes} {noun}, {} MiB per task, {all:.1} MiB in total", mib_a_task(config)?))
+    Some(format!("{processes} {noun}, {} MiB per rank, {all:.1} MiB in total", mib_a_task(config)?))
 }
 
 /// Describes the configuration of a STREAM measurement.

@@ -5,6 +5,7 @@ use super::{SAME_COMMAND, cannot, join_timeout, link};
 use crate::TeamError;
 use crate::collect::Collection;
 use nodegauge_measure::progress::SilentObserver;
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::{Failure, FailureKind, Observer};
 use nodegauge_os::{KillOnDrop, ProcessBarrier, describe};
 use nodegauge_placement::launchers::LauncherJob;
@@ -58,7 +59,7 @@ impl<P: Protocol> Coordinator<P> {
         ranks: usize,
         observer: &mut dyn Observer,
     ) -> Result<SharedCoordinator<P>, Failure> {
-        observer.phase(&format!("starting {ranks} ranks"));
+        observer.phase(&format!("starting {}", counted(ranks, "rank")));
         let timeout = join_timeout()?;
         let ranks = ranks as u32;
         let name = format!("nodegauge-{}-{}", std::process::id(), nodegauge_os::monotonic_nanos());

@@ -44,7 +44,7 @@ pub fn pbs(job: &EmittedRanks<'_>) -> String {
 pub fn nqs(job: &EmittedRanks<'_>) -> String {
     let remark = format!(
         "replace NAME, QUEUE, MEMORY (per node, e.g. 28GB), HH:MM:SS and {PROGRAM}, then: qsub FILE\n\
-         # the limit of the time is -lE or -lT, depending on the queue"
+         # the time limit is -lE or -lT, depending on the queue"
     );
     let mut text = head(job, &remark);
     let _ = write!(
