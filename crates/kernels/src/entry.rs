@@ -51,7 +51,7 @@ pub(super) trait InlinedLoop {
     ///
     /// # Safety
     /// The processor must have the instruction set of the loop's vectors. The other conditions are those of
-    /// [`Variant::run`](super::Variant::run) or [`ResidentLoop::run`](super::Resident::run).
+    /// [`Variant::run`](super::Variant::run) or [`ResidentLoop::run`](super::ResidentLoop::run).
     unsafe fn run(args: &Args, way: AccessOrder) -> f64;
 }
 
