@@ -77,7 +77,8 @@ fn range(cursor: &mut Cursor<'_>) -> Result<Vec<u32>, SyntaxError> {
     grammar::range(cursor, cpu, ["expected a CPU number", "expected the last CPU after '-'"])
 }
 
-fn cpu(cursor: &mut Cursor<'_>, problem: &str) -> Result<u32, SyntaxError> {
+/// Parses the number of a CPU.
+pub(crate) fn cpu(cursor: &mut Cursor<'_>, problem: &str) -> Result<u32, SyntaxError> {
     let at = cursor.position();
     match grammar::number(cursor, problem)? {
         MAX_COUNT.. => Err(cursor.error_at(at, "this number is too large")),

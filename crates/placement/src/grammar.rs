@@ -62,6 +62,20 @@ pub(crate) fn range(
     Ok((first..=last).step_by(step as usize).collect())
 }
 
+/// Parses numbers and ranges `A-B` separated by commas, up to the end of the text; returns the first and the last number
+/// of each. `problems` are those of [`range`].
+pub(crate) fn ranges(
+    cursor: &mut Cursor<'_>,
+    number: Number,
+    problems: [&str; 2],
+) -> Result<Vec<(u32, u32)>, SyntaxError> {
+    list(cursor, None, "expected ',' or the end", |item| {
+        let first = number(item, problems[0])?;
+        let last = last(item, first, number, problems[1])?;
+        Ok((first, last))
+    })
+}
+
 /// Parses one or more items separated by commas, up to and including the character `close`. Without `close`, the list
 /// extends to the end of the text. `problem` is the error message for any other text after an item.
 pub(crate) fn list<T>(

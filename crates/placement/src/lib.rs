@@ -23,6 +23,7 @@ pub mod keys;
 mod kmp;
 pub mod launchers;
 pub mod numa;
+pub mod numactl;
 mod options;
 pub mod pairs;
 mod per_cache;

@@ -101,14 +101,8 @@ fn node_list(cursor: &mut Cursor<'_>) -> Result<NodeList, SyntaxError> {
         "" => {}
         _ => return Err(cursor.error_at(at, "expected a node number or all")),
     }
-    let problem = "expected a node number or all";
-    grammar::list(cursor, None, "expected ',' or the end", |cursor| {
-        let first = grammar::number(cursor, problem)?;
-        let last =
-            grammar::last(cursor, first, grammar::number, "expected the last node after '-'")?;
-        Ok((first, last))
-    })
-    .map(NodeList::Ranges)
+    let problems = ["expected a node number or all", "expected the last node after '-'"];
+    grammar::ranges(cursor, grammar::number, problems).map(NodeList::Ranges)
 }
 
 impl fmt::Display for NumaSpec {

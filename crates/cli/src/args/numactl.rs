@@ -5,9 +5,8 @@
 
 use clap::Args as ClapArgs;
 use nodegauge_machine::SysRoot;
-use nodegauge_measure::grammar::Cursor;
 use nodegauge_measure::{Failure, SyntaxError};
-use nodegauge_placement::{NumaSpec, PlacesSpec};
+use nodegauge_placement::{NumaSpec, PlacesSpec, numactl};
 
 /// Options of numactl, with which users of numactl place threads and memory.
 #[derive(Debug, Clone, Default, ClapArgs)]
@@ -19,7 +18,7 @@ pub(crate) struct NumactlArgs {
     #[arg(long, value_name = "NODES", value_parser = interleaved, conflicts_with = "numa", hide = true)]
     interleave: Option<NumaSpec>,
     /// As numactl: --places with one place per CPU
-    #[arg(long, value_name = "CPUS", value_parser = cpus, conflicts_with_all = ["places", "cpunodebind"], hide = true)]
+    #[arg(long, value_name = "CPUS", value_parser = numactl::cpu_places, conflicts_with_all = ["places", "cpunodebind"], hide = true)]
     physcpubind: Option<PlacesSpec>,
     /// As numactl: --places with the CPUs of these NUMA nodes
     #[arg(long, value_name = "NODES", value_parser = cpus_of_nodes, conflicts_with = "places", hide = true)]
@@ -46,15 +45,9 @@ fn interleaved(text: &str) -> Result<NumaSpec, SyntaxError> {
     format!("interleave:{text}").parse()
 }
 
-/// Parses a list of CPUs such as `0-3,8` to one place per CPU.
-fn cpus(text: &str) -> Result<PlacesSpec, SyntaxError> {
-    let example = "--physcpubind 0-3,8";
-    places_of(&ranges("CPUs", example, text)?).parse()
-}
-
 /// Parses NUMA nodes of this machine to one place per CPU of these nodes.
 fn cpus_of_nodes(text: &str) -> Result<PlacesSpec, Failure> {
-    let nodes = ranges("NUMA nodes", "--cpunodebind 0", text)?;
+    let nodes = numactl::node_ranges(text)?;
     let root = SysRoot::live();
     let mut all = Vec::new();
     for node in nodes.iter().flat_map(|(first, last)| *first..=*last) {
@@ -63,46 +56,9 @@ fn cpus_of_nodes(text: &str) -> Result<PlacesSpec, Failure> {
             Failure::usage(format!("NUMA node {node} has no CPUs on this machine"))
                 .hint("nodegauge machine shows the NUMA nodes")
         })?;
-        all.extend(cpus.into_iter().map(|cpu| (cpu.into(), cpu.into())));
+        all.extend(cpus.into_iter().map(|cpu| (cpu, cpu)));
     }
-    Ok(places_of(&all).parse::<PlacesSpec>()?)
-}
-
-/// Maximum accepted number.
-const MAX: u64 = 65_535;
-
-/// Parses a list of numbers and ranges, each to its first and last number.
-fn ranges(
-    what: &'static str,
-    example: &'static str,
-    text: &str,
-) -> Result<Vec<(u64, u64)>, SyntaxError> {
-    let mut cursor = Cursor::new(what, example, text);
-    let mut all = Vec::new();
-    loop {
-        let at = cursor.position();
-        let first = cursor.number("expected a number")?;
-        let last = if cursor.eat('-') { cursor.number("expected a number")? } else { first };
-        if last < first {
-            return Err(cursor.error_at(at, "a range must begin with the smaller number"));
-        }
-        if last > MAX {
-            return Err(cursor.error_at(at, "this number is too large"));
-        }
-        all.push((first, last));
-        if !cursor.eat(',') {
-            break;
-        }
-    }
-    cursor.finish("expected ',', '-' or the end")?;
-    Ok(all)
-}
-
-/// Returns the places of CPUs, one per CPU, in the grammar of OMP_PLACES.
-fn places_of(ranges: &[(u64, u64)]) -> String {
-    let places: Vec<String> =
-        ranges.iter().map(|(first, last)| format!("{first}:{}", last - first + 1)).collect();
-    places.join(",")
+    Ok(numactl::range_places(&all)?)
 }
 
 #[cfg(test)]
@@ -113,7 +69,9 @@ mod tests {
     fn words_of_numactl_are_placements() {
         assert_eq!(bound("0,2"), "bind:0,2".parse());
         assert_eq!(interleaved("all"), "interleave:all".parse());
-        assert_eq!(cpus("0-3,8"), "0:4,8:1".parse());
-        assert!(cpus("3-0").is_err() && cpus("x").is_err() && cpus("0,").is_err());
+        assert_eq!(numactl::cpu_places("0-3,8"), "0:4,8:1".parse());
+        for wrong in ["3-0", "x", "0,"] {
+            assert!(numactl::cpu_places(wrong).is_err(), "{wrong}");
+        }
     }
 }

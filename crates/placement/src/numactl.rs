@@ -1,0 +1,56 @@
+//! Lists of CPUs and of NUMA nodes in the words of numactl, such as `0-3,8`.
+
+use crate::cpu_list::cpu;
+use crate::grammar;
+use crate::places::PlacesSpec;
+use nodegauge_measure::SyntaxError;
+use nodegauge_measure::grammar::Cursor;
+
+/// First and last number of a range.
+pub type NumberRange = (u32, u32);
+
+/// Parses the value of `--physcpubind` to one place per CPU.
+///
+/// # Errors
+/// Fails at the first character that is no list of CPUs.
+pub fn cpu_places(text: &str) -> Result<PlacesSpec, SyntaxError> {
+    let mut cursor = Cursor::new("CPUs", "--physcpubind 0-3,8", text);
+    let problems = ["expected a CPU number", "expected the last CPU after '-'"];
+    range_places(&grammar::ranges(&mut cursor, cpu, problems)?)
+}
+
+/// Parses the value of `--cpunodebind`.
+///
+/// # Errors
+/// Fails at the first character that is no list of nodes.
+pub fn node_ranges(text: &str) -> Result<Vec<NumberRange>, SyntaxError> {
+    let mut cursor = Cursor::new("NUMA nodes", "--cpunodebind 0", text);
+    // There are at most as many nodes as CPUs.
+    let problems = ["expected a node number", "expected the last node after '-'"];
+    grammar::ranges(&mut cursor, cpu, problems)
+}
+
+/// Returns the places of CPUs, one per CPU.
+///
+/// # Errors
+/// Fails if there are no CPUs.
+pub fn range_places(ranges: &[NumberRange]) -> Result<PlacesSpec, SyntaxError> {
+    let places: Vec<String> =
+        ranges.iter().map(|(first, last)| format!("{first}:{}", last - first + 1)).collect();
+    places.join(",").parse()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_ranges_that_begin_with_the_smaller_number() {
+        assert_eq!(cpu_places("0-3,8"), "0:4,8:1".parse());
+        assert_eq!(node_ranges("0,2-3"), Ok(vec![(0, 0), (2, 3)]));
+        for (text, at) in [("3-0", 2), ("x", 0), ("0,", 2), ("65536", 0), ("0 1", 2)] {
+            assert_eq!(cpu_places(text).unwrap_err().at, at, "{text}");
+            assert_eq!(node_ranges(text).unwrap_err().at, at, "{text}");
+        }
+    }
+}
