@@ -1,7 +1,7 @@
 //! Selection of the options that `-h` shows: its page fits one screen. All options are in `--help`.
 
 use super::tree::GROUPS;
-use clap::Command;
+use clap::{Arg, Command};
 
 /// Heading of options that only `--help` shows.
 const RARE: &str = GROUPS[GROUPS.len() - 1];
@@ -84,27 +84,22 @@ pub(super) fn short(command: Command) -> Command {
     below(command, "")
 }
 
+/// True if only `--help` shows this argument, in a command with these details of its own.
+fn is_detail(arg: &Arg, own: &[&str]) -> bool {
+    let id = arg.get_id().as_str();
+    let is_listed = DETAILS.contains(&id) || own.contains(&id);
+    !arg.is_positional() && (is_listed || arg.get_help_heading() == Some(RARE))
+}
+
 /// Hides options of the command with this path from `-h`, and of those below it.
 fn below(command: Command, path: &str) -> Command {
     let own = COMMAND_DETAILS.iter().find(|details| details.path == path);
     let own = own.map_or(&[][..], |details| details.options);
-    let hidden: Vec<String> = command
-        .get_arguments()
-        .filter(|arg| !arg.is_positional())
-        .filter(|arg| {
-            let id = arg.get_id().as_str();
-            arg.get_help_heading() == Some(RARE) || DETAILS.contains(&id) || own.contains(&id)
-        })
-        .map(|arg| arg.get_id().to_string())
-        .collect();
-    let command = hidden
-        .iter()
-        .fold(command, |command, id| command.mut_arg(id, |arg| arg.hide_short_help(true)));
-    let names: Vec<String> =
-        command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
-    names.iter().fold(command, |command, name| {
-        let path = format!("{path} {name}").trim_start().to_owned();
-        command.mut_subcommand(name, |sub| below(sub, &path))
+    let command =
+        command.mut_args(|arg| if is_detail(&arg, own) { arg.hide_short_help(true) } else { arg });
+    command.mut_subcommands(|sub| {
+        let path = format!("{path} {}", sub.get_name());
+        below(sub, path.trim_start())
     })
 }
 
