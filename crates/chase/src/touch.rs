@@ -1,13 +1,12 @@
 //! Rates of first touch, of later passes and of dependent loads, measured in a fraction of a second. They predict how
 //! long the arrays of a measurement take on a node that may be busy; they are no figures.
 
+use nodegauge_kernels::LINE;
 use nodegauge_measure::{Bytes, clock};
 use serde::{Deserialize, Serialize};
 use std::sync::Barrier;
 use std::time::Duration;
 
-/// Size of a cache line.
-const LINE: u64 = 64;
 /// Number of loads of the probe, a tenth of a second on the slowest memory.
 const LOADS: u32 = 200_000;
 /// Maximum ratio of the rate of a later pass to that of the first touch.
@@ -79,8 +78,8 @@ fn touched(threads: u32) -> [f64; 2] {
 
 /// Returns the time of a load in a random order of the lines of a block.
 fn load_time() -> f64 {
-    let lines = (TouchRates::BLOCK.0 / LINE) as u32;
-    let words = LINE as usize / size_of::<u32>();
+    let lines = (TouchRates::BLOCK.0 / LINE as u64) as u32;
+    let words = LINE / size_of::<u32>();
     let mut memory = vec![0u32; TouchRates::BLOCK.0 as usize / size_of::<u32>()];
     // A linear congruential generator visits every line once (Hull and Dobell, "Random Number Generators", SIAM Review 4,
     // 1962); the constants are those of Numerical Recipes.

@@ -512,7 +512,7 @@ mod tests {
         let reported = races.iter().filter(|(_, alike)| *alike == 2).count();
         assert!(races.iter().all(|(winner, _)| [1, 2].contains(winner)));
         // In a few of the searches, the result is random.
-        assert!(reported >= 170, "{reported} said");
+        assert!(reported >= 170, "{reported} reported");
     }
 
     #[test]

@@ -19,11 +19,11 @@ const CYCLE: usize = 20;
 /// Order in which the unknowns are eliminated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EliminationOrder {
-    /// In the numbering of the mesh points (x varies fastest), separately for those of every thread.
+    /// Numbering of the mesh points (x varies fastest), separately for those of every thread.
     Domain,
-    /// In the numbering of the mesh points, by levels of dependence.
+    /// Numbering of the mesh points, by levels of dependence.
     Natural,
-    /// By greedy colouring in the numbering of the mesh points: each gets the first colour that no neighbour has.
+    /// Greedy colours in the numbering of the mesh points: each point gets the first colour that no neighbour has.
     Multicolour,
     /// Reverse Cuthill-McKee, by levels of dependence.
     Levels,

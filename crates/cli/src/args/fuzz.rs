@@ -42,8 +42,8 @@ fn every_command_line_is_parsed_or_refused_in_few_lines() {
         let Err(error) = parsed.and_then(|matches| Args::from_arg_matches(&matches)) else {
             continue;
         };
-        let Some(said) = super::hints::failure(&error, &typed) else { continue };
-        let shown = legible::failure(&said);
+        let Some(failure) = super::hints::failure(&error, &typed) else { continue };
+        let shown = legible::failure(&failure);
         let plain = shown.chars().all(|c| !c.is_control() || c == '\n');
         assert!(plain && shown.lines().count() <= 6 && !shown.is_empty(), "{words:?}: {shown:?}");
     }

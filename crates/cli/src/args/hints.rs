@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_values_name_the_option_and_what_is_expected() {
+    fn wrong_value_is_refused_with_its_option_and_the_expected_values() {
         for (line, message, hint) in [
             (
                 "stream --samples 0",

@@ -122,7 +122,7 @@ pub(crate) struct MatrixArgs {
 }
 
 /// Unit of strides, and their maximum, in bytes.
-const LINE: u32 = 64;
+const LINE: u32 = nodegauge_kernels::LINE as u32;
 const MAX_STRIDE: u32 = 1 << 20;
 
 /// Parses the distance of two loads in bytes.
