@@ -220,9 +220,7 @@ fn word(value: &impl Serialize) -> String {
 
 /// Returns a figure with a value or a sample that is not a finite number.
 fn infinite_figure(record: &Record) -> Option<&Measurement> {
-    record.measurements.iter().find(|m| {
-        m.value.into_iter().chain(m.samples.iter().copied()).any(|value| !value.is_finite())
-    })
+    record.measurements.iter().find(|m| !m.has_finite_numbers())
 }
 
 /// Inserts the rows of a record.

@@ -67,6 +67,12 @@ impl Sample {
         whole
     }
 
+    /// True if the time of every part is known. The time of a part is not a finite number if it could not be measured,
+    /// e.g. because two threads that exchange a cache line did not run at the same time.
+    fn is_measured(&self) -> bool {
+        self.seconds.iter().all(|seconds| seconds.is_finite())
+    }
+
     /// True if interference affects a part.
     fn is_disturbed_in(&self, part: usize) -> bool {
         self.part_causes(part).next().is_some()
@@ -223,25 +229,28 @@ fn sample_trips<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Vec<f64> {
     trips
 }
 
-/// Assigns `samples` to regimes with these parameters.
+/// Assigns `samples` to regimes with these parameters. Samples without a measured time belong to no regime and are not
+/// set aside, because they have no value.
 pub fn sort_with(samples: &[Sample], known: AssignmentParameters<'_>) -> RegimeAssignment {
     let AssignmentParameters { warm_up, min, regimes } = known;
     let warm_up = warm_up.min(samples.len());
+    let mut first: Vec<usize> = (0..samples.len()).filter(|i| samples[*i].is_measured()).collect();
+    let after = first.split_off(first.partition_point(|i| *i < warm_up));
     let mut set_aside: Vec<(usize, Vec<Cause>)> =
-        (0..warm_up).map(|i| (i, vec![Cause::WarmUp])).collect();
-    let after = warm_up..samples.len();
-    let measured = &samples[warm_up..];
+        first.into_iter().map(|i| (i, vec![Cause::WarmUp])).collect();
+    let warm_ups = set_aside.len();
     // Interference during a pass may also affect the round trips before and after the pass.
-    let clean = sample_trips(measured.iter().filter(|sample| sample.is_clean()));
-    let trips = if clean.len() < 2 * min { sample_trips(measured) } else { clean };
+    let measured = || after.iter().map(|i| &samples[*i]);
+    let clean = sample_trips(measured().filter(|sample| sample.is_clean()));
+    let trips = if clean.len() < 2 * min { sample_trips(measured()) } else { clean };
     let found = regimes.map_or_else(|| regime::regimes(&trips), <[Regime]>::to_vec);
     // If no two round trips are similar, no regime can be determined. The samples are then pooled and suspect.
     let scattered = found.is_empty() && trips.iter().any(|trip| trip.is_finite());
     let mut groups: Vec<RegimeGroup> = if found.is_empty() {
-        vec![RegimeGroup::new(samples, after.clone().collect(), min, None)]
+        vec![RegimeGroup::new(samples, after.clone(), min, None)]
     } else {
         let mut groups: Vec<Vec<usize>> = vec![Vec::new(); found.len()];
-        for i in after.clone() {
+        for i in after.iter().copied() {
             let (start, end) = samples[i].round_trips;
             match regime::assign(&found, start, end) {
                 Some(regime) => groups[regime].push(i),
@@ -259,8 +268,8 @@ pub fn sort_with(samples: &[Sample], known: AssignmentParameters<'_>) -> RegimeA
     if moved {
         // The regime changed during every sample. The samples of different regimes are pooled, and the result is
         // suspect.
-        set_aside.truncate(warm_up);
-        groups.push(RegimeGroup::new(samples, after.collect(), min, None));
+        set_aside.truncate(warm_ups);
+        groups.push(RegimeGroup::new(samples, after, min, None));
     }
     groups.sort_by(|x, y| y.speed(samples).total_cmp(&x.speed(samples)));
     let changed = moved.then_some(UnknownRegime::Changed);

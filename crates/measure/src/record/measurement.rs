@@ -465,12 +465,29 @@ impl Measurement {
                 self.validity.add(earlier.status, reason);
             }
         }
+        if !self.has_finite_numbers() {
+            let reason = "its value or a sample is not a finite number";
+            self.validity.add(Status::Invalid, reason);
+            self.samples.clear();
+            self.samples_at_s.clear();
+            self.samples_round_trip_s.clear();
+            self.disturbed.retain(|one| one.value.is_finite());
+            self.summary = None;
+            self.limit = None;
+        }
         if self.validity.status == Status::Invalid {
             self.value = None;
             self.traffic = None;
         }
         self.doubt_by_rule();
         self
+    }
+
+    /// True if the value and all samples can be written as JSON, which has no infinities.
+    pub fn has_finite_numbers(&self) -> bool {
+        let disturbed = self.disturbed.iter().map(|one| one.value);
+        let numbers = self.value.into_iter().chain(disturbed);
+        numbers.chain(self.samples.iter().copied()).all(f64::is_finite)
     }
 
     /// Marks the figure as invalid with the reason why it could not be measured.

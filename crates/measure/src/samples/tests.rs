@@ -11,6 +11,28 @@ const NEAR: f64 = 115e-9;
 const FAR: f64 = 390e-9;
 
 #[test]
+fn unmeasured_sample_has_no_value_in_the_record() {
+    // The threads did not run at the same time in the warm-up and in the fourth sample.
+    let mut samples = vec![sample(2e-7, NEAR, NEAR, vec![]); 8];
+    for unmeasured in [0, 3] {
+        samples[unmeasured].seconds = vec![f64::NAN];
+    }
+    let sorted = sort(&samples);
+    let group = sorted.headline().unwrap();
+    assert_eq!(group.all, [1, 2, 4, 5, 6, 7]);
+    assert!(sorted.set_aside.is_empty());
+    let cell = CellSamples { samples: &samples, sorted: &sorted, group };
+    let m = Measurement::new("memory", "matrix", "cpu0->cpu1", Unit::Seconds);
+    let m = m.timed(Quoted::Median, cell, 0, &|seconds| seconds);
+    assert_eq!((m.value, m.samples.len(), m.disturbed.len()), (Some(2e-7), 6, 0));
+    let json = serde_json::to_string(&m).unwrap();
+    assert_eq!(serde_json::from_str::<Measurement>(&json).unwrap(), m);
+    // Without a measured sample, there is no figure.
+    let never = vec![sample(f64::INFINITY, NEAR, NEAR, vec![]); 3];
+    assert!(sort(&never).headline().is_none());
+}
+
+#[test]
 fn regimes_are_never_pooled_and_the_faster_is_the_headline() {
     let mut samples = vec![sample(9.0, FAR, FAR, vec![])];
     for _ in 0..6 {

@@ -127,3 +127,22 @@ fn samples_of_another_regime_are_not_disturbances() {
     m.regimes.clear();
     assert_eq!((m.disturbed_samples().count(), m.in_other_regimes()), (2, 0));
 }
+
+#[test]
+fn figure_with_an_infinite_number_is_invalid_and_can_be_read_back() {
+    let figures = [
+        triad().sampled(Quoted::Median, vec![1.0, f64::INFINITY]),
+        triad().value(Quoted::Single, f64::NAN).limit(2.0, "theory"),
+        Measurement {
+            disturbed: vec![Disturbed { value: f64::NAN, ..Disturbed::default() }],
+            ..triad()
+        },
+    ];
+    for figure in figures {
+        let m = figure.judged(Validity::valid());
+        assert_eq!((m.validity.status, m.value), (Status::Invalid, None));
+        assert_eq!(m.validity.reasons, ["its value or a sample is not a finite number"]);
+        let json = serde_json::to_string(&m).unwrap();
+        assert_eq!(serde_json::from_str::<Measurement>(&json).unwrap(), m);
+    }
+}
