@@ -64,8 +64,7 @@ impl FromStr for SizeList {
     type Err = SyntaxError;
 
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
-        let mut cursor =
-            Cursor::new("sizes", "--file-sizes 64KiB-512MiB or --file-sizes 4KiB,1MiB", text);
+        let mut cursor = Cursor::new("sizes", "64KiB-512MiB or 4KiB,1MiB", text);
         let mut sizes = BTreeSet::new();
         loop {
             let start = cursor.position();

@@ -354,11 +354,10 @@ impl fmt::Display for TransfersPerSec {
     }
 }
 
-/// Units of sizes: decimal prefixes are powers of 1000, binary prefixes powers of 1024.
-const SIZE_UNITS: [(&str, UnitPrefix); 13] = [
+/// Units of sizes, in either case: decimal prefixes are powers of 1000, binary prefixes powers of 1024.
+const SIZE_UNITS: [(&str, UnitPrefix); 9] = [
     ("B", UnitPrefix::One),
     ("kB", UnitPrefix::Kilo),
-    ("KB", UnitPrefix::Kilo),
     ("MB", UnitPrefix::Mega),
     ("GB", UnitPrefix::Giga),
     ("TB", UnitPrefix::Tera),
@@ -366,13 +365,27 @@ const SIZE_UNITS: [(&str, UnitPrefix); 13] = [
     ("MiB", UnitPrefix::Mebi),
     ("GiB", UnitPrefix::Gibi),
     ("TiB", UnitPrefix::Tebi),
-    ("k", UnitPrefix::Kilo),
-    ("M", UnitPrefix::Mega),
-    ("G", UnitPrefix::Giga),
 ];
 
 /// Maximum accepted size; 2^50 bytes are far above the memory of any node.
 pub const MAX_BYTES: Bytes = Bytes(1 << 50);
+
+/// Returns the entry of [`SIZE_UNITS`] whose name is `unit` followed by `end`, in either case.
+fn size_unit(unit: &str, end: &str) -> Option<(&'static str, UnitPrefix)> {
+    let name = format!("{unit}{end}");
+    SIZE_UNITS.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(&name))
+}
+
+/// Returns the expected units instead of `unit`. A letter alone is refused, because programs of the field differ: `4k`
+/// is 4096 bytes for fio, and 4000 bytes in SI units.
+fn expected_size_unit(unit: &str) -> String {
+    match (size_unit(unit, "B"), size_unit(unit, "iB")) {
+        (Some((decimal, _)), Some((binary, _))) => {
+            format!("expected {decimal} (powers of 1000) or {binary} (powers of 1024)")
+        }
+        _ => "expected a unit of B, kB, MB, GB, TB, KiB, MiB, GiB or TiB".to_owned(),
+    }
+}
 
 /// Reads a size such as `2GiB`, `500MB`, `1.5GiB` or `4096` (bytes) at the cursor.
 ///
@@ -388,14 +401,9 @@ pub fn read_bytes(cursor: &mut Cursor<'_>) -> Result<Bytes, SyntaxError> {
     let unit = cursor.take_while(char::is_alphabetic);
     let factor = match unit {
         "" => 1,
-        _ => SIZE_UNITS
-            .iter()
-            .find(|(name, _)| *name == unit)
+        _ => size_unit(unit, "")
             .map(|(_, prefix)| prefix.multiple())
-            .ok_or_else(|| {
-                cursor
-                    .error_at(unit_at, "expected a unit of B, kB, MB, GB, TB, KiB, MiB, GiB or TiB")
-            })?,
+            .ok_or_else(|| cursor.error_at(unit_at, expected_size_unit(unit)))?,
     };
     let too_large = "the size exceeds the memory of any machine";
     // Whole numbers are computed exactly; only a number with a fraction is computed in floating point.
@@ -595,6 +603,21 @@ mod tests {
         assert_eq!("1.5KiB".parse(), Ok(Bytes(1536)));
         assert_eq!("3KiB".parse(), Ok(Bytes::kib(3)));
         assert_eq!("4096".parse(), Ok(Bytes(4096)));
+        assert_eq!("64kb".parse(), Ok(Bytes(64_000)));
+        assert_eq!("64kib".parse(), Ok(Bytes::kib(64)));
+    }
+
+    #[test]
+    fn letter_without_b_is_refused_with_both_units() {
+        for (text, both) in [
+            ("4k", "expected kB (powers of 1000) or KiB (powers of 1024)"),
+            ("4K", "expected kB (powers of 1000) or KiB (powers of 1024)"),
+            ("1g", "expected GB (powers of 1000) or GiB (powers of 1024)"),
+            ("1x", "expected a unit of B, kB"),
+        ] {
+            let error = text.parse::<Bytes>().unwrap_err().to_string();
+            assert!(error.contains(both), "{error}");
+        }
     }
 
     #[test]

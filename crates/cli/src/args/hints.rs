@@ -146,12 +146,26 @@ impl<'a> TypedLine<'a> {
         let Some(at) = position.filter(|at| *at > 0) else {
             return failure.hint(self.example());
         };
-        let hint = if typed.starts_with('-') {
-            self.meant_option(typed, at, error)
-        } else {
-            self.meant_word(at)
-        };
-        failure.hint(hint.unwrap_or_else(|| self.example()))
+        if typed.starts_with('-') {
+            let hint = self.meant_option(typed, at, error);
+            return failure.hint(hint.unwrap_or_else(|| self.example()));
+        }
+        let candidates = self.meant_lines(at);
+        if let Some(hint) = candidates.iter().find_map(|words| self.corrected(words.clone())) {
+            return failure.hint(hint);
+        }
+        let wrong_value = candidates.iter().find_map(|words| self.wrong_value_in(words, at));
+        wrong_value.unwrap_or_else(|| failure.hint(self.example()))
+    }
+
+    /// Returns the failure for a corrected command line in which only the value of an option is wrong: that of an option
+    /// other than those in [`MEANT_FOR`], to which the word at `at` may not belong.
+    fn wrong_value_in(&self, words: &[String], at: usize) -> Option<Failure> {
+        let error = command().try_get_matches_from(words).err()?;
+        let is_value = matches!(error.kind(), ErrorKind::InvalidValue | ErrorKind::ValueValidation);
+        let is_guess = words.len() > self.words.len()
+            && text_of(&error, ContextKind::InvalidValue) == self.words[at];
+        (is_value && !is_guess).then(|| failure(&error, words)).flatten()
     }
 
     /// Returns the hint for an unknown option: its name in nodegauge.
@@ -192,19 +206,21 @@ impl<'a> TypedLine<'a> {
         arg.get_long().map(|long| format!("--{long}"))
     }
 
-    /// Returns the hint for a word without an option.
-    fn meant_word(&self, at: usize) -> Option<String> {
-        let word = &self.words[at];
+    /// Returns the command lines that a word without an option may be meant for, most likely first.
+    fn meant_lines(&self, at: usize) -> Vec<Vec<String>> {
         let before = &self.words[at - 1];
-        let joined = [format!("{before}={word}")];
-        let joined = before.starts_with("--").then(|| self.replaced(at - 1, 2, &joined));
-        let program = self.replaced(at, 0, &["--".to_owned()]);
-        // The threads of `mpi` are those of one of its patterns.
-        let options =
-            MEANT_FOR.iter().filter(|option| self.path != "mpi" || **option != "--threads");
-        let options = options.map(|option| self.replaced(at, 0, &[(*option).to_owned()]));
-        let all = joined.into_iter().chain([program]).chain(options);
-        all.into_iter().find_map(|words| self.corrected(words))
+        let mut lines = Vec::new();
+        if before.starts_with("--") {
+            lines.push(self.replaced(at - 1, 2, &[format!("{before}={}", self.words[at])]));
+        }
+        lines.push(self.replaced(at, 0, &["--".to_owned()]));
+        for option in MEANT_FOR {
+            // The threads of `mpi` are those of one of its patterns.
+            if self.path != "mpi" || option != "--threads" {
+                lines.push(self.replaced(at, 0, &[option.to_owned()]));
+            }
+        }
+        lines
     }
 
     /// Returns the hint for a missing run: the latest one.
@@ -315,6 +331,19 @@ mod tests {
             ("nodegauge compute", "did you mean 'nodegauge compare'?"),
         ] {
             assert_eq!(refused(line).1, hint, "{line}");
+        }
+    }
+
+    #[test]
+    fn wrong_value_beside_an_unexpected_word_is_named() {
+        for (line, message) in [
+            ("mpi --transport rdma", "--transport: unknown transport 'rdma': expected shm, tcp"),
+            ("io --bs 4k FOLDER", "sizes \"4k\": expected kB (powers of 1000) or KiB"),
+            ("mpi rdma", "unexpected argument 'rdma'"),
+            ("stream four", "unexpected argument 'four'"),
+        ] {
+            let refusal = refused(&format!("nodegauge {line}")).0;
+            assert!(refusal.starts_with(message), "{line}: {refusal}");
         }
     }
 
