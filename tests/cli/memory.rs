@@ -115,7 +115,7 @@ fn order_of_the_chase_is_in_the_record() {
 }
 
 #[test]
-fn matrix_has_every_pair_of_nodes_and_cpus() {
+fn matrix_has_every_pair_of_numa_nodes_and_cpus() {
     let harness = Harness::new();
     let record = record(&harness, "matrix", &["--size", "64MiB"]);
     let all = all_of(&record, "matrix", &["B/s", "s"]);

@@ -136,7 +136,7 @@ fn explicit_places_have_strides_and_exclusions() {
 }
 
 #[test]
-fn memory_policies_are_shown_with_their_nodes() {
+fn memory_policies_are_shown_with_their_numa_nodes() {
     for (numa, policy, nodes) in [
         ("local", "local", Value::Null),
         ("interleave", "interleave", json!([0, 1, 2, 3])),
@@ -309,7 +309,7 @@ fn memory_policy_combines_with_given_cpus() {
     rank  socket  memory  core
        0       3       3    12
        1       1       1     4
-    memory: bound to these nodes
+    memory: bound to these NUMA nodes
     note: --cpus determines the CPUs of threads, and policy 3 the placement of memory
     ");
     let document = with(&["--policy", "1", "--json"]).json();

@@ -247,7 +247,7 @@ fn missing_reserved_pages_are_named_with_a_hint() {
         let outcome = harness.stream(&["--pages", pages]).exits(3).prints_nothing();
         let kib = bytes >> 10;
         let message = format!("error: cannot put {wanted} on {pages} pages: ");
-        outcome.warns(&message).warns(&format!("reserved pages of {name} are free, {needed} ")).warns(&format!(
+        outcome.warns(&message).warns(&format!("reserved pages of {name}: 0 of ")).warns(&format!(
             "hint: as root, echo {needed} > /sys/kernel/mm/hugepages/hugepages-{kib}kB/nr_hugepages; or use --pages thp\n"
         ));
     }

@@ -71,7 +71,7 @@ fn guest() -> Option<&'static Guest> {
 }
 
 #[test]
-fn cxl_memory_is_a_node_without_cpus() {
+fn cxl_memory_is_a_numa_node_without_cpus() {
     let Some(guest) = guest() else { return };
     let machine = machine_of(guest);
     assert_eq!(machine["numa_nodes"][2]["cpus"], json!([]));
@@ -105,7 +105,7 @@ fn cxl_memory_has_reserved_pages() {
 }
 
 #[test]
-fn cxl_memory_is_read_by_the_cpus_of_other_nodes() {
+fn cxl_memory_is_read_by_the_cpus_of_other_numa_nodes() {
     let Some(guest) = guest() else { return };
     let record = guest.of("matrix").exits(0).json();
     let pairs = ["n0->n0", "n0->n1", "n0->n2", "n1->n0", "n1->n1", "n1->n2"];

@@ -49,14 +49,14 @@ fn old_processors_solve_a_system() {
 }
 
 #[test]
-fn old_machines_have_a_matrix_of_one_node() {
+fn old_machines_have_a_matrix_of_one_numa_node() {
     let Some(guest) = guest() else { return };
     let record = guest.of("matrix").exits(0).json();
     assert!(measurements(&record).iter().all(|m| m["name"] == "n0->n0"), "{record:#}");
 }
 
 #[test]
-fn old_machines_refuse_a_second_cpu_and_node() {
+fn old_machines_refuse_a_second_cpu_and_numa_node() {
     let Some(guest) = guest() else { return };
     guest.of("no-ranks").exits(2).warns("cannot place 2 ranks").prints_nothing();
     guest.of("no-threads").exits(2).warns("error: ").prints_nothing();

@@ -263,7 +263,7 @@ fn t2k_refuses_missing_pages_ranks_and_policies() {
     guest
         .of("no-pages")
         .exits(3)
-        .warns("0 of the 0 reserved pages of 2 MiB are free, 3 are needed")
+        .warns("reserved pages of 2 MiB: 0 of 0 free, 3 needed")
         .warns("nr_hugepages")
         .prints_nothing();
     guest.of("no-map").exits(2).warns("cannot place 17 ranks").prints_nothing();

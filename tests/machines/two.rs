@@ -91,7 +91,7 @@ fn two_sockets_match_numactl() {
 }
 
 #[test]
-fn two_nodes_have_the_memory_of_their_threads() {
+fn two_numa_nodes_have_the_memory_of_their_threads() {
     let Some(guest) = guest() else { return };
     let record = guest.of("local").exits(0).json();
     let numa = numa(&record);
@@ -107,7 +107,7 @@ fn two_nodes_have_the_memory_of_their_threads() {
 }
 
 #[test]
-fn two_nodes_have_the_memory_bound_to_them() {
+fn two_numa_nodes_have_the_memory_bound_to_them() {
     let Some(guest) = guest() else { return };
     let record = guest.of("bound").exits(0).json();
     assert_eq!(numa(&record)["got"], json!({"1": 1.0}));
@@ -118,7 +118,7 @@ fn two_nodes_have_the_memory_bound_to_them() {
 }
 
 #[test]
-fn two_kinds_of_reserved_pages_come_from_the_nodes_of_the_policy() {
+fn two_kinds_of_reserved_pages_come_from_the_numa_nodes_of_the_policy() {
     let Some(guest) = guest() else { return };
     let huge = guest.of("huge").exits(0).json();
     assert_eq!(measurements(&huge)[0]["config"]["pages"]["got"], json!({"2097152": 1.0}));
@@ -136,7 +136,7 @@ fn two_kinds_of_reserved_pages_come_from_the_nodes_of_the_policy() {
 }
 
 #[test]
-fn two_nodes_cannot_share_three_pages_evenly() {
+fn two_numa_nodes_cannot_share_three_pages_evenly() {
     let Some(guest) = guest() else { return };
     let page = guest.of("few-pages").exits(0);
     page.prints_words(
@@ -154,7 +154,7 @@ fn two_sockets_have_ranks_with_local_memory() {
         .prints_words("4 ranks of 1 thread (policy 3 block) bound to cpus {0-1}, {0-1}, {2-3}, {2-3}")
         .prints_words(
             "requested bind:0 (ranks 0-1), bind:1 (ranks 2-3): 100 % of the pages on the nodes of the \
-             policy; 50 % on node 0, 50 % on node 1",
+             policy; 50 % on NUMA node 0, 50 % on NUMA node 1",
         );
 }
 
@@ -169,7 +169,7 @@ fn two_nodes_and_one_cpu_are_inherited_from_numactl_and_taskset() {
 }
 
 #[test]
-fn two_nodes_make_a_matrix_of_four_pairs() {
+fn two_numa_nodes_make_a_matrix_of_four_pairs() {
     let Some(guest) = guest() else { return };
     let record = guest.of("matrix").exits(0).json();
     let pairs = ["n0->n0", "n0->n1", "n1->n0", "n1->n1"];
@@ -179,7 +179,7 @@ fn two_nodes_make_a_matrix_of_four_pairs() {
 }
 
 #[test]
-fn two_nodes_refuse_missing_nodes_and_pages() {
+fn two_numa_nodes_refuse_missing_numa_nodes_and_pages() {
     let Some(guest) = guest() else { return };
     guest
         .of("no-node")
@@ -193,7 +193,7 @@ fn two_nodes_refuse_missing_nodes_and_pages() {
     guest
         .of("no-gigantic")
         .exits(3)
-        .warns("0 of the 0 reserved pages of 1 GiB on node 0 are free, 1 are needed")
+        .warns("reserved pages of 1 GiB on NUMA node 0: 0 of 0 free, 1 needed")
         .warns("/sys/devices/system/node/node0/hugepages/hugepages-1048576kB/nr_hugepages")
         .prints_nothing();
     guest.of("no-cpu").exits(2).warns("error: ").prints_nothing();
@@ -202,7 +202,7 @@ fn two_nodes_refuse_missing_nodes_and_pages() {
 }
 
 #[test]
-fn two_nodes_leave_nothing_behind() {
+fn two_numa_nodes_leave_nothing_behind() {
     let Some(guest) = guest() else { return };
     guest.is_left_as_it_was();
 }

@@ -1,4 +1,4 @@
-//! Which of many alike nodes is slow, and which loss a judgement would have found. Pure functions.
+//! Judgement of the nodes of one kind: the slow ones, and the loss that it would have found. Pure functions.
 //!
 //! All functions take logarithms of performance, so that a deviation is relative and a node that is twice as slow has
 //! the same distance for a rate and for a time. The spread is Qn, a quantile of the distances of all pairs, which
@@ -131,7 +131,8 @@ impl Components {
         Self { nodes: of_nodes, runs: of_runs }
     }
 
-    /// Returns the standard deviation of a single run of any node. The runs of a single node show only their own spread.
+    /// Returns the standard deviation of a single run of any node. The runs of a single node show only their own
+    /// spread.
     pub fn run_deviation(&self) -> Option<f64> {
         let known = self.nodes.or(self.runs)?;
         match self.nodes.zip(self.runs) {

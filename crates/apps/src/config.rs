@@ -57,7 +57,7 @@ nodegauge_measure::config! {
         seconds: shared::seconds;
         /// Number of consecutive sums in a sample.
         sums: u64 = Observation "sums a sample";
-        /// The greatest distance of a sum from pi.
+        /// Largest distance of a sum from pi.
         error: keys::error;
         /// Part of the error that the rule and rounding explain.
         error_allowed: f64 = Observation "error allowed";
@@ -87,12 +87,12 @@ nodegauge_measure::config! {
         iterations: keys::iterations;
         /// Residual behind them over that before.
         residual: shared::residual;
-        /// Sets, including the warm-up.
+        /// Number of sets, including the warm-up.
         sets: u64 = Observation "sets";
         /// Departure from symmetry of the product and of the multigrid cycle, by HPCG's scale; 1 is allowed.
         symmetry: Vec<f64> = Observation "departure from symmetry";
-        /// Iterations with a great diagonal, alone and preconditioned.
-        spectral_iterations: Vec<u64> = Observation "iterations with a great diagonal";
+        /// Iterations with a large diagonal, alone and preconditioned.
+        spectral_iterations: Vec<u64> = Observation "iterations with a large diagonal";
         /// Time to set up, seconds; a tenth of it counts in each set.
         setup_s: keys::setup_s;
         /// Matrix and vectors.

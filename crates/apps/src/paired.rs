@@ -2,8 +2,8 @@
 
 use nodegauge_measure::record::{Measurement, Validity};
 
-/// Makes each figure `relative` at most as valid as the figure `name` of the two cells that it compares. `base_of` returns
-/// the cell with which another is compared.
+/// Makes each figure `relative` at most as valid as the figure `name` of the two cells that it compares. `base_of`
+/// returns the cell with which another is compared.
 pub(crate) fn judge_relative(
     by_cell: &mut [Vec<Measurement>],
     name: &str,
@@ -20,7 +20,7 @@ pub(crate) fn judge_relative(
     }
 }
 
-/// Returns the validity of the figure `name`; of none, a valid one.
+/// Returns the validity of the figure `name`; valid if there is no such figure.
 fn figure_validity(figures: &[Measurement], name: &str) -> Validity {
     let found = figures.iter().find(|m| m.name == name);
     found.map_or_else(Validity::valid, |m| m.validity.clone())

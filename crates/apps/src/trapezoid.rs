@@ -129,7 +129,7 @@ impl PlannedRun for TrapezoidPlan {
             notices.extend(Notice::no_time_for(GAUGE, &left_out, " intervals"));
         }
         let mut series = Series::new(policy::APPS, limits, run.cells.len());
-        (&mut &shared).phase("measuring sums interleaved");
+        (&mut &shared).phase("measuring sums, interleaved");
         let longest = options.points.last().copied();
         series.run(
             &mut |turn: Turn| run.turn(&mut pool, turn.cell, &|| shared.interrupted()),
@@ -237,10 +237,10 @@ impl TrapezoidRun<'_> {
         Ok(vec![sample])
     }
 
-    /// Predicts the time of a round, from one sum of each cell. All sums of a sample may take much longer: where workers
-    /// share CPUs, the time of a sum is that of the synchronisation. If this takes so long that a budget of the user must
-    /// be refused or kept, the sums before predict those that remain. `is_default` is true if the user chose no numbers
-    /// of intervals.
+    /// Predicts the time of a round, from one sum of each cell. All sums of a sample may take much longer: where
+    /// workers share CPUs, the time of a sum is that of the synchronisation. If this takes so long that a budget of the
+    /// user must be refused or kept, the sums before predict those that remain. `is_default` is true if the user chose
+    /// no numbers of intervals.
     fn predicted(
         &self,
         pool: &mut WorkerPool<'_>,

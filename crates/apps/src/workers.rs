@@ -287,7 +287,7 @@ fn add(notices: &mut Vec<Notice>, texts: Vec<String>) {
     }
 }
 
-/// Returns the powers of two below `most`, and `most`.
+/// Returns the powers of two below `max`, and `max`.
 fn doubled(max: u32) -> Vec<u32> {
     let powers = std::iter::successors(Some(1), |count| Some(2 * count));
     powers.take_while(|count| *count < max).chain([max.max(1)]).collect()

@@ -200,7 +200,8 @@ impl ArraysConfig {
         PagedMapping::check(self.mapped(), self.pages, processes)
     }
 
-    /// Checks that the nodes to which `policy` binds the arrays of `processes` processes have enough reserved pages.
+    /// Checks that the NUMA nodes to which `policy` binds the arrays of `processes` processes have enough reserved
+    /// pages.
     ///
     /// # Errors
     /// Fails if fewer huge pages are free on these nodes.

@@ -42,18 +42,18 @@ pub struct PagesConfig {
 pub struct NumaConfig {
     /// Requested memory policy, e.g. `bind:1`; for ranks with different policies, those of all ranks.
     pub asked: String,
-    /// Share of the memory on each node, 0 to 1; `null` if unknown.
+    /// Share of the memory on each NUMA node, 0 to 1; `null` if unknown.
     pub got: Option<BTreeMap<u32, Fraction>>,
-    /// Share of each array on each node, 0 to 1; absent if all arrays have the same shares.
+    /// Share of each array on each NUMA node, 0 to 1; absent if all arrays have the same shares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrays: Option<BTreeMap<String, BTreeMap<u32, Fraction>>>,
-    /// Share of the pages on the nodes that the policy specifies; absent if it specifies no nodes.
+    /// Share of the pages on the NUMA nodes that the policy specifies; absent if it specifies no NUMA nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<Fraction>,
-    /// Reason why the pages cannot be compared with the policy although it specifies nodes.
+    /// Reason why the pages cannot be compared with the policy although it specifies NUMA nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unchecked: Option<String>,
-    /// Threads for which most pages are on other nodes than the policy specifies.
+    /// Threads for which most pages are on other NUMA nodes than the policy specifies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub threads_astray: Vec<usize>,
     /// Number of NUMA nodes of the machine.

@@ -18,10 +18,10 @@ const ASKED: usize = 6000;
 const ASKED_OF_A_RANGE: usize = ASKED / 3;
 /// Minimum number of sampled pages per thread and array.
 const MIN_PAGES_PER_SHARE: usize = 8;
-/// Minimum share of pages on the expected nodes, below which figures are suspect. A tenth of the pages on other nodes
-/// affects the figures; pages at the boundaries between two threads' shares are a smaller fraction.
+/// Minimum share of pages on the expected NUMA nodes, below which figures are suspect. A tenth of the pages on other
+/// NUMA nodes affects the figures; pages at the boundaries between two threads' shares are a smaller fraction.
 const HELD: f64 = 0.9;
-/// Minimum share of a thread's pages on the expected nodes; threads with a smaller share are listed in the record.
+/// Minimum share of a thread's pages on the expected NUMA nodes; threads with a smaller share are listed in the record.
 const THREAD_HELD: f64 = 0.5;
 
 /// Number of pages on each NUMA node.
@@ -61,13 +61,13 @@ pub fn observe(arrays: &Arrays, threads: usize) -> Vec<Share> {
     shares
 }
 
-/// Returns the share of a range of memory on each node, 0 to 1; `None` if the kernel does not report it.
+/// Returns the share of a range of memory on each NUMA node, 0 to 1; `None` if the kernel does not report it.
 pub fn range_shares(start: usize, length: usize) -> Option<Shares> {
     let nodes = numa::pages_by_node(start, length, ASKED_OF_A_RANGE).ok()?.nodes;
     (!nodes.is_empty()).then(|| fractions(&nodes))
 }
 
-/// Returns the share of an array on each node, 0 to 1; `None` if the kernel does not report it.
+/// Returns the share of an array on each NUMA node, 0 to 1; `None` if the kernel does not report it.
 pub fn array_shares(shares: &[Share], array: usize) -> Option<Shares> {
     let nodes = sum(shares, |share| share.array == array);
     (!nodes.is_empty()).then(|| fractions(&nodes))
@@ -81,8 +81,9 @@ fn sum(shares: &[Share], chosen: impl Fn(&Share) -> bool) -> Nodes {
     nodes
 }
 
-/// Compares the nodes of `arrays` arrays with a policy. The memory of a thread is expected on the nodes of the policy;
-/// if the policy specifies none, on the thread's nodes in `thread_nodes`. Threads without nodes are not checked.
+/// Compares the NUMA nodes of `arrays` arrays with a policy. The memory of a thread is expected on the NUMA nodes of
+/// the policy; if the policy specifies none, on the thread's nodes in `thread_nodes`. Threads without nodes are not
+/// checked.
 pub fn config(
     shares: &[Share],
     arrays: usize,
@@ -126,7 +127,7 @@ pub fn config(
     }
 }
 
-/// Returns the nodes of the arrays without a comparison, e.g. for several processes, each of which has its own
+/// Returns the NUMA nodes of the arrays without a comparison, e.g. for several processes, each of which has its own
 /// policy.
 pub fn arrays_config(
     policy: &MemoryPolicy,
@@ -150,7 +151,8 @@ pub fn arrays_config(
     }
 }
 
-/// Returns the nodes on which the pages of a thread on the nodes `own` should be; empty if any node is right.
+/// Returns the NUMA nodes on which the pages of a thread on the NUMA nodes `own` should be; empty if any NUMA node is
+/// right.
 fn wanted_nodes(policy: &MemoryPolicy, own: &[NumaNodeId]) -> Vec<NumaNodeId> {
     let mut wanted = match policy {
         MemoryPolicy::Default | MemoryPolicy::Local => own.to_vec(),
@@ -162,7 +164,7 @@ fn wanted_nodes(policy: &MemoryPolicy, own: &[NumaNodeId]) -> Vec<NumaNodeId> {
     wanted
 }
 
-/// True if the shares of a node differ by more than a percent of all pages.
+/// True if the shares of a NUMA node differ by more than a percent of all pages.
 fn differ(one: &Shares, other: &Shares) -> bool {
     one.keys().chain(other.keys()).any(|node| {
         let [a, b] = [one, other].map(|shares| shares.get(node).copied().unwrap_or_default());
@@ -179,8 +181,8 @@ fn numbered(shares: &Shares) -> BTreeMap<u32, Fraction> {
     shares.iter().map(|(node, share)| (node.0, *share)).collect()
 }
 
-/// Returns the evenness of pages over the nodes, 0 to 1: the share of pages that would not have to be moved for an even
-/// distribution.
+/// Returns the evenness of pages over the NUMA nodes, 0 to 1: the share of pages that would not have to be moved for an
+/// even distribution.
 pub fn evenness(got: &BTreeMap<u32, Fraction>, nodes: &[u32]) -> Fraction {
     let each = Fraction(1.0 / nodes.len().max(1) as f64);
     nodes.iter().map(|node| got.get(node).copied().unwrap_or_default().min(each)).sum()
@@ -198,7 +200,7 @@ pub fn too_few_pages(bytes: u64, pages: &BTreeMap<u64, Fraction>, nodes: usize) 
     }
     let (size, share) = pages.iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
     let count = counted((share.0 * bytes as f64 / *size as f64).ceil() as usize, "page");
-    Some(format!("too few pages for {nodes} nodes ({count} of {})", Bytes(*size)))
+    Some(format!("too few pages for {nodes} NUMA nodes ({count} of {})", Bytes(*size)))
 }
 
 /// Returns the reason why the pages do not follow the policy; `None` if they do.
@@ -211,12 +213,13 @@ pub fn policy_violation(numa: &NumaConfig, policy: &MemoryPolicy) -> Option<Stri
             format!("memory {asked} requested, but {astray} are not evenly distributed")
         }
         MemoryPolicy::Default | MemoryPolicy::Local => {
-            format!("{astray} are not on the node of the thread that uses them")
+            format!("{astray} are not on the NUMA node of the thread that uses them")
         }
-        _ => format!("memory {asked} requested, but {astray} are on other nodes"),
+        _ => format!("memory {asked} requested, but {astray} are on other NUMA nodes"),
     };
-    let share =
-        |(node, share): (&u32, &Fraction)| format!("{} on node {node}", share.in_whole_percent());
+    let share = |(node, share): (&u32, &Fraction)| {
+        format!("{} on NUMA node {node}", share.in_whole_percent())
+    };
     let got: Vec<String> = numa.got.iter().flatten().map(share).collect();
     Some(format!("{what} ({})", got.join(", ")))
 }
@@ -232,7 +235,7 @@ mod tests {
         counts.iter().map(|(node, n)| (NumaNodeId(*node), *n)).collect()
     }
 
-    /// Returns the pages of each thread's share on each node, with equal numbers for all arrays.
+    /// Returns the pages of each thread's share on each NUMA node, with equal numbers for all arrays.
     fn alike(threads: &[&[(u32, u64)]]) -> Vec<Share> {
         let each = threads.iter().enumerate();
         each.flat_map(|(thread, counts)| {
@@ -256,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_compared_with_the_node_of_each_thread() {
+    fn memory_is_compared_with_the_numa_node_of_each_thread() {
         let right = truth(
             &alike(&[&[(0, 10)], &[(1, 10)]]),
             &MemoryPolicy::Local,
@@ -281,7 +284,7 @@ mod tests {
         assert_eq!(crossed.got, right.got);
         assert_eq!(
             policy_violation(&crossed, &MemoryPolicy::Local).unwrap(),
-            "100 % of the pages are not on the node of the thread that uses them (50 % on node 0, 50 % on node 1)"
+            "100 % of the pages are not on the NUMA node of the thread that uses them (50 % on NUMA node 0, 50 % on NUMA node 1)"
         );
         // All pages are on the first node, so that the pages of the second thread are misplaced.
         let piled = truth(
@@ -294,14 +297,14 @@ mod tests {
     }
 
     #[test]
-    fn unbound_threads_have_no_expected_node() {
+    fn unbound_threads_have_no_expected_numa_node() {
         let shares = alike(&[&[(0, 10)], &[(0, 10)]]);
         let truth = truth(&shares, &MemoryPolicy::Default, &thread_nodes(&[&[], &[]]));
         assert_eq!((truth.held, policy_violation(&truth, &MemoryPolicy::Default)), (None, None));
     }
 
     #[test]
-    fn memory_is_compared_with_the_nodes_of_the_policy() {
+    fn memory_is_compared_with_the_numa_nodes_of_the_policy() {
         let shares = alike(&[&[(0, 3), (1, 7)], &[(1, 10)]]);
         let of = |policy: MemoryPolicy| truth(&shares, &policy, &thread_nodes(&THREAD_NODES));
         let breaks = |policy: MemoryPolicy| policy_violation(&of(policy.clone()), &policy);
@@ -309,7 +312,7 @@ mod tests {
         assert_eq!(bound.held, Some(Fraction(0.85)));
         assert_eq!(
             breaks(MemoryPolicy::Bind(vec![NumaNodeId(1)])).unwrap(),
-            "memory bind:1 requested, but 15 % of the pages are on other nodes (15 % on node 0, 85 % on node 1)"
+            "memory bind:1 requested, but 15 % of the pages are on other NUMA nodes (15 % on NUMA node 0, 85 % on NUMA node 1)"
         );
         assert_eq!(breaks(MemoryPolicy::Bind(vec![NumaNodeId(0), NumaNodeId(1)])), None);
         assert!(breaks(MemoryPolicy::Preferred(NumaNodeId(0))).is_some());
@@ -346,11 +349,11 @@ mod tests {
         let (huge, base) = (sizes(&[(2 << 20, 1.0)]), sizes(&[(4096, 1.0)]));
         assert_eq!(
             too_few_pages(4 << 20, &huge, 4).as_deref(),
-            Some("too few pages for 4 nodes (2 pages of 2 MiB)")
+            Some("too few pages for 4 NUMA nodes (2 pages of 2 MiB)")
         );
         assert_eq!(
             too_few_pages(1 << 20, &huge, 2).as_deref(),
-            Some("too few pages for 2 nodes (1 page of 2 MiB)")
+            Some("too few pages for 2 NUMA nodes (1 page of 2 MiB)")
         );
         // More than ten pages per node are enough, as are base pages, and a single node needs none.
         assert_eq!(too_few_pages(42 << 20, &huge, 2), None);

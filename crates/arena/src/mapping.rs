@@ -78,7 +78,7 @@ impl FromStr for RequestedPages {
 pub enum ArrayError {
     /// There are too few reserved huge pages.
     #[error(
-        "cannot put {wanted} on {pages} pages: {free} of the {total} reserved pages of {page}{} are free, {needed} are needed",
+        "cannot put {wanted} on {pages} pages: reserved pages of {page}{}: {free} of {total} free, {needed} needed",
         on(nodes)
     )]
     NoHugePages {
@@ -94,7 +94,7 @@ pub enum ArrayError {
         free: u64,
         /// Number of required pages.
         needed: u64,
-        /// Nodes to which the memory is bound; empty if the pages may be on any node.
+        /// NUMA nodes to which the memory is bound; empty if the pages may be on any NUMA node.
         nodes: Vec<NumaNodeId>,
     },
     /// The kernel refused the mapping.
@@ -191,9 +191,9 @@ impl PagedMapping {
             .map_err(refused(wanted, pages))
     }
 
-    /// Checks that the nodes to which a policy binds memory have enough free reserved pages for `count` mappings of
-    /// `wanted` bytes. When memory is mapped, the kernel checks the pages of all nodes and ignores the policy. If a page
-    /// is then missing on these nodes, the kernel ends the program at first touch.
+    /// Checks that the NUMA nodes to which a policy binds memory have enough free reserved pages for `count` mappings
+    /// of `wanted` bytes. When memory is mapped, the kernel checks the pages of all nodes and ignores the policy. If a
+    /// page is then missing on these nodes, the kernel ends the program at first touch.
     ///
     /// # Errors
     /// Fails if these nodes have fewer free pages.
@@ -226,13 +226,13 @@ impl PagedMapping {
     }
 }
 
-/// Returns the words for nodes to which memory is bound.
+/// Returns the words for NUMA nodes to which memory is bound.
 fn on(nodes: &[NumaNodeId]) -> String {
     let numbers = number_ranges(nodes.iter().map(|node| node.0));
     match nodes.len() {
         0 => String::new(),
-        1 => format!(" on node {numbers}"),
-        _ => format!(" on nodes {numbers}"),
+        1 => format!(" on NUMA node {numbers}"),
+        _ => format!(" on NUMA nodes {numbers}"),
     }
 }
 
@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missing_huge_pages_are_reported_with_their_nodes() {
+    fn missing_huge_pages_are_reported_with_their_numa_nodes() {
         let error = |nodes: &[u32]| {
             let nodes = nodes.iter().copied().map(NumaNodeId).collect();
             let error = ArrayError::NoHugePages {
@@ -279,16 +279,19 @@ mod tests {
         };
         assert_eq!(
             error(&[]),
-            "cannot put 4 MiB on 2m pages: 1 of the 8 reserved pages of 2 MiB are free, 2 are needed\n\
+            "cannot put 4 MiB on 2m pages: reserved pages of 2 MiB: 1 of 8 free, 2 needed\n\
              hint: as root, echo 2 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages; or use --pages thp"
         );
         let bound = error(&[1, 2]);
-        assert!(bound.contains("reserved pages of 2 MiB on nodes 1-2 are free"), "{bound}");
+        assert!(
+            bound.contains("reserved pages of 2 MiB on NUMA nodes 1-2: 1 of 8 free"),
+            "{bound}"
+        );
         assert!(bound.contains("/sys/devices/system/node/node1/hugepages/"), "{bound}");
     }
 
     #[test]
-    fn only_bound_memory_requires_pages_on_certain_nodes() {
+    fn only_bound_memory_requires_pages_on_certain_numa_nodes() {
         let check = |pages, policy: &MemoryPolicy| {
             PagedMapping::check_bound(Bytes::mib(1 << 30), pages, policy, 1)
         };

@@ -33,7 +33,7 @@ pub struct MemoryRates {
 }
 
 impl MemoryRates {
-    /// Measures the rates with a worker at each of `places`, on pages and with the policy of the run, in at most `most`
+    /// Measures the rates with a worker at each of `places`, on pages and with the policy of the run, in at most `max`
     /// bytes.
     ///
     /// # Errors

@@ -19,7 +19,7 @@ pub fn pages(pages: &PagesConfig) -> String {
 }
 
 /// Describes the NUMA nodes of the pages, e.g.
-/// `requested local: 100 % of the pages on the nodes of the policy; 50 % on node 0, 50 % on node 1`. Returns `None` on
+/// `requested local: 100 % of the pages on the NUMA nodes of the policy; 50 % on NUMA node 0, 50 % on NUMA node 1`. Returns `None` on
 /// a machine with one node if all pages are on the expected node.
 pub fn numa(numa: &NumaConfig) -> Option<String> {
     let held = numa.held;
@@ -27,15 +27,15 @@ pub fn numa(numa: &NumaConfig) -> Option<String> {
         return None;
     }
     let shares: Vec<String> = (numa.got.as_ref()?.iter())
-        .map(|(node, share)| format!("{} on node {node}", share))
+        .map(|(node, share)| format!("{} on NUMA node {node}", share))
         .collect();
     let held = match (held, &numa.unchecked) {
-        (Some(held), _) => format!("{} of the pages on the nodes of the policy", held),
+        (Some(held), _) => format!("{} of the pages on the NUMA nodes of the policy", held),
         (None, Some(why)) => format!("not checked: {why}"),
         (None, None) => "not checked because the threads are not bound".to_owned(),
     };
     let apart = if numa.arrays.is_some() {
-        "; the nodes differ between arrays, see the record"
+        "; the NUMA nodes differ between arrays (see the record)"
     } else {
         ""
     };
@@ -48,7 +48,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn memory_locations_are_printed_if_there_are_several_nodes() {
+    fn memory_locations_are_printed_if_there_are_several_numa_nodes() {
         let words = |value: Value| numa(&serde_json::from_value(value).unwrap());
         let one = json!({"asked": "local", "got": {"0": 1.0}, "held": 1.0, "nodes": 1});
         assert_eq!(words(one), None);
@@ -58,8 +58,8 @@ mod tests {
         });
         assert_eq!(
             words(two).unwrap(),
-            "requested local: 75 % of the pages on the nodes of the policy; 75 % on node 0, 25 % on node 1; \
-             the nodes differ between arrays, see the record"
+            "requested local: 75 % of the pages on the NUMA nodes of the policy; 75 % on NUMA node 0, 25 % on NUMA node 1; \
+             the nodes differ between arrays (see the record)"
         );
         let unbound = json!({"asked": "default", "got": {"0": 1.0}, "held": null, "nodes": 2});
         assert!(words(unbound).unwrap().contains("not bound"));
@@ -70,7 +70,7 @@ mod tests {
         assert_eq!(
             words(few).unwrap(),
             "requested interleave:0-1: not checked: too few pages for 2 nodes (1 page of 2 MiB); \
-             100 % on node 0"
+             100 % on NUMA node 0"
         );
     }
 }

@@ -127,8 +127,8 @@ impl PlannedRun for CeilingsPlan {
 /// Number of rounds after the warm-up in which all loops are measured.
 const ROUNDS_OF_ALL: usize = 3;
 
-/// True if a loop is so far behind the fastest of its kind that it cannot become the figure. The time is then that of the
-/// others.
+/// True if a loop is so far behind the fastest of its kind that it cannot become the figure. The time is then that of
+/// the others.
 fn is_behind(peaks: &[Peak], cell: usize) -> bool {
     let Some(own) = peaks.get(cell) else { return false };
     let kind = peak_name(&own.kernel);
@@ -154,7 +154,7 @@ impl PeakGroup<'_> {
             loops.map(|kernel| Peak { kernel, bursts: Vec::new() }).collect();
         let mut team = Team::start(&placement.thread_cpus())?;
         let details = team.observed().iter().map(ToString::to_string).collect();
-        observer.phase("peaks in registers and DGEMM interleaved");
+        observer.phase("measuring peaks in registers and DGEMM, interleaved");
         let mut series = Series::new(policy::CURVES, limits, peaks.len() + 1);
         let mut cells = |turn: Turn| -> Result<Vec<Sample>, TeamError> {
             if turn.round > ROUNDS_OF_ALL && is_behind(&peaks, turn.cell) {

@@ -108,8 +108,8 @@ impl NbSearch {
         Self { constraints, small, max, full }
     }
 
-    /// Returns the order of round 0 or 1. `half` is the order at which LU reaches half of the DGEMM rate, if it is known
-    /// before the round.
+    /// Returns the order of round 0 or 1. `half` is the order at which LU reaches half of the DGEMM rate, if it is
+    /// known before the round.
     pub(crate) fn order(&self, round: usize, half: Option<f64>) -> Result<usize, Failure> {
         let seconds = if round == 0 { self.small } else { self.small * 8.0 };
         let constraints = SizeConstraints { seconds, half, ..self.constraints.clone() };
@@ -133,7 +133,7 @@ struct HplRun<'a> {
     each_peak: Duration,
     /// Seconds per matrix element that generating and checking a matrix takes in addition to solving.
     overhead: Seconds,
-    /// NUMA node of every thread; empty if a thread may run on several nodes.
+    /// NUMA node of every thread; empty if a thread may run on several NUMA nodes.
     nodes: Vec<usize>,
 }
 
@@ -306,8 +306,8 @@ impl HplRun<'_> {
         Ok(())
     }
 
-    /// Repeats DGEMM and the register-only loops that may be the fastest immediately before or after a solution, so that
-    /// the rating is compared with rates under the same conditions.
+    /// Repeats DGEMM and the register-only loops that may be the fastest immediately before or after a solution, so
+    /// that the rating is compared with rates under the same conditions.
     fn comparison_rates(
         &mut self,
         at: usize,

@@ -12,6 +12,7 @@ use crate::size::{self, ChosenOrder, OrderSpec};
 use crate::{DGEMM, FMA_PEAK, FMA_PEAK_F32, GAUGE, RATING, TEST};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Figure, Machine};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::schedule::{Budget, Limits, PredictedTime};
@@ -357,7 +358,8 @@ fn foreseen_rate(
             let used = threads.min(machine.processor.cores.max(1) as usize);
             let (hz, per_cycle) = ASSUMED_CORE;
             let basis = format!(
-                "assumed: {used} cores x {} GHz x {per_cycle} FLOP/cycle; the processor's peak is unknown",
+                "assumed: {} x {} GHz x {per_cycle} FLOP/cycle; the processor's peak is unknown",
+                counted(used, "core"),
                 hz / 1e9
             );
             (used as f64 * hz * per_cycle, basis)

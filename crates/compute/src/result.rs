@@ -14,6 +14,7 @@ use nodegauge_gauge::Site;
 use nodegauge_lu::peak::{self, Peak, PeakLoop};
 use nodegauge_lu::residual::THRESHOLD;
 use nodegauge_lu::{dgemm, factorisation as lu};
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
 use nodegauge_measure::{BytesPerSec, FlopsPerSec, Fraction, Hertz, Notice, NoticeId, Unit};
 use nodegauge_placement::{Bind, Placement};
@@ -107,8 +108,8 @@ impl RatingEvidence<'_> {
         let m = figure(name, samples);
         let Some(peak) = self.seen.peak("f64").filter(|peak| peak.best().0 > 0.0) else { return m };
         let isa = peak.kernel.isa_name();
-        let threads = self.threads();
-        m.limit(peak.best().0, format!("{isa} multiply-adds in registers, {threads} threads"))
+        let threads = counted(self.threads(), "thread");
+        m.limit(peak.best().0, format!("{isa} multiply-adds in registers, {threads}"))
     }
 
     fn rating(&self, library: &LibraryRuns, solution: &SolvedSystem) -> Measurement {
@@ -262,7 +263,8 @@ impl RatingEvidence<'_> {
         let cores = self.threads().min(self.site.machine.processor.cores.max(1) as usize);
         let value = cores as f64 * clock.0 * per_cycle;
         let formula = format!(
-            "{cores} cores x {clock} measured under load x {per_cycle} FLOP/cycle with FMA"
+            "{} x {clock} measured under load x {per_cycle} FLOP/cycle with FMA",
+            counted(cores, "core")
         );
         Some(TheoreticalPeak {
             value: FlopsPerSec(value),
@@ -293,8 +295,8 @@ impl RatingEvidence<'_> {
         notices
     }
 
-    /// Returns the reason why lost time makes comparisons of this run doubtful; `None` if little was lost. The libraries
-    /// were compared shortly before the solution.
+    /// Returns the reason why lost time makes comparisons of this run doubtful; `None` if little was lost. The
+    /// libraries were compared shortly before the solution.
     fn disturbance(&self, solution: &SolvedSystem) -> Option<String> {
         let time = &solution.time;
         let bursts = self.seen.peak("f64").and_then(|peak| {
@@ -385,7 +387,8 @@ impl RatingEvidence<'_> {
         }
         if let Some(events) = self.seen.throttled.filter(|events| *events > 0) {
             texts.push(format!(
-                "the processor throttled {events} times during this run (temperature or power): check cooling and power limits"
+                "the processor was throttled {} during this run (temperature or power): check cooling and power limits",
+                counted(events as usize, "time")
             ));
         }
         let threads = &self.placement.threads;

@@ -87,7 +87,7 @@ pub fn seconds(order: usize, half: Option<f64>, dgemm: FlopsPerSec) -> Seconds {
     Seconds(flops(order) / (dgemm.0 * share))
 }
 
-/// Returns the largest number from 0 to `most` that fits; `fits` must be monotonic.
+/// Returns the largest number from 0 to `max` that fits; `fits` must be monotonic.
 fn largest(max: usize, fits: impl Fn(usize) -> bool) -> usize {
     let mut low = 0;
     let mut high = max;

@@ -177,7 +177,7 @@ impl Mode for Ceilings {
         for (level, loops) in &cells {
             first.push(vec![level.sample(loops, &mut pool, buffers)?]);
         }
-        let phase = "measuring all levels interleaved";
+        let phase = "measuring all levels, interleaved";
         let judged = run.samples_behind(policy::CURVES_BEHIND, first, phase, |i| {
             let (level, loops) = &cells[i];
             level.sample(loops, &mut pool, buffers)

@@ -68,7 +68,7 @@ config! {
         level_reported_bytes: u64 = Observation "reported size of the level";
         flops_per_byte: shared::flops_per_byte;
         on_node: shared::on_node;
-        /// Bus address of the device whose memory the node is; absent for the host's memory.
+        /// Bus address of the device whose memory the NUMA node is; absent for the host's memory.
         device_memory: String = Observation "memory of device";
         stopped: shared::stopped;
         round_trip_s: shared::round_trip_s;

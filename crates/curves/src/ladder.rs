@@ -167,7 +167,7 @@ impl Mode for Ladder {
         })?;
         let sets: Vec<u64> = taken.keys().map(|i| self.sets[*i]).collect();
         let (steps, first): (Vec<Vec<WorkingSetLoop>>, Vec<_>) = taken.into_values().unzip();
-        let phase = "measuring all working sets interleaved";
+        let phase = "measuring all working sets, interleaved";
         let judged = run.samples_behind(policy::CURVES_BEHIND, first, phase, |i| {
             traffic::refilled_sample(&steps[i], &mut pool, buffers, sets[i])
         })?;

@@ -119,7 +119,7 @@ impl Mode for Latency {
             cells.extend(chases);
             samples.extend(first);
         }
-        let phase = "chasing through all working sets interleaved";
+        let phase = "chasing through all working sets, interleaved";
         let judged = run.samples_behind(policy::CURVES_BEHIND, samples, phase, |i| {
             cells[i].idle_sample(&mut pool)
         })?;

@@ -14,6 +14,7 @@ use crate::{CurveSetup, Mode, notice, refuse_below, too_large};
 use nodegauge_analysis::conclusion::Obstacle;
 use nodegauge_arena::ArenaError;
 use nodegauge_chase::{BLOCK, Load, wait_loop_time};
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Measurement, Quoted, Status};
 use nodegauge_measure::schedule::{PredictedTime, policy};
 use nodegauge_measure::{Bytes, BytesPerSec, Failure, Notice, NoticeId, Seconds, Unit, stats};
@@ -104,7 +105,7 @@ impl Mode for Loaded {
         let CurveSetup { options, placement, .. } = run.setup;
         let threads = placement.threads.len();
         let loaders = threads - 1;
-        run.observer.phase(&format!("preparing one chaser and {loaders} loaders"));
+        run.observer.phase(&format!("preparing one chaser and {}", counted(loaders, "loader")));
         let mut pool = run.pool()?;
         let chased =
             ChasedMemory::beyond_caches(run, self.chased, &mut pool, &mut |with, bytes| {
@@ -120,7 +121,7 @@ impl Mode for Loaded {
         let block = (BLOCK as f64 * loaders as f64 * full.seconds[1]).min(1.0);
         let times = LoaderTimes { block, turn: wait_loop_time() };
         let mut at = 0;
-        let phase = "measuring latency under all loads interleaved";
+        let phase = "measuring latency under all loads, interleaved";
         let judged = run.samples(policy::CURVES, SHARES.len(), phase, |i| {
             // Loaders continue at another position of their buffers, where no data of the last sample is in a cache.
             at += blocks / 7 + 1;

@@ -22,23 +22,23 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Granularity of a size that is limited by the memory, bytes.
 const ROUND: u64 = 1 << 20;
-/// Minimum share of a region that must be on its node; with a smaller share, the figure is suspect.
+/// Minimum share of a region that must be on its NUMA node; with a smaller share, the figure is suspect.
 const ON_NODE_ENOUGH: f64 = 0.99;
 
 /// Readers: a NUMA node with CPUs, whose cores read.
 struct Readers {
     node: NumaNodeId,
-    /// One allowed CPU of each core of the node.
+    /// One allowed CPU of each core of the NUMA node.
     cpus: Vec<CpuId>,
 }
 
-/// Planned measurement of matrices: reading nodes, and nodes whose memory is read.
+/// Planned measurement of matrices: reading NUMA nodes, and NUMA nodes whose memory is read.
 pub(super) struct Matrix {
-    /// Nodes with CPUs, in the order of their numbers.
+    /// NUMA nodes with CPUs, in the order of their numbers.
     readers: Vec<Readers>,
-    /// Nodes with memory, in the order of their numbers, including nodes without CPUs.
+    /// NUMA nodes with memory, in the order of their numbers, including those without CPUs.
     memories: Vec<NumaNodeId>,
-    /// For each node that is the memory of a device, the bus address of the device.
+    /// For each NUMA node that is the memory of a device, the bus address of the device.
     of_devices: BTreeMap<NumaNodeId, String>,
     /// Size of each region for reading, bytes.
     bytes: u64,
@@ -79,7 +79,7 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<M
     matrix.chased = SetRange::of(setup, size, for_chases);
     let needed = matrix.memory();
     if needed > usable {
-        return Err(too_large("two regions per node", needed, usable));
+        return Err(too_large("two regions per NUMA node", needed, usable));
     }
     let mut left_out = Vec::new();
     if matrix.memories.len() == 1 {
@@ -99,7 +99,7 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<M
     Ok(matrix)
 }
 
-/// Returns a CPU of each core of a node, or of all nodes.
+/// Returns a CPU of each core of a NUMA node, or of all NUMA nodes.
 fn one_per_core(topology: &Topology, node: Option<usize>) -> Vec<CpuId> {
     let mut cores = BTreeSet::new();
     let mut cpus = Vec::new();
@@ -154,7 +154,7 @@ impl Mode for Matrix {
     }
 }
 
-/// Memory regions of a node.
+/// Memory regions of a NUMA node.
 struct NodeRegions {
     read: MemoryRegion,
     chased: ChasedMemory,
@@ -167,15 +167,15 @@ impl Matrix {
         (0..self.readers.len() * memories).map(|cell| (cell / memories, cell % memories)).collect()
     }
 
-    /// Returns the index of the readers that touch the memory of a node first: the CPUs of the node itself or, if it
-    /// has no CPUs, those of the first node.
+    /// Returns the index of the readers that touch the memory of a NUMA node first: the CPUs of the NUMA node itself
+    /// or, if it has no CPUs, those of the first node.
     fn nearest(&self, node: NumaNodeId) -> usize {
         self.readers.iter().position(|readers| readers.node == node).unwrap_or(0)
     }
 
     fn nodes(&self, run: &mut CurveRun<'_>) -> Result<(), ArenaError> {
         let setup = run.setup;
-        run.observer.phase(&format!("preparing {} on each node", Bytes(2 * self.bytes)));
+        run.observer.phase(&format!("preparing {} on each NUMA node", Bytes(2 * self.bytes)));
         let mut pools = Vec::new();
         let mut chasers = Vec::new();
         for readers in &self.readers {
@@ -212,7 +212,7 @@ impl Matrix {
             let buffers = memories[*memory].read.shared_by(pools[*reader].workers(), self.bytes);
             work.push((chase, [WorkingSetLoop::new(traffic::reader(), buffers.bytes())], buffers));
         }
-        let phase = "measuring all pairs of nodes interleaved";
+        let phase = "measuring all pairs of NUMA nodes, interleaved";
         let judged = run.samples(policy::NODES, cells.len(), phase, |i| {
             let (chase, loops, buffers) = &mut work[i];
             let pool = &mut pools[cells[i].0];
@@ -245,7 +245,7 @@ impl Matrix {
                 let on_node = got.map(|got| got.get(&node.0).copied().unwrap_or_default());
                 if let Some(share) = on_node.filter(|share| share.0 < ON_NODE_ENOUGH) {
                     let share = share.in_whole_percent();
-                    let reason = format!("only {share} of the memory is on node {node}");
+                    let reason = format!("only {share} of the region is on NUMA node {node}");
                     validity.add(Status::Suspect, reason);
                 }
                 let mut config = CurveConfig {
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn device_memory_is_a_column_but_empty_nodes_are_not() {
+    fn device_memory_is_a_column_but_empty_numa_nodes_are_not() {
         let path = "../machine/tests/topologies/gh200.xml";
         let gh200 = topology(&format!("{}/{path}", env!("CARGO_MANIFEST_DIR")));
         let plan = nodes(&gh200);
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn machine_with_one_node_has_one_cell() {
+    fn machine_with_one_numa_node_has_one_cell() {
         let machine = topology("synthetic:Package:1 L3Cache:1(size=8MiB) Core:4 PU:1");
         let plan = nodes(&machine);
         assert_eq!(plan.cells(), [(0, 0)]);

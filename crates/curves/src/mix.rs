@@ -163,7 +163,7 @@ impl Mode for Mixes {
             run.outcome.notices.push(notice(NoticeId::Budget, text));
         }
         cells.truncate(first.len());
-        let phase = "measuring all mixes interleaved";
+        let phase = "measuring all mixes, interleaved";
         let judged = run.samples_behind(policy::CURVES_BEHIND, first, phase, |i| {
             turn(&cells[i].1, &mut pool)
         })?;

@@ -49,9 +49,9 @@ nodegauge_measure::config! {
         strided_groups: u64 = Choice "groups";
         loops_tried: shared::loops_tried;
         /// Median time of the kernel by the device's clock, seconds.
-        device_seconds: f64 = Observation "time by the device";
+        device_seconds: f64 = Observation "time by the device's clock";
         /// Median time of the kernel by the host's clock, from the launch until completion is known, seconds.
-        host_seconds: f64 = Observation "time by the host";
+        host_seconds: f64 = Observation "time by the host's clock";
         checks: shared::checks;
         /// Elements that deviate from the replay by more than the tolerance.
         wrong_elements: u64 = Observation "wrong elements";

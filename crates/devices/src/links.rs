@@ -63,7 +63,7 @@ pub struct LinkPlan {
     notices: Vec<Notice>,
 }
 
-/// NUMA node of the host, with the node's CPUs.
+/// NUMA node of the host, with the NUMA node's CPUs.
 type Node = (NumaNodeId, Vec<CpuId>);
 
 impl LinkPlan {
@@ -430,7 +430,7 @@ impl Stage<'_> {
             (on_node.filter(|share| share.0 < ON_NODE_ENOUGH), host.and_then(|host| host.node))
         {
             let share = share.in_whole_percent();
-            validity.suspect(format!("only {share} of the host's memory is on node {node}"));
+            validity.suspect(format!("only {share} of the host buffer is on NUMA node {node}"));
         }
         let mut on = watched[leg.device].config(info);
         if all {

@@ -1,8 +1,8 @@
 //! Predicted time of a run on devices before its memory exists.
 //!
-//! Opening a driver and compiling loops take a time that no prediction knows; the run delivers after them. What grows with
-//! the sizes that the user chooses is predicted: arrays of a device that uses the host's memory, and copies, from a probe
-//! of the host's memory; arrays in the memory of a device, from its theoretical bandwidth.
+//! Opening a driver and compiling loops take a time that no prediction knows; the run delivers after them. What grows
+//! with the sizes that the user chooses is predicted: arrays of a device that uses the host's memory, and copies, from
+//! a probe of the host's memory; arrays in the memory of a device, from its theoretical bandwidth.
 
 use crate::info::DeviceInfo;
 use nodegauge_arena::{MemoryRates, RequestedPages};
@@ -26,7 +26,7 @@ fn rounds(set_up: Duration, round: Duration, policy: &RepetitionPolicy) -> Predi
     PredictedTime { min: set_up + (WARM_UP + 1) * round, likely: set_up + likely * round }
 }
 
-/// Measures the rates of the host's memory with a worker on each of these CPUs, in at most `most` bytes.
+/// Measures the rates of the host's memory with a worker on each of these CPUs, in at most `max` bytes.
 pub(crate) fn host_rates(cpus: &[CpuId], max: Bytes) -> Result<MemoryRates, Failure> {
     let places: Vec<Vec<CpuId>> = cpus.iter().map(|cpu| vec![*cpu]).collect();
     let policy = MemoryPolicy::default();
@@ -41,7 +41,7 @@ pub(crate) struct ArrayRates {
 }
 
 impl ArrayRates {
-    /// Returns the rates of a device; `None` if nothing predicts them. At most `most` bytes of the host's memory are
+    /// Returns the rates of a device; `None` if nothing predicts them. At most `max` bytes of the host's memory are
     /// touched.
     pub(crate) fn for_device(
         site: &Site,
@@ -135,7 +135,7 @@ pub(crate) struct PredictedCopies {
 }
 
 impl PredictedCopies {
-    /// Buffers of the host for each device and node: one of pageable memory, two of pinned memory.
+    /// Buffers of the host for each device and NUMA node: one of pageable memory, two of pinned memory.
     const BUFFERS: u64 = 3;
     /// Copies of each size: with pageable and pinned memory to the device and back, and in both directions at the same
     /// time.

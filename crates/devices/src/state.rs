@@ -64,7 +64,10 @@ impl DeviceStates {
                 .add(Status::Valid, format!("{id}: the clock dropped from {from} to {to}{cause}"));
         }
         if let Some(others) = before.others.max(after.others).filter(|others| *others > 0) {
-            validity.suspect(format!("{id}: {others} other processes use the device"));
+            validity.suspect(match others {
+                1 => format!("{id}: another process uses the device"),
+                n => format!("{id}: {n} other processes use the device"),
+            });
         }
     }
 }

@@ -38,7 +38,7 @@ impl Message {
     }
 }
 
-/// MessageOperation that is timed.
+/// Operation that is timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageOperation {
     /// A message to the partner and one back.
@@ -57,7 +57,7 @@ pub struct Participant<'a, 'b> {
     pub rank: usize,
     /// All ranks that run the pattern together: the senders, followed by the same number of receivers.
     pub members: &'a [usize],
-    /// MessageOperation that is timed.
+    /// Operation that is timed.
     pub operation: MessageOperation,
     /// True if all pairs begin together; otherwise each pair begins when it is ready.
     pub together: bool,

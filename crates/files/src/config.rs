@@ -42,7 +42,7 @@ nodegauge_measure::config! {
         stride_blocks: u64 = Setting "stride in blocks";
         threads: shared::threads;
         processes: shared::processes;
-        /// True if the first worker that is through stops the others.
+        /// True if the first worker that finishes stops the others.
         stonewall: bool = Setting "stonewall";
         /// Calls that move the blocks, or the reference program.
         engine: shared::engine;
@@ -76,7 +76,7 @@ nodegauge_measure::config! {
         ended: PassEnd = Observation "ended";
         /// Share of the data that came from or went to the device; `null` when nothing tells.
         device_share: Option<f64> = Observation "device share";
-        /// Which counter says so.
+        /// Counter from which the share is known.
         device_share_basis: Option<String> = Observation "device share basis";
         /// The share in a word: `cached`, `device`, `mixed`.
         served: Option<String> = Observation "served";

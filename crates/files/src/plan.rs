@@ -12,6 +12,7 @@ use nodegauge_blocks::volume::{self, Volume};
 use nodegauge_blocks::workers::FileWorkers;
 use nodegauge_blocks::{error, scratch};
 use nodegauge_machine::{SysRoot, cgroup, memory};
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::schedule::Budget;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, notice};
 use std::path::PathBuf;
@@ -397,8 +398,8 @@ fn that_fit(
         .hint("use a smaller --max-size or --file-sizes, or another --path"));
     }
     let path = &volume.path;
-    let left_out = too_large.len();
-    let text = format!("{path}: {left_out} cells left out: only {free} left ({basis})");
+    let left_out = counted(too_large.len(), "cell");
+    let text = format!("{path}: {left_out} left out: only {free} left ({basis})");
     notice::add_new(notices, [Notice::new(NoticeId::LeftOut, GAUGE, text)]);
     Ok(fit)
 }

@@ -53,7 +53,7 @@ fn predicted(plan: &FilesPlan, task: &Task, rate: BytesPerSec) -> PredictedTime 
     PredictedTime { min, likely: min * precision::FEWEST as u32 }
 }
 
-/// Returns the rate at which a new file of at most `most` bytes takes data through the page cache.
+/// Returns the rate at which a new file of at most `max` bytes takes data through the page cache.
 fn writing_rate(path: &Path, max: Bytes) -> std::io::Result<BytesPerSec> {
     let mut file = File::create_new(path)?;
     let block = vec![1; BLOCK.0.min(max.0) as usize];

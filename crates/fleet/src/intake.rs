@@ -2,9 +2,9 @@
 //! front (ClusterShell, pdsh, `srun --label`), the gathered output of ClusterShell, trees of Ansible and of
 //! parallel-ssh, and ReFrame's run report.
 //!
-//! Nothing is skipped silently: a text without a complete record is [`RejectedText`] with its name and reason, and counts as
-//! a missing run of its node if the node is known. Text around a record, such as the greeting of a login shell, and the
-//! log next to a record are ignored.
+//! Nothing is skipped silently: a text without a complete record is [`RejectedText`] with its name and reason, and
+//! counts as a missing run of its node if the node is known. Text around a record, such as the greeting of a login
+//! shell, and the log next to a record are ignored.
 
 mod ansible;
 mod lines;
@@ -42,11 +42,11 @@ pub struct RejectedText {
     pub node: Option<String>,
     /// Reason in a few words.
     pub reason: String,
-    /// Why the text belongs to the node.
+    /// Reason why the text belongs to the node.
     pub evidence: Evidence,
 }
 
-/// Why a text without a record belongs to a node.
+/// Reason why a text without a record belongs to a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Evidence {
     /// The text is an empty or damaged record, or its carrier names the node.
@@ -79,7 +79,7 @@ pub struct Text {
     pub source: String,
     /// Node after which the input is named, if it is.
     pub node: Option<String>,
-    /// Why the input belongs to the node if it is no record.
+    /// Reason why the input belongs to the node if it is no record.
     pub evidence: Evidence,
     /// Content.
     pub content: String,
@@ -246,8 +246,8 @@ impl Intake {
                     found += 1;
                     from = to;
                 }
-                // Text after a record, e.g. of a logout script. A brace may be a record of another node on the same line,
-                // when a carrier joins outputs without a final line break.
+                // Text after a record, e.g. of a logout script. A brace may be a record of another node on the same
+                // line, when a carrier joins outputs without a final line break.
                 Err(_) if found > 0 && !json[from..].contains('{') => return,
                 Err(_) if found > 0 && !json[from..].trim_start().starts_with('{') => {
                     let reason = format!("text after a record: {}", short(&json[from..]));

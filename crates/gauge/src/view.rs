@@ -54,7 +54,7 @@ pub struct Head {
     pub title: String,
     /// Command, date, duration and system.
     pub facts: String,
-    /// How far the figures can be trusted, in one sentence.
+    /// Sentence on how far the figures can be trusted.
     pub trust: String,
     /// Emphasis of the sentence.
     pub tone: Tone,
@@ -107,9 +107,9 @@ impl Section {
         self
     }
 
-    /// Adds the reasons why figures are suspect or invalid, each reason once. The decisive reason of an invalid figure is
-    /// labelled with the status, its other reasons with "also", because records do not have a status of each reason. Of
-    /// reasons that differ only in a leading number, only the first is added.
+    /// Adds the reasons why figures are suspect or invalid, each reason once. The decisive reason of an invalid figure
+    /// is labelled with the status, its other reasons with "also", because records do not have a status of each reason.
+    /// Of reasons that differ only in a leading number, only the first is added.
     pub fn doubts(&mut self, measurements: &[&Measurement]) -> &mut Self {
         let mut seen: Vec<&str> = Vec::new();
         for m in measurements {
@@ -131,7 +131,8 @@ impl Section {
         self
     }
 
-    /// Adds every reason of figures once, with the names of the figures that have it. Of many names, the first are listed.
+    /// Adds every reason of figures once, with the names of the figures that have it. Of many names, the first are
+    /// listed.
     pub fn named_doubts<'m>(
         &mut self,
         figures: impl IntoIterator<Item = NamedFigure<'m>>,

@@ -225,7 +225,7 @@ impl Store {
             .map_err(self.failed(Access::Read))
     }
 
-    /// Returns the length, at least `least`, at which prefixes of the identifiers of these runs differ from all other
+    /// Returns the length, at least `min`, at which prefixes of the identifiers of these runs differ from all other
     /// saved identifiers.
     ///
     /// # Errors

@@ -6,8 +6,8 @@ use nodegauge_machine::Topology;
 use nodegauge_placement::{Bind, Placement, ThreadPlace};
 use std::ops::Range;
 
-/// Minimum number of groups of columns per node, if the matrix has enough blocks. The factorisation finishes columns
-/// from the left; with fewer groups, some nodes would run out of columns long before other nodes.
+/// Minimum number of groups of columns per NUMA node, if the matrix has enough blocks. The factorisation finishes
+/// columns from the left; with fewer groups, some nodes would run out of columns long before other nodes.
 const GROUPS: usize = 8;
 
 /// Returns the NUMA node of each thread; empty if a bound thread may run on several NUMA nodes, or if no thread is
@@ -25,7 +25,7 @@ fn only_node(thread: &ThreadPlace, topology: &Topology) -> Option<usize> {
     }
 }
 
-/// Assignment of columns and threads to nodes.
+/// Assignment of columns and threads to NUMA nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnDistribution {
     /// Node of every thread; empty if all memory has the same distance to all threads.
@@ -37,12 +37,12 @@ pub struct ColumnDistribution {
 }
 
 impl ColumnDistribution {
-    /// Returns the distribution over a single node.
+    /// Returns the distribution over a single NUMA node.
     pub fn one() -> Self {
         Self { threads: Vec::new(), group: 1, groups: Vec::new() }
     }
 
-    /// Returns the distribution of a matrix of `order` columns in blocks of `nb` over threads on these nodes.
+    /// Returns the distribution of a matrix of `order` columns in blocks of `nb` over threads on these NUMA nodes.
     /// Neighbouring blocks form a group of at most `widest` columns, which one product updates together. The groups are
     /// distributed cyclically over the nodes, in proportion to the number of threads on a node.
     pub fn new(threads: &[usize], order: usize, nb: usize, widest: usize) -> Self {
@@ -69,18 +69,18 @@ impl ColumnDistribution {
         Self { groups: groups.collect(), threads: threads.to_vec(), group: together * nb }
     }
 
-    /// Returns the node of a column; the right-hand side is on the node of the last column.
+    /// Returns the NUMA node of a column; the right-hand side is on the NUMA node of the last column.
     pub fn column_node(&self, column: usize) -> usize {
         let last = self.groups.len().saturating_sub(1);
         self.groups.get((column / self.group).min(last)).copied().unwrap_or(0)
     }
 
-    /// Returns the node of a thread.
+    /// Returns the NUMA node of a thread.
     pub fn of_thread(&self, thread: usize) -> usize {
         self.threads.get(thread).copied().unwrap_or(0)
     }
 
-    /// Returns the number of threads on a node, of `all` threads.
+    /// Returns the number of threads on a NUMA node, of `all` threads.
     pub fn threads_on(&self, node: usize, all: usize) -> usize {
         if self.threads.is_empty() {
             return all;
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_distributed_by_threads_per_node() {
+    fn columns_are_distributed_by_threads_per_numa_node() {
         // Three threads on node 4, one on node 7.
         let distribution = ColumnDistribution::new(&[4, 4, 7, 4], 9600, 100, 1000);
         let on =
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn every_column_is_generated_once_on_its_node() {
+    fn every_column_is_generated_once_on_its_numa_node() {
         for (nodes, order) in [(vec![0, 0, 1, 1], 1000), (vec![1, 0, 2], 333), (vec![0; 3], 100)] {
             let distribution = ColumnDistribution::new(&nodes, order, 32, 1024);
             let mut makers = vec![0; order + 1];

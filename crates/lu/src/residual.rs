@@ -136,7 +136,7 @@ pub fn check(
     Ok(ScaledResidual { value, error, norm_a, norm_x, norm_b })
 }
 
-/// Returns the larger of `most` and the absolute value of `x`. NaN counts as the largest value, so that a NaN is never
+/// Returns the larger of `max` and the absolute value of `x`. NaN counts as the largest value, so that a NaN is never
 /// lost in a maximum.
 fn larger(max: f64, x: f64) -> f64 {
     if x.is_nan() || max.is_nan() { f64::NAN } else { max.max(x.abs()) }

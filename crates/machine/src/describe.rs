@@ -12,6 +12,7 @@ use crate::root::SysRoot;
 use crate::topology::{SpeedClass, Topology, TopologyNumaNode, TopologySource};
 use crate::{cgroup, clock, devices, disks, host, memory, process_limits, software};
 use nodegauge_measure::Hertz;
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{
     ClockBasis, CoreClass, Figure, Machine, Memory, NumaNode, Processor,
 };
@@ -26,8 +27,8 @@ pub struct DescribeOptions {
     pub dimms: Option<DimmSpec>,
     /// Name of the processor, for a machine whose processor name is unknown (e.g. a synthetic description).
     pub processor: Option<String>,
-    /// True to leave out what uses the CPUs or may take seconds: the measurement of the clock, and the query of NVIDIA's
-    /// library.
+    /// True to leave out what uses the CPUs or may take seconds: the measurement of the clock, and the query of
+    /// NVIDIA's library.
     pub passive: bool,
 }
 
@@ -180,7 +181,10 @@ fn peak(processor: &Processor) -> Option<Figure> {
     }
     Some(Figure {
         value: processor::peak(cores, hz, per_cycle).0,
-        basis: format!("{cores} cores x {hz} ({hz_basis}) x {per_cycle} FLOP/cycle"),
+        basis: format!(
+            "{} x {hz} ({hz_basis}) x {per_cycle} FLOP/cycle",
+            counted(cores as usize, "core")
+        ),
         detail: Some(detail),
         at_most: false,
     })

@@ -93,7 +93,7 @@ pub(crate) fn side_cache(root: &SysRoot, node: NumaNodeId) -> Option<u64> {
     bytes.sum::<Option<u64>>().filter(|bytes| *bytes > 0)
 }
 
-/// Returns the relative distances from a node to all nodes.
+/// Returns the relative distances from a NUMA node to all NUMA nodes.
 pub(crate) fn distances(root: &SysRoot, node: NumaNodeId) -> Option<Vec<u32>> {
     let text = root.text(&format!("sys/devices/system/node/node{node}/distance"))?;
     text.split_whitespace().map(|number| number.parse().ok()).collect()
@@ -166,7 +166,7 @@ fn large_share(buddyinfo: &str, page: u64) -> Option<Fraction> {
 /// Kind of the memory whose channels modules occupy.
 const DRAM: &str = "DRAM";
 
-/// True if the memory of a node is known not to be DRAM. The rank of a kind, `tier 1`, does not tell.
+/// True if the memory of a NUMA node is known not to be DRAM. The rank of a kind, `tier 1`, does not tell.
 pub(crate) fn is_of_other_kind(node: &NumaNode) -> bool {
     let kind = node.kind.as_deref().filter(|kind| !kind.starts_with("tier "));
     node.device.is_none() && kind.is_some_and(|kind| kind != DRAM)
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_in_cache_mode_is_a_cache_of_its_node() {
+    fn memory_in_cache_mode_is_a_cache_of_its_numa_node() {
         let folder = tempfile::tempdir().unwrap();
         let level = folder.path().join("sys/devices/system/node/node1/memory_side_cache/index1");
         std::fs::create_dir_all(&level).unwrap();

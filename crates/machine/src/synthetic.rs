@@ -37,7 +37,7 @@ pub(crate) fn check(description: &str) -> Result<(), SyntaxError> {
                 attributes(&mut cursor)?;
             }
             cursor.take_while(|c| c != ']');
-            cursor.expect(']', "expected ']' to close the memory node")?;
+            cursor.expect(']', "expected ']' to close the NUMA node")?;
         } else {
             level(&mut cursor, &mut threads, &mut inside)?;
         }

@@ -53,7 +53,7 @@ impl FromStr for TopologySource {
     }
 }
 
-/// Hardware thread and its position. Indices of cores, caches, sockets and nodes refer to [`Topology`].
+/// Hardware thread and its position. Indices of cores, caches, sockets and NUMA nodes refer to [`Topology`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HardwareThread {
     /// Operating-system number.
@@ -68,9 +68,9 @@ pub struct HardwareThread {
     pub node: Option<usize>,
     /// Number of the thread within its core, beginning with 0.
     pub sibling: u32,
-    /// Speed class of the thread's core on a machine with several kinds of cores; higher is faster. Kinds within a tenth
-    /// of the fastest, by capacity or by clock, are one class. `None` if all cores are of one class or their speed is
-    /// unknown. Index into [`Topology::core_classes`].
+    /// Speed class of the thread's core on a machine with several kinds of cores; higher is faster. Kinds within a
+    /// tenth of the fastest, by capacity or by clock, are one class. `None` if all cores are of one class or their
+    /// speed is unknown. Index into [`Topology::core_classes`].
     pub efficiency: Option<usize>,
     /// True if this process may run on the thread (cpuset, affinity mask).
     pub allowed: bool,
@@ -85,11 +85,11 @@ pub struct TopologyNumaNode {
     pub bytes: Option<u64>,
     /// Hardware threads of the node, in numeric order.
     pub cpus: Vec<CpuId>,
-    /// Further hardware threads of the node, which a description names without describing them, because they are offline
-    /// or because the process that wrote it was not allowed to use them.
+    /// Further hardware threads of the node, which a description names without describing them, because they are
+    /// offline or because the process that wrote it was not allowed to use them.
     pub absent_cpus: Vec<CpuId>,
-    /// Kind of the memory, as hwloc names it: `DRAM`, `HBM`, `MCDRAM`, `NVM`, or its rank among the kinds of the machine,
-    /// `tier 1`; `None` if unknown.
+    /// Kind of the memory, as hwloc names it: `DRAM`, `HBM`, `MCDRAM`, `NVM`, or its rank among the kinds of the
+    /// machine, `tier 1`; `None` if unknown.
     pub kind: Option<String>,
     /// Size of the caches in front of the memory, such as HBM in cache mode, bytes; `None` if there are none.
     pub cache_bytes: Option<u64>,
@@ -123,7 +123,8 @@ pub struct Topology {
     pub llcs: Vec<u32>,
     /// Operating-system number of each socket.
     pub sockets: Vec<u32>,
-    /// Classes of cores of equal speed, the slowest first; empty if all cores are of one class or their speed is unknown.
+    /// Classes of cores of equal speed, the slowest first; empty if all cores are of one class or their speed is
+    /// unknown.
     pub core_classes: Vec<SpeedClass>,
     /// NUMA nodes in ascending order of their numbers.
     pub nodes: Vec<TopologyNumaNode>,
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn t2k_has_no_shared_cache_and_one_node_per_socket() {
+    fn t2k_has_no_shared_cache_and_one_numa_node_per_socket() {
         let t2k = synthetic("Package:4 NUMANode:1 Core:4 PU:1");
         assert_eq!((t2k.sockets.len(), t2k.cores.len(), t2k.nodes.len()), (4, 16, 4));
         assert!(t2k.llcs.is_empty());
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn rome_in_nps4_has_32_caches_on_8_nodes() {
+    fn rome_in_nps4_has_32_caches_on_8_numa_nodes() {
         let rome = synthetic(
             "Package:2 NUMANode:4 L3Cache:4(size=16777216) L2Cache:4 L1dCache:1 Core:1 PU:1",
         );
@@ -258,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn gh200_has_one_node_of_the_host_and_one_of_the_device() {
+    fn gh200_has_one_numa_node_of_the_host_and_one_of_the_device() {
         let gh200 = described("gh200");
         assert_eq!((gh200.nodes.len(), gh200.host_nodes().count()), (9, 1));
         assert_eq!(gh200.nodes[1].device.as_deref(), Some("0009:01:00.0"));

@@ -146,7 +146,7 @@ impl<'a> Cursor<'a> {
         digits.parse().map_err(|_| self.error_at(start, "this number is too large"))
     }
 
-    /// Consumes a number from 1 to `most`.
+    /// Consumes a number from 1 to `max`.
     ///
     /// # Errors
     /// Fails with `problem` if the next character is not a digit. Fails also if the number is out of range.

@@ -71,7 +71,7 @@ pub fn in_lines(lines: impl IntoIterator<Item = String>) -> String {
     plain.collect::<Vec<_>>().join("\n")
 }
 
-/// Returns the text. If the text has more than `most` characters, its middle is replaced with a note of the number of
+/// Returns the text. If the text has more than `max` characters, its middle is replaced with a note of the number of
 /// omitted characters.
 fn elided(text: &str, max: usize) -> Cow<'_, str> {
     let count = text.chars().count();
@@ -104,13 +104,13 @@ pub fn bounded(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.split('\n').map(|line| elided(line, LINE)).collect::<Vec<_>>().join("\n"))
 }
 
-/// Returns a text as one line: control characters are escaped, line breaks included. The middle of a long line and of each
-/// long word is omitted.
+/// Returns a text as one line: control characters are escaped, line breaks included. The middle of a long line and of
+/// each long word is omitted.
 pub fn line(line: &str) -> String {
     elided(&escaped(&shortened(line)), LINE).into_owned()
 }
 
-/// Returns at most `most` lines of a text. If the text has more lines, the last line gives the number of omitted lines.
+/// Returns at most `max` lines of a text. If the text has more lines, the last line gives the number of omitted lines.
 fn lines(text: &str, max: usize) -> String {
     let mut lines: Vec<&str> = text.lines().collect();
     if lines.len() > max {

@@ -36,7 +36,7 @@ config! {
         timing: String = Setting "timing";
         /// MPI library and launcher of the ranks.
         mpi: MpiConfig = Setting "MPI", speaks;
-        /// Which way messages took without MPI: `ring` in shared memory, `process_vm_readv`, `tcp`.
+        /// Route of the messages without MPI: `ring` in shared memory, `process_vm_readv`, `tcp`.
         route: String = Choice "route";
         /// Starts whose samples are together here.
         starts: u64 = Observation "starts";
@@ -46,7 +46,7 @@ config! {
         batch_operations: u64 = Observation "operations of a batch";
         /// Reason why the size ended: `stable`, `samples` or `limit`.
         stop: String = Observation "stop";
-        /// True if the data arrived as it was sent; absent where nobody looked.
+        /// True if the data arrived as it was sent; absent if it was not checked.
         validated: bool = Observation "validated";
         /// Round trip of a bare cache line between the two cores, seconds.
         round_trip_s: shared::round_trip_s;
@@ -106,7 +106,7 @@ pub struct MpiConfig {
     pub probe: Option<String>,
     /// The compiler wrapper.
     pub mpicc: Option<String>,
-    /// The compiler beneath.
+    /// Compiler that the wrapper calls.
     pub compiler: Option<String>,
     /// The launcher with its options.
     pub launcher: Option<String>,

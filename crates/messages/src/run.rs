@@ -19,6 +19,7 @@ use crate::{GAUGE, MessagesError, TEST, TRANSPORT};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_measure::clock;
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::schedule::{Affordable, Limits};
@@ -154,8 +155,8 @@ fn run(
     Ok(outcome)
 }
 
-/// Builds the probe of each MPI for the hosts of `reach`. If a wrapper cannot compile and the user did not specify it, the precompiled probe is
-/// used. If the user specified several wrappers, those that cannot compile are left out.
+/// Builds the probe of each MPI for the hosts of `reach`. If a wrapper cannot compile and the user did not specify it,
+/// the precompiled probe is used. If the user specified several wrappers, those that cannot compile are left out.
 ///
 /// # Errors
 /// Fails when no MPI is left. With OSU's programs (`paired`), also fails when one wrapper cannot compile, because each
@@ -470,9 +471,9 @@ fn measure_dips_again(
         return Ok(());
     }
     observer.phase(&format!(
-        "{}: repeating {} sizes that deviate from the curve",
+        "{}: repeating {} with a deviation from the curve",
         starter.transport.name(),
-        dips.len()
+        counted(dips.len(), "size")
     ));
     let patterns: BTreeSet<Pattern> = dips.iter().map(|(pattern, _)| *pattern).collect();
     let dipping: BTreeSet<u64> = dips.iter().map(|(_, bytes)| *bytes).collect();

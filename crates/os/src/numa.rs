@@ -21,18 +21,18 @@ const MODE_FLAGS: libc::c_int = 0b111 << 13;
 pub enum PolicyMode {
     /// No policy is set.
     Default,
-    /// Pages are on one node as long as it has free memory.
+    /// Pages are on one NUMA node as long as it has free memory.
     Preferred,
-    /// Pages are only on the given nodes.
+    /// Pages are only on the given NUMA nodes.
     Bind,
-    /// Pages are distributed round-robin over the given nodes.
+    /// Pages are distributed round-robin over the given NUMA nodes.
     Interleave,
-    /// Pages are on the node of the CPU that touches them first.
+    /// Pages are on the NUMA node of the CPU that touches them first.
     Local,
-    /// Pages are on the given nodes as long as these have free memory.
+    /// Pages are on the given NUMA nodes as long as these have free memory.
     PreferredMany,
-    /// Pages are distributed round-robin over the given nodes, with a number of consecutive pages per node that equals
-    /// the node's weight.
+    /// Pages are distributed round-robin over the given NUMA nodes, with a number of consecutive pages per NUMA node
+    /// that equals the node's weight.
     WeightedInterleave,
 }
 
@@ -97,8 +97,8 @@ pub(crate) fn set_policy_mask(
     check(SET_POLICY, result).map(drop)
 }
 
-/// Returns the node mask of a policy, and the length that must be passed with the mask. The mask is absent if there are
-/// no nodes. The kernel reads one bit less than the passed length.
+/// Returns the NUMA node mask of a policy, and the length that must be passed with the mask. The mask is absent if
+/// there are no nodes. The kernel reads one bit less than the passed length.
 pub(crate) fn nodes_to_set(
     call: &'static str,
     nodes: &[u32],
@@ -112,13 +112,14 @@ pub(crate) fn nodes_to_set(
     })
 }
 
-/// Returns the NUMA policy of the mapping that contains an address: the mode (`None` if it is unknown) and the nodes.
+/// Returns the NUMA policy of the mapping that contains an address: the mode (`None` if it is unknown) and the NUMA
+/// nodes.
 pub fn policy_at(address: usize) -> Result<(Option<PolicyMode>, Vec<u32>), SysError> {
     policy(address, POLICY_OF_ADDRESS)
 }
 
-/// Returns the mode and the nodes of the calling thread's NUMA policy, as [`policy_at`] does. A thread inherits the
-/// policy of the process that started it, unless the thread sets its own policy.
+/// Returns the mode and the NUMA nodes of the calling thread's NUMA policy, as [`policy_at`] does. A thread inherits
+/// the policy of the process that started it, unless the thread sets its own policy.
 pub fn thread_policy() -> Result<(Option<PolicyMode>, Vec<u32>), SysError> {
     policy(0, 0)
 }

@@ -49,8 +49,8 @@ impl TargetConfig {
         self.arrays as u64 * self.elements * self.element.bytes()
     }
 
-    /// Returns the reason why the interleaving of the arrays over the nodes of the policy cannot be judged if the arrays
-    /// are on pages of these sizes; `None` if it can, or if the arrays are not interleaved.
+    /// Returns the reason why the interleaving of the arrays over the NUMA nodes of the policy cannot be judged if the
+    /// arrays are on pages of these sizes; `None` if it can, or if the arrays are not interleaved.
     pub fn too_few_pages(&self, pages: Option<&BTreeMap<u64, Fraction>>) -> Option<String> {
         let MemoryPolicy::Interleave(nodes) = &self.policy else { return None };
         location::too_few_pages(self.bytes(), pages?, nodes.len())
@@ -65,8 +65,8 @@ impl TargetConfig {
         Ok(self.arrays_config().check(processes)?)
     }
 
-    /// Checks that the nodes to which the arrays are bound have enough huge pages for `processes` processes that are
-    /// bound to them.
+    /// Checks that the NUMA nodes to which the arrays are bound have enough huge pages for `processes` processes that
+    /// are bound to them.
     ///
     /// # Errors
     /// Fails if a node has too few pages.

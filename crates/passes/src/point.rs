@@ -192,8 +192,8 @@ impl StreamPoint {
         }
     }
 
-    /// Runs [`StreamPoint::pass`]. Before each kernel the team waits for the other processes at `gate`. Also returns the
-    /// time span of each kernel.
+    /// Runs [`StreamPoint::pass`]. Before each kernel the team waits for the other processes at `gate`. Also returns
+    /// the time span of each kernel.
     ///
     /// # Errors
     /// Fails if a thread of the team fails.
@@ -226,8 +226,8 @@ impl StreamPoint {
         Ok((sample, timed.spans, sums))
     }
 
-    /// Runs [`StreamPoint::part`]. Before each kernel the team waits for the other processes at `gate`. The values in the
-    /// part are not checked.
+    /// Runs [`StreamPoint::part`]. Before each kernel the team waits for the other processes at `gate`. The values in
+    /// the part are not checked.
     ///
     /// # Errors
     /// Fails if a thread of the team fails.
@@ -273,7 +273,7 @@ impl StreamPoint {
             let kernel = other.kernel();
             let made_for = other.element();
             return Err(ArenaError::Loops(Failure::missing(format!(
-                "a {kernel} kernel for {made_for} cannot run on arrays of {element}"
+                "the kernel {kernel} for {made_for} cannot run on arrays of {element}"
             ))));
         }
         check_arrays(&loops, self.config.arrays)?;
@@ -289,7 +289,8 @@ impl StreamPoint {
         Ok(core_to_core::round_trip(&mut self.team, &self.shared_lines)?.0)
     }
 
-    /// Runs one pass over all kernels. If the values have grown too large, the arrays are checked and filled again first.
+    /// Runs one pass over all kernels. If the values have grown too large, the arrays are checked and filled again
+    /// first.
     ///
     /// # Errors
     /// Fails if a thread of the team fails.
@@ -342,8 +343,8 @@ impl StreamPoint {
         Ok(())
     }
 
-    /// Queries the actual placement and pages from the operating system. The query is expensive, because the kernel walks
-    /// page tables.
+    /// Queries the actual placement and pages from the operating system. The query is expensive, because the kernel
+    /// walks page tables.
     pub fn observed(&self) -> PointSeen {
         let shares = location::observe(&self.arrays, self.team.len());
         PointSeen {
@@ -436,7 +437,7 @@ fn check_arrays(loops: &[Loop], arrays: usize) -> Result<(), ArenaError> {
     let more = loops.iter().find(|each| kernels::arrays_of([each.kernel()]) > arrays);
     let Some(each) = more else { return Ok(()) };
     Err(ArenaError::Loops(Failure::missing(format!(
-        "a {} kernel needs more than {arrays} arrays",
+        "the kernel {} needs more than {arrays} arrays",
         each.kernel()
     ))))
 }

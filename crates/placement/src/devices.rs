@@ -45,7 +45,7 @@ fn share(ranks: usize, each: usize, count: usize) -> Result<Vec<Vec<usize>>, Pla
     if ranks * each > count && each > 1 || each > count {
         let max = count / each.max(1);
         return Err(PlacementError::new(format!(
-            "cannot place {} with {each} devices per rank: {} devices are required, the machine has {count}",
+            "cannot place {} with {each} devices per rank: {} devices are required; the machine has {count}",
             counted(ranks, "rank"),
             ranks * each,
         ))

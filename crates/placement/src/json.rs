@@ -71,7 +71,7 @@ pub struct ThreadEntry {
 pub struct MemoryEntry {
     /// Name of the policy: `default`, `local`, `bind`, `interleave` or `preferred`.
     pub policy: &'static str,
-    /// Nodes to which the policy applies; `None` for a policy without nodes.
+    /// NUMA nodes to which the policy applies; `None` for a policy without NUMA nodes.
     pub nodes: Option<Vec<u32>>,
 }
 

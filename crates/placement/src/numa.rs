@@ -21,39 +21,40 @@ const EXAMPLE: &str = "--numa local, --numa interleave:0,2-3, --numa bind:0 or -
 /// Parsed value of `--numa`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NumaSpec {
-    /// Policy `local`: a page is on the node of the CPU that first touches it.
+    /// Policy `local`: a page is on the NUMA node of the CPU that first touches it.
     Local,
-    /// Policy `interleave[:NODES]`: pages are distributed round-robin over the nodes; over all nodes if no node is
-    /// given.
+    /// Policy `interleave[:NODES]`: pages are distributed round-robin over the NUMA nodes; over all NUMA nodes if no
+    /// NUMA node is given.
     Interleave(NodeList),
-    /// Policy `bind:NODES`: pages are only on these nodes.
+    /// Policy `bind:NODES`: pages are only on these NUMA nodes.
     Bind(NodeList),
-    /// Policy `preferred:NODE`: pages are on this node until it is full, and then on other nodes.
+    /// Policy `preferred:NODE`: pages are on this NUMA node until it is full, and then on other NUMA nodes.
     Preferred(u32),
 }
 
 /// List of NUMA nodes as the user types it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeList {
-    /// All nodes (`all`).
+    /// All NUMA nodes (`all`).
     All,
-    /// Single nodes and ranges; each pair is the first and the last node of a range.
+    /// Single NUMA nodes and ranges; each pair is the first and the last NUMA node of a range.
     Ranges(Vec<(u32, u32)>),
 }
 
-/// NUMA policy of a memory range, which determines the nodes on which pages are allocated when they are first touched.
+/// NUMA policy of a memory range, which determines the NUMA nodes on which pages are allocated when they are first
+/// touched.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub enum MemoryPolicy {
     /// No policy is set. The policy of the process applies, which usually is local allocation.
     #[default]
     Default,
-    /// A page is on the node of the CPU that first touches it.
+    /// A page is on the NUMA node of the CPU that first touches it.
     Local,
-    /// Pages are distributed round-robin over these nodes.
+    /// Pages are distributed round-robin over these NUMA nodes.
     Interleave(Vec<NumaNodeId>),
-    /// Pages are only on these nodes.
+    /// Pages are only on these NUMA nodes.
     Bind(Vec<NumaNodeId>),
-    /// Pages are on this node until it is full, and then on other nodes.
+    /// Pages are on this NUMA node until it is full, and then on other NUMA nodes.
     Preferred(NumaNodeId),
 }
 
@@ -70,13 +71,13 @@ impl FromStr for NumaSpec {
             "interleave" if cursor.eat(':') => Self::Interleave(node_list(&mut cursor)?),
             "interleave" => Self::Interleave(NodeList::All),
             "bind" => {
-                cursor.expect(':', "expected ':' and nodes after bind")?;
+                cursor.expect(':', "expected ':' and NUMA nodes after bind")?;
                 Self::Bind(node_list(&mut cursor)?)
             }
             "preferred" => {
-                cursor.expect(':', "expected ':' and a node after preferred")?;
+                cursor.expect(':', "expected ':' and a NUMA node after preferred")?;
                 cursor.skip_blanks();
-                Self::Preferred(grammar::number(&mut cursor, "expected a node number")?)
+                Self::Preferred(grammar::number(&mut cursor, "expected the number of a NUMA node")?)
             }
             _ => {
                 let problem = "expected local, interleave, bind or preferred";
@@ -99,9 +100,10 @@ fn node_list(cursor: &mut Cursor<'_>) -> Result<NodeList, SyntaxError> {
     match cursor.take_while(|c| c.is_ascii_alphabetic()).to_ascii_lowercase().as_str() {
         "all" => return Ok(NodeList::All),
         "" => {}
-        _ => return Err(cursor.error_at(at, "expected a node number or all")),
+        _ => return Err(cursor.error_at(at, "expected the number of a NUMA node, or all")),
     }
-    let problems = ["expected a node number or all", "expected the last node after '-'"];
+    let problems =
+        ["expected the number of a NUMA node, or all", "expected the last NUMA node after '-'"];
     grammar::ranges(cursor, grammar::number, problems).map(NodeList::Ranges)
 }
 
@@ -188,7 +190,7 @@ impl MemoryPolicy {
         }
     }
 
-    /// Returns the nodes of the policy; `None` for a policy without nodes.
+    /// Returns the NUMA nodes of the policy; `None` for a policy without NUMA nodes.
     pub fn nodes(&self) -> Option<Vec<NumaNodeId>> {
         match self {
             Self::Default | Self::Local => None,
@@ -216,7 +218,7 @@ impl MemoryPolicy {
         self.set_with(nodegauge_os::set_thread_policy)
     }
 
-    /// Calls `set` with the mode and the nodes in the kernel's form. Does nothing if the policy is the default.
+    /// Calls `set` with the mode and the NUMA nodes in the kernel's form. Does nothing if the policy is the default.
     fn set_with(
         &self,
         set: impl FnOnce(libc::c_int, &[u32]) -> Result<(), SysError>,
@@ -227,7 +229,7 @@ impl MemoryPolicy {
         }
     }
 
-    /// Returns the mode and the nodes in the kernel's form; `None` for the default policy.
+    /// Returns the mode and the NUMA nodes in the kernel's form; `None` for the default policy.
     pub fn in_kernel_form(&self) -> Option<(libc::c_int, Vec<u32>)> {
         let mode = match self {
             Self::Default => return None,
@@ -287,7 +289,7 @@ impl fmt::Display for MemoryPolicy {
 /// Number of pages on each NUMA node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PageNodes {
-    /// Number of pages per node.
+    /// Number of pages per NUMA node.
     pub nodes: BTreeMap<NumaNodeId, u64>,
     /// Number of pages without a known node: never touched, swapped out, or not reported by the kernel.
     pub unknown: u64,

@@ -22,11 +22,11 @@ pub fn cpu_places(text: &str) -> Result<PlacesSpec, SyntaxError> {
 /// Parses the value of `--cpunodebind`.
 ///
 /// # Errors
-/// Fails at the first character that is no list of nodes.
+/// Fails at the first character that is no list of NUMA nodes.
 pub fn node_ranges(text: &str) -> Result<Vec<NumberRange>, SyntaxError> {
     let mut cursor = Cursor::new("NUMA nodes", "--cpunodebind 0", text);
     // There are at most as many nodes as CPUs.
-    let problems = ["expected a node number", "expected the last node after '-'"];
+    let problems = ["expected the number of a NUMA node", "expected the last NUMA node after '-'"];
     grammar::ranges(&mut cursor, cpu, problems)
 }
 

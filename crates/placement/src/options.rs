@@ -263,8 +263,8 @@ impl RankPlacementOptions {
         Self { ranks: Some(ranks), devices: Some(each), ..self }
     }
 
-    /// Returns the options for each of `nodes` nodes, among which the ranks are divided evenly. `is_counted` is true if the
-    /// number of ranks per node follows from other options.
+    /// Returns the options for each of `nodes` nodes, among which the ranks are divided evenly. `is_counted` is true if
+    /// the number of ranks per node follows from other options.
     ///
     /// # Errors
     /// Fails if the number of ranks is not given, or is not a multiple of the number of nodes.
@@ -279,7 +279,7 @@ impl RankPlacementOptions {
         if ranks % nodes != 0 {
             let more = ranks.div_ceil(nodes) * nodes;
             return Err(Failure::usage(format!(
-                "{ranks} ranks cannot be divided evenly among {nodes} nodes"
+                "{ranks} ranks cannot be divided evenly among {nodes} hosts"
             ))
             .hint(format!("use a multiple of {nodes}, e.g. --ranks {more}")));
         }

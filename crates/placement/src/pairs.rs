@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn node_is_the_nearest_distance_without_a_shared_cache() {
+    fn numa_node_is_the_nearest_distance_without_a_shared_cache() {
         assert_eq!(
             pairs("Package:4 NUMANode:1 Core:4 PU:1"),
             [("same node", 0, 1), ("other socket", 0, 4)]

@@ -4,10 +4,11 @@
 //! The module performs no system calls. The map selects the socket of a rank. With `block`, ranks fill the cores of one
 //! socket after another (socket `r / C mod S` for rank `r` with one thread, C cores per socket, and S sockets). With
 //! `cyclic`, ranks are distributed round-robin over the sockets (`r mod S`). With `spread`, consecutive ranks share a
-//! socket, and all sockets get equal numbers of ranks (`r * S / N` for N ranks). With `even`, the first sockets are used, one
-//! rank on each if there are fewer ranks than sockets; otherwise consecutive ranks share a socket, and the numbers of ranks
-//! of two sockets differ by at most one. With `core`, each thread of each rank has its own core, in order. A policy then selects the CPUs of the socket that a rank may use, and the memory policy
-//! of the rank. Without a policy, every thread has its own CPU, and `--numa` determines the placement of memory.
+//! socket, and all sockets get equal numbers of ranks (`r * S / N` for N ranks). With `even`, the first sockets are
+//! used, one rank on each if there are fewer ranks than sockets; otherwise consecutive ranks share a socket, and the
+//! numbers of ranks of two sockets differ by at most one. With `core`, each thread of each rank has its own core, in
+//! order. A policy then selects the CPUs of the socket that a rank may use, and the memory policy of the rank. Without
+//! a policy, every thread has its own CPU, and `--numa` determines the placement of memory.
 
 mod policies;
 
@@ -78,9 +79,9 @@ impl LecturePolicy {
     pub fn describe(self) -> &'static str {
         match self.0 {
             0 => "any CPU, no memory policy",
-            1 => "CPUs of the socket, memory interleaved over all nodes",
-            2 => "CPUs of the socket, memory interleaved over its own nodes",
-            3 => "CPUs of the socket, memory bound to its own nodes",
+            1 => "CPUs of the socket, memory interleaved over all NUMA nodes",
+            2 => "CPUs of the socket, memory interleaved over its own NUMA nodes",
+            3 => "CPUs of the socket, memory bound to its own NUMA nodes",
             4 => "CPUs of the socket, local allocation",
             _ => "any CPU, local allocation",
         }

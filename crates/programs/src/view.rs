@@ -125,8 +125,8 @@ impl Row<'_> {
         words.join(", ")
     }
 
-    /// Returns the verdict on the speed relative to the baseline. Suspect figures give none, also in records of versions
-    /// that stored one.
+    /// Returns the verdict on the speed relative to the baseline. Suspect figures give none, also in records of
+    /// versions that stored one.
     fn verdict(&self) -> Option<Speed> {
         let (ratio, config) = self.relative.as_ref()?;
         let verdict = config.verdict.as_ref()?.parse().ok()?;
@@ -315,8 +315,8 @@ fn numbers(rows: &[Row<'_>], axis: &str) -> Vec<f64> {
     all
 }
 
-/// Returns the sentence that the page begins with: the verdict on the combinations, and the best median with that of the
-/// baseline. Without a verdict, no combination is named as the best.
+/// Returns the sentence that the page begins with: the verdict on the combinations, and the best median with that of
+/// the baseline. Without a verdict, no combination is named as the best.
 pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let rows = rows(record);
     let verdict = closing(&rows);
@@ -329,7 +329,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let median = format!("the median with {} is {}", best.name(), best.median()?);
     let base = rows.iter().find(|row| row.relative.is_none() && row.median().is_some());
     let baseline = base.filter(|base| base.name() != best.name()).and_then(|base| {
-        Some(format!(", that of the baseline {} is {}", base.name(), base.median()?))
+        Some(format!(", and that of the baseline {} is {}", base.name(), base.median()?))
     });
     let verdict = verdict.map(|verdict| format!("{verdict}; ")).unwrap_or_default();
     Some(sentence::capital(&format!("{verdict}{median}{}", baseline.unwrap_or_default())))
@@ -382,7 +382,8 @@ fn closing(rows: &[Row<'_>]) -> Option<String> {
     })
 }
 
-/// Returns the cause why figures are suspect, with the name of the first combination that has it; `None` if all are valid.
+/// Returns the cause why figures are suspect, with the name of the first combination that has it; `None` if all are
+/// valid.
 fn suspect_cause(rows: &[Row<'_>]) -> Option<Obstacle> {
     let cause = main_cause(rows.iter().map(|row| row.figure))?;
     let first = rows.iter().find(|row| row.figure.validity.reasons.iter().any(|one| one == cause));

@@ -67,11 +67,11 @@ fn devices(thread: &ThreadEntry) -> String {
 /// Describes how a memory policy uses the nodes in the table.
 fn in_words(policy: &str) -> &str {
     match policy {
-        "bind" => "bound to these nodes",
-        "interleave" => "interleaved over these nodes",
-        "preferred" => "on this node as long as it has free memory",
-        "local" => "on the node of the CPU that touches it first (local)",
-        _ => "no policy; on the node of the CPU that touches it first",
+        "bind" => "bound to these NUMA nodes",
+        "interleave" => "interleaved over these NUMA nodes",
+        "preferred" => "on this NUMA node as long as it has free memory",
+        "local" => "on the NUMA node of the CPU that touches it first (local)",
+        _ => "no policy; on the NUMA node of the CPU that touches it first",
     }
 }
 

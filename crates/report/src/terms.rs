@@ -1,4 +1,5 @@
-//! Terms that only this project or only one benchmark suite uses, explained in a line where they first appear on a page.
+//! Terms that only this project or only one benchmark suite uses, explained in a line where they first appear on a
+//! page.
 
 use crate::machine::MACHINE;
 use nodegauge_gauge::view::{Block, Drawing, Page, Section, Table, TableCell};
@@ -138,7 +139,7 @@ mod tests {
         };
         assert_eq!(
             last(0),
-            "policy of placement: 3 CPUs of the socket, memory bound to its own nodes"
+            "policy of placement: 3 CPUs of the socket, memory bound to its own NUMA nodes"
         );
         assert!(last(1).starts_with("regime: a period in which"), "{}", last(1));
         assert_eq!(last(2), "policy of placement: 0 any CPU, no memory policy");

@@ -45,12 +45,13 @@ const STEPS: [&str; 7] =
     ["threads", "binding", "layout", "pages", "stores", "loop", "side_by_side"];
 /// Name of the ratio of `memcpy` of the C library to Copy.
 pub const MEMCPY: &str = "memcpy";
-/// Number of passes of STREAM by default. The best of fewer rounds depends on chance, and no conclusion is drawn from it.
+/// Number of passes of STREAM by default. The best of fewer rounds depends on chance, and no conclusion is drawn from
+/// it.
 pub(crate) const ENOUGH_ROUNDS: usize = 10;
 /// Factor of predicted times, which may be too low by a tenth.
 const UNCERTAINTY: f64 = 1.1;
-/// Number of cells that are known only when the loops have been chosen: the steps of stores, loop and pages side by side,
-/// and `memcpy`.
+/// Number of cells that are known only when the loops have been chosen: the steps of stores, loop and pages side by
+/// side, and `memcpy`.
 const UNKNOWN_CELLS: usize = 4;
 /// Maximum number of different teams and sets of arrays: for the baseline, threads, binding, layout, pages. The later
 /// steps differ only in their loops.
@@ -124,7 +125,7 @@ impl PlannedRun for AblationPlan {
 
         let setting_up = limits.elapsed();
         let limits = Limits { reserve: (setting_up - begun) / 2, ..limits };
-        observer.phase("measuring all steps interleaved");
+        observer.phase("measuring all steps, interleaved");
         let mut series = Series::new(policy::EXPLAIN, limits, cells.len());
         let mut pass = |(point, loops): &(usize, Vec<Loop>)| {
             points[*point].set_loops(loops.clone())?;

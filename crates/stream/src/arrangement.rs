@@ -211,7 +211,7 @@ fn environment(said: &[String]) -> impl Iterator<Item = Notice> {
     said.iter().map(|text| Notice::new(NoticeId::Environment, GAUGE, text))
 }
 
-/// Returns a policy that covers the memory of all ranks: if every rank is bound, the nodes of all ranks.
+/// Returns a policy that covers the memory of all ranks: if every rank is bound, the NUMA nodes of all ranks.
 fn whole_policy(ranks: &RankPlan) -> MemoryPolicy {
     let mut all = Vec::new();
     for place in &ranks.ranks {

@@ -95,7 +95,7 @@ impl StreamConfig {
 config! {
     /// Configuration of figures of `--tune`.
     pub struct TuneConfig {
-        /// Which stage of the search: `placements` or `final`.
+        /// Stage of the search: `placements` or `final`.
         stage: String = Setting "stage";
         threads: shared::threads;
         places_asked: shared::places_asked;

@@ -1,5 +1,5 @@
-//! Plan of `stream --plan`: lengths of the arrays by STREAM's rule and by memory, with the placement, the predicted time
-//! and the commands for an unmodified stream.c, for this node or a described machine. Nothing is measured.
+//! Plan of `stream --plan`: lengths of the arrays by STREAM's rule and by memory, with the placement, the predicted
+//! time and the commands for an unmodified stream.c, for this node or a described machine. Nothing is measured.
 
 mod compile;
 mod document;
@@ -270,7 +270,8 @@ fn caches_of(site: &Site, placement: &Placement) -> Option<CachesInUse> {
     Some(CachesInUse { bytes, count })
 }
 
-/// Returns the theoretical bandwidth of the nodes whose CPUs the threads use, because threads touch their arrays first.
+/// Returns the theoretical bandwidth of the NUMA nodes whose CPUs the threads use, because threads touch their arrays
+/// first.
 fn theoretical_of(site: &Site, placement: &Placement) -> Option<Figure> {
     let cpus = placement.cpus();
     let nodes = site.machine.numa_nodes.iter();

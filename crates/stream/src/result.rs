@@ -342,7 +342,7 @@ fn numa(evidence: &StreamEvidence<'_>) -> NumaConfig {
     }
 }
 
-/// Returns the reasons why figures are suspect because pages are not on the requested nodes.
+/// Returns the reasons why figures are suspect because pages are not on the requested NUMA nodes.
 fn misplaced(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> Vec<String> {
     if evidence.seen.ranks.is_empty() {
         location::policy_violation(numa, &evidence.target.config().policy).into_iter().collect()
@@ -419,11 +419,11 @@ fn memory_elsewhere(evidence: &StreamEvidence<'_>) -> Option<Finding> {
     }
     let remedy = match policy {
         MemoryPolicy::Default | MemoryPolicy::Local => {
-            "free memory on each node (numactl --hardware shows it), and disable NUMA balancing \
+            "free memory on each NUMA node (numactl --hardware shows it), and disable NUMA balancing \
              while measuring: echo 0 > /proc/sys/kernel/numa_balancing"
         }
         _ => {
-            "free memory on the requested nodes (numactl --hardware shows it), or use \
+            "free memory on the requested NUMA nodes (numactl --hardware shows it), or use \
              smaller arrays"
         }
     };

@@ -35,6 +35,7 @@ use nodegauge_analysis::expect::Figures;
 use nodegauge_arena::PagesConfig;
 use nodegauge_arena::names::{CHOICE, TUNE};
 use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::PASSES;
@@ -121,7 +122,7 @@ impl TunePlan {
         mut notices: Vec<Notice>,
     ) -> Result<Self, Failure> {
         if options.policy != MemoryPolicy::Default {
-            return Err(Failure::usage("--tune uses the memory of the threads' own nodes")
+            return Err(Failure::usage("--tune uses the memory of the threads' own NUMA nodes")
                 .hint("leave out --numa"));
         }
         let space = Space::of(site, request, &options)?;
@@ -143,7 +144,8 @@ impl TunePlan {
     pub fn search(&self, limits: Limits, observer: &mut dyn Observer) -> Result<Found, Failure> {
         let until = |share: f64| limits.at(Fraction(SEARCH * share));
         let Self { options, space, .. } = self;
-        observer.phase(&format!("preparing {} teams with their arrays", space.setups.len()));
+        observer
+            .phase(&format!("preparing {} with their arrays", counted(space.setups.len(), "team")));
         let mut prepare =
             |number: usize| Ok(Box::new(StreamPoint::prepare(self.configs[number].clone())?) as _);
         let points = affordable::prepared(
@@ -158,7 +160,7 @@ impl TunePlan {
         let tried = search.points.len();
         let all = space.setups.len();
 
-        observer.phase(&format!("measuring {tried} teams and pages"));
+        observer.phase(&format!("measuring {} and their pages", counted(tried, "team")));
         let mut entries = search.first_entries(space);
         let order = search.halve(&mut entries, until(SETUPS_UNTIL), &PLACEMENTS, observer)?;
         // Index of the best entry of each setup, beginning with the leader, and of the entry of a run without tuning.

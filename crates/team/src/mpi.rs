@@ -190,8 +190,8 @@ impl World {
                 launcher_abis(started.implementation, |name| std::env::var_os(name).is_some());
             let (library, abi) = load(&abis).map_err(|why| {
                 Failure::missing(format!("ranks cannot communicate: {why}")).hint(
-                    "add the library of the MPI that started them to the path of the linker \
-                         (LD_LIBRARY_PATH), or start one process, with --ranks",
+                    "add the folder of the library of the MPI that started the ranks to \
+                         LD_LIBRARY_PATH, or start one process with --ranks",
                 )
             })?;
             macro_rules! call {

@@ -286,7 +286,7 @@ fn value_in_words(key: &str, value: &Value) -> Option<String> {
             for (node, obtained_share) in obtained(value) {
                 let share = in_tenths(obtained_share);
                 if share.0 > 0.0 {
-                    shares.push(format!("{} on node {node}", share.in_whole_percent()));
+                    shares.push(format!("{} on NUMA node {node}", share.in_whole_percent()));
                 }
             }
             Some(format!("{}, {}", member_text(value, "asked")?, shares.join(", ")))

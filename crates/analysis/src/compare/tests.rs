@@ -352,7 +352,7 @@ fn differences_are_listed_without_observations() {
             "label nps: 1 | 4",
             "kernel: Linux 6.1 | Linux 6.12",
             "pages: thp, 100 % huge | thp, 40 % huge",
-            "numa: local, 100 % on node 0 | local, 50 % on node 0, 50 % on node 1"
+            "numa: local, 100 % on NUMA node 0 | local, 50 % on NUMA node 0, 50 % on NUMA node 1"
         ]
     );
 }

@@ -10,7 +10,7 @@ nodegauge_measure::config! {
     pub struct IccgConfig including on: WorkersConfig {
         /// Elements along x, y and z, e.g. `60x60x60`.
         elements: String = Identity "elements", speaks;
-        /// Unknowns, three a node.
+        /// Number of unknowns, three per mesh point.
         n: shared::n;
         /// The preconditioner and its order.
         preconditioner: String = Setting "preconditioner", speaks;

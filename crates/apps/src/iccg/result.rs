@@ -250,7 +250,7 @@ impl IccgEvidence<'_> {
             match solution.end {
                 End::Converged => {}
                 End::Limit => validity.invalid(format!(
-                    "no convergence within {} iterations: the residual is {residual}, the requested tolerance is {:.0e}",
+                    "no convergence within {} iterations: the residual is {residual}; the requested tolerance is {:.0e}",
                     solution.iterations, options.tolerance
                 )),
                 End::NotANumber => validity.invalid(format!("a sum is NaN or infinite {after}")),

@@ -60,7 +60,7 @@ impl MeshConstraints {
     }
 }
 
-/// Returns the number of elements along an edge of the largest cube whose solution needs at most `most` bytes.
+/// Returns the number of elements along an edge of the largest cube whose solution needs at most `max` bytes.
 fn largest(max: Bytes) -> usize {
     cube(|mesh| needed(mesh).0 > max.0).saturating_sub(1)
 }
@@ -161,7 +161,7 @@ fn given(elements: [usize; 3], constraints: &MeshConstraints) -> Result<Mesh, Fa
         (format!("needs {}", needed(mesh)), format!("--elements {edge},{edge},{edge} fits"))
     } else {
         (
-            "has more nodes than 32-bit numbers can identify".to_owned(),
+            "has more points than 32-bit numbers can identify".to_owned(),
             format!("e.g. --elements {edge},{edge},{edge}"),
         )
     };

@@ -63,8 +63,8 @@ pub(crate) struct AppSweepArgs {
     /// Measure several values in turn, e.g. policy=0-5 or threads=1-8 (at most three axes)
     ///
     /// Axes: policy=0-5 or policy=4,4/even, ranks=1,2,4, rank-map, threads=1-8, per-cache=1,2, places=A;B,
-    /// bind=close,spread, workers=threads,ranks. Values that this node does not support are left out, with the reason. rank-map and workers without
-    /// values mean all kinds.
+    /// bind=close,spread, workers=threads,ranks. Values that this node does not support are left out, with the reason.
+    /// rank-map and workers without values mean all kinds.
     #[arg(long = "sweep", value_name = "AXIS=VALUES", help_heading = "Where")]
     pub(crate) axes: Vec<WorkersAxis>,
 }
@@ -191,9 +191,9 @@ fn grid(text: &str) -> Result<GridPoints, SyntaxError> {
         return Ok([x; 3]);
     }
     cursor.expect(',', "expected ',' and the points along y, or the end")?;
-    let y = along(&mut cursor, "expected the points along y")?;
+    let y = along(&mut cursor, "expected the number of points along y")?;
     cursor.expect(',', "expected ',' and the points along z")?;
-    let z = along(&mut cursor, "expected the points along z")?;
+    let z = along(&mut cursor, "expected the number of points along z")?;
     cursor.finish("expected the end after three numbers")?;
     Ok([x, y, z])
 }

@@ -136,19 +136,19 @@ impl ImportedNode {
 /// Properties of a run that a text with STREAM's table lacks.
 #[derive(Debug, Clone, Default, ClapArgs)]
 pub(crate) struct ImportedRun {
-    /// Bytes of an element of STREAM (4 or 8), if the text does not say it
+    /// Bytes of an element of STREAM (4 or 8), if the text does not state it
     #[arg(long, value_name = "BYTES", value_parser = element)]
     pub(crate) element: Option<Element>,
-    /// Elements of each array as compiled into STREAM, if the text does not say it, e.g. 800000000
+    /// Elements of each array as compiled into STREAM, if the text does not state it, e.g. 800000000
     #[arg(long, value_name = "ELEMENTS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) size: Option<u64>,
-    /// Threads of all ranks of STREAM, if the text does not say it
+    /// Threads of all ranks of STREAM, if the text does not state it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) threads: Option<u64>,
-    /// MPI ranks of STREAM, if the text does not say it
+    /// MPI ranks of STREAM, if the text does not state it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) ranks: Option<u64>,
-    /// Runs of each kernel of STREAM (NTIMES), if the text does not say it
+    /// Runs of each kernel of STREAM (NTIMES), if the text does not state it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) times: Option<u64>,
     /// Compiler of STREAM with its flags, e.g. 'icc -O3 -qopenmp'

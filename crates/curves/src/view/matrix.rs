@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 /// Maximum number of CPUs of a matrix that is shown cell by cell.
 const MOST_CPUS: usize = 12;
-/// Maximum number of nodes of a matrix that is shown; larger matrices are only in the record.
+/// Maximum number of NUMA nodes of a matrix that is shown; larger matrices are only in the record.
 const MOST_NODES: usize = 16;
 
 /// Largest time that a table shows in nanoseconds, in seconds: with at most four digits before the point. CPUs that a
@@ -23,7 +23,7 @@ fn time_unit(figures: &[CurvesFigure<'_>]) -> ColumnUnit {
     if largest < MOST_NANOSECONDS { ColumnUnit::NANOSECONDS } else { ColumnUnit::MICROSECONDS }
 }
 
-/// Returns the two ends of a figure: the kind (`n` for nodes, or `cpu`), and the two numbers.
+/// Returns the two ends of a figure: the kind (`n` for NUMA nodes, or `cpu`), and the two numbers.
 pub(super) fn pair((_, config): &CurvesFigure<'_>) -> Option<(&'static str, u32, u32)> {
     if let (Some(from), Some(to)) = (config.from_node, config.to_node) {
         return Some(("n", from as u32, to as u32));
@@ -42,13 +42,14 @@ pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
         let times = pairs_of(of, "n", Unit::Seconds);
         section
             .push(grid(&rates, "GB/s", shown))
-            .picture(map("bandwidth from node to node", &rates));
+            .picture(map("bandwidth between NUMA nodes", &rates));
         section
             .gap()
             .push(grid(&times, "ns", shown))
-            .picture(map("latency from node to node", &times))
+            .picture(map("latency between NUMA nodes", &times))
             .gap();
-        let text = "row: node whose cores read, column: node of the memory; latency of one core";
+        let text =
+            "row: NUMA node whose cores read; column: NUMA node of the memory; latency of one core";
         section.push(Block::Text(text.to_owned()));
         if let [only] = times.as_slice() {
             section.push(Block::Text(memory_latency(only).unwrap_or_default()));
@@ -69,7 +70,11 @@ pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
         for (node, device) in devices.collect::<BTreeSet<_>>() {
             section.push(Block::Text(format!("n{node} is the memory of device {device}")));
         }
-        evidence(section, &rates, "each node's cores read, memory bound to its node".to_owned());
+        evidence(
+            section,
+            &rates,
+            "the cores of each NUMA node read; memory is bound to its NUMA node".to_owned(),
+        );
     }
     if cpus.is_empty() {
         return;
@@ -90,8 +95,8 @@ pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
     }
 }
 
-/// Returns the sentence on the nodes, or on the CPUs if there is one node: local and remote memory, or the range of the
-/// core-to-core latency.
+/// Returns the sentence on the NUMA nodes, or on the CPUs if there is one NUMA node: local and remote memory, or the
+/// range of the core-to-core latency.
 pub(super) fn conclusion(of: &[CurvesFigure<'_>]) -> Option<String> {
     let mut parts = Vec::new();
     let local = pairs_of(of, "n", Unit::Seconds).into_iter().filter(is_local);
@@ -104,7 +109,7 @@ pub(super) fn conclusion(of: &[CurvesFigure<'_>]) -> Option<String> {
     (!parts.is_empty()).then(|| capital(&parts.join("; ")))
 }
 
-/// Returns the figures of nodes (`n`) or of CPUs (`cpu`) in a unit.
+/// Returns the figures of NUMA nodes (`n`) or of CPUs (`cpu`) in a unit.
 fn pairs_of<'a>(of: &[CurvesFigure<'a>], kind: &str, unit: Unit) -> Vec<CurvesFigure<'a>> {
     let pairs = of
         .iter()
@@ -132,12 +137,12 @@ fn memory_range(of: &[CurvesFigure<'_>], with_local: bool) -> Option<String> {
     (!parts.is_empty()).then(|| joined(&parts))
 }
 
-/// Returns the numbers of all nodes or CPUs in these figures, ascending.
+/// Returns the numbers of all NUMA nodes or CPUs in these figures, ascending.
 fn numbers(of: &[CurvesFigure<'_>]) -> BTreeSet<u32> {
     of.iter().filter_map(pair).flat_map(|(_, from, to)| [from, to]).collect()
 }
 
-/// Returns the figure from one node or CPU to another. The core-to-core latency between CPUs is the same in both
+/// Returns the figure from one NUMA node or CPU to another. The core-to-core latency between CPUs is the same in both
 /// directions.
 fn at<'a>(
     of: &'a [CurvesFigure<'a>],
@@ -236,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn device_memory_is_named_and_nodes_without_cpus_have_no_row() {
+    fn device_memory_is_named_and_numa_nodes_without_cpus_have_no_row() {
         let m = |unit| Measurement::new("memory", "matrix", "any", unit).value(Quoted::Best, 1e9);
         let (rate, time) = (m(Unit::BytesPerSecond), m(Unit::Seconds));
         let config = |to, device: Option<&str>| CurveConfig {

@@ -74,7 +74,7 @@ pub(super) struct Host {
     pub(super) pinned: bool,
     /// NUMA node to which the memory was bound.
     pub(super) node: Option<u32>,
-    /// Share of the memory on this node, as the kernel reports it.
+    /// Share of the memory on this NUMA node, as the kernel reports it.
     pub(super) on_node: Option<Fraction>,
     /// NUMA node with the CPUs that use the memory.
     cpus: Node,
@@ -113,8 +113,9 @@ impl Rig {
         Ok(self.memories.len() - 1)
     }
 
-    /// Allocates a buffer in host memory on a NUMA node and returns the index of the buffer. A CPU of the node touches
-    /// the memory first. The memory is bound to the node, unless `only` is set because the host has only one node.
+    /// Allocates a buffer in host memory on a NUMA node and returns the index of the buffer. A CPU of the NUMA node
+    /// touches the memory first. The memory is bound to the node, unless `only` is set because the host has only one
+    /// node.
     pub(super) fn host(
         &mut self,
         device: usize,
@@ -316,8 +317,8 @@ fn queues_of<'a>(
     found.into_iter().map(|(_, queue)| queue).collect()
 }
 
-/// Binds the calling thread to a node's CPUs and, if `bound` is set, its memory to the node. Dropping the value
-/// restores both settings.
+/// Binds the calling thread to a NUMA node's CPUs and, if `bound` is set, its memory to the NUMA node. Dropping the
+/// value restores both settings.
 struct NodeBinding {
     cpus: Option<Vec<nodegauge_machine::CpuId>>,
     memory: Option<Option<MemoryPolicy>>,

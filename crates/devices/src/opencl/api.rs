@@ -20,7 +20,7 @@ type Complaint = Option<extern "C" fn(*const c_char, *const c_void, usize, *mut 
 
 macro_rules! functions {
     ($($name:ident($($arg:ty),*) -> $result:ty;)*) => {
-        /// Used functions of the library.
+        /// Functions of the library that this program calls.
         pub struct OpenClApi {
             $(pub $name: unsafe extern "C" fn($($arg),*) -> $result,)*
         }

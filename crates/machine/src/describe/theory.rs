@@ -1,5 +1,5 @@
-//! Which memory a theoretical bandwidth concerns, on machines with several kinds of memory, with caches in front of it, or
-//! with sockets without memory. Channels of modules are those of DRAM. Pure.
+//! Memory that a theoretical bandwidth concerns, on machines with several kinds of memory, with caches in front of it,
+//! or with sockets without memory. Channels of modules are those of DRAM. Pure.
 
 use crate::memory::is_of_other_kind;
 use crate::root::number_ranges;
@@ -8,8 +8,8 @@ use nodegauge_measure::Bytes;
 use nodegauge_measure::record::{Figure, Machine};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Returns the number of sockets whose channels have modules: all sockets but those whose NUMA nodes are known to have no
-/// memory.
+/// Returns the number of sockets whose channels have modules: all sockets but those whose NUMA nodes are known to have
+/// no memory.
 pub(super) fn sockets_with_memory(topology: &Topology) -> u32 {
     let with_memory: BTreeSet<usize> = topology
         .threads
@@ -69,7 +69,8 @@ fn other_kinds(machine: &Machine) -> BTreeMap<&str, Vec<u32>> {
     kinds
 }
 
-/// True for processors with memory on their package, which may be a cache of the modules' memory: Xeon Phi and Xeon Max.
+/// True for processors with memory on their package, which may be a cache of the modules' memory: Xeon Phi and Xeon
+/// Max.
 fn has_memory_on_package(machine: &Machine) -> bool {
     let processor = &machine.processor;
     let model = processor.model.as_deref().unwrap_or_default();

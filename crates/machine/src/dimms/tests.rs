@@ -306,7 +306,7 @@ fn of_eight_nodes(channels: u32, guest: bool) -> Machine {
 }
 
 #[test]
-fn bandwidth_of_some_nodes_is_their_share() {
+fn bandwidth_of_some_numa_nodes_is_their_share() {
     let rome = of_eight_nodes(16, false);
     let of = |machine: &Machine, nodes: &[u32]| node_bandwidth(machine, nodes).unwrap();
     assert_eq!(of(&rome, &[3]).value, 51.2e9);

@@ -70,7 +70,7 @@ pub(super) fn capped(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let max = host::frequency(node.root, "cpuinfo_max_freq")?;
     (cap < max * FAR_UNDER).then(|| {
         found(
-            format!("clocks are limited to {}, the maximum is {} (scaling_max_freq)", cap, max),
+            format!("clocks are limited to {}; the maximum is {} (scaling_max_freq)", cap, max),
             format!("sudo cpupower frequency-set -u {:.0}MHz", max.0 / 1e6),
         )
     })

@@ -101,7 +101,7 @@ fn worse(kind: HardwareEvent) -> Option<Severity> {
     }
 }
 
-/// Returns the events with the highest numbers, and the number of the others.
+/// Returns the worst events in words, by severity and then by count, and the number of the others.
 fn listed(events: &[&EventCount]) -> String {
     let mut sorted = events.to_vec();
     // Uncorrected errors come first; `HardwareEvent` is in the order of severity.

@@ -234,11 +234,11 @@ pub(super) fn growing(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     (is_known && sum.abs_diff(all) as f64 > all as f64 * NODES_DIFFER).then(|| {
         found(
             format!(
-                "the NUMA nodes have {} of memory in total, the kernel has {}: the hypervisor adds and removes memory of this guest",
+                "the NUMA nodes have {} of memory in total, but the kernel has {}: the hypervisor adds and removes memory of this guest",
                 Bytes(sum),
                 Bytes(all)
             ),
-            "use the value in /proc/meminfo; numactl and lstopo show the sum of the nodes",
+            "use the value in /proc/meminfo; numactl and lstopo show the sum of the NUMA nodes",
         )
     })
 }

@@ -1,5 +1,5 @@
-//! Checks of what is unusual in the machine itself: cores of several speeds, no cores, memory of several kinds, caches in
-//! front of memory, and shares of the last-level cache.
+//! Checks of what is unusual in the machine itself: cores of several speeds, no cores, memory of several kinds, caches
+//! in front of memory, and shares of the last-level cache.
 
 use super::{DetectedProblem, ExaminedNode, found};
 use crate::memory::is_of_other_kind;
@@ -66,7 +66,7 @@ pub(super) fn kinds(examined: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let parts = parts.collect::<Vec<_>>().join(", ");
     Some(found(
         format!(
-            "memory is of several kinds: NUMA {parts}; without a policy, nodes near the threads are used first"
+            "memory is of several kinds: NUMA {parts}; without a policy, NUMA nodes near the threads are used first"
         ),
         format!("choose the memory, e.g. `--numa bind:{}`", nodes.join(",")),
     ))

@@ -1,6 +1,6 @@
-//! Classes of cores of equal speed. hwloc distinguishes kinds of cores by every difference of capacity, so that cores of
-//! one design whose maximum clocks differ by a few percent are several kinds. Work that is divided equally is not slower
-//! on them than on the fastest cores alone, as long as there are more of them. Pure.
+//! Classes of cores of equal speed. hwloc distinguishes kinds of cores by every difference of capacity, so that cores
+//! of one design whose maximum clocks differ by a few percent are several kinds. Work that is divided equally is not
+//! slower on them than on the fastest cores alone, as long as there are more of them. Pure.
 
 use super::HardwareThread;
 use serde::{Deserialize, Serialize};
@@ -8,8 +8,8 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 /// Smallest ratio of the speed of a kind to that of the fastest kind of its class. hwloc treats maximum clocks that
-/// differ by at most a tenth as equal when it ranks cores (`HWLOC_CPUKINDS_MAXFREQ`, default `adjust=10`); here the same
-/// applies to capacities.
+/// differ by at most a tenth as equal when it ranks cores (`HWLOC_CPUKINDS_MAXFREQ`, default `adjust=10`); here the
+/// same applies to capacities.
 const EQUAL_SPEED: f64 = 0.9;
 
 /// Kind of cores that hwloc found.
@@ -51,7 +51,7 @@ impl CoreKind {
 pub struct SpeedClass {
     /// Names of the designs, such as `IntelAtom`; empty if unknown.
     pub designs: Vec<String>,
-    /// Lowest and highest capacity by Linux; `None` if unknown.
+    /// Lowest and highest capacity (`cpu_capacity`) that Linux reports; `None` if unknown.
     pub capacities: Option<[u32; 2]>,
     /// Lowest and highest maximum clock, MHz; `None` if unknown.
     pub clocks: Option<[u32; 2]>,

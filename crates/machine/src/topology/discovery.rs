@@ -288,8 +288,8 @@ impl Numbering {
         })
     }
 
-    /// Returns the index of the core of `pu`. Sandboxes and some guests report no cores; there, each hardware thread is a
-    /// core.
+    /// Returns the index of the core of `pu`. Sandboxes and some guests report no cores; there, each hardware thread is
+    /// a core.
     fn core(&mut self, pu: &TopologyObject) -> usize {
         if pu.first_ancestor_with_type(ObjectType::Core).is_some() {
             return self.index(pu, ObjectType::Core);
@@ -331,7 +331,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn node_hidden_by_hwloc_is_the_memory_of_its_device() {
+    fn numa_node_hidden_by_hwloc_is_the_memory_of_its_device() {
         let folder = tempfile::tempdir().unwrap();
         let put = |path: &str, text: &str| {
             let path = folder.path().join(path);

@@ -73,8 +73,8 @@ impl MeasuredCache {
         }
     }
 
-    /// Returns the capacity of all caches if a part of them, of which the system reports a total size of `reported`, has
-    /// this capacity; at least the known one.
+    /// Returns the capacity of all caches if a part of them, of which the system reports a total size of `reported`,
+    /// has this capacity; at least the known one.
     #[must_use]
     pub fn with_part(&self, measured: u64, reported: Option<u64>) -> Self {
         let all = match (reported, self.reported) {
@@ -361,7 +361,7 @@ pub struct CoreClass {
     /// Names of the designs, such as `IntelAtom`; empty if unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub designs: Vec<String>,
-    /// Lowest and highest capacity by Linux, relative to 1024 of the fastest core; absent if unknown.
+    /// Lowest and highest capacity that Linux reports, relative to 1024 of the fastest core; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacities: Option<[u32; 2]>,
     /// Lowest and highest maximum clock, Hz; absent if unknown.
@@ -413,14 +413,14 @@ pub struct NumaNode {
     /// leaves them out, or, on a described machine, because they are offline; absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unusable_cpus: Vec<u32>,
-    /// Kind of the memory, as hwloc names it: `DRAM`, `HBM`, `MCDRAM`, `NVM`, `CXL-DRAM`, or its rank among the kinds of
-    /// the node, `tier 1`; absent if unknown.
+    /// Kind of the memory, as hwloc names it: `DRAM`, `HBM`, `MCDRAM`, `NVM`, `CXL-DRAM`, or its rank among the kinds
+    /// of the node, `tier 1`; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// PCI address of the device to which the memory belongs; absent for memory of the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
-    /// Relative distances to all nodes, in node order, if the kernel reports them.
+    /// Relative distances to all NUMA nodes, in NUMA node order, if the kernel reports them.
     #[serde(default)]
     pub distances: Option<Vec<u32>>,
 }

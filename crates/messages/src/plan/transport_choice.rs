@@ -1,4 +1,4 @@
-//! TransportChoice of the means for measuring messages: the best available one on this node, with the reason.
+//! Choice of the means for measuring messages: the best available one on this node, with the reason.
 
 use crate::MessagesError;
 use crate::plan::mpis::{MpiRequest, usual};
@@ -6,7 +6,7 @@ use nodegauge_measure::Failure;
 use nodegauge_toolchain::mpi::{Mpi, MpiParts};
 use nodegauge_toolchain::{CommandLine, ToolchainError};
 
-/// TransportKind for measuring messages, best first.
+/// Means for measuring messages, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum TransportKind {
     /// Probe that the compiler wrapper of an MPI compiles.

@@ -1,9 +1,9 @@
 //! Sizes of the arrays and working sets of a check, so that its measurements end within the deadline.
 //!
 //! The default of the commands is four times the last-level caches that the machine has. On a busy node it may take
-//! longer than a check lasts. The capacity of the caches and the rates of first touch and of later passes are measured at
-//! this moment by a child process, and decide whether the size fits. The size of the
-//! reference comes first, because figures of another size are not compared.
+//! longer than a check lasts. The capacity of the caches and the rates of first touch and of later passes are measured
+//! at this moment by a child process, and decide whether the size fits. The size of the reference comes first, because
+//! figures of another size are not compared.
 
 use super::{Check, Deadline};
 use nodegauge_curves::{TouchRates, beyond};
@@ -112,7 +112,7 @@ impl PartSize {
     /// Size that the command chooses by itself.
     pub(super) const USUAL: Self = Self { given: None, usual: None, is_reduced: false };
 
-    /// Returns the size of a part that may take at most `most`. The usual size must fit twice, to be measured again, and
+    /// Returns the size of a part that may take at most `max`. The usual size must fit twice, to be measured again, and
     /// another size that the check chooses four times, because a later check with the same size may be slower. It is a
     /// power of two, so that alike nodes choose the same.
     pub(super) fn new(

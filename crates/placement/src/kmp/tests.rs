@@ -47,7 +47,7 @@ fn balanced_keeps_consecutive_threads_on_a_xeon_phi_core() {
 }
 
 #[test]
-fn scatter_cycles_through_sockets_then_nodes_then_caches() {
+fn scatter_cycles_through_sockets_then_numa_nodes_then_caches() {
     let t2k = machine(T2K);
     assert_eq!(resolved(&t2k, "scatter", 6), ["0", "4", "8", "12", "1", "5"]);
     assert_eq!(resolved(&t2k, "compact", 5), ["0", "1", "2", "3", "4"]);

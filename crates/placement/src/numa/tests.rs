@@ -7,7 +7,7 @@ fn parse(text: &str) -> NumaSpec {
 }
 
 #[test]
-fn policies_resolve_to_nodes() {
+fn policies_resolve_to_numa_nodes() {
     let t2k = machine(T2K);
     for (text, policy) in [
         ("local", "local"),
@@ -25,7 +25,7 @@ fn policies_resolve_to_nodes() {
 }
 
 #[test]
-fn nonexistent_nodes_are_named() {
+fn nonexistent_numa_nodes_are_named() {
     let error = |text: &str, description: &str| {
         parse(text).resolve(&machine(description)).unwrap_err().to_string()
     };
@@ -45,17 +45,17 @@ fn invalid_policy_is_reported_with_its_column() {
         ("", 0, "expected local, interleave, bind or preferred"),
         ("locale", 0, "expected local, interleave, bind or preferred"),
         ("local:0", 5, "expected the end"),
-        ("interleave:", 11, "expected a node number or all"),
-        ("interleave:some", 11, "expected a node number or all"),
+        ("interleave:", 11, "expected the number of a NUMA node, or all"),
+        ("interleave:some", 11, "expected the number of a NUMA node, or all"),
         ("interleave 0", 11, "expected ',' or the end"),
-        ("bind", 4, "expected ':' and nodes after bind"),
-        ("bind:0,", 7, "expected a node number or all"),
-        ("bind:0-", 7, "expected the last node after '-'"),
+        ("bind", 4, "expected ':' and NUMA nodes after bind"),
+        ("bind:0,", 7, "expected the number of a NUMA node, or all"),
+        ("bind:0-", 7, "expected the last NUMA node after '-'"),
         ("bind:3-1", 7, "a range must begin with the smaller number"),
         ("bind:0;1", 6, "expected ',' or the end"),
         ("bind:all,0", 8, "expected ',' or the end"),
-        ("preferred", 9, "expected ':' and a node after preferred"),
-        ("preferred:all", 10, "expected a node number"),
+        ("preferred", 9, "expected ':' and a NUMA node after preferred"),
+        ("preferred:all", 10, "expected the number of a NUMA node"),
         ("preferred:0,1", 11, "expected the end"),
         ("bind:4294967296", 5, "this number is too large"),
     ] {
@@ -95,7 +95,7 @@ fn applied_policy_equals_the_policy_of_the_kernel() {
 }
 
 #[test]
-fn thread_policy_with_nodes_is_inherited() {
+fn thread_policy_with_numa_nodes_is_inherited() {
     let node = Topology::load(&nodegauge_machine::TopologySource::Live).unwrap().nodes[0].id;
     let inherited = |policy: MemoryPolicy| {
         // The test uses a separate thread, because the policy belongs to the thread.
@@ -120,7 +120,7 @@ fn thread_policy_with_nodes_is_inherited() {
 }
 
 #[test]
-fn touched_pages_have_a_node_and_others_have_none() {
+fn touched_pages_have_a_numa_node_and_others_have_none() {
     let (mut memory, address, bytes) = untouched(64);
     let before = match pages_by_node(address, bytes, 16) {
         Ok(before) => before,
@@ -135,7 +135,7 @@ fn touched_pages_have_a_node_and_others_have_none() {
 }
 
 #[test]
-fn sample_of_interleaved_pages_contains_every_node() {
+fn sample_of_interleaved_pages_contains_every_numa_node() {
     for nodes in [2, 3, 4, 8] {
         for (asked, count) in [(1000, 262_144), (1000, 1_000_000), (64, 4096), (1000, 1500)] {
             let mut seen = vec![0; nodes];

@@ -29,7 +29,7 @@ fn all_near(plan: &RankPlan) -> bool {
 }
 
 #[test]
-fn eight_mi250x_dies_have_ranks_on_near_nodes() {
+fn eight_mi250x_dies_have_ranks_on_near_numa_nodes() {
     // On Frontier, the first two dies are near the last node, and so on.
     let plan = planned("mi250x", RankRequest { threads: Some(2), ..request(8, 1) });
     assert!(all_near(&plan));
@@ -58,7 +58,7 @@ fn eight_mi250x_dies_have_ranks_on_near_nodes() {
 }
 
 #[test]
-fn four_a100_have_ranks_on_nodes_in_reverse_order() {
+fn four_a100_have_ranks_on_numa_nodes_in_reverse_order() {
     let plan = planned("four-a100", request(4, 1));
     let nodes: Vec<_> = table(&plan).into_iter().map(|(_, node, cpus)| (node, cpus)).collect();
     assert_eq!(
@@ -95,7 +95,7 @@ fn impossible_device_placement_is_refused() {
     assert!(refused("two-kinds", request(1, 1)).starts_with("cannot place ranks near devices"));
     assert_eq!(
         refused("four-a100", request(4, 2)),
-        "cannot place 4 ranks with 2 devices per rank: 8 devices are required, the machine has 4\nhint: use --ranks 2 or fewer"
+        "cannot place 4 ranks with 2 devices per rank: 8 devices are required; the machine has 4\nhint: use --ranks 2 or fewer"
     );
     assert!(refused("four-a100", request(1, 5)).ends_with("--devices 4 or fewer"));
 }

@@ -134,10 +134,10 @@ fn policy_description_matches_its_effect() {
             MemoryPolicy::Default => "no memory policy",
             MemoryPolicy::Local => "local allocation",
             MemoryPolicy::Interleave(nodes) if nodes.len() == 4 => {
-                "memory interleaved over all nodes"
+                "memory interleaved over all NUMA nodes"
             }
-            MemoryPolicy::Interleave(_) => "memory interleaved over its own nodes",
-            MemoryPolicy::Bind(_) => "memory bound to its own nodes",
+            MemoryPolicy::Interleave(_) => "memory interleaved over its own NUMA nodes",
+            MemoryPolicy::Bind(_) => "memory bound to its own NUMA nodes",
             MemoryPolicy::Preferred(_) => panic!("no policy prefers a node"),
         };
         let cpus = if bound { "CPUs of the socket" } else { "any CPU" };
@@ -146,7 +146,7 @@ fn policy_description_matches_its_effect() {
 }
 
 #[test]
-fn socket_of_several_nodes_owns_all_of_them() {
+fn socket_of_several_numa_nodes_owns_all_of_them() {
     let plan = planned(ROME, lecture(2, 3, RankMap::Spread));
     assert_eq!(plan.ranks[1].memory.to_string(), "bind:4-7");
     let by_core = planned(ROME, lecture(128, 3, RankMap::Core));

@@ -21,11 +21,11 @@ impl<'a> MpiRanks<'a> {
     /// Creates the communication of the ranks of `world`; `grid` is the number of ranks along x, y and z.
     ///
     /// # Errors
-    /// Fails if a rank has no nodes.
+    /// Fails if a rank has no mesh points.
     pub fn new(world: &'a World, mesh: Mesh, grid: [usize; 3]) -> Result<Self, Failure> {
         let parts: Option<Vec<Subdomain>> =
             (0..world.count).map(|rank| Subdomain::for_rank(mesh, rank, grid)).collect();
-        let parts = parts.ok_or_else(|| Failure::usage("a rank has no nodes"))?;
+        let parts = parts.ok_or_else(|| Failure::usage("a rank has no mesh points"))?;
         Ok(Self { world, parts })
     }
 

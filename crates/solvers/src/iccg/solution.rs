@@ -244,7 +244,7 @@ fn run_rank(
     interrupted: &mut dyn FnMut() -> bool,
 ) -> OfRank {
     let subdomain = Subdomain::for_rank(job.mesh, member.index, grid);
-    let subdomain = subdomain.ok_or_else(|| Failure::missing("a rank has no nodes"))?;
+    let subdomain = subdomain.ok_or_else(|| Failure::missing("a rank has no mesh points"))?;
     let context = &mut ThreadContext::from_rank(member);
     as_rank(context, laps, subdomain, job, ranks, interrupted)
 }
@@ -558,8 +558,8 @@ impl EndCheck {
     }
 }
 
-/// Measures the preconditioner with loops that do not prefetch and with loops that do, alternately. Returns the best time
-/// of each, as the mean over the ranks; infinity if the user ends the run.
+/// Measures the preconditioner with loops that do not prefetch and with loops that do, alternately. Returns the best
+/// time of each, as the mean over the ranks; infinity if the user ends the run.
 ///
 /// # Safety
 /// All threads of all ranks must call this function, with different contexts. No other code may use the vectors during
@@ -648,7 +648,7 @@ pub fn rank_grid(mesh: Mesh, ranks: usize) -> Result<[usize; 3], Failure> {
         .reduce(|best, next| if surface(next, nodes) <= surface(best, nodes) { next } else { best })
         .ok_or_else(|| {
             let shown = nodes.map(|n| n.to_string()).join(" x ");
-            Failure::insufficient(format!("{ranks} ranks cannot divide a mesh of {shown} nodes"))
+            Failure::insufficient(format!("{ranks} ranks cannot divide a mesh of {shown} points"))
                 .hint("use fewer ranks or more --elements")
         })
 }

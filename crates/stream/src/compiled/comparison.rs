@@ -91,7 +91,7 @@ pub(super) fn run(
     // The reserve is for the final check and, if values are wrong, for a check of each candidate.
     let reserve = (setting_up - begun) / candidates.len() as u32;
     let limits = Limits { reserve, ..limits };
-    observer.phase("measuring native and compiled kernels interleaved");
+    observer.phase("measuring native and compiled kernels, interleaved");
     let mut series = Series::new(policy::COMPILED, limits, candidates.len());
     for cell in (1..candidates.len()).filter(|cell| !candidates[*cell].is_good()) {
         series.schedule.leave_out(cell);

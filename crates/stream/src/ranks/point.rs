@@ -73,8 +73,8 @@ impl RanksPoint {
     }
 }
 
-/// Returns the nodes on which the pages of a rank are expected: the nodes of the rank's policy or, without a policy,
-/// the nodes nearest to its CPUs.
+/// Returns the NUMA nodes on which the pages of a rank are expected: the NUMA nodes of the rank's policy or, without a
+/// policy, the nodes nearest to its CPUs.
 fn expected(place: &RankPlace, topology: &Topology) -> Option<Vec<u32>> {
     let nodes = match &place.memory {
         MemoryPolicy::Default | MemoryPolicy::Local if place.placement.bind == Bind::None => {
@@ -185,7 +185,7 @@ impl RanksPoint {
         Seen { together, ranks: ranks.map(|(rank, part)| self.rank_seen(rank, part)).collect() }
     }
 
-    /// Returns the observations of one rank, with its own policy and its expected nodes.
+    /// Returns the observations of one rank, with its own policy and its expected NUMA nodes.
     fn rank_seen(&self, rank: usize, part: &PointSeen) -> RankSeen {
         let cpus: BTreeSet<u32> =
             part.affinity.iter().flat_map(|thread| &thread.cpus).map(|cpu| cpu.0).collect();

@@ -10,9 +10,9 @@ use nodegauge_measure::stats::{Better, Summary};
 use nodegauge_placement::MemoryPolicy;
 use nodegauge_placement::cpus::number_ranges;
 
-/// Tolerated share of pages on other nodes than requested.
+/// Tolerated share of pages on other NUMA nodes than requested.
 const ELSEWHERE: f64 = 0.02;
-/// Tolerated deviation of a node's share of interleaved pages from an even share.
+/// Tolerated deviation of a NUMA node's share of interleaved pages from an even share.
 const UNEVEN: f64 = 0.1;
 
 /// Adds the processes to the configuration of kernel number `i`.
@@ -39,7 +39,8 @@ pub(crate) fn describe(evidence: &StreamEvidence<'_>, i: usize, config: &mut Str
     config.ranks = Some(ranks);
 }
 
-/// Compares the pages of each rank with the rank's own request. `together` has the nodes of the pages of all ranks.
+/// Compares the pages of each rank with the rank's own request. `together` has the NUMA nodes of the pages of all
+/// ranks.
 pub(crate) fn numa(ranks: &[RankSeen], together: NumaConfig) -> NumaConfig {
     let held: Vec<Fraction> = ranks.iter().filter_map(held).collect();
     let mean = held.iter().copied().sum::<Fraction>() / held.len() as f64;
@@ -96,13 +97,13 @@ fn ranks_in_words(numbers: &[u32]) -> String {
     format!("{several} {}", number_ranges(numbers.iter().copied()))
 }
 
-/// Returns the reasons why figures are suspect because pages of ranks are not on the requested nodes.
+/// Returns the reasons why figures are suspect because pages of ranks are not on the requested NUMA nodes.
 pub(crate) fn doubts(ranks: &[RankSeen]) -> Vec<String> {
     let doubts = ranks.iter().filter_map(|rank| Some((doubt(rank)?, rank.config.rank)));
     let mut words = Vec::new();
     for (doubt, numbers) in grouped(doubts) {
         let which = ranks_in_words(&numbers);
-        words.push(format!("pages are not on the requested nodes: {which}: {doubt}"));
+        words.push(format!("{which}: pages are not on the requested NUMA nodes: {doubt}"));
     }
     words
 }
@@ -115,7 +116,7 @@ fn doubt(rank: &RankSeen) -> Option<String> {
     let nodes = number_ranges(expected.iter().copied());
     if there < 1.0 - ELSEWHERE {
         let astray = Fraction(1.0 - there).in_whole_percent();
-        return Some(format!("{astray} of the pages are not on node {nodes}"));
+        return Some(format!("{astray} of the pages are not on NUMA node {nodes}"));
     }
     let even = 1.0 / expected.len() as f64;
     let interleaved =
@@ -123,7 +124,7 @@ fn doubt(rank: &RankSeen) -> Option<String> {
     let node =
         expected.iter().find(|node| (on(node) - even).abs() > UNEVEN).filter(|_| interleaved)?;
     let share = Fraction(on(node)).in_whole_percent();
-    Some(format!("node {node} has {share} of pages interleaved over {nodes}"))
+    Some(format!("NUMA node {node} has {share} of the pages, which are interleaved over {nodes}"))
 }
 
 #[cfg(test)]
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_on_other_nodes_are_reported_with_their_ranks() {
+    fn pages_on_other_numa_nodes_are_reported_with_their_ranks() {
         let both = || MemoryPolicy::Interleave(vec![NumaNodeId(0), NumaNodeId(1)]);
         let held = [
             rank(0, MemoryPolicy::Bind(vec![NumaNodeId(0)]), &[0], &[(0, 1.0)]),
@@ -190,8 +191,8 @@ mod tests {
         assert_eq!(
             doubts(&broken),
             [
-                "pages are not on the requested nodes: ranks 1-2: 100 % of the pages are not on node 1",
-                "pages are not on the requested nodes: rank 5: node 0 has 90 % of pages interleaved over 0-1"
+                "ranks 1-2: pages are not on the requested NUMA nodes: 100 % of the pages are not on NUMA node 1",
+                "rank 5: pages are not on the requested NUMA nodes: NUMA node 0 has 90 % of the pages, which are interleaved over 0-1"
             ]
         );
     }

@@ -84,7 +84,7 @@ pub(super) fn run<'a>(
     let NativeLoops { ready, chosen } = prepared;
     let Ready { target: point, setting_up: filling, check } = ready;
     let several = if builds.len() == 1 { "a build" } else { &format!("{} builds", builds.len()) };
-    observer.phase(&format!("measuring native kernels and {several} of stream.c interleaved"));
+    observer.phase(&format!("measuring native kernels and {several} of stream.c, interleaved"));
     let candidate = |build: &'a StandardBuild| MeasuredBuild {
         build,
         environment: build.environment(&arrangement.placement),
@@ -176,8 +176,8 @@ struct Turns<'a> {
 }
 
 impl Turns<'_> {
-    /// Measures rounds until the time is used up, the samples are complete, or the user interrupts the run. The first cell
-    /// is that of the native loops.
+    /// Measures rounds until the time is used up, the samples are complete, or the user interrupts the run. The first
+    /// cell is that of the native loops.
     fn run(&mut self, limits: Limits, observer: &mut dyn Observer) -> Result<Series, Failure> {
         let observer = SharedObserver::new(observer);
         let (most, budget) = match limits.samples {

@@ -1,5 +1,5 @@
-//! Parser for the output of stream.c (5.10 and earlier), of its MPI version, and of stream.f, also as documents quote it:
-//! with other text around it, and without the lines before and behind the table. All functions are pure.
+//! Parser for the output of stream.c (5.10 and earlier), of its MPI version, and of stream.f, also as documents quote
+//! it: with other text around it, and without the lines before and behind the table. All functions are pure.
 //!
 //! The table is accepted only if it is consistent: all four kernels, positive figures, and the product of each rate and
 //! its minimum time equals the bytes that the kernel counts. The text "Solution Validates" alone does not prove correct
@@ -51,20 +51,20 @@ pub struct StreamOutput {
     pub dialect: OutputFormat,
     /// Version of the program, e.g. `5.10`.
     pub version: Option<String>,
-    /// Type of the elements; `None` if the text does not say it.
+    /// Type of the elements; `None` if the text does not state it.
     pub element: Option<Element>,
-    /// Number of elements per array, of all ranks together; `None` if the text does not say it.
+    /// Number of elements per array, of all ranks together; `None` if the text does not state it.
     pub elements: Option<u64>,
     /// Padding between arrays, elements.
     pub offset: u64,
-    /// Number of runs of each kernel; `None` if the text does not say it.
+    /// Number of runs of each kernel; `None` if the text does not state it.
     pub ntimes: Option<u64>,
     /// Number of threads that the program requested, and number that it counted; `None` for a build without OpenMP, and
-    /// if the text does not say it.
+    /// if the text does not state it.
     pub threads: Option<(u64, u64)>,
     /// True if the text shows that the build has no OpenMP.
     pub is_serial: bool,
-    /// Number of MPI ranks; `None` without MPI, and if the text does not say it.
+    /// Number of MPI ranks; `None` without MPI, and if the text does not state it.
     pub ranks: Option<u64>,
     /// Compiler and its flags, if the user knows them.
     pub compiler: Option<String>,
@@ -197,8 +197,8 @@ impl StreamOutput {
         ((largest / 2.0).ln() / growth.ln()).floor() as u64
     }
 
-    /// Returns the bytes of an array that follow from the rate and the minimum time of a kernel, with the relative error
-    /// of the printed digits.
+    /// Returns the bytes of an array that follow from the rate and the minimum time of a kernel, with the relative
+    /// error of the printed digits.
     fn implied(&self, at: usize) -> (f64, f64) {
         let line = &self.lines[at];
         let least = line.times[1].0;

@@ -128,7 +128,7 @@ fn evidence((m, config): &StreamFigure<'_>) -> String {
         (Some(summary), None) if summary.n == 1 => "1 run".to_owned(),
         (Some(summary), Some(passes)) if summary.n == 1 => format!("1 run of {passes} passes"),
         (Some(summary), Some(passes)) => {
-            format!("best of {} runs of {passes} passes interleaved", summary.n)
+            format!("best of {} interleaved runs of {passes} passes", summary.n)
         }
         _ => "no valid run".to_owned(),
     });

@@ -65,7 +65,7 @@ pub(crate) fn section(record: &Record) -> Section {
         let worth = choice.value.unwrap_or(1.0);
         let passes = config.passes.unwrap_or(0);
         let line = format!(
-            "x {worth:.3} relative to one thread per core on default pages with the same loops; {passes} \
+            "{worth:.3} x one thread per core on default pages with the same loops; {passes} \
              passes in total"
         );
         section.note("tuned", line);

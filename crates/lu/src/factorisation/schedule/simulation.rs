@@ -10,8 +10,8 @@ use nodegauge_placement::{Bind, PlacementRequest};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-/// Rate of a core in FLOP/s, and memory bandwidth per core in B/s on the local node and on a remote node: 30 GFLOP/s, 5
-/// GB/s, and half of that bandwidth from another socket. Only the ratios matter.
+/// Rate of a core in FLOP/s, and memory bandwidth per core in B/s on the local NUMA node and on a remote NUMA node: 30
+/// GFLOP/s, 5 GB/s, and half of that bandwidth from another socket. Only the ratios matter.
 const CORE: f64 = 30e9;
 const LOCAL: f64 = 5e9;
 const REMOTE: f64 = 2.5e9;
@@ -21,7 +21,7 @@ struct Machine {
     nb: usize,
     /// Node of each thread.
     nodes: Vec<usize>,
-    /// Function that returns the node of a column.
+    /// Function that returns the NUMA node of a column.
     lies: Box<dyn Fn(usize) -> usize>,
     schedule: LuSchedule,
     group: usize,
@@ -197,7 +197,7 @@ fn both(topology: &str, n: usize, nb: usize) -> (usize, SimulatedRun, SimulatedR
 }
 
 #[test]
-fn columns_are_updated_on_their_own_node() {
+fn columns_are_updated_on_their_own_numa_node() {
     let machines = [
         ("Package:2 NUMANode:1 Core:8 PU:1", 16_000, 192),
         ("Package:4 NUMANode:1 Core:4 PU:1", 16_000, 192),
@@ -218,7 +218,7 @@ fn columns_are_updated_on_their_own_node() {
 }
 
 #[test]
-fn single_node_schedule_is_unchanged_by_placement() {
+fn single_numa_node_schedule_is_unchanged_by_placement() {
     let (_, placed, spread) = both("Package:1 NUMANode:1 Core:8 PU:1", 8_000, 128);
     assert_eq!((placed.seconds, placed.remote), (spread.seconds, 0.0));
 }

@@ -116,7 +116,7 @@ pub(super) fn add_memory_side(hwloc: &Hwloc, nodes: &mut [TopologyNumaNode]) {
     }
 }
 
-/// Adds the size of a cache to nodes.
+/// Adds the size of a cache to NUMA nodes.
 fn add<'a>(cache: &TopologyObject, nodes: impl Iterator<Item = &'a mut TopologyNumaNode>) {
     let bytes = match cache.attributes() {
         Some(ObjectAttributes::Cache(attributes)) => attributes.size().map(std::num::NonZero::get),

@@ -11,14 +11,14 @@ use std::collections::{BTreeMap, BTreeSet};
 /// NUMA nodes while the machine is read. Which CPUs are near to a node follows from the CPUs of all nodes.
 pub(super) struct MemoryNodes {
     nodes: Vec<TopologyNumaNode>,
-    /// Hardware threads of each node, including those that the description does not contain.
+    /// Hardware threads of each NUMA node, including those that the description does not contain.
     complete: Vec<Vec<CpuId>>,
-    /// Nearest node of each hardware thread.
+    /// Nearest NUMA node of each hardware thread.
     nearest: BTreeMap<CpuId, usize>,
 }
 
 impl MemoryNodes {
-    /// Reads the nodes.
+    /// Reads the NUMA nodes.
     pub(super) fn of(hwloc: &Hwloc, source: &TopologySource) -> Self {
         // For a synthetic machine without memory sizes, hwloc assumes 1 GiB per node, so that the size is unknown.
         let known = match source {
@@ -55,13 +55,14 @@ impl MemoryNodes {
         Self { nodes, complete, nearest }
     }
 
-    /// Returns the index of the nearest node of a hardware thread, which is the smallest node that contains the thread.
+    /// Returns the index of the nearest NUMA node of a hardware thread, which is the smallest NUMA node that contains
+    /// the thread.
     pub(super) fn nearest(&self, cpu: CpuId) -> Option<usize> {
         self.nearest.get(&cpu).copied()
     }
 
-    /// Returns the nodes, each with the CPUs to which it is the nearest. To memory without CPUs, such as device memory,
-    /// hwloc assigns the CPUs of other nodes.
+    /// Returns the NUMA nodes, each with the CPUs to which it is the nearest. To memory without CPUs, such as device
+    /// memory, hwloc assigns the CPUs of other nodes.
     pub(super) fn with_own_cpus(mut self, threads: &[HardwareThread]) -> Vec<TopologyNumaNode> {
         let absent = nearest(self.complete.iter().map(Vec::as_slice), &self.nodes);
         let listed: BTreeSet<CpuId> = threads.iter().map(|thread| thread.cpu).collect();
