@@ -59,7 +59,7 @@ mod tests {
         assert_eq!(
             words(two).unwrap(),
             "requested local: 75 % of the pages on the NUMA nodes of the policy; 75 % on NUMA node 0, 25 % on NUMA node 1; \
-             the nodes differ between arrays (see the record)"
+             the NUMA nodes differ between arrays (see the record)"
         );
         let unbound = json!({"asked": "default", "got": {"0": 1.0}, "held": null, "nodes": 2});
         assert!(words(unbound).unwrap().contains("not bound"));
