@@ -92,14 +92,17 @@ fn completed_in_bash(harness: &Harness, words: &[&str]) -> Vec<String> {
 fn shell_completes_commands_values_runs_and_labels() {
     let harness = Harness::new();
     harness.stream(&["-q", "--label", "nps=4"]).exits(0);
-    let complete = |words: &[&str]| completed_in_bash(&harness, words);
-    assert_eq!(complete(&["mea"]), [""]);
-    assert!(complete(&["m"]).contains(&"machine".to_owned()));
-    assert_eq!(complete(&["stream", "--stream-t"]), ["--stream-text"]);
-    assert_eq!(complete(&["stream", "--kernels", "copy,tri"]), ["copy,triad"]);
-    assert_eq!(complete(&["report", "lat"]), ["latest"]);
-    assert_eq!(complete(&["compare", "latest", "nps"]), ["nps=4"]);
-    assert_eq!(complete(&["history", "show", "01"]).len(), 1);
+    for (words, expected) in [
+        (&["mea"][..], ""),
+        (&["stream", "--stream-t"], "--stream-text"),
+        (&["stream", "--kernels", "copy,tri"], "copy,triad"),
+        (&["report", "lat"], "latest"),
+        (&["compare", "latest", "nps"], "nps=4"),
+    ] {
+        assert_eq!(completed_in_bash(&harness, words), [expected], "{words:?}");
+    }
+    assert!(completed_in_bash(&harness, &["m"]).contains(&"machine".to_owned()));
+    assert_eq!(completed_in_bash(&harness, &["history", "show", "01"]).len(), 1);
     for shell in ["zsh", "fish"] {
         harness.run(&["completions", shell]).exits(0).warns_nothing().prints("NODEGAUGE_COMPLETE");
     }
