@@ -1,5 +1,5 @@
 # make run: install required packages, build, and measure this node.   make test: run the tests.
-.PHONY: run build build-tests test test-all check bench gallery install release deb rpm wheel archive packages check-release test-oldest release-arm deny book clean
+.PHONY: run build build-tests test test-all check bench gallery install uninstall release deb rpm wheel archive packages packages-test check-release test-oldest release-arm full-release deny book clean
 
 run: build
 	@./target/release/nodegauge run $(ARGS)
@@ -58,11 +58,15 @@ PROGRAM ?= target/release/nodegauge
 install:
 	@./scripts/install $(PROGRAM) $(DESTDIR)$(PREFIX) $(PREFIX)
 
+# Removes what `make install` installed. The histories of users stay.
+uninstall:
+	@./scripts/install --remove $(DESTDIR)$(PREFIX)
+
 # One file for every Linux with glibc 2.28, its packages, and their checks; with the same file the tests of `make test`:
 # NODEGAUGE_BIN=target/release-files/nodegauge-VERSION-x86_64-linux make test
 release:
 	@./scripts/setup release
-	@./scripts/release
+	@./scripts/release --file
 
 deb rpm wheel archive: release
 	@./scripts/package $@
@@ -73,9 +77,21 @@ packages: release
 check-release: packages
 	@./scripts/package --check
 
+# The recipes of packaging/ with the tools of the field, a local source and the packages above: installed, run, removed, or
+# validated. A tool that cannot be had skips its tests, with the reason. For one of them: make packages-test TESTS=spack
+TESTS =
+packages-test:
+	@[ -e target/release-files/SHA256SUMS ] || $(MAKE) packages
+	@./packaging/test $(TESTS)
+
 # The end-to-end tests with the file of `make release` in a root of Debian 11; needs root.
 test-oldest: release
 	@./scripts/oldest --skip thorough::
+
+# All of a release: what the workflows call on a tag. scripts/release describes it.
+full-release:
+	@./scripts/setup release
+	@./scripts/release
 
 # A preview for Arm, started under qemu-aarch64.
 release-arm:

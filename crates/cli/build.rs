@@ -1,17 +1,38 @@
-//! Passes the git commit to the compiler, if the source is a checkout.
+//! Passes the git commit to the compiler, if the source is a checkout or a package that was made from one.
 
+use std::path::Path;
 use std::process::Command;
 
+/// File that `cargo package` adds, with the commit.
+const PACKAGED: &str = ".cargo_vcs_info.json";
+
 fn main() {
-    println!("cargo::rerun-if-changed=../../.git/HEAD");
-    println!("cargo::rerun-if-changed=../../.git/refs");
-    let output = Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output();
-    if let Ok(output) = output
-        && output.status.success()
-    {
-        println!(
-            "cargo::rustc-env=NODEGAUGE_COMMIT={}",
-            String::from_utf8_lossy(&output.stdout).trim()
-        );
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-env-changed=NODEGAUGE_COMMIT");
+    // A path that does not exist would run this script in every build.
+    for path in ["../../.git/HEAD", "../../.git/refs", PACKAGED] {
+        if Path::new(path).exists() {
+            println!("cargo::rerun-if-changed={path}");
+        }
     }
+    let given = std::env::var("NODEGAUGE_COMMIT").ok().filter(|commit| !commit.is_empty());
+    if let Some(commit) = given.or_else(packaged).or_else(checked_out) {
+        println!("cargo::rustc-env=NODEGAUGE_COMMIT={:.12}", commit.trim());
+    }
+}
+
+/// Returns the commit of a package of this crate.
+fn packaged() -> Option<String> {
+    let text = std::fs::read_to_string(PACKAGED).ok()?;
+    let (_, rest) = text.split_once("\"sha1\": \"")?;
+    rest.split_once('"').map(|(commit, _)| commit.to_owned())
+}
+
+/// Returns the commit of the checkout; `None` if this crate is not part of a checkout of its workspace.
+fn checked_out() -> Option<String> {
+    if !Path::new("../../.git").exists() {
+        return None;
+    }
+    let output = Command::new("git").args(["rev-parse", "HEAD"]).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -1,28 +1,22 @@
 //! Compiles the message probe for each MPI ABI, for nodes that have an MPI without a compiler. The probe loads the
 //! functions of MPI from a library at run time, so that no MPI is required here. The values of handles and constants
-//! come from the table in `nodegauge-os`, as a generated header.
+//! come from the table in `nodegauge-abi`, as a generated header.
 
-use mpi_abi::{
+use nodegauge_abi::{
     MPI_ABIS, MPI_CONSTANTS, MPI_HANDLES, MPI_STATUS_IGNORE, MpiAbi, MpiHandleValue,
     MpiHandleValues,
 };
 use std::fmt::Write;
 use std::path::Path;
 
-/// This script uses only a part of the table of MPI ABIs.
-#[allow(dead_code)]
-#[path = "../os/src/mpi_abi.rs"]
-mod mpi_abi;
-
 /// Compiler flags of the probe, used by this script and for compilation with an MPI's wrapper.
 const FLAGS: &str = "-std=c99 -O2 -pthread";
 
 fn main() {
     println!("cargo::rustc-env=PROBE_FLAGS={FLAGS}");
-    println!("cargo::rerun-if-changed=../../probes");
-    println!("cargo::rerun-if-changed=../os/src/mpi_abi.rs");
+    println!("cargo::rerun-if-changed=probes");
     let out = std::env::var("OUT_DIR").expect("cargo says where output goes");
-    let probes = Path::new("../../probes");
+    let probes = Path::new("probes");
     let compiler = cc::Build::new().opt_level(2).debug(false).cargo_metadata(false).get_compiler();
     let mut carried = String::new();
     for abi in &MPI_ABIS {

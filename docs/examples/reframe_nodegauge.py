@@ -1,80 +1,28 @@
-"""A check for ReFrame 4: nodegauge measures, ReFrame keeps the figures and holds them against references.
+"""The checks of a site for ReFrame 4. Their classes are in the wheel of nodegauge (`pip install nodegauge`):
 
     reframe -c reframe_nodegauge.py -r
     reframe -c reframe_nodegauge.py -r -S NodegaugeStream.options=--threads,64,--bind,spread
 """
 
-import json
-import os
-
 import reframe as rfm
-import reframe.utility.sanity as sn
-import reframe.utility.typecheck as typ
-
-# Of the unit that nodegauge writes: what it is called here, and what it is worth.
-UNITS = {'B/s': ('GB/s', 1e9), 'FLOP/s': ('GFLOP/s', 1e9), 's': ('us', 1e-6)}
-# What tells figures of one name apart.
-TELLING = ['file_bytes', 'block_bytes', 'cache', 'message_bytes', 'distance']
-
-
-class NodegaugeCheck(rfm.RunOnlyRegressionTest):
-    """Runs a command of nodegauge; every figure is a performance variable."""
-
-    valid_systems = ['*']
-    valid_prog_environs = ['*']
-    executable = 'nodegauge'
-    options = variable(typ.List[str], value=[])
-
-    @run_before('run')
-    def ask_for_the_record(self):
-        self.executable_opts = [self.command, *self.options, '--no-save', '--json', 'record.json']
-        # Schedulers without accounting report no exit code.
-        self.postrun_cmds = ['echo $? > exit_code']
-
-    def figures(self):
-        with open(os.path.join(self.stagedir, 'record.json')) as record:
-            measured = json.load(record)['measurements']
-        # Published figures of other nodes stand beside those of this one.
-        return [m for m in measured if m['config'].get('engine') != 'published']
-
-    @sanity_function
-    def measured_and_valid(self):
-        # 1 is an invalid figure or an --expect that is not met, 2 wrong options, 3 something missing.
-        code = sn.extractsingle(r'(\d+)', os.path.join(self.stagedir, 'exit_code'), 1, int)
-        sn.evaluate(sn.assert_eq(code, 0))
-        return sn.assert_true(self.figures(), msg='nothing was measured')
-
-    @run_before('performance')
-    def take_the_figures(self):
-        for m in self.figures():
-            if m['value'] is None:
-                continue
-            unit, worth = UNITS.get(m['unit'], (m['unit'], 1.0))
-            at = [m['config'][key] for key in TELLING if key in m['config']]
-            name = '_'.join(str(part).replace(' ', '_') for part in [m['name'], *at])
-            if name in self.perf_variables:
-                name += '_' + m['unit'].replace('/', '_per_')
-            self.perf_variables[name] = sn.make_performance_function(sn.defer(m['value'] / worth), unit)
+from nodegauge.reframe import nodegauge_hpl, nodegauge_mpi, nodegauge_stream
 
 
 @rfm.simple_test
-class NodegaugeStream(NodegaugeCheck):
-    """STREAM."""
-
-    command = 'stream'
+class NodegaugeStream(nodegauge_stream):
+    valid_systems = ['*']
+    valid_prog_environs = ['*']
     # What this system sustains, how much less and more is allowed: fill in yours.
     # reference = {'mysystem:compute': {'triad': (380.0, -0.05, None, 'GB/s')}}
 
 
 @rfm.simple_test
-class NodegaugeHpl(NodegaugeCheck):
-    """HPL."""
-
-    command = 'hpl'
+class NodegaugeHpl(nodegauge_hpl):
+    valid_systems = ['*']
+    valid_prog_environs = ['*']
 
 
 @rfm.simple_test
-class NodegaugeMpi(NodegaugeCheck):
-    """Messages."""
-
-    command = 'mpi'
+class NodegaugeMpi(nodegauge_mpi):
+    valid_systems = ['*']
+    valid_prog_environs = ['*']

@@ -75,17 +75,36 @@ fn table_of_commands_has_every_command() {
     }
 }
 
+/// Completes a command line in bash with the script that the program prints, and returns the candidates.
+fn completed_in_bash(harness: &Harness, words: &[&str]) -> Vec<String> {
+    const COMPLETE: &str = "source <(nodegauge completions bash)\n\
+                            COMP_WORDS=(\"$@\") COMP_CWORD=$(($# - 1)) COMP_TYPE=9\n\
+                            _clap_complete_nodegauge nodegauge \"${!#}\" ''\n\
+                            printf '%s\\n' \"${COMPREPLY[@]}\"";
+    let folder = std::path::Path::new(crate::program::path()).parent().unwrap();
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    let line = [&["bash", "-c", COMPLETE, "bash", "nodegauge"], words].concat();
+    let outcome = harness.run_other(&line, &[("PATH", &path)]).exits(0);
+    outcome.stdout.lines().map(|line| line.trim_end().to_owned()).collect()
+}
+
 #[test]
-fn completions_contain_commands_and_options() {
+fn shell_completes_commands_values_runs_and_labels() {
     let harness = Harness::new();
-    for shell in ["bash", "zsh", "fish"] {
-        let script = harness.run(&["completions", shell]).exits(0).warns_nothing();
-        script
-            .prints("nodegauge")
-            .prints("stream")
-            .prints("history")
-            .prints("stream-text")
-            .prints("memory-fraction");
+    harness.stream(&["-q", "--label", "nps=4"]).exits(0);
+    for (words, expected) in [
+        (&["mea"][..], ""),
+        (&["stream", "--stream-t"], "--stream-text"),
+        (&["stream", "--kernels", "copy,tri"], "copy,triad"),
+        (&["report", "lat"], "latest"),
+        (&["compare", "latest", "nps"], "nps=4"),
+    ] {
+        assert_eq!(completed_in_bash(&harness, words), [expected], "{words:?}");
+    }
+    assert!(completed_in_bash(&harness, &["m"]).contains(&"machine".to_owned()));
+    assert_eq!(completed_in_bash(&harness, &["history", "show", "01"]).len(), 1);
+    for shell in ["zsh", "fish"] {
+        harness.run(&["completions", shell]).exits(0).warns_nothing().prints("NODEGAUGE_COMPLETE");
     }
 }
 
@@ -99,7 +118,10 @@ fn man_page_has_every_command_and_option() {
             page.fail(&format!("no section {heading}"));
         }
     }
-    page.prints(r"\-\-per\-cache").prints(r"\-\-stream\-text").prints("Exit codes");
+    page.prints(r"\-\-per\-cache").prints(r"\-\-stream\-text");
+    for section in ["\"EXIT STATUS\"", "\"ENVIRONMENT\"", "\"FILES\"", "EXAMPLES"] {
+        page.prints(&format!(".SH {section}\n"));
+    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
 /*
- * Kernels of probes/device.c on the processor, for the stand-in drivers: the loops of probes/kernels.c, and plain C
+ * Kernels of crates/devices/probes/device.c on the processor, for the stand-in drivers: the loops of crates/kernels/probes/kernels.c, and plain C
  * for the other kernels. A module is a build: element type, elements per vector, and vectors per work-item. PTX is not
  * executed: its first line names the build.
  */
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #define ELEMENT double
-#include "../../probes/kernels.c"
+#include "../../crates/kernels/probes/kernels.c"
 
 typedef struct { int is_float, width, items, unloaded; } Module;
 typedef double (*Loop)(double *, double *, double *, double *, ptrdiff_t, double);

@@ -15,6 +15,7 @@ mod exceptions;
 mod graph;
 mod names;
 mod outputs;
+mod packages;
 mod policy;
 mod security;
 mod thresholds;

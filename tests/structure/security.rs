@@ -114,7 +114,7 @@ fn variables(source: &Source) -> BTreeSet<String> {
     let names =
         texts.filter(|text| is_name(text) && (text.contains('_') || (reads && text.len() > 3)));
     let excluded = |name: &&str| NO_VARIABLES.iter().any(|prefix| name.starts_with(prefix));
-    let files_of_launchers = ["launchers.rs", "visible.rs", "mpi_abi.rs"];
+    let files_of_launchers = ["launchers.rs", "visible.rs", "abi/src/lib.rs"];
     let is_launchers = files_of_launchers.iter().any(|file| source.name.ends_with(file));
     let excluded_here = |name: &&str| {
         // Launchers set variables that begin like constants.

@@ -8,6 +8,7 @@ mod arrays;
 mod budgets;
 pub(crate) mod check;
 mod compare;
+pub(crate) mod completion;
 pub(crate) mod device;
 mod examples;
 pub(crate) mod fleet;
@@ -34,6 +35,7 @@ mod watch;
 
 pub(crate) use arrays::{ArrayArgs, Choice, ExplainArgs, or_auto};
 pub(crate) use compare::CompareArgs;
+pub(crate) use examples::declared_examples;
 pub(crate) use history::{HistoryCommand, ImportedNode};
 pub(crate) use watch::{WatchArgs, WhenBusy};
 

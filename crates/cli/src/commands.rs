@@ -14,6 +14,7 @@ mod history;
 mod hpl;
 mod io;
 mod machine;
+mod manual;
 mod memory;
 mod mpi;
 mod places;
@@ -59,8 +60,8 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         Some(Command::Report(args)) => report::execute(args),
         Some(Command::Fleet(command)) => fleet::execute(command),
         Some(Command::Completions { shell }) => documents::completions(*shell),
-        Some(Command::Man { output: None }) => documents::man(),
-        Some(Command::Man { output: Some(folder) }) => documents::man_pages(folder),
+        Some(Command::Man { output: None }) => manual::page(),
+        Some(Command::Man { output: Some(folder) }) => manual::pages(folder),
         Some(Command::Schema) => documents::schema(),
         Some(Command::ListDevices { driver }) => Ok(device::list(driver)),
         Some(Command::TryBlas { library, list_kernels, on }) => {

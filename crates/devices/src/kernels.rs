@@ -1,13 +1,11 @@
 //! Source text of the loops that devices run. It consists of `probes/device.c` followed by the lines of
-//! `probes/kernels.c`, so that a single line defines a kernel for all languages.
+//! `crates/kernels/probes/kernels.c` of the crate `kernels`, so that a single line defines a kernel for all languages.
 
-use nodegauge_kernels::{Element, Kernel, KernelSpec};
+use nodegauge_kernels::{C_SOURCE, Element, Kernel, KernelSpec};
 use std::sync::LazyLock;
 
-/// Lines of all kernels, in C.
-const LINES: &str = include_str!("../../../probes/kernels.c");
 /// Source text that precedes the lines of the kernels.
-const PRELUDE: &str = include_str!("../../../probes/device.c");
+const PRELUDE: &str = include_str!("../probes/device.c");
 
 /// Number of elements of which array lengths are multiples. This is the size of the largest tile of any build.
 pub const TILE: u64 = 32 * 1024;
@@ -26,7 +24,8 @@ pub const CHAINS: &str = "nodegauge_chains";
 pub const FMAS_A_ROUND: u64 = 4;
 
 static TEXT: LazyLock<String> = LazyLock::new(|| {
-    let lines = LINES.lines().filter(|line| line.starts_with("MAP(") || line.starts_with("SUM("));
+    let lines =
+        C_SOURCE.lines().filter(|line| line.starts_with("MAP(") || line.starts_with("SUM("));
     std::iter::once(PRELUDE).chain(lines).collect::<Vec<_>>().join("\n") + "\n"
 });
 

@@ -1,5 +1,5 @@
 //! Rank that runs a pattern: sends, receives, and verification of the data. Patterns, data and timing are the same as
-//! in the MPI probe (probes/messages_patterns.h).
+//! in the MPI probe (crates/messages/probes/messages_patterns.h).
 
 use crate::link::{Link, Transfer};
 use crate::segment::Segment;

@@ -35,5 +35,8 @@ pub use table::{
 };
 pub use variants::{ResidentLoop, Variant, available_isas, compiled_in, find, resident};
 
+/// Loops of all kernels in C, for compilers of this system and for devices.
+pub const C_SOURCE: &str = include_str!("../probes/kernels.c");
+
 #[cfg(test)]
 mod tests;

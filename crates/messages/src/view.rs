@@ -291,8 +291,12 @@ mod tests {
     use nodegauge_measure::Notice;
 
     fn recorded() -> Record {
-        let text = include_str!("../../../tests/golden/mpi-all/record.json");
-        serde_json::from_str(text).unwrap()
+        let text = std::fs::read_to_string(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../tests/golden/mpi-all/record.json"
+        ))
+        .unwrap();
+        serde_json::from_str(&text).unwrap()
     }
 
     #[test]

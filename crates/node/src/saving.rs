@@ -185,9 +185,14 @@ mod tests {
     fn unsaved_records_go_to_the_first_writable_folder() {
         let folder = tempfile::tempdir().unwrap();
         let absent = folder.path().join("absent");
-        let record: Record =
-            serde_json::from_str(include_str!("../../../tests/golden/stream-nothing/record.json"))
-                .unwrap();
+        let record: Record = serde_json::from_str(
+            &std::fs::read_to_string(concat!(
+                env!("CARGO_MANIFEST_DIR"),
+                "/../../tests/golden/stream-nothing/record.json"
+            ))
+            .unwrap(),
+        )
+        .unwrap();
         let records = [record.clone(), record];
         let file = keep(&records, &[absent.clone(), folder.path().to_owned()], &OnlyFiles).unwrap();
         assert_eq!(file.parent(), Some(folder.path()));

@@ -1,7 +1,7 @@
 //! Operating-system services, each with a single implementation: memory on pages of a chosen size (with a query for the
 //! size that the kernel used), barriers for threads and for processes, child processes with time limits, affinity and
 //! NUMA policy, waits, input and output files of the user, libraries loaded at run time, signals. The crate depends on
-//! no other crate of nodegauge.
+//! no other crate of nodegauge but the table of MPI ABIs, which is here under the name `mpi_abi`.
 //!
 //! Every resource is owned and released by its type. Every foreign call that fails returns a [`SysError`] with the name
 //! of the call and its error number.
@@ -21,7 +21,6 @@ mod input;
 mod library;
 mod mapping;
 mod memory_program;
-pub mod mpi_abi;
 mod numa;
 mod output;
 mod own_program;
@@ -55,6 +54,7 @@ pub use input::{LONGEST_PROGRAM, LONGEST_TEXT, read_file, read_input, read_part}
 pub use library::{LoadError, SharedLibrary};
 pub use mapping::{Buffer, MapError, Mapping, PageSize, SharedBytes};
 pub use memory_program::{MemoryProgram, descriptor_path};
+pub use nodegauge_abi as mpi_abi;
 pub use numa::{PolicyMode, mbind, page_nodes, policy_at, set_thread_policy, thread_policy};
 pub use output::{OutputError, OutputFile, are_one_file, without_links};
 pub use own_program::{own_path, own_program, take_name, with_own_program};

@@ -169,6 +169,8 @@ fn reframe_accepts_figures_and_refuses_invalid_ones() {
     let check = example("reframe_nodegauge.py");
     let program = Path::new(crate::program::path()).parent().unwrap();
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+    // The classes of the example are in the Python package.
+    let package = example("../../packaging/python");
     let run = |more: &str, file: &str| {
         let options = format!("NodegaugeStream.options={}{more}", FAST.join(","));
         let report = format!("--report-file={file}");
@@ -181,8 +183,9 @@ fn reframe_accepts_figures_and_refuses_invalid_ones() {
             "NodegaugeStream",
             "-r",
         ];
+        let variables = [("PATH", &path[..]), ("PYTHONPATH", package.to_str().unwrap())];
         let ended = harness
-            .run_other(&[&words[..], &["-S", &options, &report]].concat(), &[("PATH", &path)]);
+            .run_other(&[&words[..], &["-S", &options, &report]].concat(), &variables);
         let text = std::fs::read_to_string(harness.path(file));
         let document: Value = serde_json::from_str(&text.unwrap_or_default()).unwrap_or_default();
         (ended, document["runs"][0]["testcases"][0].clone())

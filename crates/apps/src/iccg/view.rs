@@ -539,8 +539,12 @@ mod tests {
 
     #[test]
     fn times_of_parts_and_rest_sum_to_the_iteration() {
-        let text = include_str!("../../../../tests/golden/apps-iccg/record.json");
-        let record: Record = serde_json::from_str(text).unwrap();
+        let text = std::fs::read_to_string(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../tests/golden/apps-iccg/record.json"
+        ))
+        .unwrap();
+        let record: Record = serde_json::from_str(&text).unwrap();
         let sections = sections(&record, Detail::Full);
         let mut steps = sections[0].blocks.iter().filter_map(|block| match block {
             Block::Picture(Picture { drawing: Drawing::Steps(steps), .. }) => Some(&steps.steps),

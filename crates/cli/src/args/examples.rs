@@ -13,7 +13,7 @@ pub(super) fn of(lines: &[&str]) -> String {
 }
 
 /// Returns the examples of a command.
-fn declared_examples(command: &Command) -> Vec<String> {
+pub(crate) fn declared_examples(command: &Command) -> Vec<String> {
     let text = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
     let lines = text.lines().skip_while(|line| *line != TITLE).skip(1);
     lines.map(|line| line.trim_start().to_owned()).collect()

@@ -44,12 +44,12 @@ const fn tiled(element: Element, width: u32) -> KernelSource {
 
 /// Builds that are included as PTX, with the PTX text.
 pub(super) const CARRIED: [(KernelSource, &str); 6] = [
-    (strided(Element::F64), include_str!("../../../../probes/ptx/f64-2x2-strided.ptx")),
-    (tiled(Element::F64, 1), include_str!("../../../../probes/ptx/f64-1x1.ptx")),
-    (tiled(Element::F64, 2), include_str!("../../../../probes/ptx/f64-1x2.ptx")),
-    (strided(Element::F32), include_str!("../../../../probes/ptx/f32-2x2-strided.ptx")),
-    (tiled(Element::F32, 2), include_str!("../../../../probes/ptx/f32-1x2.ptx")),
-    (tiled(Element::F32, 4), include_str!("../../../../probes/ptx/f32-1x4.ptx")),
+    (strided(Element::F64), include_str!("../../probes/ptx/f64-2x2-strided.ptx")),
+    (tiled(Element::F64, 1), include_str!("../../probes/ptx/f64-1x1.ptx")),
+    (tiled(Element::F64, 2), include_str!("../../probes/ptx/f64-1x2.ptx")),
+    (strided(Element::F32), include_str!("../../probes/ptx/f32-2x2-strided.ptx")),
+    (tiled(Element::F32, 2), include_str!("../../probes/ptx/f32-1x2.ptx")),
+    (tiled(Element::F32, 4), include_str!("../../probes/ptx/f32-1x4.ptx")),
 ];
 
 /// Returns the included PTX of a build, if there is one.

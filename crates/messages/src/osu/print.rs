@@ -97,9 +97,14 @@ mod tests {
             let measurement = result::blank(pattern, pattern.unit()).value(Quoted::Mean, *value);
             MessageFigure { measurement, config }.into()
         };
-        let mut record: Record =
-            serde_json::from_str(include_str!("../../../../tests/golden/mpi-pairs/record.json"))
-                .unwrap();
+        let mut record: Record = serde_json::from_str(
+            &std::fs::read_to_string(concat!(
+                env!("CARGO_MANIFEST_DIR"),
+                "/../../tests/golden/mpi-pairs/record.json"
+            ))
+            .unwrap(),
+        )
+        .unwrap();
         record.measurements = figures.iter().map(figure).collect();
         record
     }

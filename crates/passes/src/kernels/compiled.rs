@@ -1,4 +1,4 @@
-//! Loops in shared objects that compilers of this system built from `probes/kernels.c`.
+//! Loops in shared objects that compilers of this system built from `crates/kernels/probes/kernels.c`.
 
 use super::{Args, Element, Kernel, SideBySide, Stores};
 use libloading::Library;
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Macro of `probes/kernels.c` that sets the number of pages side by side.
+/// Macro of `crates/kernels/probes/kernels.c` that sets the number of pages side by side.
 pub const PAGES: &str = "PAGES";
 
 /// Returns the number of pages that the kernels of a compiler command traverse side by side; `None` for plain loops.
@@ -16,7 +16,7 @@ pub fn side_by_side(command: &CommandLine) -> Option<u8> {
     command.defined(PAGES)?.parse().ok().and_then(SideBySide::new)?.above_one()
 }
 
-/// Type of the functions in `probes/kernels.c`; the arguments are the arrays, the number of elements, and STREAM's
+/// Type of the functions in `crates/kernels/probes/kernels.c`; the arguments are the arrays, the number of elements, and STREAM's
 /// scalar.
 type CompiledFn = unsafe extern "C" fn(*mut u8, *mut u8, *mut u8, *mut u8, isize, f64) -> f64;
 
@@ -56,13 +56,13 @@ impl CompiledLoop {
     pub(super) unsafe fn run(&self, args: &Args) -> f64 {
         let n = args.n as isize;
         let [a, b, c, d] = args.at.map(NonNull::as_ptr);
-        // SAFETY: the caller guarantees valid arguments. The function has this signature in `probes/kernels.c`, and it
+        // SAFETY: the caller guarantees valid arguments. The function has this signature in `crates/kernels/probes/kernels.c`, and it
         // was tested on arrays of this element type in a separate process.
         unsafe { (self.function)(a, b, c, d, n, args.scalar) }
     }
 }
 
-/// Returns the name of a kernel's function in `probes/kernels.c`.
+/// Returns the name of a kernel's function in `crates/kernels/probes/kernels.c`.
 pub fn symbol(kernel: Kernel) -> String {
     format!("nodegauge_{kernel}")
 }
@@ -94,7 +94,7 @@ pub unsafe fn load(path: &Path) -> Result<Arc<Library>, String> {
 /// Fails if there is no such function.
 ///
 /// # Safety
-/// The function must have the signature of `probes/kernels.c` and must access only its arrays.
+/// The function must have the signature of `crates/kernels/probes/kernels.c` and must access only its arrays.
 pub unsafe fn find(
     library: &Arc<Library>,
     kernel: Kernel,

@@ -1,4 +1,4 @@
-//! Builds the kernels of one compiler: compiles `probes/kernels.c` into a shared object, tests each kernel in a
+//! Builds the kernels of one compiler: compiles `crates/kernels/probes/kernels.c` into a shared object, tests each kernel in a
 //! separate process, reads its machine code, and loads it.
 
 use super::self_test;
@@ -6,6 +6,7 @@ use crate::GAUGE;
 use crate::kernels::compiled::{self, CompiledLoop};
 use crate::kernels::{Element, Kernel, Loop};
 use crate::result;
+use nodegauge_kernels::C_SOURCE;
 use nodegauge_measure::Notice;
 use nodegauge_measure::record::Measurement;
 use nodegauge_toolchain::code::SharedObject;
@@ -18,8 +19,6 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Source of the loops, in plain C.
-const SOURCE: &str = include_str!("../../../../probes/kernels.c");
 /// Flags for a shared object. All supported compilers accept gcc's flags.
 const SHARED: [&str; 2] = ["-shared", "-fPIC"];
 
@@ -160,7 +159,7 @@ impl<'a> KernelBuilder<'a> {
         interrupted: &dyn Fn() -> bool,
     ) -> Result<std::path::PathBuf, ToolchainError> {
         let source = self.scratch.path().join("kernels.c");
-        std::fs::write(&source, SOURCE)
+        std::fs::write(&source, C_SOURCE)
             .map_err(|cause| Scratch::error(self.scratch.path(), &cause))?;
         let element = if self.element == Element::F32 { "float" } else { "double" };
         let mut flags = SHARED.map(str::to_owned).to_vec();

@@ -309,8 +309,12 @@ mod tests {
 
     #[test]
     fn bars_of_suspect_steps_and_baseline_are_doubted() {
-        let text = include_str!("../../../../tests/golden/explain/record.json");
-        let record: Record = serde_json::from_str(text).unwrap();
+        let text = std::fs::read_to_string(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../tests/golden/explain/record.json"
+        ))
+        .unwrap();
+        let record: Record = serde_json::from_str(&text).unwrap();
         let blocks = section(&record).unwrap().blocks;
         let mut waterfalls = blocks.iter().filter_map(|block| match block {
             Block::Picture(Picture { drawing: Drawing::Steps(of), .. }) => Some(&of.steps),
@@ -323,8 +327,12 @@ mod tests {
 
     /// Returns the golden record with this number of rounds, and a budget for ten.
     fn of_rounds(rounds: u64) -> Record {
-        let text = include_str!("../../../../tests/golden/explain/record.json");
-        let mut record: Record = serde_json::from_str(text).unwrap();
+        let text = std::fs::read_to_string(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../tests/golden/explain/record.json"
+        ))
+        .unwrap();
+        let mut record: Record = serde_json::from_str(&text).unwrap();
         for m in &mut record.measurements {
             let mut config: ExplainConfig = m.read_config();
             config.interval = Some(vec![1.5, 9.0]);

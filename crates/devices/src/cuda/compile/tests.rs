@@ -6,7 +6,7 @@ use std::process::Command;
 const MADE_BY: &str = "clang version 14.0.6";
 
 fn probes() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../probes")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("probes")
 }
 
 /// Compiles a build to PTX; `None` if this version of clang is not installed.

@@ -5,8 +5,10 @@
 //! an MPI library.
 //!
 //! Sources: <https://www.mpich.org/abi/> and MPICH's `mpi.h`; Open MPI's `mpi.h` of versions 3 to 5, in which handles
-//! are addresses of symbols; the standard, MPI 5.0, chapter 20. This file must not depend on other modules, because a
-//! build script also includes it.
+//! are addresses of symbols; the standard, MPI 5.0, chapter 20. This crate depends on no other crate, because a
+//! build script also uses it.
+
+#![forbid(unsafe_code)]
 
 use std::fmt;
 

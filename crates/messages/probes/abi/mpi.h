@@ -4,7 +4,7 @@
  * own. Every function is a pointer with the function's name, filled by open_mpi(), so that the probe needs no
  * changes in its source.
  *
- * The build script generates "mpi_abi.h" from the table of binary interfaces (crates/os/src/mpi_abi.rs): the type of
+ * The build script generates "mpi_abi.h" from the table of binary interfaces (crates/abi/src/lib.rs): the type of
  * handles (MPI_HANDLE_TYPE, and MPI_HANDLES_ARE_SYMBOLS if they are addresses of symbols of the library), the members of
  * a status (MPI_STATUS_MEMBERS), the values of handles and constants (MPI_HANDLES, MPI_CONSTANTS), and the address of
  * MPI_STATUS_IGNORE.

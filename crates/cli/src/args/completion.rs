@@ -1,0 +1,250 @@
+//! Completion of command lines in shells: commands, options, names of values, identifiers and labels of saved runs. The
+//! script of a shell asks the program itself, so that it knows the history; the engine is that of clap.
+
+use super::{Database, definition};
+use crate::session;
+use clap::{Arg, Command};
+use clap_complete::CompleteEnv;
+use clap_complete::engine::{
+    ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter,
+};
+use clap_complete::env::Shells;
+use nodegauge_history::{RunFilter, RunLine};
+use nodegauge_measure::UnknownName;
+use std::error::Error;
+use std::ffi::OsStr;
+
+/// Variable with which the script of a shell asks for completions; its value is the name of the shell.
+const VARIABLE: &str = "NODEGAUGE_COMPLETE";
+/// Number of saved runs that are offered, the newest first.
+const MAX_RUNS: usize = 50;
+/// Value that no option accepts, and whose error lists the names that it accepts.
+const NO_VALUE: &str = "\u{1}";
+/// Positional arguments that select saved runs.
+const SELECTORS: [&str; 4] = ["a", "b", "run", "runs"];
+
+/// Names that the error of a value does not list, because its grammar has more than names.
+const MORE_NAMES: [NamesOf; 5] = [
+    NamesOf { option: "bind", names: &["close", "spread", "primary", "none"] },
+    NamesOf {
+        option: "places",
+        names: &["threads", "cores", "sockets", "ll_caches", "numa_domains"],
+    },
+    NamesOf { option: "numa", names: &["local", "interleave", "bind:", "preferred:"] },
+    NamesOf { option: "cores", names: &["fast", "all"] },
+    NamesOf { option: "size", names: &["auto", "4xLLC"] },
+];
+
+/// Names of the values of an option.
+struct NamesOf {
+    option: &'static str,
+    names: &'static [&'static str],
+}
+
+/// Answers a shell that asks for completions, and ends the process; returns if none asks.
+pub(crate) fn answer() {
+    CompleteEnv::with_factory(completed).var(VARIABLE).complete();
+}
+
+/// Returns the script of a shell; `None` for a shell without completions.
+pub(crate) fn script(shell: &str) -> Option<String> {
+    let shells = Shells::builtins();
+    let mut script = Vec::new();
+    let completer = shells.completer(shell)?;
+    completer
+        .write_registration(VARIABLE, "nodegauge", "nodegauge", "nodegauge", &mut script)
+        .ok()?;
+    String::from_utf8(script).ok()
+}
+
+/// Returns the definition of the command line without internal commands, with candidates for values.
+fn completed() -> Command {
+    visible(&definition(), &[])
+}
+
+/// Returns a command without the internal commands below it. `path` has its name and those above it.
+fn visible(command: &Command, above: &[String]) -> Command {
+    let path = [above, &[command.get_name().to_owned()]].concat();
+    let mut made = Command::new(command.get_name().to_owned());
+    if let Some(about) = command.get_about() {
+        made = made.about(about.clone());
+    }
+    if let Some(version) = command.get_version() {
+        made = made.version(version.to_owned());
+    }
+    made = made.args(command.get_arguments().map(|arg| with_candidates(arg.clone(), &path)));
+    made = made.groups(command.get_groups().cloned());
+    let shown = command.get_subcommands().filter(|below| !below.is_hide_set());
+    made.subcommands(shown.map(|below| visible(below, &path)))
+}
+
+/// Adds candidates for the value of an argument of the command with this path.
+fn with_candidates(arg: Arg, path: &[String]) -> Arg {
+    let takes_value = arg.is_positional() || arg.get_action().takes_values();
+    if !takes_value || !arg.get_possible_values().is_empty() {
+        return arg;
+    }
+    let id = arg.get_id().to_string();
+    if arg.is_positional() {
+        let selects = SELECTORS.contains(&&id[..]);
+        let completer = selects.then(|| ArgValueCompleter::new(run_candidates));
+        return completer.into_iter().fold(arg, Arg::add);
+    }
+    match &id[..] {
+        "label" | "trend" => return arg.add(ArgValueCompleter::new(label_candidates)),
+        "host" => return arg.add(ArgValueCompleter::new(host_candidates)),
+        _ => {}
+    }
+    let Some(long) = arg.get_long().map(str::to_owned) else { return arg };
+    if !has_names(&arg) {
+        return arg;
+    }
+    let delimiter = arg.get_value_delimiter();
+    let path = path.to_owned();
+    arg.add(ArgValueCompleter::new(move |current: &OsStr| {
+        let current = current.to_string_lossy();
+        let at = delimiter.and_then(|delimiter| current.rfind(delimiter)).map_or(0, |at| at + 1);
+        let (before, typed) = current.split_at(at);
+        let names = names_of_values(&path, &long);
+        let names = names.iter().filter(|name| name.starts_with(typed));
+        names.map(|name| CompletionCandidate::new(format!("{before}{name}"))).collect()
+    }))
+}
+
+/// True if values of an option can be names; numbers, sizes, times and files have none.
+fn has_names(arg: &Arg) -> bool {
+    let numbers =
+        ["N", "FILE", "DIR", "SIZE", "SIZES", "TIME", "PROGRAM", "BYTES", "COUNTS", "WHEN"];
+    let named = arg.get_value_names().unwrap_or_default();
+    let is_listed = MORE_NAMES.iter().any(|of| arg.get_id() == of.option);
+    is_listed || !named.iter().any(|name| numbers.contains(&name.as_str()))
+}
+
+/// Returns the names that an option of the command with this path accepts.
+fn names_of_values(path: &[String], long: &str) -> Vec<String> {
+    let listed = MORE_NAMES.iter().find(|of| of.option == long);
+    if let Some(of) = listed {
+        return of.names.iter().map(|name| (*name).to_owned()).collect();
+    }
+    let words = path.iter().cloned().chain([format!("--{long}={NO_VALUE}")]);
+    let Err(error) = definition().try_get_matches_from(words) else { return Vec::new() };
+    let unknown = error.source().and_then(|source| source.downcast_ref::<UnknownName>());
+    let known = unknown.map(|unknown| unknown.known.iter());
+    known.into_iter().flatten().map(|name| (*name).to_owned()).collect()
+}
+
+/// Returns the newest saved runs of the default history; none if it cannot be read.
+fn saved_runs() -> Vec<RunLine> {
+    let history = session::history(&Database { db: None });
+    let Ok(Some(store)) = history.open_to_read() else { return Vec::new() };
+    let filter = RunFilter { limit: Some(MAX_RUNS), ..RunFilter::default() };
+    store.list(&filter).unwrap_or_default()
+}
+
+/// Returns the labels of runs, each once, in alphabetical order.
+fn labels(runs: &[RunLine]) -> Vec<String> {
+    let pairs = runs.iter().flat_map(|run| &run.labels);
+    let mut labels: Vec<String> = pairs.map(|(key, value)| format!("{key}={value}")).collect();
+    labels.sort();
+    labels.dedup();
+    labels
+}
+
+/// Returns candidates that begin as typed, each with a description.
+fn beginning<I>(candidates: I, typed: &OsStr) -> Vec<CompletionCandidate>
+where
+    I: IntoIterator<Item = (String, String)>,
+{
+    let typed = typed.to_string_lossy();
+    let candidates = candidates.into_iter().filter(|(value, _)| value.starts_with(&*typed));
+    candidates
+        .map(|(value, text)| {
+            let help = (!text.is_empty()).then(|| text.into());
+            CompletionCandidate::new(value).help(help)
+        })
+        .collect()
+}
+
+/// Returns identifiers and labels of saved runs.
+fn run_candidates(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let runs = saved_runs();
+    let latest = (!runs.is_empty()).then(|| ("latest".to_owned(), "the newest run".to_owned()));
+    let identifiers = runs.iter().map(|run| {
+        let host = run.host.as_deref().unwrap_or("unknown host");
+        (run.id.clone(), format!("{} on {host}, {}", run.command, run.started))
+    });
+    let labels = labels(&runs).into_iter().map(|label| (label, "label".to_owned()));
+    let mut found = beginning(latest.into_iter().chain(labels).chain(identifiers), typed);
+    found.extend(files(typed));
+    found
+}
+
+/// Returns files in the place of a run.
+fn files(typed: &OsStr) -> Vec<CompletionCandidate> {
+    PathCompleter::file().complete(typed)
+}
+
+/// Returns labels of saved runs.
+fn label_candidates(typed: &OsStr) -> Vec<CompletionCandidate> {
+    beginning(labels(&saved_runs()).into_iter().map(|label| (label, String::new())), typed)
+}
+
+/// Returns hosts of saved runs.
+fn host_candidates(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let mut hosts: Vec<String> = saved_runs().into_iter().filter_map(|run| run.host).collect();
+    hosts.sort();
+    hosts.dedup();
+    beginning(hosts.into_iter().map(|host| (host, String::new())), typed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the completions of a command line whose last word is incomplete.
+    fn complete(line: &str) -> Vec<String> {
+        let words: Vec<_> = line.split(' ').map(Into::into).collect();
+        let last = words.len() - 1;
+        let found = clap_complete::engine::complete(&mut completed(), words, last, None).unwrap();
+        found.iter().map(|one| one.get_value().to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn internal_commands_are_not_completed() {
+        let found = complete("nodegauge m");
+        assert!(
+            ["machine", "memory", "mpi", "man"].iter().all(|name| found.contains(&(*name).into()))
+        );
+        let commands = complete("nodegauge ");
+        let hidden = definition();
+        let hidden = hidden.get_subcommands().filter(|command| command.is_hide_set());
+        for command in hidden {
+            assert!(!commands.iter().any(|name| name == command.get_name()), "{command}");
+            let found = complete(&format!("nodegauge {}", command.get_name()));
+            assert!(found.is_empty(), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn names_of_values_follow_from_their_parsers() {
+        assert_eq!(complete("nodegauge stream --bind c"), ["close"]);
+        assert_eq!(complete("nodegauge stream --stores a"), ["auto"]);
+        assert_eq!(complete("nodegauge stream --kernels copy,tr"), ["copy,triad"]);
+        assert_eq!(complete("nodegauge places --emit=om"), ["--emit=omp"]);
+        assert_eq!(complete("nodegauge report --format m"), ["md"]);
+        assert!(complete("nodegauge memory lat").contains(&"latency".to_owned()));
+        let places = complete("nodegauge stream --places ");
+        assert!(
+            places.iter().all(|place| place.parse::<nodegauge_placement::PlacesSpec>().is_ok())
+        );
+        assert!(places.contains(&"numa_domains".to_owned()));
+    }
+
+    #[test]
+    fn every_shell_has_a_script_without_a_list_of_its_own() {
+        for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+            let script = script(shell).unwrap();
+            assert!(script.contains(VARIABLE) && !script.contains("stream"), "{shell}");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Man pages, from the definition of the command line. Each ends with the sections that the definition does not have: exit
+//! status, environment, files, examples.
+
+use crate::args::{declared_examples, definition};
+use crate::failure::{Exit, Failure};
+use crate::output::{self, Sink};
+use clap::Command;
+use clap_mangen::Man;
+use std::io::Write;
+use std::path::Path;
+
+/// Term of a section and the text that explains it.
+type Row = (&'static str, &'static str);
+
+/// Exit codes of all commands; `check` describes its own.
+const STATUS: [Row; 5] = [
+    ("0", "All figures were measured and are valid, and all conditions are met."),
+    ("1", "A figure is invalid, or a condition (--expect, --fail-on, --strict) is not met."),
+    ("2", "Wrong usage or unreadable input."),
+    ("3", "Something that the command needs is missing; the message says how to get it."),
+    ("129, 130, 143", "Interrupted; what was measured so far is saved and marked incomplete."),
+];
+
+/// Variables that users set; docs/security.md lists all that are read.
+const ENVIRONMENT: [Row; 7] = [
+    ("NODEGAUGE_DB", "Path of the history, instead of that in the data folder."),
+    ("NODEGAUGE_CACHE_DIR", "Folder of compiled probes and of measured capacities of caches."),
+    (
+        "OMP_NUM_THREADS, OMP_THREAD_LIMIT, OMP_PLACES, OMP_PROC_BIND",
+        "Number of threads and their places, where no option chooses them.",
+    ),
+    ("GOMP_CPU_AFFINITY, KMP_AFFINITY", "Places of threads, as in the runtimes of GNU and Intel."),
+    ("XDG_DATA_HOME, XDG_CACHE_HOME, HOME", "Folders of the history and of the cache."),
+    ("TMPDIR", "Folder in which private folders are created."),
+    ("NO_COLOR, COLUMNS", "No colours; width of pages."),
+];
+
+/// Files that nodegauge writes without an option.
+const FILES: [Row; 2] = [
+    ("~/.local/share/nodegauge/history.db", "Saved runs (SQLite); --no-save saves none."),
+    ("~/.cache/nodegauge", "Compiled probes and measured capacities of caches. It can be removed."),
+];
+
+/// Returns the error for a man page that cannot be written.
+fn not_written(error: std::io::Error) -> Failure {
+    Failure::missing(format!("cannot write the man page: {error}"))
+}
+
+/// Prints the man page, with a complete section for every command.
+pub(crate) fn page() -> Result<Exit, Failure> {
+    let mut definition = definition();
+    definition.build();
+    let mut roff = Vec::new();
+    write_beginning(&Man::new(definition.clone()), &definition, &mut roff).map_err(not_written)?;
+    let shown = definition.get_subcommands().filter(|command| !command.is_hide_set());
+    for command in shown.filter(|command| command.get_name() != "help") {
+        write_section(command, "nodegauge", &mut roff).map_err(not_written)?;
+    }
+    write_end(&definition, &mut roff).map_err(not_written)?;
+    output::print(&String::from_utf8_lossy(&roff));
+    Ok(Exit::Success)
+}
+
+/// Writes a man page for every command to a folder; creates the folder if it does not exist.
+pub(crate) fn pages(folder: &Path) -> Result<Exit, Failure> {
+    std::fs::create_dir_all(folder).map_err(|error| {
+        Failure::missing(format!("cannot write man pages to {}: {error}", folder.display()))
+    })?;
+    let mut definition = definition().disable_help_subcommand(true);
+    definition.build();
+    write_pages(&definition, folder)?;
+    Ok(Exit::Success)
+}
+
+/// Writes the man pages of a command and of its subcommands.
+fn write_pages(command: &Command, folder: &Path) -> Result<(), Failure> {
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+        write_pages(below, folder)?;
+    }
+    let page = Man::new(command.clone());
+    let mut roff = Vec::new();
+    write_beginning(&page, command, &mut roff).map_err(not_written)?;
+    write_end(command, &mut roff).map_err(not_written)?;
+    let file = folder.join(page.get_filename());
+    Sink::File(file).write(&String::from_utf8_lossy(&roff))
+}
+
+/// Writes the sections that the definition of a command has.
+fn write_beginning(page: &Man, command: &Command, roff: &mut Vec<u8>) -> std::io::Result<()> {
+    page.render_title(roff)?;
+    page.render_name_section(roff)?;
+    page.render_synopsis_section(roff)?;
+    page.render_description_section(roff)?;
+    if command.get_arguments().next().is_some() {
+        page.render_options_section(roff)?;
+    }
+    if command.get_subcommands().any(|below| !below.is_hide_set()) {
+        page.render_subcommands_section(roff)?;
+    }
+    Ok(())
+}
+
+/// Writes the sections with which every page ends.
+fn write_end(command: &Command, roff: &mut Vec<u8>) -> std::io::Result<()> {
+    write_rows("EXIT STATUS", &STATUS, roff)?;
+    write_rows("ENVIRONMENT", &ENVIRONMENT, roff)?;
+    write_rows("FILES", &FILES, roff)?;
+    let examples = declared_examples(command);
+    if !examples.is_empty() {
+        writeln!(roff, ".SH EXAMPLES\n.nf")?;
+        for example in examples {
+            writeln!(roff, "{}", escaped(&example))?;
+        }
+        writeln!(roff, ".fi")?;
+    }
+    writeln!(roff, ".SH VERSION\n{}", escaped(concat!("v", env!("CARGO_PKG_VERSION"))))
+}
+
+/// Writes a section with a list of terms.
+fn write_rows(title: &str, rows: &[Row], roff: &mut Vec<u8>) -> std::io::Result<()> {
+    writeln!(roff, ".SH \"{title}\"")?;
+    for (term, text) in rows {
+        writeln!(roff, ".TP\n\\fB{}\\fR\n{}", escaped(term), escaped(text))?;
+    }
+    Ok(())
+}
+
+/// Returns a line of text for roff: hyphens as typed in a shell, no request at the beginning.
+fn escaped(text: &str) -> String {
+    let text = text.replace('\\', "\\\\").replace('-', "\\-").replace('\'', "\\(aq");
+    if text.starts_with('.') { format!("\\&{text}") } else { text }
+}
+
+/// Appends a section with the synopsis and options of a command, then the sections of its subcommands.
+fn write_section(command: &Command, parent: &str, roff: &mut Vec<u8>) -> std::io::Result<()> {
+    let name = format!("{parent} {}", command.get_name());
+    writeln!(roff, ".SH \"{}\"", name.to_uppercase())?;
+    let man = Man::new(command.clone());
+    man.render_synopsis_section(roff)?;
+    man.render_description_section(roff)?;
+    if command.get_arguments().next().is_some() {
+        man.render_options_section(roff)?;
+    }
+    for below in command.get_subcommands().filter(|below| below.get_name() != "help") {
+        write_section(below, &name, roff)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_and_files_of_man_pages_are_in_the_chapters() {
+        let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs"));
+        let security = std::fs::read_to_string(folder.join("security.md")).unwrap();
+        let names = ENVIRONMENT.iter().flat_map(|(names, _)| names.split(", "));
+        for name in names {
+            assert!(security.contains(&format!("`{name}`")), "{name}");
+        }
+        let statement = std::fs::read_to_string(folder.join("statement.md")).unwrap();
+        for (file, _) in FILES {
+            let place = file.trim_end_matches("/history.db");
+            assert!(statement.contains(place), "{file}");
+        }
+    }
+
+    #[test]
+    fn exit_codes_of_man_pages_are_those_of_the_program() {
+        let codes = [Exit::Success, Exit::Unmet, Exit::Usage, Exit::Missing].map(Exit::number);
+        let signals = [1, 2, 15].map(|signal| Exit::Signal(signal).number().to_string());
+        let expected = codes.iter().map(u8::to_string).chain([signals.join(", ")]);
+        assert!(expected.eq(STATUS.iter().map(|(code, _)| (*code).to_owned())));
+    }
+
+    #[test]
+    fn lines_of_roff_begin_with_no_request() {
+        assert_eq!(escaped(".x --a 'b'"), "\\&.x \\-\\-a \\(aqb\\(aq");
+    }
+}

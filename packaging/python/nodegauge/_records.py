@@ -1,0 +1,186 @@
+"""Records as rows: one row a figure, with the same columns in every row."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+from pathlib import Path
+from typing import Any, Dict, Iterable, List, Optional, Union
+
+Row = Dict[str, Any]
+Record = Dict[str, Any]
+PathLike = Union[str, "os.PathLike[str]"]
+
+#: Beginning of the `schema` of a record that this module reads.
+SCHEMA = "nodegauge/1"
+#: Columns of every row; those of labels and of the configuration follow.
+COLUMNS = (
+    "run",
+    "started",
+    "host",
+    "complete",
+    "gauge",
+    "test",
+    "name",
+    "value",
+    "unit",
+    "quoted",
+    "validity",
+    "reasons",
+    "n",
+    "best",
+    "median",
+    "p05",
+    "p95",
+    "ci95_low",
+    "ci95_high",
+    "limit",
+    "share_of_limit",
+    "category",
+)
+#: Values of `frame`.
+FRAMES = ("auto", "pandas", "polars", "rows")
+
+
+def load(*patterns: PathLike, frame: str = "auto") -> Any:
+    """Returns the figures of records in files.
+
+    A pattern is a path or a glob, e.g. ``"results/*.json"``. A file contains one record (``--json``), or one record a
+    line (``nodegauge history export``).
+
+    frame: ``"auto"`` for a data frame of pandas, else of polars, else a list of dicts; or ``"pandas"``, ``"polars"``,
+    ``"rows"``.
+    """
+    return frame_of(read(*patterns), frame)
+
+
+def history(*runs: str, db: Optional[PathLike] = None, frame: str = "auto") -> Any:
+    """Returns the figures of saved runs: all, or those of identifiers and labels, e.g. ``history("nps=4")``."""
+    from ._program import run
+
+    words = ["history", "export", *runs]
+    if db is not None:
+        words += ["--db", os.fspath(db)]
+    return frame_of(_records_in(run(words, record=False).stdout, "the history"), frame)
+
+
+def read(*patterns: PathLike) -> List[Record]:
+    """Returns the records in files, as they are."""
+    if not patterns:
+        raise TypeError("read and load need a file or a pattern, e.g. '*.json'")
+    records: List[Record] = []
+    for pattern in patterns:
+        for path in _files(os.fspath(pattern)):
+            records.extend(_records_in(path.read_text(encoding="utf-8"), str(path)))
+    return records
+
+
+def _files(pattern: str) -> List[Path]:
+    """Returns the files that a path or a pattern names, sorted."""
+    if Path(pattern).is_file():
+        return [Path(pattern)]
+    found = sorted(Path(name) for name in glob.glob(pattern, recursive=True) if Path(name).is_file())
+    if not found:
+        raise FileNotFoundError(f"no file matches {pattern!r}")
+    return found
+
+
+def _records_in(text: str, source: str) -> List[Record]:
+    """Returns the records in a text: one, a list, or one a line."""
+    if not text.strip():
+        return []
+    try:
+        whole = json.loads(text)
+        found = whole if isinstance(whole, list) else [whole]
+    except json.JSONDecodeError:
+        try:
+            found = [json.loads(line) for line in text.splitlines() if line.strip()]
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{source}: not JSON: {error}") from None
+    for record in found:
+        schema = record.get("schema") if isinstance(record, dict) else None
+        if schema != SCHEMA:
+            raise ValueError(f"{source}: not a record of nodegauge (schema {schema!r}, expected {SCHEMA!r})")
+    return found
+
+
+def figures_of(records: Iterable[Record]) -> List[Row]:
+    """Returns a row for each figure of the records. All rows have the same columns; a value that is unknown is None."""
+    rows = [_row(record, measurement) for record in records for measurement in record["measurements"]]
+    columns: Dict[str, None] = dict.fromkeys(COLUMNS)
+    for kind in ("label.", "config."):
+        columns.update(dict.fromkeys(sorted({key for row in rows for key in row if key.startswith(kind)})))
+    return [{column: row.get(column) for column in columns} for row in rows]
+
+
+def _row(record: Record, measurement: Dict[str, Any]) -> Row:
+    summary = measurement.get("summary") or {}
+    interval = summary.get("ci95") or [None, None]
+    limit = measurement.get("limit") or {}
+    validity = measurement.get("validity") or {}
+    row: Row = {
+        "run": record.get("id"),
+        "started": record.get("started"),
+        "host": (record.get("machine") or {}).get("host"),
+        "complete": record.get("complete"),
+        "gauge": measurement.get("gauge"),
+        "test": measurement.get("test"),
+        "name": measurement.get("name"),
+        "value": measurement.get("value"),
+        "unit": measurement.get("unit"),
+        "quoted": measurement.get("quoted"),
+        "validity": validity.get("status"),
+        "reasons": "; ".join(validity.get("reasons") or []),
+        "n": summary.get("n"),
+        "best": summary.get("best"),
+        "median": summary.get("median"),
+        "p05": summary.get("p05"),
+        "p95": summary.get("p95"),
+        "ci95_low": interval[0],
+        "ci95_high": interval[1],
+        "limit": limit.get("value"),
+        "share_of_limit": limit.get("fraction"),
+        "category": measurement.get("category"),
+    }
+    row.update({f"label.{key}": value for key, value in (record.get("labels") or {}).items()})
+    row.update({f"config.{key}": _plain(value) for key, value in (measurement.get("config") or {}).items()})
+    return row
+
+
+def _plain(value: Any) -> Any:
+    """Returns lists and objects as JSON, so that a column has values that can be compared and grouped."""
+    return json.dumps(value) if isinstance(value, (dict, list)) else value
+
+
+def frame_of(records: Iterable[Record], frame: str = "auto") -> Any:
+    """Returns the figures of records as a data frame, or as a list of dicts."""
+    if frame not in FRAMES:
+        raise ValueError(f"frame {frame!r}: expected {', '.join(FRAMES)}")
+    rows = figures_of(records)
+    if frame == "rows":
+        return rows
+    makers = {"pandas": _pandas, "polars": _polars}
+    if frame != "auto":
+        return makers[frame](rows)
+    for maker in makers.values():
+        try:
+            return maker(rows)
+        except ImportError:
+            continue
+    return rows
+
+
+def _pandas(rows: List[Row]) -> Any:
+    import pandas
+
+    made = pandas.DataFrame(rows, columns=list(rows[0]) if rows else list(COLUMNS))
+    made["started"] = pandas.to_datetime(made["started"], utc=True)
+    return made
+
+
+def _polars(rows: List[Row]) -> Any:
+    import polars
+
+    # A key of the configuration can be a number in one figure and a text in another.
+    return polars.DataFrame(rows, infer_schema_length=None, strict=False)
