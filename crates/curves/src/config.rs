@@ -62,6 +62,12 @@ config! {
         steps: u64 = Observation "steps";
         /// Time of a load of a line that was flushed from all caches, on a page that the TLB holds, seconds.
         flushed_s: f64 = Observation "flushed";
+        /// Number of cache lines on which each pair of CPUs was measured, each on a page of its own that one of the two
+        /// CPUs touched first.
+        lines: u64 = Observation "lines";
+        /// Difference between the slowest and the fastest line of a pair, as a share of the fastest; each line counts
+        /// with the median of its samples.
+        line_spread: f64 = Observation "spread over lines";
         /// Level of the memory hierarchy that the figure belongs to.
         level: shared::level;
         /// Size of that level as the system reports it, bytes.

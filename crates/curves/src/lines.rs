@@ -3,22 +3,25 @@
 //! On a small machine all pairs of CPUs are measured. On a larger machine, random pairs of each class of distance are
 //! measured: hardware threads of a core, cores that share a last-level cache, cores of a NUMA node, of a socket, and of
 //! different sockets.
+//!
+//! Each pair has several cache lines of its own, which only its two threads touch. A line stays the same for all turns
+//! of the pair, so that the medians of the lines show how much the latency depends on the home of a line.
 
 use crate::config::CurveConfig;
 use crate::run::{CurveRun, FigureOutline, Value};
 use nodegauge_arena::ArenaError;
 use nodegauge_machine::Topology;
 use nodegauge_machine::topology::HardwareThread;
-use nodegauge_measure::Seconds;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
 use nodegauge_measure::regime::LONGEST;
-use nodegauge_measure::samples::Sample;
+use nodegauge_measure::samples::{OneRegime, Sample};
 use nodegauge_measure::schedule::policy;
 use nodegauge_measure::schedule::shuffle::Shuffler;
+use nodegauge_measure::{Seconds, stats};
 use nodegauge_placement::{CpuPair, Distance};
 use nodegauge_team::Team;
-use nodegauge_team::core_to_core::{self, SharedLines};
+use nodegauge_team::core_to_core::PairLines;
 
 /// Number of pairs up to which all pairs are measured; 48 CPUs have fewer pairs.
 const ALL_PAIRS: usize = 1200;
@@ -48,15 +51,20 @@ pub(crate) fn pairs(topology: &Topology) -> (Vec<CpuPair>, bool) {
     (chosen, false)
 }
 
-/// Measures the pairs alternately. A sample is half of a round trip, in seconds.
+/// Measures the pairs alternately. The first part of a sample is the median of the lines, the others are the lines; all
+/// are half of a round trip, in seconds.
 pub(crate) fn measure(run: &mut CurveRun<'_>, pairs: &[CpuPair]) -> Result<(), ArenaError> {
     let phase = format!("core-to-core latency of {} of CPUs", counted(pairs.len(), "pair"));
+    let mut lines: Vec<Option<PairLines>> = pairs.iter().map(|_| None).collect();
     let judged = run.samples(policy::CURVES, pairs.len(), &phase, |i| {
         let mut team = Team::start(&[vec![pairs[i].first], vec![pairs[i].second]])?;
-        let shared_lines = SharedLines::new(team.len());
-        let trip = core_to_core::round_trip(&mut team, &shared_lines)?;
+        let own = match &mut lines[i] {
+            Some(own) => own,
+            none => none.insert(PairLines::map()?),
+        };
+        let trips = own.round_trips(&mut team)?;
         // No regime is assigned to the sample, because the pairs of a run have different distances.
-        Ok(Sample::from_times(vec![trip.0 / 2.0]))
+        Ok(Sample::from_times(with_median(&trips)))
     })?;
     let mut left_out = 0;
     for (i, pair) in pairs.iter().enumerate() {
@@ -65,6 +73,8 @@ pub(crate) fn measure(run: &mut CurveRun<'_>, pairs: &[CpuPair]) -> Result<(), A
             places: Some(vec![vec![pair.first.0], vec![pair.second.0]]),
             distance: Some(pair.distance),
             what: Some("half of a cache line's round trip".to_owned()),
+            lines: Some(PairLines::COUNT as u64),
+            line_spread: spread(&judged, i),
             ..CurveConfig::default()
         };
         let figure = FigureOutline {
@@ -87,6 +97,22 @@ pub(crate) fn measure(run: &mut CurveRun<'_>, pairs: &[CpuPair]) -> Result<(), A
         ));
     }
     Ok(())
+}
+
+/// Returns half of the round trip of each line, after the median of the lines.
+fn with_median(trips: &[f64]) -> Vec<f64> {
+    let halves = trips.iter().map(|trip| trip / 2.0);
+    std::iter::once(stats::median(trips) / 2.0).chain(halves).collect()
+}
+
+/// Returns the difference between the slowest and the fastest line of a pair as a share of the fastest. Each line counts
+/// with the median of its samples.
+fn spread(judged: &OneRegime, cell: usize) -> Option<f64> {
+    let lines = 1..judged.parts(cell);
+    let medians: Vec<f64> = lines.map(|line| stats::median(&judged.seconds(cell, line))).collect();
+    let fastest = medians.iter().copied().reduce(f64::min)?;
+    let slowest = medians.iter().copied().reduce(f64::max)?;
+    Some(slowest / fastest - 1.0).filter(|spread| spread.is_finite())
 }
 
 /// Marks a latency as suspect that is longer than that of any processor.
@@ -118,6 +144,28 @@ mod tests {
         };
         assert_eq!(judged(124.5e-6), Status::Suspect);
         assert_eq!(judged(300e-9), Status::Valid);
+    }
+
+    #[test]
+    fn value_is_the_median_of_the_lines_and_their_spread_is_recorded() {
+        let turn = |trips: &[f64]| Sample::from_times(with_median(trips));
+        // The second line has another home; one turn was slow on the first line.
+        let turns = vec![
+            turn(&[9.0, 9.0, 9.0]),
+            turn(&[2.0, 3.0, 2.2]),
+            turn(&[2.0, 3.0, 2.2]),
+            turn(&[2.9, 3.0, 2.2]),
+            turn(&[2.0, 3.0, 2.2]),
+        ];
+        let judged = OneRegime::new(vec![turns], &[]);
+        let near = |x: f64, y: f64| (x - y).abs() < 1e-9;
+        assert!(near(stats::median(&judged.seconds(0, 0)), 1.1));
+        assert!(near(spread(&judged, 0).unwrap(), 0.5));
+        // A turn without a time has no value, and no spread.
+        let lost = vec![turn(&[f64::INFINITY; 3]), turn(&[f64::NAN; 3])];
+        let judged = OneRegime::new(vec![lost], &[]);
+        assert!(judged.cell_samples(0).is_none());
+        assert_eq!(spread(&judged, 0), None);
     }
 
     fn topology(text: &str) -> Topology {

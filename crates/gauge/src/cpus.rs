@@ -63,7 +63,7 @@ impl CpuWatch {
 mod tests {
     use super::*;
     use nodegauge_measure::Unit;
-    use nodegauge_measure::record::{Measurement, Quoted};
+    use nodegauge_measure::record::{Measurement, Quoted, Status};
 
     /// Returns the reasons of a figure that is measured while the CPUs that are online change.
     fn doubts(online: [&str; 3]) -> Vec<String> {
@@ -81,6 +81,30 @@ mod tests {
         let mut found = Outcome { measurements, ..Outcome::default() };
         watch.end(&mut found);
         found.measurements.remove(0).validity.reasons
+    }
+
+    #[test]
+    fn cpu_that_leaves_the_cpuset_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("sys/devices/system/cpu/online", "0-7");
+        write("proc/self/cgroup", "0::/job");
+        write("proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw");
+        let cpuset = "sys/fs/cgroup/job/cpuset.cpus.effective";
+        write(cpuset, "0-3");
+        let watch = CpuWatch::begin(&SysRoot::recorded(folder.path()));
+        write(cpuset, "0-2,6");
+        let figure = Measurement::new("stream", "stream", "triad", Unit::BytesPerSecond);
+        let measurements = vec![figure.value(Quoted::Best, 1e9)];
+        let mut found = Outcome { measurements, ..Outcome::default() };
+        watch.end(&mut found);
+        let validity = &found.measurements[0].validity;
+        assert_eq!(validity.status, Status::Suspect);
+        assert!(validity.reasons[0].starts_with("cpu 3 went offline or left"), "{validity:?}");
     }
 
     #[test]

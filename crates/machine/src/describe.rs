@@ -52,7 +52,7 @@ pub fn describe(topology: &Topology, root: &SysRoot, options: &DescribeOptions) 
         measured_cache: None,
         numa_nodes: numa_nodes(topology, live.then_some(root)),
         memory: system_memory_entry(topology, root, options, entry.as_ref(), guest.is_some()),
-        peak_flops: peak(&processor),
+        peak_flops: peak_of_cores(&processor, processor.cores),
         kernel: if live { host::kernel(root) } else { None },
         virtualisation: guest,
         pages: live.then(|| memory::pages(root)),
@@ -164,14 +164,29 @@ fn processor(
     }
 }
 
-/// Returns the peak with its formula. If the formula uses the base clock, the explanation also contains the peak at the
-/// measured clock.
-fn peak(processor: &Processor) -> Option<Figure> {
+/// Returns the theoretical peak of a number of cores with its formula; of cores that differ in speed, those of the fastest
+/// class come first. If the formula uses the base clock, the explanation also contains the peak at the measured clock.
+pub fn peak_of_cores(processor: &Processor, cores: u32) -> Option<Figure> {
     let per_cycle = processor.flops_per_cycle?;
     let hz = processor.hz?;
-    let cores = processor.cores;
     let hz_basis = processor.hz_basis.as_ref().map_or("", ClockBasis::as_str);
     let mut detail = processor.flops_basis.clone().unwrap_or_default();
+    if processor.core_classes.len() > 1 {
+        detail += "; the clocks of the classes have the ratio of their maximum clocks, and cores of slower classes may \
+                   have fewer FLOP/cycle";
+        let groups = groups_of_cores(processor, cores, hz);
+        let value = groups.iter().map(|of| processor::peak(of.cores, of.clock, per_cycle).0);
+        let terms: Vec<String> = groups
+            .iter()
+            .map(|of| format!("{} {} cores x {}", of.cores, of.class, of.clock))
+            .collect();
+        return Some(Figure {
+            value: value.sum(),
+            basis: format!("({}) ({hz_basis}) x {per_cycle} FLOP/cycle", terms.join(" + ")),
+            detail: Some(detail),
+            at_most: true,
+        });
+    }
     if processor.hz_basis == Some(ClockBasis::Measured) {
         detail +=
             "; clock measured with scalar work on all cores; it may be lower with wide vectors";
@@ -188,6 +203,35 @@ fn peak(processor: &Processor) -> Option<Figure> {
         detail: Some(detail),
         at_most: false,
     })
+}
+
+/// Cores of a class that are used.
+struct GroupOfCores<'a> {
+    cores: u32,
+    clock: Hertz,
+    class: &'a str,
+}
+
+/// Returns the classes of which `cores` cores consist, the fastest first. `hz` is the clock of the fastest class.
+fn groups_of_cores(processor: &Processor, cores: u32, hz: Hertz) -> Vec<GroupOfCores<'_>> {
+    let fastest = processor.core_classes.first().and_then(max_clock);
+    let mut left = cores;
+    let mut groups = Vec::new();
+    for class in &processor.core_classes {
+        let used = left.min(class.cores);
+        left -= used;
+        let share = max_clock(class).zip(fastest).map_or(1.0, |(own, fastest)| own / fastest);
+        if used > 0 {
+            let clock = Hertz(hz.0 * share);
+            groups.push(GroupOfCores { cores: used, clock, class: &class.name });
+        }
+    }
+    groups
+}
+
+/// Returns the maximum clock of a class.
+fn max_clock(class: &CoreClass) -> Option<f64> {
+    class.clocks.map(|[_, max]| max.0)
 }
 
 fn numa_nodes(topology: &Topology, root: Option<&SysRoot>) -> Vec<NumaNode> {
@@ -329,6 +373,33 @@ mod tests {
         assert_eq!(machine.processor.microarchitecture.as_deref(), Some("Zen 4"));
         let theoretical = machine.memory.theoretical.unwrap();
         assert_eq!((theoretical.value, theoretical.basis.as_str()), (921.6e9, "catalog"));
+    }
+
+    #[test]
+    fn peak_of_classes_is_the_sum_of_their_cores_and_clocks() {
+        let class = |name: &str, cores, max: f64| CoreClass {
+            name: name.to_owned(),
+            cores,
+            cpus: Vec::new(),
+            designs: Vec::new(),
+            capacities: None,
+            clocks: Some([Hertz(1e9), Hertz(max)]),
+        };
+        let processor = Processor {
+            cores: 24,
+            hz: Some(Hertz(3e9)),
+            hz_basis: Some(ClockBasis::Catalog),
+            flops_per_cycle: Some(16),
+            core_classes: vec![class("fast", 8, 5e9), class("slow", 16, 4e9)],
+            ..Processor::default()
+        };
+        let all = peak_of_cores(&processor, 24).unwrap();
+        assert!((all.value - (8.0 * 3e9 + 16.0 * 2.4e9) * 16.0).abs() < 1.0, "{all:?}");
+        assert!(all.at_most);
+        assert!(all.basis.starts_with("(8 fast cores x 3.000 GHz + 16 slow cores x 2.400 GHz)"));
+        // The cores of the fastest class are used first.
+        let fast = peak_of_cores(&processor, 8).unwrap();
+        assert!((fast.value - 8.0 * 3e9 * 16.0).abs() < 1.0, "{fast:?}");
     }
 
     #[test]

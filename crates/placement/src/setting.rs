@@ -1,7 +1,7 @@
 //! Axes of a sweep over threads, ranks and memory, for every command with a sweep. A new axis is a row of the table.
 
 use crate::{
-    Bind, MappedPolicy, NumaSpec, PlacementOptions, PlacesSpec, Policies, RankMap,
+    Bind, CoreChoice, MappedPolicy, NumaSpec, PlacementOptions, PlacesSpec, Policies, RankMap,
     RankPlacementOptions, RankPlan, ThreadList,
 };
 use nodegauge_machine::Topology;
@@ -28,6 +28,10 @@ settings! {
         PerCache(u32) = "per-cache", counts(),
             given |job| job.process.per_cache.is_some(),
             set |job, count| job.process.per_cache = Some(*count);
+        /// Class of cores that threads use.
+        Cores(CoreChoice) = "cores", AxisSyntax::parted(),
+            given |job| job.process.cores.is_some(),
+            set |job, cores| job.process.cores = Some(cores.clone());
         /// Places of the threads.
         Places(PlacesSpec) = "places", AxisSyntax::by_semicolon(),
             given |job| job.process.places.is_some(),
@@ -100,6 +104,7 @@ mod tests {
         for text in [
             "threads=1,2-8:2",
             "per-cache=1,2,4",
+            "cores=fast,all,IntelAtom",
             "places=cores;{0:4}:2:4;0:96:2",
             "bind=close,none",
             "numa=local;bind:0,1",
@@ -140,6 +145,7 @@ mod tests {
         for text in [
             "threads=2",
             "per-cache=1",
+            "cores=slow",
             "places=cores",
             "bind=close",
             "numa=local",

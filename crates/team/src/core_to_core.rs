@@ -4,12 +4,15 @@
 //! Neighbouring members form pairs that exchange a cache line (ping-pong), all pairs simultaneously. If a hypervisor
 //! moves the CPUs of the machine, the median over the pairs identifies the regime (see [`nodegauge_measure::regime`]).
 //! The measurement takes a fraction of a millisecond; it is made before and after every pass.
+//!
+//! The latency of one pair ([`PairLines`]) is measured on several lines, each on a page of its own that a member of the
+//! pair has touched first. The address of a line determines which part of the last-level cache, or which directory,
+//! answers for it. A single line whose home is near another core would be slow for one pair and fast for another.
 
 use crate::{Member, Team, TeamError};
 use nodegauge_machine::CpuId;
-use nodegauge_measure::Seconds;
-use nodegauge_measure::stats;
-use nodegauge_os::{CacheLine, Spin};
+use nodegauge_measure::{Failure, Seconds, stats};
+use nodegauge_os::{CacheLine, Mapping, PageSize, Spin, page_bytes};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -42,6 +45,77 @@ impl SharedLines {
     /// Creates cache lines for a team on these places. If round trips would not measure a latency, creates none.
     pub fn for_places(places: &[Vec<CpuId>]) -> Self {
         Self::new(if have_own_cpus(places) { places.len() } else { 0 })
+    }
+}
+
+/// Cache lines of one pair of CPUs, in memory that no thread has touched before. Each line is on a page of its own. The
+/// members of the pair touch the pages alternately, so that the home of each line is near one of them.
+#[derive(Debug)]
+pub struct PairLines {
+    mapping: Mapping,
+}
+
+impl PairLines {
+    /// Number of lines of a pair.
+    pub const COUNT: usize = 8;
+
+    /// Maps memory for the lines; no page is touched.
+    ///
+    /// # Errors
+    /// Fails if there is not enough memory.
+    pub fn map() -> Result<Self, TeamError> {
+        let bytes = Self::COUNT * page_bytes();
+        let mapping = Mapping::anonymous(bytes, PageSize::Base).map_err(|cause| {
+            let text = format!("cannot map {bytes} bytes for the cache lines of a pair of CPUs");
+            Failure::missing(text).cause(cause)
+        })?;
+        Ok(Self { mapping })
+    }
+
+    /// Returns line number `number`. The positions within the pages differ, because some caches choose the home of a
+    /// line by these bits of the address.
+    fn line(&self, number: usize) -> &AtomicU64 {
+        let shift = number * size_of::<CacheLine<AtomicU64>>() % page_bytes();
+        self.mapping.view(number * page_bytes() + shift)
+    }
+
+    /// Returns the round trip of each line between the two members of `team`, in seconds; infinity for a line during
+    /// which the members did not run at the same time, and for all lines after it.
+    ///
+    /// # Errors
+    /// Fails if a thread of the team fails.
+    pub fn round_trips(&self, team: &mut Team) -> Result<Vec<f64>, TeamError> {
+        let mut trips = team.map(|member| self.exchange(member))?;
+        Ok(trips.swap_remove(0))
+    }
+
+    /// Resets the lines of one member, which touches them in the first round.
+    fn touch(&self, member: &Member<'_>) {
+        for number in (0..Self::COUNT).filter(|number| number % 2 == member.index) {
+            self.line(number).store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Runs the measurement in one member. Returns the round trip of each line in the first member.
+    fn exchange(&self, member: &Member<'_>) -> Vec<f64> {
+        self.touch(member);
+        member.barrier();
+        let mut trips = Vec::with_capacity(Self::COUNT);
+        let mut is_lost = false;
+        for number in 0..Self::COUNT {
+            let line = self.line(number);
+            if member.index > 0 {
+                pong(line, &|| {});
+            } else if is_lost {
+                line.store(END, Ordering::Release);
+                trips.push(f64::INFINITY);
+            } else {
+                let trip = ping(line, &|| {});
+                is_lost = trip.is_infinite();
+                trips.push(trip);
+            }
+        }
+        trips
     }
 }
 
@@ -156,6 +230,9 @@ fn wait_until(line: &AtomicU64, idle: &dyn Fn(), done: impl Fn(u64) -> bool) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::MemberBarrier;
+    use nodegauge_os::Gate;
+    use std::collections::BTreeSet;
 
     #[test]
     fn pairs_have_a_round_trip_but_a_single_thread_has_none() {
@@ -164,6 +241,40 @@ mod tests {
             let lines = SharedLines::new(members);
             let trip = round_trip(&mut team, &lines).unwrap();
             assert_eq!(trip.0.is_finite() && trip.0 > 1e-9, has, "{members} members: {trip}");
+        }
+    }
+    #[test]
+    fn pairs_have_lines_of_their_own_that_only_their_members_touch() {
+        let pairs: Vec<PairLines> = (0..3).map(|_| PairLines::map().unwrap()).collect();
+        let mut pages = BTreeSet::new();
+        let mut positions = BTreeSet::new();
+        for pair in &pairs {
+            // The thread that maps the lines touches none of them.
+            assert_eq!(pair.mapping.resident_pages().unwrap(), (0, PairLines::COUNT));
+            for number in 0..PairLines::COUNT {
+                let address = std::ptr::from_ref(pair.line(number)) as usize;
+                pages.insert(address / page_bytes());
+                positions.insert(address % page_bytes());
+            }
+        }
+        assert_eq!(pages.len(), pairs.len() * PairLines::COUNT);
+        assert_eq!(positions.len(), PairLines::COUNT);
+        let mut team = Team::start(&[Vec::new(), Vec::new()]).unwrap();
+        let trips = pairs[1].round_trips(&mut team).unwrap();
+        assert_eq!(trips.len(), PairLines::COUNT);
+        assert!(trips.iter().all(|trip| *trip > 1e-9), "{trips:?}");
+        let resident = |pair: &PairLines| pair.mapping.resident_pages().unwrap().0;
+        assert_eq!(pairs.iter().map(resident).collect::<Vec<_>>(), [0, PairLines::COUNT, 0]);
+    }
+
+    #[test]
+    fn each_member_touches_half_of_the_lines() {
+        for index in 0..2 {
+            let lines = PairLines::map().unwrap();
+            let gate = Gate::default();
+            let barrier = MemberBarrier::Gate(&gate);
+            lines.touch(&Member { index, count: 1, barrier });
+            assert_eq!(lines.mapping.resident_pages().unwrap().0, PairLines::COUNT / 2);
         }
     }
 }

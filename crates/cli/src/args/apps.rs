@@ -62,9 +62,9 @@ pub(crate) struct AppRankArgs {
 pub(crate) struct AppSweepArgs {
     /// Measure several values in turn, e.g. policy=0-5 or threads=1-8 (at most three axes)
     ///
-    /// Axes: policy=0-5 or policy=4,4/even, ranks=1,2,4, rank-map, threads=1-8, per-cache=1,2, places=A;B,
-    /// bind=close,spread, workers=threads,ranks. Values that this node does not support are left out, with the reason.
-    /// rank-map and workers without values mean all kinds.
+    /// Axes: policy=0-5 or policy=4,4/even, ranks=1,2,4, rank-map, threads=1-8, per-cache=1,2, cores=fast,all, places=A;B,
+    /// bind=close,spread, workers=threads,ranks. Values that this node does not support are left out, with the reason. rank-map and workers without
+    /// values mean all kinds.
     #[arg(long = "sweep", value_name = "AXIS=VALUES", help_heading = "Where")]
     pub(crate) axes: Vec<WorkersAxis>,
 }

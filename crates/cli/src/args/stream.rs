@@ -88,7 +88,7 @@ impl StreamArgs {
 pub(crate) struct SweepArgs {
     /// Measure several values of an option in turn, e.g. threads=1,2-32:2 or stores (at most three axes)
     ///
-    /// Axes: ranks=1,2,4, policy=0-5, rank-map, threads=1,2-32:2, per-cache=1,2, places=A;B, bind=.., numa=A;B, stores,
+    /// Axes: ranks=1,2,4, policy=0-5, rank-map, threads=1,2-32:2, per-cache=1,2, cores=fast,all, places=A;B, bind=.., numa=A;B, stores,
     /// pages, size=.., prefetch=.., side-by-side=.., 'compiler=native;gcc -O3'. Values that this node does not support are left out, with the reason. stores, pages and rank-map
     /// without values mean all kinds. A policy may have its own map of ranks: policy=5,3,4,4/even.
     #[arg(long = "sweep", value_name = "AXIS=VALUES", help_heading = "What")]

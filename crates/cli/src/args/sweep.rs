@@ -18,8 +18,8 @@ use std::time::Duration;
 #[command(mut_arg("budget", budgets::time(ProgramSweep::BUDGET)))]
 pub(crate) struct SweepArgs {
     /// Settings to compare, at most three: policy=0-5, policy=4,4/even, ranks=1,2,4, threads=1,2-8:2, hybrid=8x16,16x8,
-    /// rank-map=block,cyclic, bind=close,spread, per-cache=1,2, places='cores;{0:4}:2:4', numa='local;bind:0',
-    /// pages=4k,thp, env:NAME=a,b
+    /// rank-map=block,cyclic, bind=close,spread, per-cache=1,2, cores=fast,all, places='cores;{0:4}:2:4',
+    /// numa='local;bind:0', pages=4k,thp, env:NAME=a,b
     #[arg(value_name = "AXIS=VALUES")]
     pub(crate) axes: Vec<ProgramAxis>,
     /// The program with its arguments, after `--`

@@ -5,7 +5,7 @@ use nodegauge_gauge::view::sentence::{capital, joined, value_range};
 use nodegauge_gauge::view::{
     Block, ColumnList, ColumnUnit, Picture, Section, Table, TableCell, grouped,
 };
-use nodegauge_measure::{Bytes, Unit, stats};
+use nodegauge_measure::{Bytes, Fraction, Unit, stats};
 use std::collections::BTreeSet;
 
 /// Maximum number of CPUs of a matrix that is shown cell by cell.
@@ -93,6 +93,23 @@ pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
     if !classes.rows.is_empty() {
         section.gap().push(classes);
     }
+    if let Some(text) = lines_in_words(&cpus) {
+        section.gap().push(Block::Text(text));
+    }
+}
+
+/// Returns the sentence on the lines of each pair and their spread; `None` for records without them.
+fn lines_in_words(cpus: &[CurvesFigure<'_>]) -> Option<String> {
+    let lines = cpus.iter().find_map(|(_, config)| config.lines)?;
+    let spreads: Vec<f64> = cpus.iter().filter_map(|(_, config)| config.line_spread).collect();
+    let most = spreads.iter().copied().reduce(f64::max)?;
+    let median = Fraction(stats::median(&spreads));
+    Some(format!(
+        "median of {lines} lines of each pair, on pages that one of the two CPUs touched first; the slowest line takes \
+         {} more time than the fastest (median), at most {}",
+        median.in_whole_percent(),
+        Fraction(most).in_whole_percent()
+    ))
 }
 
 /// Returns the sentence on the NUMA nodes, or on the CPUs if there is one NUMA node: local and remote memory, or the
@@ -238,6 +255,21 @@ mod tests {
         assert_eq!(of(places(&[3, 7])), Some(("cpu", 3, 7)));
         assert_eq!(of(places(&[3])), None);
         assert_eq!(of(CurveConfig::default()), None);
+    }
+
+    #[test]
+    fn spread_over_lines_is_printed_if_it_was_measured() {
+        let m = Measurement::new("memory", "matrix", "cpu0->cpu1", Unit::Seconds)
+            .value(Quoted::Median, 1e-7);
+        let of = |lines, spread: Option<f64>| {
+            let config = CurveConfig { lines, line_spread: spread, ..Default::default() };
+            (&m, config)
+        };
+        let known = [of(Some(8), Some(0.02)), of(Some(8), Some(0.3)), of(Some(8), Some(0.05))];
+        let text = lines_in_words(&known).unwrap();
+        assert!(text.starts_with("median of 8 lines of each pair"), "{text}");
+        assert!(text.ends_with("5 % more time than the fastest (median), at most 30 %"), "{text}");
+        assert_eq!(lines_in_words(&[of(None, None)]), None);
     }
 
     #[test]
