@@ -118,9 +118,9 @@ fn man_page_has_every_command_and_option() {
             page.fail(&format!("no section {heading}"));
         }
     }
-    page.prints(r"\-\-per\-cache").prints(r"\-\-stream\-text");
+    let mut page = page.prints(r"\-\-per\-cache").prints(r"\-\-stream\-text");
     for section in ["\"EXIT STATUS\"", "\"ENVIRONMENT\"", "\"FILES\"", "EXAMPLES"] {
-        page.prints(&format!(".SH {section}\n"));
+        page = page.prints(&format!(".SH {section}\n"));
     }
 }
 
