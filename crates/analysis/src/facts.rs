@@ -1,5 +1,5 @@
-//! Facts of a machine: one row each, with its name, its value with unit, and where it is compared. `compare`,
-//! `fleet diff`, the inventory and the reasons of `fleet rank`, saved choices and the page of `machine` read this table.
+//! Facts of a machine: one row each, with its name, its value with unit, and where it is compared. `compare`, `fleet
+//! diff`, the inventory and the reasons of `fleet rank`, saved choices and the page of `machine` read this table.
 //!
 //! The order of the rows is that in which differences are listed. A field of the record without a row is a failure of
 //! the tests. Lists of parts have no row: `fleet diff` names their parts one by one ([`PART_LISTS`]).
@@ -28,13 +28,13 @@ pub struct Fact {
 /// Records whose values of a fact are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ComparedRecords {
-    /// Runs, and alike nodes.
+    /// Runs, and nodes of one kind.
     Everywhere,
-    /// Runs only. The fact is the name of a node, a circumstance of a run, or the sum of parts, which are compared one by
-    /// one between nodes.
+    /// Runs only. The fact is the name of a node, a circumstance of a run, or the sum of parts, which are compared one
+    /// by one between nodes.
     BetweenRuns,
-    /// Alike nodes only. The fact follows from the processor or the memory in good nodes, so that between runs these are
-    /// listed.
+    /// Alike nodes only. The fact follows from the processor or the memory in good nodes, so that between runs these
+    /// are listed.
     BetweenNodes,
     /// No records. The value changes all the time, or was measured.
     Nowhere,
@@ -127,7 +127,8 @@ impl Fact {
         (self.value)(machine).map(|value| value.to_string())
     }
 
-    /// Returns the value of a node, which is equal on alike nodes: the size of memory is rounded; `None` if it is unknown.
+    /// Returns the value of a node, which is equal on nodes of one kind: the size of memory is rounded; `None` if it is
+    /// unknown.
     pub fn node_text(&self, machine: &Machine) -> Option<String> {
         let value = match (self.value)(machine)? {
             FactValue::MemorySize(bytes) => FactValue::MemorySize(rounded(bytes)),
@@ -149,7 +150,7 @@ impl Fact {
         matches!(self.compared, ComparedRecords::Everywhere | ComparedRecords::BetweenRuns)
     }
 
-    /// True if the value is compared between alike nodes.
+    /// True if the value is compared between nodes of one kind.
     pub fn distinguishes_nodes(&self) -> bool {
         matches!(self.compared, ComparedRecords::Everywhere | ComparedRecords::BetweenNodes)
     }
@@ -427,7 +428,7 @@ pub struct PartList {
     pub identified_by: &'static [&'static str],
 }
 
-/// Lists of parts, which are compared part by part between alike nodes.
+/// Lists of parts, which are compared part by part between nodes of one kind.
 pub const PART_LISTS: [PartList; 6] = [
     PartList { path: "caches", identified_by: &["level", "type"] },
     PartList { path: "devices", identified_by: &["address"] },

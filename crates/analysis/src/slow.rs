@@ -27,7 +27,7 @@ const MAX_VALUES: usize = 256;
 const SMALLEST: f64 = 1e-9;
 /// Number of nodes up to which slow ones are left out of the spread of the others.
 const SMALL: usize = 64;
-/// Minimum number of alike nodes for a judgement by the group alone.
+/// Minimum number of nodes of one kind for a judgement by the group alone.
 pub const MIN_NODES: usize = 8;
 
 /// Median and spread of a group.

@@ -29,7 +29,7 @@ use std::time::Duration;
 pub const TEST: &str = "trapezoid";
 /// Minimum number of points of a sample; a sample consists of as many sums as necessary. The shortest default sum takes
 /// only some hundred microseconds, of which a single interrupt of the core would be a large part.
-const POINTS_A_SAMPLE: u64 = 20_000_000;
+const POINTS_PER_SAMPLE: u64 = 20_000_000;
 /// Maximum number of intervals, which an `f64` represents exactly.
 pub const MAX_POINTS: u64 = 1 << 50;
 
@@ -168,7 +168,7 @@ struct TrapezoidCell<'a> {
 impl TrapezoidCell<'_> {
     /// Returns the number of sums in a sample.
     fn sums(&self) -> u64 {
-        POINTS_A_SAMPLE.div_ceil(self.points)
+        POINTS_PER_SAMPLE.div_ceil(self.points)
     }
 }
 
@@ -259,7 +259,7 @@ impl TrapezoidRun<'_> {
                     round += predicted / summed * work;
                     continue;
                 }
-                let points = cell.points.min(POINTS_A_SAMPLE);
+                let points = cell.points.min(POINTS_PER_SAMPLE);
                 let short = TrapezoidCell { points, error: 0.0, ..*cell };
                 // The first sum raises the clock frequency and is not counted.
                 sampled(self.rule, pool, &short, 1, interrupted)?;

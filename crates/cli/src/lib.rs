@@ -46,7 +46,7 @@ pub fn run() -> ! {
 /// Returns the exit status for a failure of the command of this process's arguments.
 fn exit_of(failure: &Failure) -> Exit {
     let words = std::env::args_os().skip(1);
-    args::check::exit_code_of_failure(words).map_or_else(|| Exit::from(failure), Exit::Checked)
+    args::check::failure_exit_code(words).map_or_else(|| Exit::from(failure), Exit::Checked)
 }
 
 /// Prints help, version or error of clap and exits. Errors have the format of all other errors.

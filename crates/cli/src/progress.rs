@@ -89,7 +89,7 @@ impl Progress {
             if self.bar.is_hidden() {
                 return;
             }
-            let position = self.estimate.share_of_total(elapsed) * STEPS as f64;
+            let position = self.estimate.total_share(elapsed) * STEPS as f64;
             self.bar.set_position(self.bar.position().max(position as u64));
             self.bar.set_prefix(self.estimate.words(elapsed));
             let before = BAR + format!(" {}, ", self.bar.prefix()).len() + 1;
@@ -189,7 +189,7 @@ impl Estimate {
     }
 
     /// Returns the elapsed share of the estimated total time, at most 1; 0 if the time is unknown.
-    fn share_of_total(&self, elapsed: Duration) -> f64 {
+    fn total_share(&self, elapsed: Duration) -> f64 {
         let total = self.total(elapsed);
         total.map_or(0.0, |total| (elapsed.as_secs_f64() / total.as_secs_f64()).min(1.0))
     }
@@ -287,9 +287,9 @@ mod tests {
 
     #[test]
     fn share_of_the_time_is_at_most_one() {
-        assert_eq!(estimate(None, 0.0).share_of_total(seconds(40.0)), 0.0);
+        assert_eq!(estimate(None, 0.0).total_share(seconds(40.0)), 0.0);
         let foreseen = Estimate { foreseen: Some(seconds(80.0)), ..estimate(None, 0.0) };
-        assert_eq!(foreseen.share_of_total(seconds(40.0)), 0.5);
-        assert_eq!(foreseen.share_of_total(seconds(90.0)), 1.0);
+        assert_eq!(foreseen.total_share(seconds(40.0)), 0.5);
+        assert_eq!(foreseen.total_share(seconds(90.0)), 1.0);
     }
 }

@@ -152,9 +152,9 @@ pub(crate) fn site(common: &Common) -> Result<Site, Failure> {
     Ok(Site { round_trips, ..site })
 }
 
-/// Returns this machine like [`site`], for a command that sizes arrays: with the capacity of its caches, which is measured
-/// if it is not remembered.
-pub(crate) fn site_of_arrays(common: &Common) -> Result<Site, Failure> {
+/// Returns this machine like [`site`], for a command that sizes arrays: with the capacity of its caches, which is
+/// measured if it is not remembered.
+pub(crate) fn array_site(common: &Common) -> Result<Site, Failure> {
     let mut site = site(common)?;
     site.machine.measured_cache = cache_size::found(&site, cache_size::max_time(common.budget));
     Ok(site)
@@ -406,8 +406,8 @@ fn excluded_hosts(record: &Record) -> String {
 }
 
 impl Session {
-    /// Opens all outputs before the measurement, so that no result is lost to an unwritable file. From here on, a signal
-    /// ends the run with a record.
+    /// Opens all outputs before the measurement, so that no result is lost to an unwritable file. From here on, a
+    /// signal ends the run with a record.
     fn begin(common: &Common) -> Result<Self, Failure> {
         let signals = Signals::listen()?;
         let json = common.json.as_deref().map(Sink::from);

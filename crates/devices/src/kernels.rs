@@ -18,10 +18,10 @@ pub const FILL: &str = "nodegauge_fill";
 /// group (`ulong`), largest deviations per group, number of elements.
 pub const CHECK: &str = "nodegauge_check";
 /// Name of the kernel that performs multiply-adds. Arguments: output (a vector per work-item), factor, term, number of
-/// rounds of [`FMAS_A_ROUND`] multiply-adds.
+/// rounds of [`FMAS_PER_ROUND`] multiply-adds.
 pub const CHAINS: &str = "nodegauge_chains";
 /// Number of multiply-adds per element of each chain in a round.
-pub const FMAS_A_ROUND: u64 = 4;
+pub const FMAS_PER_ROUND: u64 = 4;
 
 static TEXT: LazyLock<String> = LazyLock::new(|| {
     let lines =

@@ -49,7 +49,7 @@ impl ArrayRates {
         max: Bytes,
     ) -> Result<Option<Self>, Failure> {
         if info.shares_host_memory {
-            let rates = host_rates(&pairs::one_a_core(&site.topology), max)?;
+            let rates = host_rates(&pairs::core_cpus(&site.topology), max)?;
             return Ok(Some(Self { first_touch: rates.first_touch, again: rates.again }));
         }
         let sheet = || Some(catalog::named(&info.name)?.bandwidth());

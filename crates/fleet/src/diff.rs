@@ -1,4 +1,4 @@
-//! Differences between alike nodes, and of nodes since earlier records, without measurements.
+//! Differences between nodes of one kind, and of nodes since earlier records, without measurements.
 //!
 //! A fact that a record lacks is not a difference, because older versions and unprivileged users know fewer facts. A
 //! mount, library, module or kernel parameter is absent if the record lists others.

@@ -1,4 +1,4 @@
-//! Parts of a node, as far as they decide which nodes are alike and what a good node has: processor, cores,
+//! Parts of a node, as far as they decide which nodes are of one kind, and what a good node has: processor, cores,
 //! memory modules, channels, NUMA nodes, devices and their links.
 //!
 //! Alike nodes have the same [`NodeKind`]. Within a kind, nodes that differ in [`Inventory`] are variants: a site may

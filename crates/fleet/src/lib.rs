@@ -1,5 +1,5 @@
-//! Records of many nodes: reading them from whatever carried them, ranking of alike nodes, references, and the lines
-//! with which a site's engine measures all its nodes.
+//! Records of many nodes: reading them from whatever carried them, ranking of nodes of one kind, references, and the
+//! lines with which a site's engine measures all its nodes.
 //!
 //! This crate reads records and knows no gauge; the functions that select figures are given by the command. It starts
 //! nothing and opens no connection, except that `slurm` asks the programs of Slurm.

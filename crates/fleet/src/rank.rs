@@ -1,10 +1,11 @@
-//! Ranking of nodes: groups of alike nodes, the distance of each node from its peers, and a verdict with its reason.
+//! Ranking of nodes: groups of nodes of one kind, the distance of each node from its peers, and a verdict with its
+//! reason.
 //!
 //! A node is slow when a figure is beyond two limits: the statistical one (`slow::limit`) and the practical one of
 //! [`FigureKey::practical_limit`]. It is good only if a loss worth acting on would have been found (`slow::power`).
 //! Groups of fewer than eight nodes have no spread worth its name; there, and wherever one is given, the reference
-//! judges. A slow figure of a node that other programs used is not a verdict on the node: the node is unknown, unless it
-//! has a critical finding that its peers do not have. Pure functions.
+//! judges. A slow figure of a node that other programs used is not a verdict on the node: the node is unknown, unless
+//! it has a critical finding that its peers do not have. Pure functions.
 
 mod group;
 mod reason;
@@ -62,7 +63,7 @@ pub struct RankingOptions {
 /// Nodes by group, and nodes without a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ranking {
-    /// Groups of alike nodes, the largest first.
+    /// Groups of nodes of one kind, the largest first.
     pub groups: Vec<RankedGroup>,
     /// Nodes without a run, with the reason.
     pub missing: Vec<(String, String)>,
@@ -459,8 +460,8 @@ fn smallest_loss(power: &Power) -> f64 {
     power.found.map_or(1.0, |found| found.0)
 }
 
-/// Returns the middle value; of an even number of values, the better of the two in the middle: a node that was fast once
-/// can be fast.
+/// Returns the middle value; of an even number of values, the better of the two in the middle: a node that was fast
+/// once can be fast.
 fn better_median(performances: &[f64]) -> Option<f64> {
     let mut sorted = performances.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -629,12 +630,12 @@ fn remarks(ranking: &Ranking, options: &RankingOptions) -> Vec<String> {
         let nodes = group.kind.in_words();
         match &options.reference {
             Some(_) if is_small => remarks.push(format!(
-                "fewer than {MIN_NODES} alike nodes ({nodes}): not judged; the reference has no such nodes"
+                "fewer than {MIN_NODES} nodes of one kind ({nodes}): not judged; the reference has no such nodes"
             )),
             Some(_) => remarks
                 .push(format!("the reference has no such nodes ({nodes}); judged by the group only")),
             None if is_small => remarks.push(format!(
-                "fewer than {MIN_NODES} alike nodes ({nodes}): not judged; give --reference"
+                "fewer than {MIN_NODES} nodes of one kind ({nodes}): not judged; give --reference"
             )),
             None => {}
         }

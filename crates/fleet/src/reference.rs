@@ -1,7 +1,7 @@
-//! The reference of a site: for each group of alike nodes, what a good node has and the least that it reaches.
+//! The reference of a site: for each group of nodes of one kind, what a good node has and the least that it reaches.
 //!
-//! `fleet baseline` writes the file; `fleet rank`, `check`, `--expect` and `compare` read it. A node is judged only by a
-//! group of its own kind: a reference of other nodes gives no verdict. All values are in base units, as in records;
+//! `fleet baseline` writes the file; `fleet rank`, `check`, `--expect` and `compare` read it. A node is judged only by
+//! a group of its own kind: a reference of other nodes gives no verdict. All values are in base units, as in records;
 //! readers ignore unknown fields.
 
 use crate::figures::{FigureKey, NodeFigure};
@@ -26,11 +26,11 @@ pub struct Reference {
     pub written: String,
     /// Version of the program that made the reference.
     pub tool: Tool,
-    /// Groups of alike nodes.
+    /// Groups of nodes of one kind.
     pub groups: Vec<ReferenceGroup>,
 }
 
-/// Expected parts and figures of alike nodes.
+/// Expected parts and figures of nodes of one kind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ReferenceGroup {
     /// Kind of the nodes; other kinds are not judged by this group.
@@ -66,8 +66,8 @@ pub struct ReferenceFigure {
     pub spread_runs: Option<Fraction>,
     /// Origin of the bound, for people.
     pub basis: String,
-    /// Smallest loss that `check` finds with this bound in 95 of 100 nodes; absent if it is unknown, and in references of
-    /// earlier versions. For people: readers compute it from the spreads.
+    /// Smallest loss that `check` finds with this bound in 95 of 100 nodes; absent if it is unknown, and in references
+    /// of earlier versions. For people: readers compute it from the spreads.
     #[serde(default)]
     pub loss_found: Option<Fraction>,
     /// Measurements with which a loss worth acting on would be found; absent if it is found.

@@ -80,7 +80,7 @@ impl<
 
 /// Number of steps that are summed in the precision of the elements before the sum is added to an `f64`. It is so small
 /// that a sum of equal `f32` numbers keeps seven digits.
-pub(super) const STEPS_A_BLOCK: usize = 256;
+pub(super) const STEPS_PER_BLOCK: usize = 256;
 
 /// Number of lanes of the widest vector. Numbers of lanes and of sums are powers of two.
 const MAX_LANES: usize = 16;
@@ -279,7 +279,7 @@ impl<
             let none = V::splat(zero);
             let mut i = 0;
             while SIDE && n - i >= way.pages * Self::SPAN {
-                let max = STEPS_A_BLOCK / (way.pages * (Self::LINE / Self::STEP)).max(1);
+                let max = STEPS_PER_BLOCK / (way.pages * (Self::LINE / Self::STEP)).max(1);
                 let lines = 1 << max.max(1).ilog2().min((SPAN / LINE).ilog2());
                 let mut line = 0;
                 while line < SPAN / LINE {
@@ -292,7 +292,7 @@ impl<
                 i += way.pages * Self::SPAN;
             }
             while n - i >= Self::STEP {
-                let block_end = i + ((n - i) / Self::STEP).min(STEPS_A_BLOCK) * Self::STEP;
+                let block_end = i + ((n - i) / Self::STEP).min(STEPS_PER_BLOCK) * Self::STEP;
                 let mut sums = [none; U];
                 while i < block_end {
                     Self::prefetch(&at, i, way);

@@ -8,7 +8,7 @@
 use super::builds::{Build, stores};
 use super::entry::{AccessOrder, Args, LINE};
 use super::isa::{Isa, sve_vector_bytes};
-use super::pass::{Body, CompensatedSum, SPAN, STEPS_A_BLOCK};
+use super::pass::{Body, CompensatedSum, SPAN, STEPS_PER_BLOCK};
 use super::shape::{Element, KernelShape};
 use super::table::ARRAYS;
 use super::vector::Scalar;
@@ -268,7 +268,7 @@ unsafe fn run<
             let stride = U * vector;
             while end - i >= stride {
                 // After this number of steps the sums are added to an `f64`, before they lose digits.
-                let max = if K::WRITES.is_some() { usize::MAX } else { STEPS_A_BLOCK };
+                let max = if K::WRITES.is_some() { usize::MAX } else { STEPS_PER_BLOCK };
                 let count = ((end - i) / stride).min(max);
                 let steps = Steps { at: from(i), count, stride, lanes: usize::MAX };
                 total.add(K::steps::<T, NT, U, P>(steps, args.scalar, way));

@@ -29,7 +29,7 @@ const MTS: std::ops::RangeInclusive<u64> = 200..=20_000;
 
 /// Maximum number of modules per channel on any board. If the slot names suggest more modules per channel, the names
 /// were misinterpreted.
-const MODULES_A_CHANNEL: usize = 3;
+const MODULES_PER_CHANNEL: usize = 3;
 
 /// Populated channels and their speed as the user types them: `16x3200` means sixteen channels at 3200 MT/s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -268,7 +268,7 @@ fn count_channels(slots: &mut [DimmSlot], empty: &[ModuleLocator]) -> ChannelCou
         for name in &named {
             *modules.entry(name).or_default() += 1;
         }
-        if modules.values().any(|count| *count > MODULES_A_CHANNEL) {
+        if modules.values().any(|count| *count > MODULES_PER_CHANNEL) {
             continue;
         }
         let mut without: Vec<String> = Vec::new();
@@ -310,7 +310,7 @@ fn channel_in_slot(locator: &ModuleLocator) -> Option<String> {
     let letter = head.chars().next_back().filter(char::is_ascii_uppercase)?;
     let before = &head[..head.len() - letter.len_utf8()];
     let marked = before.ends_with(['_', '-', ' ']) || before.ends_with("DIMM");
-    (place <= MODULES_A_CHANNEL && marked && before.contains("DIMM"))
+    (place <= MODULES_PER_CHANNEL && marked && before.contains("DIMM"))
         .then(|| format!("{before}{letter}"))
 }
 
@@ -344,8 +344,8 @@ pub fn by_channel(dimms: &[Dimm]) -> Vec<ChannelModules<'_>> {
     channels
 }
 
-/// Returns what the theoretical bandwidth of these modules depends on besides their number: several modules per channel,
-/// channels of different capacities, empty channels.
+/// Returns what the theoretical bandwidth of these modules depends on besides their number: several modules per
+/// channel, channels of different capacities, empty channels.
 fn population(modules: &Modules) -> String {
     let channels = by_channel(&modules.dimms);
     let counts = channels.iter().map(|channel| channel.modules);
@@ -386,7 +386,7 @@ pub fn bandwidth(
         let known = catalog.map(|(memory, of)| (memory.channels * all, of));
         // If there are more modules than any board has, the catalog's entry does not describe this machine.
         let is_of_modules =
-            |max: u32| (max + 1..=max * MODULES_A_CHANNEL as u32).contains(&spec.channels);
+            |max: u32| (max + 1..=max * MODULES_PER_CHANNEL as u32).contains(&spec.channels);
         let exceeded = known.filter(|(max, _)| is_of_modules(*max));
         (channels, bytes) = (exceeded.map_or(spec.channels, |(max, _)| max), CHANNEL_BYTES);
         transfers = TransfersPerSec(f64::from(spec.mts) * 1e6);
@@ -456,9 +456,9 @@ fn possible_sockets(sockets: u32, guest: bool) -> u32 {
     if guest { sockets.max(2) } else { sockets.max(1) }
 }
 
-/// Returns the theoretical bandwidth of the NUMA nodes in `holding`, which contain the data; `None` if it is unknown, as
-/// that of memory other than DRAM. In three cases it is the bandwidth of the whole machine: the nodes are unknown, the
-/// nodes have no cores (memory behind a link), or a hypervisor reports the nodes.
+/// Returns the theoretical bandwidth of the NUMA nodes in `holding`, which contain the data; `None` if it is unknown,
+/// as that of memory other than DRAM. In three cases it is the bandwidth of the whole machine: the nodes are unknown,
+/// the nodes have no cores (memory behind a link), or a hypervisor reports the nodes.
 pub fn node_bandwidth(machine: &Machine, holding: &[u32]) -> Option<Figure> {
     let mut figure = machine.memory.theoretical.clone()?;
     let mut of_data = machine.numa_nodes.iter().filter(|node| holding.contains(&node.id));

@@ -113,7 +113,7 @@ const TRANSIENT: [&str; 7] = [
     "/var/lib/kubelet",
 ];
 
-/// Options with addresses of this node, which differ between alike nodes.
+/// Options with addresses of this node, which differ between nodes of one kind.
 const OF_NODE: [&str; 4] = ["addr=", "clientaddr=", "mountaddr=", "mountport="];
 
 /// Maximum number of file systems in a record.

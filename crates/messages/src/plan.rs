@@ -373,7 +373,7 @@ fn launches(
     if let RankPairs::Hosts(hosts) = between {
         return Ok((nodes::launches(hosts, options), Vec::new()));
     }
-    let mut cores = pairs::one_a_core(topology);
+    let mut cores = pairs::core_cpus(topology);
     if cores.len() < 2 {
         cores = topology.allowed().map(|thread| thread.cpu).collect();
     }

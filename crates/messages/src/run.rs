@@ -529,7 +529,7 @@ fn notice_on(starter: &Starter<'_>, id: NoticeId, text: &str) -> Notice {
 }
 
 /// Names the sizes that were measured again; `None` if there are none.
-fn measured_again(report: &StartReport) -> Option<String> {
+fn remeasured(report: &StartReport) -> Option<String> {
     let dips: Vec<&SizeRun> = report.output.sizes.iter().filter(|run| run.dip.is_some()).collect();
     let mut patterns = Vec::new();
     for runs in dips.chunk_by(|one, next| one.pattern == next.pattern) {
@@ -544,7 +544,7 @@ fn measured_again(report: &StartReport) -> Option<String> {
 /// Returns the notices on the starts of a transport.
 fn notices(starter: &Starter<'_>, report: &StartReport) -> Vec<Notice> {
     let mut notices = Vec::new();
-    if let Some(text) = measured_again(report) {
+    if let Some(text) = remeasured(report) {
         notices.push(notice_on(starter, NoticeId::Trend, &text));
     }
     let place = match report.output.unfinished() {

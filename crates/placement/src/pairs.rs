@@ -133,7 +133,7 @@ pub fn by_distance(topology: &Topology) -> Vec<CpuPair> {
 
 /// Returns one hardware thread for each core that this process may use, in the topology's order. These are the ranks of
 /// a core-to-core matrix.
-pub fn one_a_core(topology: &Topology) -> Vec<CpuId> {
+pub fn core_cpus(topology: &Topology) -> Vec<CpuId> {
     let mut cores = BTreeSet::new();
     topology.allowed().filter(|thread| cores.insert(thread.core)).map(|t| t.cpu).collect()
 }
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn matrix_has_one_rank_per_core() {
         let smt = machine("Package:1 Core:3 PU:2");
-        let cpus: Vec<u32> = one_a_core(&smt).iter().map(|cpu| cpu.0).collect();
+        let cpus: Vec<u32> = core_cpus(&smt).iter().map(|cpu| cpu.0).collect();
         assert_eq!(cpus, [0, 2, 4]);
         assert_eq!(distance(&smt, CpuId(0), CpuId(9)), None);
     }

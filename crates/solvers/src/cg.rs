@@ -94,7 +94,7 @@ pub(crate) struct Solver<'a> {
     x: SharedArray<f64>,
     r: SharedArray<f64>,
     z: SharedArray<f64>,
-    /// Search direction, followed by the components of nodes that other ranks own.
+    /// Search direction, followed by the components of mesh points that other ranks own.
     p: SharedArray<f64>,
     q: SharedArray<f64>,
 }

@@ -13,7 +13,7 @@ use crate::order::Numbering;
 
 /// Communication with the other ranks, called by the threads of one rank.
 pub(crate) trait Halo: Sync {
-    /// Copies the components of nodes that other ranks own to the end of `vector`.
+    /// Copies the components of mesh points that other ranks own to the end of `vector`.
     ///
     /// # Safety
     /// Every thread of every rank calls this, and no other code uses the vector during the call. All ranks must

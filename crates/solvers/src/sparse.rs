@@ -1,7 +1,7 @@
-//! Sparse matrices of 3 x 3 blocks, with one block row per node, and their products with vectors.
+//! Sparse matrices of 3 x 3 blocks, with one block row per mesh point, and their products with vectors.
 //!
 //! There are two storage formats: consecutive block rows (BCSR), and slices of eight interleaved block rows (sliced
-//! ELL). A block is stored by columns; a vector has three components per node.
+//! ELL). A block is stored by columns; a vector has three components per mesh point.
 
 pub(crate) mod blocks;
 mod kernel;

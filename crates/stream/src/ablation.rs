@@ -55,7 +55,7 @@ const UNCERTAINTY: f64 = 1.1;
 const UNKNOWN_CELLS: usize = 4;
 /// Maximum number of different teams and sets of arrays: for the baseline, threads, binding, layout, pages. The later
 /// steps differ only in their loops.
-const MOST_POINTS: u64 = 5;
+const MAX_POINTS: u64 = 5;
 
 /// Plan of `explain`: steps to the best configuration of `stream` on a placement.
 pub struct AblationPlan(Arrangement);
@@ -64,7 +64,7 @@ impl AblationPlan {
     /// Default time budget of all steps together.
     pub const BUDGET: Duration = Duration::from_secs(30);
     /// Share of the memory for each set of arrays, because all sets exist simultaneously.
-    pub const SHARE: f64 = 1.0 / MOST_POINTS as f64;
+    pub const SHARE: f64 = 1.0 / MAX_POINTS as f64;
 
     /// Plans the steps to the configuration of `arrangement`.
     pub fn new(arrangement: Arrangement) -> Self {
@@ -74,7 +74,7 @@ impl AblationPlan {
 
 impl PlannedRun for AblationPlan {
     fn foreseen(&self) -> ExpectedCost {
-        self.0.foreseen(MOST_POINTS)
+        self.0.foreseen(MAX_POINTS)
     }
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
@@ -92,7 +92,7 @@ impl PlannedRun for AblationPlan {
         let shapes = tuner::candidates(constraints, Breadth::Likely);
         let make = &mut |of: &Arrangement| of.point();
         let mut set_up =
-            SettingUp { make, target: |it| it, count: MOST_POINTS as u32, may_grow: true };
+            SettingUp { make, target: |it| it, count: MAX_POINTS as u32, may_grow: true };
         let mut best = set_up.run(&arrangement, &limits, observer)?;
         let deadline = limits.at(policy::EXPLAIN.choose);
         let begun_choosing = limits.elapsed();

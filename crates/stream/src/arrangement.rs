@@ -29,9 +29,9 @@ use nodegauge_placement::{MemoryPolicy, Placement, PlacementRequest, RankPlan};
 use std::time::{Duration, Instant};
 
 /// Minimum share of the budget for the choice of loops, if the set-up took longer than planned.
-const LEAST_CHOICE: f64 = 0.1;
+const MIN_CHOICE: f64 = 0.1;
 /// Minimum time for the choice of loops.
-pub(crate) const LEAST_CHOICE_TIME: Duration = Duration::from_millis(200);
+pub(crate) const MIN_CHOICE_TIME: Duration = Duration::from_millis(200);
 
 /// Planned configuration of STREAM.
 #[derive(Debug, Clone)]
@@ -194,7 +194,7 @@ impl Arrangement {
         }
         observer.phase(&format!("trying {} loops for each kernel", shapes.len()));
         let begun = clock::now();
-        let least = self.options.budget.time.mul_f64(LEAST_CHOICE).max(LEAST_CHOICE_TIME);
+        let least = self.options.budget.time.mul_f64(MIN_CHOICE).max(MIN_CHOICE_TIME);
         let deadline = deadline.max(begun + least);
         let chosen = tuner::choose(target, &shapes, deadline, || {
             let gone = (clock::now() - begun).as_secs_f64();

@@ -59,14 +59,14 @@ pub type StreamAxis = sweep::Axis<StreamSetting>;
 
 /// Returns the syntax of prefetches. Two distances are joined by '+', because ',' separates the values of the list.
 fn prefetches() -> AxisSyntax<Prefetch> {
-    AxisSyntax::parted().read_by(prefetch).listed_by(list_of_prefetches)
+    AxisSyntax::parted().read_by(prefetch).listed_by(prefetch_list)
 }
 
 fn prefetch(text: &str) -> Result<Prefetch, InvalidAxisValue> {
     text.replace('+', ",").parse().map_err(Into::into)
 }
 
-fn list_of_prefetches(all: &[Prefetch]) -> String {
+fn prefetch_list(all: &[Prefetch]) -> String {
     let words: Vec<String> =
         all.iter().map(|prefetch| prefetch.to_string().replace(',', "+")).collect();
     words.join(",")

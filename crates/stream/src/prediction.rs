@@ -14,7 +14,8 @@ use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer};
 use nodegauge_placement::MemoryPolicy;
 use std::time::Duration;
 
-/// Number of passes of the size check, at least: two over the half and two over the whole arrays, of one of four kernels.
+/// Number of passes of the size check, at least: two over the half and two over the whole arrays, of one of four
+/// kernels.
 const SIZE_CHECK: f64 = 0.75;
 
 /// Assumed time of compiling a source, which is not known before.
@@ -90,8 +91,8 @@ impl Predictable for PredictedArrays<'_> {
     }
 }
 
-/// Predicts the time of a run with the arrays of `arrangement`, and shortens the arrays if the time is short. `fixed` is
-/// the time of steps that do not depend on the arrays, such as compiling. Returns a remark for the announcement.
+/// Predicts the time of a run with the arrays of `arrangement`, and shortens the arrays if the time is short. `fixed`
+/// is the time of steps that do not depend on the arrays, such as compiling. Returns a remark for the announcement.
 ///
 /// # Errors
 /// Fails if the user set the budget and the shortest arrays exceed it.
@@ -110,7 +111,7 @@ pub(crate) fn admit(
     observer.phase("predicting the time of the run");
     let rates = rates(arrangement)?;
     let before = arrangement.elements();
-    let fixed = fixed + PredictedTime::from_time(arrangement::LEAST_CHOICE_TIME);
+    let fixed = fixed + PredictedTime::from_time(arrangement::MIN_CHOICE_TIME);
     let mut run = PredictedArrays { site, arrangement, cost, policy, rates, fixed };
     let remark = limits.admit(&mut run)?;
     arrangement.notices.extend(arrangement.shortened(before));

@@ -45,7 +45,7 @@ pub(crate) use trend::{is_dip, near_best};
 /// Share of the budget after which no choice of loops starts.
 const CHOOSE_UNTIL: f64 = 0.5;
 /// Maximum total number of threads of all cells, which exist simultaneously.
-const MOST_THREADS: usize = 8192;
+const MAX_THREADS: usize = 8192;
 
 /// One configuration of a sweep.
 struct SweepCell {
@@ -144,13 +144,13 @@ impl SweepPlan {
         }
         retain_used(&mut compilers, &cells);
         let threads: usize = cells.iter().map(SweepCell::threads).sum();
-        if threads > MOST_THREADS {
+        if threads > MAX_THREADS {
             return Err(Failure::usage(format!(
-                "the configurations have {threads} threads in total; the maximum is {MOST_THREADS}"
+                "the configurations have {threads} threads in total; the maximum is {MAX_THREADS}"
             ))
             .hint("give fewer values"));
         }
-        let ranks = most_ranks(&cells);
+        let ranks = max_ranks(&cells);
         if ranks.is_some() && !compilers.is_empty() {
             return Err(Failure::usage("--sweep compiler runs in one process, not in ranks")
                 .hint("leave out the compilers or the ranks"));
@@ -270,7 +270,7 @@ impl PredictedSweep<'_> {
 
 impl Predictable for PredictedSweep<'_> {
     fn predicted(&self) -> PredictedTime {
-        let mut time = PredictedTime::from_time(arrangement::LEAST_CHOICE_TIME) + self.compiling;
+        let mut time = PredictedTime::from_time(arrangement::MIN_CHOICE_TIME) + self.compiling;
         for cell in self.cells.iter() {
             let cost = ArraysCost::ONE_SET;
             time = time + cost.predicted(&cell.arrangement, &self.rates, &policy::SWEEP);
@@ -341,7 +341,7 @@ fn missing(why: Failure) -> Failure {
 }
 
 /// Returns the maximum number of ranks over all cells; `None` if no cell has ranks.
-fn most_ranks(cells: &[SweepCell]) -> Option<usize> {
+fn max_ranks(cells: &[SweepCell]) -> Option<usize> {
     cells.iter().filter_map(|cell| Some(cell.arrangement.ranks.as_ref()?.ranks.len())).max()
 }
 
@@ -370,7 +370,7 @@ impl PlannedRun for SweepPlan {
             let stop = Some(Stop::Interrupted);
             return Ok(Outcome { notices: self.notices, stop, ..Outcome::default() });
         }
-        let coordinator = match (self.joined, most_ranks(&self.cells)) {
+        let coordinator = match (self.joined, max_ranks(&self.cells)) {
             (None, Some(most)) => Some(StreamCoordinator::start(most, observer)?),
             (joined, _) => joined,
         };

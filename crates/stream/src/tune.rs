@@ -61,7 +61,7 @@ const LOOPS_UNTIL: f64 = 0.75;
 const FINALISTS: usize = 3;
 /// Minimum ratio of a setup's rate to the leader's rate for the next stage; better loops may compensate for the
 /// difference.
-const WORTH_A_LOOK: f64 = 0.90;
+const MIN_PROMISING_SHARE: f64 = 0.90;
 /// Rules of the first stage: two rounds before the first elimination, so that the noise is known.
 const PLACEMENTS: Rules = Rules {
     seed: 0x0074_756E_6500,
@@ -165,8 +165,9 @@ impl TunePlan {
         let order = search.halve(&mut entries, until(SETUPS_UNTIL), &PLACEMENTS, observer)?;
         // Index of the best entry of each setup, beginning with the leader, and of the entry of a run without tuning.
         let mut best: Vec<usize> = Vec::new();
-        let line =
-            order.first().map_or(0.0, |first| WORTH_A_LOOK * middle(&entries[*first].samples));
+        let line = order
+            .first()
+            .map_or(0.0, |first| MIN_PROMISING_SHARE * middle(&entries[*first].samples));
         let plain = (0..entries.len())
             .filter(|i| entries[*i].setup == 0)
             .max_by(|x, y| middle(&entries[*x].samples).total_cmp(&middle(&entries[*y].samples)));

@@ -2,10 +2,11 @@
 //! made with a short measurement on the arrays and threads of the run.
 //!
 //! Candidates run interleaved in random order, so that drift of the machine affects all equally. Candidates that are
-//! significantly slower than the fastest are eliminated ([`halving`]), and the advantage of the fastest is reported. Each kernel has
-//! its own loop because the best unroll factor differs between kernels: on a Zen 5 guest Copy gained 7 % from one line
-//! per iteration, and reads gained from four lines. The description of the processor excludes no candidate: CPUID does
-//! not report the number of outstanding lines of a core or the access patterns that its prefetchers follow.
+//! significantly slower than the fastest are eliminated ([`halving`]), and the advantage of the fastest is reported.
+//! Each kernel has its own loop because the best unroll factor differs between kernels: on a Zen 5 guest Copy gained 7
+//! % from one line per iteration, and reads gained from four lines. The description of the processor excludes no
+//! candidate: CPUID does not report the number of outstanding lines of a core or the access patterns that its
+//! prefetchers follow.
 
 use crate::kernels::{self, Element, Isa, Kernel, KernelShape, Prefetch, SideBySide, Stores};
 use crate::target::{Target, TargetConfig};
@@ -29,8 +30,8 @@ pub struct Constraints {
 }
 
 /// Prefetch distances that usual runs try, bytes. Eight lines approximately hide the latency of one miss at full rate;
-/// the second distance is half a base page. The last candidates prefetch into two cache levels; in exhaustive searches on
-/// an Emerald Rapids guest they were the fastest for Copy, Scale, Add and Triad.
+/// the second distance is half a base page. The last candidates prefetch into two cache levels; in exhaustive searches
+/// on an Emerald Rapids guest they were the fastest for Copy, Scale, Add and Triad.
 const PREFETCH_TRIED: [Prefetch; 4] = [
     Prefetch::Near(512),
     Prefetch::Near(2048),
@@ -168,11 +169,11 @@ pub struct ChosenLoops {
 }
 
 /// Number of passes per candidate that a search must have time for. No candidate is eliminated before the fifth pass.
-const LEAST_PASSES: usize = 5;
+const MIN_PASSES: usize = 5;
 /// Number of turns per candidate after which the search ends. Candidates that remain because of noise are equivalent.
-const MOST_TURNS: usize = 12;
+const MAX_TURNS: usize = 12;
 /// Number of turns that a search among few candidates may have.
-const MOST_TURNS_OF_FEW: usize = 48;
+const MAX_TURNS_FOR_FEW: usize = 48;
 /// Share of the time for comparisons of two loops of a kernel that runs alone.
 const OF_ALONE: f64 = 0.15;
 /// Number of changes between the kinds of store for which a search must have time: one in each of the first passes.
@@ -201,19 +202,19 @@ pub fn choose(
     let left = deadline.saturating_duration_since(clock::now());
     let affordable = left.as_secs_f64() / trial.as_secs_f64().max(1e-9);
     let affordable = (affordable as usize).saturating_sub(settling);
-    let tried = match affordable / LEAST_PASSES {
+    let tried = match affordable / MIN_PASSES {
         0 | 1 if affordable < 2 * shapes.len() => affordable / 2,
         n => n,
     };
     let tried = if tried < 2 { 0 } else { tried.min(shapes.len()) };
-    parts.enlarge(affordable / (LEAST_PASSES * tried.max(1)));
+    parts.enlarge(affordable / (MIN_PASSES * tried.max(1)));
     let mut groups: Vec<Halving<KernelShape>> = Vec::new();
     for kernel in &kernels {
         groups.push(Halving::new(loops(*kernel, element, &shapes[..tried.max(1)])));
     }
     let mut chosen = ChosenLoops { passes: 2, ..ChosenLoops::default() };
     if tried > 0 {
-        let most_turns = (MOST_TURNS * tried).max(MOST_TURNS_OF_FEW);
+        let most_turns = (MAX_TURNS * tried).max(MAX_TURNS_FOR_FEW);
         let mut search = Search::new(target, &kernels, &mut parts, most_turns, &mut stop);
         let until = deadline - left.mul_f64(OF_ALONE);
         halving::choose(&mut search, &mut groups, &RULES, until)?;
@@ -254,7 +255,7 @@ impl Parts {
     /// comparable with the time of a clock reading and a barrier.
     const SMALLEST: u64 = 4 << 20;
     /// Maximum number by which the smallest parts are enlarged, if there is time.
-    const MOST_LARGER: usize = 4;
+    const MAX_LARGER: usize = 4;
 
     /// Returns the smallest parts for a configuration.
     fn smallest(config: &TargetConfig) -> Self {
@@ -265,7 +266,7 @@ impl Parts {
 
     /// Makes parts up to `times` as large, because longer trials vary less.
     fn enlarge(&mut self, times: usize) {
-        self.count = (self.count / times.clamp(1, Self::MOST_LARGER)).max(1);
+        self.count = (self.count / times.clamp(1, Self::MAX_LARGER)).max(1);
     }
 
     /// Runs each kernel of `target` once over the next part, or over the whole arrays if the target has no parts.
@@ -423,7 +424,8 @@ impl Candidates for Search<'_> {
         self.turns_left == 0 || (self.stop)()
     }
 
-    /// All kernels of a pass use the same kind of store, as far as possible, beginning with the kind of the pass before.
+    /// All kernels of a pass use the same kind of store, as far as possible, beginning with the kind of the pass
+    /// before.
     fn sort_key(&self, shape: &KernelShape) -> u8 {
         let dirty = shape.stores == Stores::Regular;
         u8::from(dirty != self.left_dirty.unwrap_or(false))
@@ -574,8 +576,8 @@ mod tests {
         }
     }
 
-    /// Machine whose cache keeps dirty lines until other lines replace them. Reading a line or writing it back takes the
-    /// same time; a non-temporal store takes half as long again.
+    /// Machine whose cache keeps dirty lines until other lines replace them. Reading a line or writing it back takes
+    /// the same time; a non-temporal store takes half as long again.
     struct CacheWithDirtyLines {
         /// Contents of the cache in bytes, oldest first, each with whether it is dirty.
         contents: VecDeque<(u64, bool)>,
@@ -648,8 +650,8 @@ mod tests {
         );
     }
 
-    /// Machine with two loops of Triad, of which the one with unroll factor 4 is faster by `gap`. A pass is slower by up
-    /// to 2 %. In a share of the passes another program takes up to 70 % of the rate, which no counter shows.
+    /// Machine with two loops of Triad, of which the one with unroll factor 4 is faster by `gap`. A pass is slower by
+    /// up to 2 %. In a share of the passes another program takes up to 70 % of the rate, which no counter shows.
     struct Disturbed {
         gap: f64,
         share: f64,

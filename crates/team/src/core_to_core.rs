@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// Number of round trips in a batch. The fastest batch counts, so that an interrupt during one batch has no effect.
 const TRIPS: u64 = 64;
 /// Number of round trips between two clock readings; a reading after every round trip would increase the result.
-const TRIPS_A_LOOK: u64 = 16;
+const TRIPS_PER_LOOK: u64 = 16;
 /// Number of batches of round trips.
 const BATCHES: u64 = 8;
 /// Maximum time for one pair. If the two members share a CPU, each round trip takes a time slice of the scheduler.
@@ -172,7 +172,7 @@ pub fn ping(line: &AtomicU64, idle: &dyn Fn()) -> f64 {
         let mut trips = 0;
         // If another task uses the CPU during the first batch, even for a long time, a second batch is still measured.
         while trips < TRIPS && (start.elapsed() < TIMEOUT || number < 2 && trips == 0) {
-            for _ in 0..TRIPS_A_LOOK {
+            for _ in 0..TRIPS_PER_LOOK {
                 line.store(ping, Ordering::Release);
                 let answer = wait_until(line, idle, |seen| seen == ping + 1);
                 ping += 2;
@@ -182,7 +182,7 @@ pub fn ping(line: &AtomicU64, idle: &dyn Fn()) -> f64 {
                     return best;
                 }
             }
-            trips += TRIPS_A_LOOK;
+            trips += TRIPS_PER_LOOK;
         }
         if trips > 0 {
             best = best.min(batch.elapsed().as_secs_f64() / trips as f64);

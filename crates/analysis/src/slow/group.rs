@@ -1,11 +1,11 @@
-//! One figure of alike nodes, which judges each of them.
+//! One figure of nodes of one kind, which judges each of them.
 
 use super::power::{Peers, Power, Standing};
 use super::{Components, MIN_NODES, RobustSpread, limit};
 use nodegauge_measure::stats::Better;
 use nodegauge_measure::{Fraction, stats};
 
-/// Statistics of a figure of alike nodes, in logarithms of performance.
+/// Statistics of a figure of nodes of one kind, in logarithms of performance.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NodeGroup {
     /// Median and spread of the nodes' medians.
@@ -91,7 +91,8 @@ impl NodeGroup {
         Fraction(statistical.max(self.practical.0))
     }
 
-    /// Returns the power of a judgement of a node with this number of runs; `None` if the nodes do not judge each other.
+    /// Returns the power of a judgement of a node with this number of runs; `None` if the nodes do not judge each
+    /// other.
     pub fn power(&self, runs: usize) -> Option<Power> {
         self.limit?;
         let peers = Peers { spread: self.components, nodes: self.nodes, runs: self.runs };

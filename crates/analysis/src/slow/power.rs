@@ -28,7 +28,7 @@ const EXACT: usize = 40;
 /// Maximum number of runs of a node that is proposed.
 const MAX_RUNS: usize = 10_000;
 
-/// Spread of a figure of alike nodes, with the numbers of values from which it was estimated.
+/// Spread of a figure of nodes of one kind, with the numbers of values from which it was estimated.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Peers {
     /// Spreads in logarithms.
@@ -48,11 +48,12 @@ pub struct Power {
     pub found: Option<Fraction>,
     /// Largest deficit of a node that is called good; `None` without power.
     pub good_within: Option<Fraction>,
-    /// Measurements that would give power; `None` if there is power, or if none would give it, because the nodes differ.
+    /// Measurements that would give power; `None` if there is power, or if none would give it, because the nodes
+    /// differ.
     pub needed: Option<MeasuredNodes>,
 }
 
-/// Measurements of alike nodes.
+/// Measurements of nodes of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MeasuredNodes {
     /// Number of nodes.
@@ -198,8 +199,8 @@ impl Peers {
         Some(MeasuredNodes { nodes, runs: enough, more_nodes: nodes > self.nodes })
     }
 
-    /// True if judgements of these nodes have this margin with so many runs of each node. `known` is the number of values
-    /// from which the spread is estimated now.
+    /// True if judgements of these nodes have this margin with so many runs of each node. `known` is the number of
+    /// values from which the spread is estimated now.
     fn has_margin(&self, runs: usize, known: f64, margin: f64) -> bool {
         let later = Self { runs: self.nodes * runs, ..*self };
         // The values of several nodes show how nodes differ, and are as many as the nodes.
@@ -237,8 +238,8 @@ impl Power {
         }
     }
 
-    /// Describes the power: `finds a loss of 6 %`, or the loss that is not found, the one that is, and the number of runs
-    /// that would suffice.
+    /// Describes the power: `finds a loss of 6 %`, or the loss that is not found, the one that is, and the number of
+    /// runs that would suffice.
     pub fn in_words(&self) -> String {
         let sought = self.sought.in_whole_percent();
         let Some(found) = self.found else {
@@ -307,8 +308,8 @@ fn worse_median_quantile(runs: usize, tail: f64) -> f64 {
     median_quantile(runs, runs - runs / 2, tail)
 }
 
-/// Returns the value above which value number `rank` (ascending, from 1) of `runs` normal values is with the probability
-/// `tail`.
+/// Returns the value above which value number `rank` (ascending, from 1) of `runs` normal values is with the
+/// probability `tail`.
 fn median_quantile(runs: usize, rank: usize, tail: f64) -> f64 {
     let runs = runs.max(1);
     if runs > EXACT {

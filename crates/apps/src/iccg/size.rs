@@ -13,8 +13,8 @@ const UNKNOWN_CACHE: Bytes = Bytes::mib(512);
 /// Bytes of memory per byte of the matrix: the matrix in both storage formats (while a format is chosen), and the
 /// factorisation.
 const COPIES: f64 = 3.1;
-/// Bytes of vectors, right-hand side, diagonal and numbering per node.
-const BYTES_A_NODE: u64 = 6 * 24 + 72 + 32;
+/// Bytes of vectors, right-hand side, diagonal and numbering per mesh point.
+const BYTES_PER_POINT: u64 = 6 * 24 + 72 + 32;
 
 /// Chosen mesh, and the size of the matrix relative to the caches.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,7 +36,7 @@ pub fn matrix(mesh: Mesh) -> Bytes {
 
 /// Returns the memory that a solution needs.
 pub fn needed(mesh: Mesh) -> Bytes {
-    Bytes((matrix(mesh).as_f64() * COPIES) as u64 + mesh.count() as u64 * BYTES_A_NODE)
+    Bytes((matrix(mesh).as_f64() * COPIES) as u64 + mesh.count() as u64 * BYTES_PER_POINT)
 }
 
 /// Properties of the machine that determine the mesh.
@@ -49,8 +49,8 @@ pub struct MeshConstraints {
 }
 
 impl MeshConstraints {
-    /// Returns the properties of a node for the CPUs in use; `fraction` is the share of the available memory that may
-    /// be used.
+    /// Returns the properties of a mesh point for the CPUs in use; `fraction` is the share of the available memory that
+    /// may be used.
     pub fn from_site(site: &Site, cpus: &[CpuId], fraction: Fraction) -> Self {
         let available = site.machine.memory.available;
         Self {
@@ -81,7 +81,7 @@ fn cube(enough: impl Fn(Mesh) -> bool) -> usize {
 
 /// Maximum number of elements along an axis; larger meshes do not fit into any memory.
 const MAX_ELEMENTS: usize = 1 << 20;
-/// Maximum number of nodes; vector components have 32-bit numbers, three components per node.
+/// Maximum number of mesh points; vector components have 32-bit numbers, three components per mesh point.
 const MAX_NODES: usize = (u32::MAX / 3) as usize;
 
 /// Returns the requested mesh, or else a cube whose size follows the size rule.

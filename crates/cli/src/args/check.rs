@@ -20,7 +20,7 @@ const NAGIOS_UNKNOWN: u8 = 3;
 
 /// Returns the exit code for a check that cannot start, if these words ask for one: for Nagios, the code of wrong usage
 /// would mean that the node is in a critical state.
-pub(crate) fn exit_code_of_failure(words: impl IntoIterator<Item = OsString>) -> Option<u8> {
+pub(crate) fn failure_exit_code(words: impl IntoIterator<Item = OsString>) -> Option<u8> {
     // Words after `--` are those of another program.
     let words: Vec<OsString> = words.into_iter().take_while(|word| word != "--").collect();
     let is_asked = [CHECK, NAGIOS].iter().all(|word| words.iter().any(|one| one == word));
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn nagios_check_that_cannot_start_is_unknown() {
-        let code = |words: &[&str]| exit_code_of_failure(words.iter().map(OsString::from));
+        let code = |words: &[&str]| failure_exit_code(words.iter().map(OsString::from));
         assert_eq!(code(&["check", "--nagios", "--levle", "2"]), Some(3));
         assert_eq!(code(&["check", "--levle", "2"]), None);
         assert_eq!(code(&["stream", "--nagios"]), None);

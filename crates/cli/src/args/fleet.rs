@@ -30,7 +30,7 @@ pub(crate) enum FleetCommand {
         "nodegauge fleet rank fleet/ --format html --output rank.html",
     ]))]
     Rank(RankArgs),
-    /// Make the reference of a site: bounds of each figure for each group of alike nodes
+    /// Make the reference of a site: bounds of each figure for each group of nodes of one kind
     #[command(after_long_help = examples::of(&[
         "nodegauge fleet baseline fleet/ --output site.json",
         "nodegauge fleet baseline --gauge stream --since 30d",
@@ -89,7 +89,7 @@ pub(crate) struct RankArgs {
     /// Nodes that should have been measured, e.g. node[01-64]; those without a record are missing
     #[arg(long, value_name = "NODES", help_heading = "What")]
     pub(crate) nodes: Option<HostList>,
-    /// Reference of fleet baseline; it judges groups of fewer than eight alike nodes
+    /// Reference of fleet baseline; it judges groups of fewer than eight nodes of one kind
     #[arg(long, value_name = "FILE", value_parser = read_reference, help_heading = "How")]
     pub(crate) reference: Option<Reference>,
     /// Number of runs beyond the limits before a node is called slow
@@ -187,8 +187,8 @@ pub(crate) enum EarlierRecords {
     Saved(Moment),
 }
 
-/// Reads where earlier records are. What is there is a path, also if its name is a date. A text that begins as a date or
-/// an age does, and names nothing, must be one.
+/// Reads where earlier records are. What is there is a path, also if its name is a date. A text that begins as a date
+/// or an age does, and names nothing, must be one.
 fn earlier(text: &str) -> Result<EarlierRecords, SyntaxError> {
     let path = PathBuf::from(text);
     let is_time = text.starts_with(|c: char| c.is_ascii_digit()) && !text.contains('/');

@@ -21,7 +21,7 @@ pub(crate) struct NumactlArgs {
     #[arg(long, value_name = "CPUS", value_parser = numactl::cpu_places, conflicts_with_all = ["places", "cpunodebind"], hide = true)]
     physcpubind: Option<PlacesSpec>,
     /// As numactl: --places with the CPUs of these NUMA nodes
-    #[arg(long, value_name = "NODES", value_parser = cpus_of_nodes, conflicts_with = "places", hide = true)]
+    #[arg(long, value_name = "NODES", value_parser = numa_node_cpus, conflicts_with = "places", hide = true)]
     cpunodebind: Option<PlacesSpec>,
 }
 
@@ -46,7 +46,7 @@ fn interleaved(text: &str) -> Result<NumaSpec, SyntaxError> {
 }
 
 /// Parses NUMA nodes of this machine to one place per CPU of these nodes.
-fn cpus_of_nodes(text: &str) -> Result<PlacesSpec, Failure> {
+fn numa_node_cpus(text: &str) -> Result<PlacesSpec, Failure> {
     let nodes = numactl::node_ranges(text)?;
     let root = SysRoot::live();
     let mut all = Vec::new();

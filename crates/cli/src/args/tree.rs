@@ -24,7 +24,7 @@ pub(super) fn in_order(command: Command) -> Command {
     let options = command.get_arguments().filter(|arg| !arg.is_positional());
     let mut ids: Vec<(usize, String)> = options
         .map(|arg| {
-            (arg.get_help_heading().and_then(rank_of_group).unwrap_or(0), arg.get_id().to_string())
+            (arg.get_help_heading().and_then(group_rank).unwrap_or(0), arg.get_id().to_string())
         })
         .collect();
     ids.sort_by_key(|(order, _)| *order);
@@ -36,7 +36,7 @@ pub(super) fn in_order(command: Command) -> Command {
 }
 
 /// Returns the position of a group of options.
-fn rank_of_group(heading: &str) -> Option<usize> {
+fn group_rank(heading: &str) -> Option<usize> {
     let found = GROUPS.iter().position(|group| *group == heading);
     debug_assert!(found.is_some(), "option group {heading:?} is missing in GROUPS");
     found

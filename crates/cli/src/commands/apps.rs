@@ -76,7 +76,7 @@ fn trapezoid(args: &TrapezoidArgs, joined: Option<&MpiRanks>) -> Result<Exit, Fa
 }
 
 fn hpcg(args: &HpcgArgs) -> Result<Exit, Failure> {
-    let site = session::site_of_arrays(&args.common)?;
+    let site = session::array_site(&args.common)?;
     let requested = workers(&args.placement, &args.ranks, Some(&args.sweep));
     let options = HpcgOptions {
         grid: args.grid.unwrap_or(HpcgPlan::GRID),
@@ -99,7 +99,7 @@ fn iccg(args: &IccgArgs, joined: Option<&MpiRanks>) -> Result<Exit, Failure> {
     // All ranks of a launcher must choose the same mesh, and would disturb each other while they measure the caches.
     let site = match joined {
         Some(_) => session::site(&args.common)?,
-        None => session::site_of_arrays(&args.common)?,
+        None => session::array_site(&args.common)?,
     };
     let requested = workers(&args.placement, &args.ranks, Some(&args.sweep));
     let options = IccgOptions {

@@ -34,7 +34,7 @@ fn measure(command: &MemoryCommand, hosts: Option<&HostsRun<'_>>) -> Result<Exit
         }
         MemoryCommand::Mix(of) => (Curve::Mix, &of.memory, Some(&of.placement), None),
     };
-    let site = session::site_of_arrays(&args.common)?;
+    let site = session::array_site(&args.common)?;
     let placement = placement.map(PlacementArgs::options).unwrap_or_default();
     let options = CurveOptions {
         pages: args.pages.0,

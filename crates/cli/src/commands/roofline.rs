@@ -21,7 +21,7 @@ pub(crate) fn execute(args: &RooflineArgs) -> Result<Exit, Failure> {
     }
     let program = args.program.split_first();
     let program = program.map(|(name, rest)| CommandLine::new(name.clone(), rest.to_vec()));
-    let site = session::site_of_arrays(common)?;
+    let site = session::array_site(common)?;
     let plan = {
         let newest = session::newest(&common.db, &site);
         let options = RooflineOptions {

@@ -108,11 +108,8 @@ fn measure(
     }
     // stream.c and its table follow STREAM's rule on the reported caches.
     let by_reported = request.standard.is_some() || args.table.stream_text;
-    let site = if by_reported {
-        session::site(&args.common)?
-    } else {
-        session::site_of_arrays(&args.common)?
-    };
+    let site =
+        if by_reported { session::site(&args.common)? } else { session::array_site(&args.common)? };
     let plan = request.plan(mode, &site, joined, &session::newest(&args.common.db, &site))?;
     let figures = plan.figures(&site);
     session::conduct_on(

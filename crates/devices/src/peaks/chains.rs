@@ -5,7 +5,7 @@ use crate::driver::{
     Arg, Copy, DeviceBuffer, DeviceError, DeviceKernel, HostMemory, LaunchGrid, OpenDevice, Queue,
 };
 use crate::info::{Class, DeviceInfo};
-use crate::kernels::{CHAINS, FMAS_A_ROUND, KernelSource};
+use crate::kernels::{CHAINS, FMAS_PER_ROUND, KernelSource};
 use nodegauge_kernels::Element;
 use std::rc::Rc;
 
@@ -124,7 +124,7 @@ impl Chains {
 
     /// Returns the number of floating-point operations per launch, which is two per multiply-add.
     pub(super) fn flops(&self) -> f64 {
-        let adds = self.numbers() as u64 * u64::from(self.shape.chains) * FMAS_A_ROUND;
+        let adds = self.numbers() as u64 * u64::from(self.shape.chains) * FMAS_PER_ROUND;
         2.0 * adds as f64 * self.rounds as f64
     }
 

@@ -1,4 +1,4 @@
-//! Groups of alike nodes.
+//! Groups of nodes of one kind.
 //!
 //! Nodes of one kind that differ in parts are variants. A variant of at least eight nodes is a group of its own: the
 //! site bought such nodes. A smaller one joins the largest variant of its kind, because a node that has lost a memory

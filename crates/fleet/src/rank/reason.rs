@@ -61,8 +61,8 @@ impl NodePeers {
         run.critical.iter().any(|id| self.finding_word(id).is_some())
     }
 
-    /// Returns the first critical finding of a run that most nodes do not have. A node without peers has it alone. Other
-    /// load is judged apart.
+    /// Returns the first critical finding of a run that most nodes do not have. A node without peers has it alone.
+    /// Other load is judged apart.
     pub(crate) fn rare_defect<'r>(&self, run: &'r crate::node::NodeRun) -> Option<&'r str> {
         let mut critical = run.critical.iter().map(String::as_str);
         critical.find(|id| {
@@ -162,7 +162,7 @@ fn within_limits(
     load: Option<String>,
 ) -> Reason {
     let Some((standing, power)) = figure.standing.zip(figure.power) else {
-        let long = "fewer than eight alike nodes, and no reference of such nodes".to_owned();
+        let long = "fewer than eight nodes of one kind, and no reference for them".to_owned();
         return Reason { short: "no peers or ref".to_owned(), long };
     };
     if let Some(id) = defect {

@@ -86,7 +86,7 @@ impl StartReport {
 
 /// Maximum wait for the first line on this node, which is also the additional time for each other host.
 const START: Duration = Duration::from_secs(20);
-const START_A_HOST: Duration = Duration::from_secs(1);
+const START_PER_HOST: Duration = Duration::from_secs(1);
 /// Factor for the timeout of forked ranks. The end of a forked rank is noticed immediately, so that a long timeout has
 /// no disadvantage. If other programs use the cores, each step of a ring may wait for a time slice of the scheduler.
 const OWN_SILENCE: u32 = 5;
@@ -96,7 +96,7 @@ pub(crate) const FOREVER: Duration = Duration::from_secs(7 * 24 * 3600);
 const LINES: usize = 4;
 /// Maximum size of the probe's output in bytes per second of a size's time limit. The probe prints about ten thousand
 /// lines per second.
-const OUTPUT_A_SECOND: u64 = 8 << 20;
+const OUTPUT_PER_SECOND: u64 = 8 << 20;
 const UCX_LOG_LEVEL: &str = "UCX_LOG_LEVEL";
 /// Fragments of the error messages that launchers print if they have fewer slots than ranks.
 const SLOTS: [&str; 4] =
@@ -312,7 +312,7 @@ impl Starter<'_> {
         };
         let seconds = self.options.size_limit.as_secs().saturating_add(1);
         let sizes = launch.count(self.options) as u64;
-        let measured = seconds.saturating_mul(sizes).saturating_mul(OUTPUT_A_SECOND);
+        let measured = seconds.saturating_mul(sizes).saturating_mul(OUTPUT_PER_SECOND);
         let output_limit = run.output_limit.saturating_add(measured);
         Ok(ProgramJob { output_limit, ..run })
     }
@@ -389,7 +389,7 @@ impl Starter<'_> {
 /// Returns the time in which a launcher starts ranks on this number of other hosts. A budget of the user that is nearly
 /// spent leaves a launcher at least a part of it.
 fn start_time(hosts: u32) -> Duration {
-    let usual = START + START_A_HOST * hosts;
+    let usual = START + START_PER_HOST * hosts;
     nodegauge_os::helper_time(usual).max(usual / 4)
 }
 

@@ -114,7 +114,7 @@ impl PartSize {
 
     /// Returns the size of a part that may take at most `max`. The usual size must fit twice, to be measured again, and
     /// another size that the check chooses four times, because a later check with the same size may be slower. It is a
-    /// power of two, so that alike nodes choose the same.
+    /// power of two, so that nodes of one kind choose the same.
     pub(super) fn new(
         what: SizedPart,
         reference: Option<u64>,

@@ -1,17 +1,17 @@
-//! Kinds of nodes, by which nodes with equal rows are found.
+//! Kinds of mesh points, by which mesh points with equal rows are found.
 
 use std::sync::{Mutex, PoisonError};
 
-/// Kind of a node that belongs to none of the numbered kinds.
+/// Kind of a mesh point that belongs to none of the numbered kinds.
 pub(super) const UNNUMBERED: u8 = u8::MAX;
 /// Kind of a neighbour that does not exist.
 pub(super) const ABSENT: u8 = UNNUMBERED - 1;
 
-/// Prescribed components of the displacement of a node, as bits.
+/// Prescribed components of the displacement of a mesh point, as bits.
 type Prescribed = [Option<u64>; 3];
 
-/// Kinds of nodes: two nodes are of the same kind if the same displacements are prescribed. Threads add kinds as they
-/// find them.
+/// Kinds of mesh points: two mesh points are of the same kind if the same displacements are prescribed. Threads add
+/// kinds as they find them.
 #[derive(Debug, Default)]
 pub struct NodeKinds(Mutex<Vec<Prescribed>>);
 
@@ -29,7 +29,7 @@ pub(super) struct KindFinder<'a> {
 }
 
 impl KindFinder<'_> {
-    /// Returns the kind of a node with these prescribed displacements.
+    /// Returns the kind of a mesh point with these prescribed displacements.
     pub fn find(&mut self, fixed: [Option<f64>; 3]) -> u8 {
         let wanted = fixed.map(|component| component.map(f64::to_bits));
         let mut found = self.known.iter().position(|known| *known == wanted);

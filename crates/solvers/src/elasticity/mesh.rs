@@ -1,13 +1,13 @@
-//! Mesh of equal hexahedra in a box, and the part of the nodes that a rank owns.
+//! Mesh of equal hexahedra in a box, and the part of the mesh points that a rank owns.
 
 use super::element::{self, CORNERS, DegenerateElement, Material, Stiffness};
 use crate::array::share;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// Maximum number of nodes that share an element with a node, including the node itself.
+/// Maximum number of mesh points that share an element with a mesh point, including the mesh point itself.
 pub const NEIGHBOURS: usize = 27;
-/// Position of a node in the list of its neighbours.
+/// Position of a mesh point in the list of its neighbours.
 pub const SELF: usize = 13;
 
 /// Mesh of cubes in a box; the longest edge of the box is 1.
@@ -23,22 +23,22 @@ impl Mesh {
         1.0 / self.elements.into_iter().max().unwrap_or(1) as f64
     }
 
-    /// Returns the number of nodes along x, y and z.
+    /// Returns the number of mesh points along x, y and z.
     pub fn nodes(&self) -> [usize; 3] {
         self.elements.map(|n| n + 1)
     }
 
-    /// Returns the number of nodes.
+    /// Returns the number of mesh points.
     pub fn count(&self) -> usize {
         self.nodes().into_iter().product()
     }
 
-    /// Returns the number of blocks of the matrix: pairs of nodes that share an element.
+    /// Returns the number of blocks of the matrix: pairs of mesh points that share an element.
     pub fn blocks(&self) -> usize {
         self.elements.iter().map(|n| 3 * (n + 1) - 2).product()
     }
 
-    /// Returns the coordinates of a node.
+    /// Returns the coordinates of a mesh point.
     pub fn point(&self, node: [usize; 3]) -> [f64; 3] {
         node.map(|i| i as f64 * self.edge())
     }
@@ -48,7 +48,7 @@ impl Mesh {
         self.point(self.elements)
     }
 
-    /// True if a node is a corner of eight elements.
+    /// True if a mesh point is a corner of eight elements.
     #[inline]
     pub fn is_inner(&self, node: [usize; 3]) -> bool {
         (0..3).all(|axis| (1..self.elements[axis]).contains(&node[axis]))
@@ -70,16 +70,16 @@ impl Mesh {
     }
 }
 
-/// Nodes that a rank owns, which form a box, and the adjacent nodes of other ranks.
+/// Mesh points that a rank owns, which form a box, and the adjacent mesh points of other ranks.
 ///
-/// All of these nodes have local numbers; x varies fastest.
+/// All of these mesh points have local numbers; x varies fastest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subdomain {
     /// Mesh of all ranks.
     pub mesh: Mesh,
-    /// Ranges of the nodes that the rank owns, along x, y and z.
+    /// Ranges of the mesh points that the rank owns, along x, y and z.
     pub owned: [Range<usize>; 3],
-    /// Ranges of the nodes with local numbers (owned and adjacent nodes), along x, y and z.
+    /// Ranges of the mesh points with local numbers (owned and adjacent mesh points), along x, y and z.
     pub known: [Range<usize>; 3],
 }
 
@@ -90,7 +90,7 @@ impl Subdomain {
         Self { mesh, owned: all.clone(), known: all }
     }
 
-    /// Returns the part of rank `rank` of a grid of ranks, in which x varies fastest; `None` if it has no nodes.
+    /// Returns the part of rank `rank` of a grid of ranks, in which x varies fastest; `None` if it has no mesh points.
     pub fn for_rank(mesh: Mesh, rank: usize, grid: [usize; 3]) -> Option<Self> {
         let place = [rank % grid[0], rank / grid[0] % grid[1], rank / grid[0] / grid[1]];
         let nodes = mesh.nodes();
@@ -103,31 +103,31 @@ impl Subdomain {
         owned.iter().all(|range| !range.is_empty()).then_some(Self { mesh, owned, known })
     }
 
-    /// Returns the number of nodes with a local number.
+    /// Returns the number of mesh points with a local number.
     pub fn known_nodes(&self) -> usize {
         self.known.iter().map(ExactSizeIterator::len).product()
     }
 
-    /// Returns the node with a local number.
+    /// Returns the mesh point with a local number.
     pub fn node(&self, local: usize) -> [usize; 3] {
         let [x, y, _] = [0, 1, 2].map(|axis| self.known[axis].len());
         let steps = [local % x, local / x % y, local / x / y];
         std::array::from_fn(|axis| self.known[axis].start + steps[axis])
     }
 
-    /// Returns the local number of a node.
+    /// Returns the local number of a mesh point.
     pub fn local(&self, node: [usize; 3]) -> usize {
         let [x, y, z] = [0, 1, 2].map(|axis| node[axis] - self.known[axis].start);
         let [width, depth] = [0, 1].map(|axis| self.known[axis].len());
         x + width * (y + depth * z)
     }
 
-    /// True if the rank owns the node.
+    /// True if the rank owns the mesh point.
     pub fn owns(&self, node: [usize; 3]) -> bool {
         self.owned.iter().zip(node).all(|(range, i)| range.contains(&i))
     }
 
-    /// Returns the local numbers of the nodes that the rank owns, in ascending order.
+    /// Returns the local numbers of the mesh points that the rank owns, in ascending order.
     pub fn owned_nodes(&self) -> impl Iterator<Item = usize> {
         let [xs, ys, zs] = self.owned.clone();
         let lines = zs.flat_map(move |z| ys.clone().map(move |y| (y, z)));
@@ -137,25 +137,26 @@ impl Subdomain {
         })
     }
 
-    /// Returns the local numbers of the nodes that other ranks own, in ascending order.
+    /// Returns the local numbers of the mesh points that other ranks own, in ascending order.
     pub fn other_nodes(&self) -> impl Iterator<Item = usize> {
         let mut owned = self.owned_nodes().peekable();
         (0..self.known_nodes()).filter(move |local| owned.next_if_eq(local).is_none())
     }
 
-    /// Returns the number of nodes that share an element with a node, including the node itself.
+    /// Returns the number of mesh points that share an element with a mesh point, including the mesh point itself.
     pub fn neighbour_count(&self, node: [usize; 3]) -> usize {
         let nodes = self.mesh.nodes();
         (0..3).map(|axis| adjacent(node[axis], &(0..nodes[axis])).len()).product()
     }
 
-    /// Returns the number of nodes of the rank that share an element with a node of the rank, including the node itself.
+    /// Returns the number of mesh points of the rank that share an element with a mesh point of the rank, including the
+    /// mesh point itself.
     pub fn owned_neighbour_count(&self, node: [usize; 3]) -> usize {
         (0..3).map(|axis| adjacent(node[axis], &self.owned[axis]).len()).product()
     }
 
-    /// Calls `visit` with the local number of each node of the rank that shares an element with a node of the rank, in
-    /// ascending order; the node itself is left out.
+    /// Calls `visit` with the local number of each mesh point of the rank that shares an element with a mesh point of
+    /// the rank, in ascending order; the mesh point itself is left out.
     #[inline]
     pub fn visit_owned_neighbours(&self, local: usize, mut visit: impl FnMut(usize)) {
         let node = self.node(local);
@@ -173,8 +174,8 @@ impl Subdomain {
         }
     }
 
-    /// Returns the local numbers of the 27 neighbours of an inner node of the rank, as the first of three consecutive
-    /// numbers in each of nine lines along x, in ascending order.
+    /// Returns the local numbers of the 27 neighbours of an inner mesh point of the rank, as the first of three
+    /// consecutive numbers in each of nine lines along x, in ascending order.
     #[inline]
     pub fn lines_around(&self, node: [usize; 3]) -> [usize; 9] {
         let [width, depth] = [0, 1].map(|axis| self.known[axis].len());
@@ -182,8 +183,8 @@ impl Subdomain {
         std::array::from_fn(|line| first + width * (line % 3 + depth * (line / 3)))
     }
 
-    /// Returns the nodes that share an element with a node of the rank, with their positions among the 27 neighbours.
-    /// The position of the node itself is [`SELF`].
+    /// Returns the mesh points that share an element with a mesh point of the rank, with their positions among the 27
+    /// neighbours. The position of the mesh point itself is [`SELF`].
     pub fn neighbours(&self, node: [usize; 3]) -> impl Iterator<Item = (usize, [usize; 3])> {
         let nodes = self.mesh.nodes();
         (0..NEIGHBOURS).filter_map(move |place| {

@@ -44,10 +44,10 @@ impl Problem for Stretch {
     }
 }
 
-/// Three matrix rows of a node.
+/// Three matrix rows of a mesh point.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// Blocks that couple the node with the neighbours, by position; zero if a neighbour does not exist.
+    /// Blocks that couple the mesh point with the neighbours, by position; zero if a neighbour does not exist.
     pub blocks: [Block3x3; NEIGHBOURS],
     /// Right-hand side of the three rows.
     pub rhs: [f64; 3],
@@ -73,7 +73,7 @@ impl<'a> Assembler<'a> {
         Ok(Self { subdomain, problem, stiffness })
     }
 
-    /// Determines the kinds of the nodes with these local numbers, by their prescribed displacements.
+    /// Determines the kinds of the mesh points with these local numbers, by their prescribed displacements.
     pub fn classify(&self, all: &NodeKinds, nodes: Range<usize>, kinds: &mut [u8]) {
         let mesh = &self.subdomain.mesh;
         let far = mesh.far();
@@ -84,20 +84,21 @@ impl<'a> Assembler<'a> {
         }
     }
 
-    /// True if a force acts on a node.
+    /// True if a force acts on a mesh point.
     #[inline]
     pub(super) fn is_loaded(&self, node: [usize; 3]) -> bool {
         self.problem.force(self.subdomain.mesh.point(node)).is_some()
     }
 
-    /// Returns the rows of a node that the rank owns. In the row and the column of a prescribed component, only the
-    /// diagonal element is kept, so that the matrix stays symmetric and uniformly scaled.
+    /// Returns the rows of a mesh point that the rank owns. In the row and the column of a prescribed component, only
+    /// the diagonal element is kept, so that the matrix stays symmetric and uniformly scaled.
     pub fn row(&self, node: [usize; 3]) -> Row {
         let Self { subdomain, problem, .. } = *self;
         let mesh = &subdomain.mesh;
         let loaded = self.is_loaded(node);
         let mut row = Row { blocks: [[[0.0; 3]; 3]; NEIGHBOURS], rhs: [0.0; 3] };
-        // The loop runs over the elements around the node; `corner` is the corner of an element at which the node is.
+        // The loop runs over the elements around the mesh point; `corner` is the corner of an element at which the mesh
+        // point is.
         for corner in 0..CORNERS {
             let is_in_mesh = (0..3).all(|axis| {
                 let first = node[axis].checked_sub(corner >> axis & 1);
@@ -116,7 +117,7 @@ impl<'a> Assembler<'a> {
         row
     }
 
-    /// Applies the prescribed displacements of a node and its neighbours to the rows of the node.
+    /// Applies the prescribed displacements of a mesh point and its neighbours to the rows of the mesh point.
     fn prescribe(&self, node: [usize; 3], row: &mut Row) {
         let mesh = &self.subdomain.mesh;
         let far = mesh.far();
@@ -155,7 +156,7 @@ pub fn by_columns(block: &Block3x3) -> [f64; 9] {
     std::array::from_fn(|at| block[at % 3][at / 3])
 }
 
-/// Adds the contribution of an element to the blocks of the node at corner `a` of the element.
+/// Adds the contribution of an element to the blocks of the mesh point at corner `a` of the element.
 fn add_element(blocks: &mut [Block3x3; NEIGHBOURS], stiffness: &Stiffness, a: usize) {
     for (b, block) in stiffness[a].iter().enumerate() {
         let [x, y, z] = [0, 1, 2].map(|axis| 1 + (b >> axis & 1) - (a >> axis & 1));

@@ -1,17 +1,17 @@
-//! Rows of nodes: those of nodes with equal surroundings are made once.
+//! Rows of mesh points: those of mesh points with equal surroundings are made once.
 
 use super::kinds::{ABSENT, UNNUMBERED};
 use super::mesh::NEIGHBOURS;
 use super::problem::{Assembler, by_columns};
 use std::collections::HashMap;
 
-/// Maximum number of rows that are kept for later nodes.
+/// Maximum number of rows that are kept for later mesh points.
 const KEPT: usize = 1024;
 
-/// Rows of a node, as the matrix stores them.
+/// Rows of a mesh point, as the matrix stores them.
 #[derive(Debug, Default)]
 pub struct MadeRow {
-    /// Differences between the local numbers of the neighbours and of the node, in ascending order.
+    /// Differences between the local numbers of the neighbours and of the mesh point, in ascending order.
     pub offsets: Vec<isize>,
     /// Blocks of the neighbours, by columns.
     pub blocks: Vec<[f64; 9]>,
@@ -19,26 +19,26 @@ pub struct MadeRow {
     pub rhs: [f64; 3],
 }
 
-/// Kinds of the neighbours of a node; the rows of nodes without a force depend only on them.
+/// Kinds of the neighbours of a mesh point; the rows of mesh points without a force depend only on them.
 type Surroundings = [u8; NEIGHBOURS];
 
 /// Number of rows of a [`RowMaker`].
 #[derive(Debug, Clone, Copy)]
 pub enum RowNumber {
-    /// Number of rows that are kept for later nodes.
+    /// Number of rows that are kept for later mesh points.
     Kept(usize),
     /// Number of rows that belong to one node.
     Single(usize),
 }
 
-/// Rows of nodes, made by one thread. Rows with equal surroundings are computed once.
+/// Rows of mesh points, made by one thread. Rows with equal surroundings are computed once.
 pub struct RowMaker<'a> {
     assembler: &'a Assembler<'a>,
-    /// Kinds of all nodes with a local number.
+    /// Kinds of all mesh points with a local number.
     kinds: &'a [u8],
     numbers: HashMap<Surroundings, usize>,
     kept: Vec<MadeRow>,
-    /// Surroundings of the last node with kept rows, and the number of the rows.
+    /// Surroundings of the last mesh point with kept rows, and the number of the rows.
     last: (Surroundings, usize),
     /// Rows that are not kept.
     single: Vec<MadeRow>,
@@ -52,13 +52,13 @@ impl<'a> RowMaker<'a> {
             kinds,
             numbers: HashMap::new(),
             kept: Vec::new(),
-            // No node has these surroundings, because every node is one of its neighbours.
+            // No mesh point has these surroundings, because every mesh point is one of its neighbours.
             last: ([ABSENT; NEIGHBOURS], 0),
             single: Vec::new(),
         }
     }
 
-    /// Finds or makes the rows of the node with a local number.
+    /// Finds or makes the rows of the mesh point with a local number.
     #[inline]
     pub fn make(&mut self, local: usize) -> RowNumber {
         let node = self.assembler.subdomain.node(local);
@@ -89,7 +89,7 @@ impl<'a> RowMaker<'a> {
         self.single.clear();
     }
 
-    /// Returns the kinds of the neighbours of a node.
+    /// Returns the kinds of the neighbours of a mesh point.
     #[inline]
     fn surroundings(&self, node: [usize; 3]) -> Surroundings {
         let subdomain = self.assembler.subdomain;
@@ -129,7 +129,7 @@ impl<'a> RowMaker<'a> {
         Some(number)
     }
 
-    /// Makes the rows of a node.
+    /// Makes the rows of a mesh point.
     fn made(&self, node: [usize; 3], local: usize) -> MadeRow {
         let subdomain = self.assembler.subdomain;
         let row = self.assembler.row(node);
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
     use crate::elasticity::{Material, Mesh, NodeKinds, Problem, Stretch, Subdomain};
 
-    /// Problem in which a different displacement is prescribed at every node of a face, and nothing elsewhere.
+    /// Problem in which a different displacement is prescribed at every mesh point of a face, and nothing elsewhere.
     struct Uneven;
 
     impl Problem for Uneven {
@@ -228,7 +228,8 @@ mod tests {
             maker.make(local);
             assert!(maker.single.is_empty());
         }
-        // Along x and y: the wall, the next node, inner nodes, and the other face; along z, both faces are prescribed.
+        // Along x and y: the wall, the next mesh point, inner mesh points, and the other face; along z, both faces are
+        // prescribed.
         assert_eq!(maker.kept.len(), 4 * 4 * 5);
     }
 }

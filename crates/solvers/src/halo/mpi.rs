@@ -29,7 +29,7 @@ impl<'a> MpiRanks<'a> {
         Ok(Self { world, parts })
     }
 
-    /// Returns the rank that owns a node.
+    /// Returns the rank that owns a mesh point.
     fn owner(&self, node: [usize; 3]) -> usize {
         let owner = self.parts.iter().position(|part| part.owns(node));
         owner.unwrap_or_else(|| unreachable!("every node of the mesh belongs to a rank"))
@@ -64,14 +64,14 @@ impl Ranks for MpiRanks<'_> {
         let neighbours = sent.into_iter().map(|(rank, nodes)| Neighbour {
             rank,
             sent: node_rows(nodes).collect(),
-            // Adjacency is symmetric: ranks that send nodes also receive nodes.
+            // Adjacency is symmetric: ranks that send mesh points also receive mesh points.
             received: received.remove(&rank).into_iter().flat_map(node_rows).collect(),
         });
         MpiHalo::new(self.world, neighbours.collect())
     }
 }
 
-/// Returns the rows of nodes with their numbers in the mesh.
+/// Returns the rows of mesh points with their numbers in the mesh.
 fn node_rows(nodes: BTreeSet<(usize, usize)>) -> impl Iterator<Item = usize> {
     nodes.into_iter().map(|(_, row)| row)
 }

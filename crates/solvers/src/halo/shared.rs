@@ -10,7 +10,7 @@ use nodegauge_measure::Failure;
 use nodegauge_os::Mapping;
 
 /// Memory shared by the ranks on one node. It contains partial sums and a vector for the complete mesh. Only pages with
-/// nodes on the boundaries of ranks are touched.
+/// mesh points on the boundaries of ranks are touched.
 #[derive(Debug)]
 pub(crate) struct SharedHalo {
     sums: SharedSums,
@@ -34,7 +34,7 @@ impl SharedHalo {
         SharedRank { shared: self, sums: self.sums.worker_access(rank) }
     }
 
-    /// Returns the address of the three vector components of a node of the mesh.
+    /// Returns the address of the three vector components of a mesh point of the mesh.
     fn components(&self, node: usize) -> *mut [f64; 3] {
         self.vector.at(24 * node, 24).as_ptr().cast()
     }
@@ -67,7 +67,7 @@ impl Ranks for SharedRank<'_> {
             if row >= rows.owned() {
                 received.push(of_row);
             } else if subdomain.neighbours(node).any(|(_, other)| !subdomain.owns(other)) {
-                // The node is adjacent to a node of another rank.
+                // The mesh point is adjacent to a mesh point of another rank.
                 sent.push(of_row);
             }
         }
@@ -80,7 +80,7 @@ impl Ranks for SharedRank<'_> {
 pub(crate) struct RankHalo<'a> {
     shared: &'a SharedHalo,
     sums: &'a Sums<'a>,
-    /// Rows that the rank sends, with the numbers of their nodes in the mesh.
+    /// Rows that the rank sends, with the numbers of their mesh points in the mesh.
     sent: Vec<(usize, usize)>,
     received: Vec<(usize, usize)>,
 }
@@ -88,8 +88,8 @@ pub(crate) struct RankHalo<'a> {
 impl Halo for RankHalo<'_> {
     unsafe fn exchange(&self, context: &ThreadContext<'_>, vector: &SharedArray<f64>) {
         for (row, node) in &self.sent {
-            // SAFETY: only this rank writes the node. Other ranks read the node after the barrier and before the next
-            // sum. That sum synchronises all ranks between two exchanges.
+            // SAFETY: only this rank writes the mesh point. Other ranks read the mesh point after the barrier and
+            // before the next sum. That sum synchronises all ranks between two exchanges.
             unsafe {
                 self.shared.components(*node).write(vector.at(3 * row).cast::<[f64; 3]>().read());
             }

@@ -1,4 +1,4 @@
-//! One complete solution, from the numbering of the nodes to the check, computed by threads or by ranks.
+//! One complete solution, from the numbering of the mesh points to the check, computed by threads or by ranks.
 
 use super::method::Method;
 use crate::array::{SharedArray, divisors, finite};
@@ -633,8 +633,8 @@ unsafe fn products(
     costs
 }
 
-/// Returns the number of ranks along x, y and z. Every rank must have nodes; of the possible grids, the grid with the
-/// smallest surface is returned.
+/// Returns the number of ranks along x, y and z. Every rank must have mesh points; of the possible grids, the grid with
+/// the smallest surface is returned.
 ///
 /// # Errors
 /// Fails if there is no such grid.
@@ -643,7 +643,8 @@ pub fn rank_grid(mesh: Mesh, ranks: usize) -> Result<[usize; 3], Failure> {
     let grids = divisors(ranks)
         .flat_map(|x| divisors(ranks / x).map(move |y| [x, y, ranks / x / y]))
         .filter(|grid| grid.iter().zip(nodes).all(|(parts, nodes)| *parts <= nodes));
-    // If grids have equal surfaces, the last grid is used, which divides z, so that the nodes of a rank are contiguous.
+    // If grids have equal surfaces, the last grid is used, which divides z, so that the mesh points of a rank are
+    // contiguous.
     grids
         .reduce(|best, next| if surface(next, nodes) <= surface(best, nodes) { next } else { best })
         .ok_or_else(|| {
@@ -653,7 +654,7 @@ pub fn rank_grid(mesh: Mesh, ranks: usize) -> Result<[usize; 3], Failure> {
         })
 }
 
-/// Returns the number of nodes at the surfaces between the ranks of a grid.
+/// Returns the number of mesh points at the surfaces between the ranks of a grid.
 fn surface(grid: [usize; 3], nodes: [usize; 3]) -> usize {
     (0..3).map(|axis| (grid[axis] - 1) * nodes[(axis + 1) % 3] * nodes[(axis + 2) % 3]).sum()
 }

@@ -130,7 +130,7 @@ fn other_teams(topology: &Topology) -> Vec<PlacementRequest> {
     if threads > cores {
         requests.push(team_on(PlaceName::Threads, threads, Bind::Close));
     }
-    let most = cores_of_largest_cache(topology);
+    let most = largest_cache_cores(topology);
     let mut each = 1;
     while each < most {
         requests.push(PlacementRequest { per_cache: Some(each), ..PlacementRequest::default() });
@@ -159,7 +159,7 @@ fn team_on(places: PlaceName, count: usize, bind: Bind) -> PlacementRequest {
 }
 
 /// Returns the maximum number of cores that share a last-level cache; 0 without caches.
-fn cores_of_largest_cache(topology: &Topology) -> u32 {
+fn largest_cache_cores(topology: &Topology) -> u32 {
     let mut counts: std::collections::BTreeMap<usize, Vec<usize>> = Default::default();
     for thread in topology.allowed() {
         if let Some(llc) = thread.llc {

@@ -358,7 +358,7 @@ impl SweepRow<'_> {
     /// Returns the memory of each rank.
     fn task(&self) -> Option<String> {
         let config = self.config();
-        config.processes.and_then(|_| words::mib_a_task(config))
+        config.processes.and_then(|_| words::mib_per_rank(config))
     }
 
     fn summary(&self) -> Option<&Summary> {

@@ -86,7 +86,7 @@ pub(crate) fn ranks(config: &StreamConfig) -> Option<String> {
 }
 
 /// Formats the memory of the arrays of each process in MiB, as stream_mpi prints it.
-pub(crate) fn mib_a_task(config: &StreamConfig) -> Option<String> {
+pub(crate) fn mib_per_rank(config: &StreamConfig) -> Option<String> {
     let bytes = config.arrays() * config.array_bytes?;
     Some(format!("{:.1}", bytes as f64 / f64::from(1 << 20)))
 }
@@ -98,7 +98,10 @@ pub(crate) fn tasks(config: &StreamConfig) -> Option<String> {
     let bytes = config.arrays() * config.array_bytes?;
     let all = (processes * bytes) as f64 / f64::from(1 << 20);
     let noun = if processes == 1 { "process" } else { "processes" };
-    Some(format!("{processes} {noun}, {} MiB per rank, {all:.1} MiB in total", mib_a_task(config)?))
+    Some(format!(
+        "{processes} {noun}, {} MiB per rank, {all:.1} MiB in total",
+        mib_per_rank(config)?
+    ))
 }
 
 /// Describes the configuration of a STREAM measurement.

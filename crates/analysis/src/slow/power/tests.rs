@@ -9,7 +9,7 @@ const GROUPS: usize = 400;
 const MISTAKEN_MOST: usize = 29;
 const GOOD_LEAST: usize = 380;
 
-/// Returns the runs of alike nodes with these spreads between nodes and between runs.
+/// Returns the runs of nodes of one kind with these spreads between nodes and between runs.
 fn runs_of(
     random: &mut fastrand::Rng,
     nodes: usize,

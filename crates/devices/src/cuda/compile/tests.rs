@@ -79,7 +79,7 @@ fn multiply_adds_of_chains_are_fused() {
     for (source, ptx) in CARRIED {
         let lines = entry(ptx, crate::kernels::CHAINS);
         let fused = lines.iter().filter(|line| line.contains("fma.rn.")).count() as u64;
-        let round = crate::kernels::FMAS_A_ROUND * u64::from(source.items * source.width);
+        let round = crate::kernels::FMAS_PER_ROUND * u64::from(source.items * source.width);
         assert!(fused >= round && fused.is_multiple_of(round), "{fused} {source:?}");
     }
 }
