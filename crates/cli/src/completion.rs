@@ -1,9 +1,9 @@
 //! Completion of command lines in shells: commands, options, names of values, identifiers and labels of saved runs. The
 //! script of a shell asks the program itself, so that it knows the history; the engine is that of clap.
 
-use super::{Database, definition};
+use crate::args::{Database, definition};
 use crate::session;
-use clap::{Arg, Command};
+use clap::{Arg, Command as Definition};
 use clap_complete::CompleteEnv;
 use clap_complete::engine::{
     ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter,
@@ -22,6 +22,9 @@ const MAX_RUNS: usize = 50;
 const NO_VALUE: &str = "\u{1}";
 /// Positional arguments that select saved runs.
 const SELECTORS: [&str; 4] = ["a", "b", "run", "runs"];
+
+/// Placeholders of values that are not names.
+const WITHOUT_NAMES: &str = "N FILE DIR SIZE SIZES TIME PROGRAM BYTES COUNTS WHEN";
 
 /// Names that the error of a value does not list, because its grammar has more than names.
 const MORE_NAMES: [NamesOf; 5] = [
@@ -58,14 +61,14 @@ pub(crate) fn script(shell: &str) -> Option<String> {
 }
 
 /// Returns the definition of the command line without internal commands, with candidates for values.
-fn completed() -> Command {
+fn completed() -> Definition {
     visible(&definition(), &[])
 }
 
 /// Returns a command without the internal commands below it. `path` has its name and those above it.
-fn visible(command: &Command, above: &[String]) -> Command {
+fn visible(command: &Definition, above: &[String]) -> Definition {
     let path = [above, &[command.get_name().to_owned()]].concat();
-    let mut made = Command::new(command.get_name().to_owned());
+    let mut made = Definition::new(command.get_name().to_owned());
     if let Some(about) = command.get_about() {
         made = made.about(about.clone());
     }
@@ -113,11 +116,9 @@ fn with_candidates(arg: Arg, path: &[String]) -> Arg {
 
 /// True if values of an option can be names; numbers, sizes, times and files have none.
 fn has_names(arg: &Arg) -> bool {
-    let numbers =
-        ["N", "FILE", "DIR", "SIZE", "SIZES", "TIME", "PROGRAM", "BYTES", "COUNTS", "WHEN"];
     let named = arg.get_value_names().unwrap_or_default();
     let is_listed = MORE_NAMES.iter().any(|of| arg.get_id() == of.option);
-    is_listed || !named.iter().any(|name| numbers.contains(&name.as_str()))
+    is_listed || !named.iter().any(|name| WITHOUT_NAMES.split(' ').any(|word| *name == *word))
 }
 
 /// Returns the names that an option of the command with this path accepts.
