@@ -1,5 +1,6 @@
 """What the tests of packages share: the packages, rendered recipes, and tools of the field."""
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -24,6 +25,9 @@ CLEAN = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "SHELL": "/bin/sh"}
 for variable in ("http_proxy", "https_proxy", "no_proxy", "PIP_INDEX_URL", "SSL_CERT_FILE", "CARGO_HOME", "RUSTUP_HOME"):
     if variable in os.environ:
         CLEAN[variable] = os.environ[variable]
+# Rust's tools are in the home folder of the caller.
+CLEAN.setdefault("RUSTUP_HOME", str(Path.home() / ".rustup"))
+CLEAN.setdefault("CARGO_HOME", str(Path.home() / ".cargo"))
 
 
 class PackageTest(unittest.TestCase):
@@ -113,3 +117,8 @@ def checkout(variable, name):
     if not path or not Path(path).is_dir():
         raise unittest.SkipTest(f"{name} is used from its repository: set {variable} to a checkout")
     return Path(path)
+
+
+def digest(path):
+    """Returns the SHA-256 of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
