@@ -39,6 +39,8 @@ class Spack(PackageTest):
         return self.run_in(self.spack, "-C", self.scope, *words, **self.variables, **more)
 
     def test_released_file_is_installed_and_measures(self):
+        # Makes the index of packages, if it is not there.
+        self.call("providers", "mpi", timeout=900)
         refused = self.call("spec", "nodegauge target=aarch64", succeeds=False)
         self.assertIn("nodegauge-source", refused)
         source = self.call("info", "nodegauge-source")
