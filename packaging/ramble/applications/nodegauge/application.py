@@ -1,4 +1,4 @@
-# nodegauge for Ramble: ramble repository add packaging/ramble
+# nodegauge for Ramble: ramble repo add packaging/ramble
 
 import os
 
@@ -20,7 +20,7 @@ class Nodegauge(ExecutableApplication):
     for command in ("stream", "hpl", "io", "run"):
         executable(
             command,
-            "nodegauge " + command + " --budget {budget} --no-save --label experiment={experiment_name} {options}",
+            "{nodegauge_path}/bin/nodegauge " + command + " --budget {budget} --no-save --label experiment={experiment_name} {options}",
             use_mpi=False,
             output_capture=OUTPUT_CAPTURE.ALL,
         )

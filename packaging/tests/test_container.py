@@ -1,0 +1,78 @@
+"""The image of the Containerfile: the file, glibc, nothing else."""
+
+import json
+import re
+import subprocess
+import time
+import unittest
+from pathlib import Path
+
+from common import FIGURE, FILE, NAME, ROOT, VERSION, PackageTest, program
+
+#: Maximum size of the image.
+MAX_MB = 25
+
+
+class Container(PackageTest):
+    def buildah(self, *words, **variables):
+        return self.run_in(
+            program("buildah", "buildah"), "--root", self.work / "storage", "--runroot", self.work / "run",
+            "--storage-driver", "vfs", *words, **variables,
+        )
+
+    def base(self):
+        """Makes an image with the glibc of this system, in place of one from a registry."""
+        container = self.buildah("from", "scratch").strip().splitlines()[-1]
+        folder = self.work / "base"
+        for name in ("ld-linux-x86-64.so.2", "libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libutil.so.1"):
+            place = "lib64" if name.startswith("ld-") else "lib/x86_64-linux-gnu"
+            source = next((path for path in (Path("/lib64") / name, Path("/lib/x86_64-linux-gnu") / name) if path.exists()), None)
+            if source is None:
+                raise unittest.SkipTest(f"this system has no {name} where Debian has it")
+            (folder / place).mkdir(parents=True, exist_ok=True)
+            (folder / place / name).write_bytes(source.read_bytes())
+            (folder / place / name).chmod(0o755)
+        (folder / "tmp").mkdir()
+        (folder / "tmp").chmod(0o1777)
+        self.buildah("copy", container, folder, "/")
+        self.buildah("commit", container, "localhost/base")
+        return "localhost/base"
+
+    def test_image_is_small_and_measures(self):
+        program("buildah", "buildah")
+        context = self.recipes() / "container"
+        (context / FILE.name).write_bytes(FILE.read_bytes())
+        (context / FILE.name).chmod(0o755)
+        base = self.base()
+        started = time.monotonic()
+        self.buildah("build", "--isolation", "chroot", "--build-arg", f"BASE={base}", "-t", "nodegauge", context)
+        description = json.loads(self.buildah("inspect", "--type", "image", "nodegauge"))["OCIv1"]
+        self.assertEqual(description["config"]["Entrypoint"], ["/usr/bin/nodegauge"])
+        self.assertEqual(description["config"]["Labels"]["org.opencontainers.image.version"], VERSION)
+        container = self.buildah("from", "nodegauge").strip().splitlines()[-1]
+        root = self.buildah("mount", container).strip()
+        files = [path for path in Path(root).rglob("*") if path.is_file() and not path.is_symlink()]
+        size = sum(path.stat().st_size for path in files)
+        self.assertLess(size, MAX_MB * 1_000_000, sorted((path.stat().st_size, path.name) for path in files))
+        self.assert_figure(self.run_in("chroot", root, "/usr/bin/nodegauge", *FIGURE))
+        self.assertLess(time.monotonic() - started, 60)
+        # Another user can write only to /tmp.
+        other = self.run_in("chroot", "--userspec=65534:65534", root, "/usr/bin/nodegauge", *FIGURE, HOME="/tmp")
+        self.assert_figure(other)
+
+    def test_definition_of_apptainer_has_its_sections(self):
+        text = (self.recipes() / "container/nodegauge.def").read_text()
+        self.assertRegex(text, r"(?m)^Bootstrap: docker$")
+        sections = re.findall(r"(?m)^%(\w+)", text)
+        self.assertEqual(sections, ["files", "post", "runscript", "test", "labels", "help"])
+        self.assertIn(f"{NAME}-x86_64-linux /usr/bin/nodegauge", text)
+        for section in ("post", "runscript", "test"):
+            script = re.search(rf"(?ms)^%{section}\n(.*?)(?=^%|\Z)", text)[1]
+            self.run_in("sh", "-n", "-c", script)
+
+    @unittest.skipIf(subprocess.run(["sh", "-c", "command -v apptainer"], capture_output=True).returncode, "apptainer is not installed")
+    def test_apptainer_builds_the_definition(self):
+        context = self.recipes() / "container"
+        (context / FILE.name).write_bytes(FILE.read_bytes())
+        self.run_in("apptainer", "build", "--fakeroot", "nodegauge.sif", "nodegauge.def", folder=context)
+        self.assert_figure(self.run_in("apptainer", "run", "nodegauge.sif", *FIGURE, folder=context))

@@ -1,0 +1,151 @@
+"""The module of the wheel: rows of records, the program, types; with several versions of Python."""
+
+import ast
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+from common import FIGURE, ROOT, TARGET, VERSION, WHEEL, PackageTest, tools
+
+MODULE = ROOT / "packaging/python/nodegauge"
+GOLDEN = ROOT / "tests/golden"
+#: Oldest version of Python whose grammar the module keeps to.
+OLDEST = (3, 9)
+
+#: Runs with nothing but Python.
+PLAIN = """
+import json, sys, nodegauge
+from pathlib import Path
+golden = sys.argv[1]
+rows = nodegauge.load(f"{golden}/stream/record.json", f"{golden}/h*l/record.json")
+assert isinstance(rows, list), type(rows)
+first = rows[0]
+assert (first["name"], first["unit"], first["validity"]) == ("copy", "B/s", "suspect"), first
+assert first["config.threads"] == 2 and "arrays are" in first["reasons"]
+assert all(list(row) == list(first) for row in rows), "rows have different columns"
+assert len(rows) == sum(len(record["measurements"]) for record in nodegauge.read(f"{golden}/stream/record.json", f"{golden}/h*l/record.json"))
+every = nodegauge.load(f"{golden}/*/record.json")
+assert len({row["run"] for row in every}) > 40
+for wrong, error in ((["*.nothing"], FileNotFoundError), ([nodegauge.__file__], ValueError), ([], TypeError)):
+    try:
+        nodegauge.load(*wrong)
+    except error as refused:
+        assert wrong == [] or wrong[0] in str(refused), refused
+    else:
+        raise AssertionError(wrong)
+"""
+#: Runs the program of the package.
+MEASURES = """
+import sys, nodegauge
+run = nodegauge.run([*sys.argv[1:-1], "--label", "nps=4"])
+assert run.returncode in (0, 1) and "triad" in run.stdout, run
+assert {row["name"] for row in run.figures("rows")} == {"copy", "scale", "add", "triad"}
+saved = nodegauge.history("nps=4", frame="rows")
+assert len(saved) == 4 and saved[0]["label.nps"] == "4" and saved[0]["run"] == run.record["id"], saved
+assert nodegauge.history(frame="rows") == saved
+try:
+    nodegauge.run(["stream", "--no-such-option"])
+except nodegauge.ProgramError as error:
+    assert error.returncode == 2 and "--no-such-option" in str(error), error
+else:
+    raise AssertionError
+assert nodegauge.run(["report", "latest", "--format", "md"], record=False).stdout
+assert nodegauge.program().startswith(sys.argv[-1]), nodegauge.program()
+"""
+FRAMES = """
+import sys, nodegauge
+golden = sys.argv[1] + "/*/record.json"
+pandas = nodegauge.load(golden)
+assert type(pandas).__module__.startswith("pandas"), type(pandas)
+best = pandas[pandas.validity != "invalid"].groupby(["test", "name"])["value"].max()
+assert best["stream", "triad"] > 1e9
+polars = nodegauge.load(golden, frame="polars")
+assert polars.height == len(pandas) == len(nodegauge.load(golden, frame="rows"))
+"""
+
+
+class Python(PackageTest):
+    def environment_of(self, *interpreter):
+        """Returns the python of a new environment with the wheel."""
+        folder = self.work / "environment"
+        self.run_in(*interpreter, "-m", "venv", folder)
+        self.run_in(folder / "bin/pip", "install", "--quiet", "--no-index", WHEEL)
+        return folder / "bin/python"
+
+    def check(self, python):
+        self.run_in(python, "-c", PLAIN, GOLDEN)
+        saving = [word for word in FIGURE if word != "--no-save"]
+        self.run_in(python, "-c", MEASURES, *saving, self.work)
+        self.assertIn(VERSION, self.run_in(python, "-m", "nodegauge", "-V"))
+
+    def test_module_works_with_this_python(self):
+        self.check(self.environment_of(sys.executable))
+
+    def test_module_works_with_the_newest_python(self):
+        uv = tools("uv==0.13.9") / "uv"
+        newest = subprocess.run([uv, "python", "find", ">3.11"], capture_output=True, text=True, check=False)
+        if newest.returncode:
+            made = [uv, "python", "install", "--install-dir", TARGET / "packaging-tools/python", "3.14"]
+            ended = subprocess.run(made, capture_output=True, text=True, check=False, timeout=100)
+            if ended.returncode:
+                raise unittest.SkipTest(f"no newer Python than {sys.version.split()[0]}: {ended.stderr.strip().splitlines()[-1]}")
+            newest = subprocess.run(
+                [uv, "python", "find", "3.14"], capture_output=True, text=True, check=True,
+                env={**os.environ, "UV_PYTHON_INSTALL_DIR": str(TARGET / "packaging-tools/python")},
+            )
+        self.check(self.environment_of(newest.stdout.strip()))
+
+    def test_module_is_written_for_the_oldest_python(self):
+        for path in MODULE.glob("*.py"):
+            ast.parse(path.read_text(), filename=str(path), feature_version=OLDEST)
+
+    def test_rows_become_data_frames(self):
+        python = tools("pandas", "polars") / "python"
+        self.run_in(python, "-c", FRAMES, GOLDEN, PYTHONPATH=MODULE.parent)
+
+    def test_types_are_complete(self):
+        mypy = tools("mypy") / "mypy"
+        self.assertTrue((MODULE / "py.typed").is_file())
+        sources = [path for path in MODULE.glob("*.py") if path.name != "reframe.py"]
+        # Frames of pandas and polars are Any: neither is a dependency.
+        self.run_in(mypy, "--strict", "--ignore-missing-imports", *sources)
+
+    def test_an_old_pip_names_the_reason(self):
+        # Wheels of manylinux_2_28 need pip 20.3; older ones say that the platform is not supported.
+        python = self.work / "old/bin/python"
+        self.run_in(sys.executable, "-m", "venv", self.work / "old")
+        old = subprocess.run([python, "-m", "pip", "install", "--quiet", "pip==20.2.4"], capture_output=True, check=False)
+        if old.returncode:
+            raise unittest.SkipTest("pip 20.2.4 cannot be had")
+        ended = subprocess.run([python, "-m", "pip", "install", "--no-index", WHEEL], capture_output=True, text=True, check=False)
+        if "AttributeError" in ended.stderr or "ImportError" in ended.stderr:
+            raise unittest.SkipTest(f"pip 20.2.4 does not run with Python {sys.version.split()[0]}")
+        self.assertIn("not a supported wheel on this platform", ended.stderr)
+        self.assertIn("not a supported wheel on this platform", (ROOT / "docs/install.md").read_text())
+
+    def test_wheel_is_small(self):
+        self.assertLess(WHEEL.stat().st_size, 20_000_000)
+
+
+class Notebook(PackageTest):
+    def test_notebook_of_teachers_runs(self):
+        python = tools("nbclient", "nbformat", "ipykernel", "pandas", "matplotlib") / "python"
+        script = (
+            "import sys, nbformat, nbclient\n"
+            "book = nbformat.read(sys.argv[1], as_version=4)\n"
+            "nbformat.validate(book)\n"
+            "assert not any(cell.get('outputs') for cell in book.cells), 'the notebook is kept without outputs'\n"
+            "nbclient.NotebookClient(book, timeout=120, kernel_name='python3').execute()\n"
+            "shown = [output for cell in book.cells for output in cell.get('outputs', [])]\n"
+            "assert any('image/png' in output.get('data', {}) for output in shown), 'no picture'\n"
+            "assert not any(output.output_type == 'error' for output in shown)\n"
+        )
+        folder = self.work / "bin"
+        folder.mkdir()
+        from common import FILE
+
+        (folder / "nodegauge").symlink_to(FILE)
+        variables = {"PYTHONPATH": MODULE.parent, "PATH": f"{folder}:{self.environment['PATH']}", "NODEGAUGE_LESSON": "short"}
+        self.run_in(python, "-c", script, ROOT / "packaging/notebooks/teach.ipynb", **variables)
