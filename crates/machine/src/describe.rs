@@ -51,7 +51,7 @@ pub fn describe(topology: &Topology, root: &SysRoot, options: &DescribeOptions) 
         measured_cache: None,
         numa_nodes: numa_nodes(topology, live.then_some(root)),
         memory: system_memory_entry(topology, root, options, entry.as_ref(), guest.is_some()),
-        peak_flops: peak_of_cores(&processor, processor.cores),
+        peak_flops: core_peak(&processor, processor.cores),
         kernel: if live { host::kernel(root) } else { None },
         virtualisation: guest,
         pages: live.then(|| memory::pages(root)),
@@ -165,7 +165,7 @@ fn processor(
 
 /// Returns the theoretical peak of a number of cores with its formula; of cores that differ in speed, those of the fastest
 /// class come first. If the formula uses the base clock, the explanation also contains the peak at the measured clock.
-pub fn peak_of_cores(processor: &Processor, cores: u32) -> Option<Figure> {
+pub fn core_peak(processor: &Processor, cores: u32) -> Option<Figure> {
     let per_cycle = processor.flops_per_cycle?;
     let hz = processor.hz?;
     let hz_basis = processor.hz_basis.as_ref().map_or("", ClockBasis::as_str);
@@ -173,7 +173,7 @@ pub fn peak_of_cores(processor: &Processor, cores: u32) -> Option<Figure> {
     if processor.core_classes.len() > 1 {
         detail += "; the clocks of the classes have the ratio of their maximum clocks, and cores of slower classes may \
                    have fewer FLOP/cycle";
-        let groups = groups_of_cores(processor, cores, hz);
+        let groups = core_groups(processor, cores, hz);
         let value = groups.iter().map(|of| processor::peak(of.cores, of.clock, per_cycle).0);
         let terms: Vec<String> = groups
             .iter()
@@ -202,14 +202,14 @@ pub fn peak_of_cores(processor: &Processor, cores: u32) -> Option<Figure> {
 }
 
 /// Cores of a class that are used.
-struct GroupOfCores<'a> {
+struct CoreGroup<'a> {
     cores: u32,
     clock: Hertz,
     class: &'a str,
 }
 
 /// Returns the classes of which `cores` cores consist, the fastest first. `hz` is the clock of the fastest class.
-fn groups_of_cores(processor: &Processor, cores: u32, hz: Hertz) -> Vec<GroupOfCores<'_>> {
+fn core_groups(processor: &Processor, cores: u32, hz: Hertz) -> Vec<CoreGroup<'_>> {
     let fastest = processor.core_classes.first().and_then(max_clock);
     let mut left = cores;
     let mut groups = Vec::new();
@@ -219,7 +219,7 @@ fn groups_of_cores(processor: &Processor, cores: u32, hz: Hertz) -> Vec<GroupOfC
         let share = max_clock(class).zip(fastest).map_or(1.0, |(own, fastest)| own / fastest);
         if used > 0 {
             let clock = Hertz(hz.0 * share);
-            groups.push(GroupOfCores { cores: used, clock, class: &class.name });
+            groups.push(CoreGroup { cores: used, clock, class: &class.name });
         }
     }
     groups
@@ -389,12 +389,12 @@ mod tests {
             core_classes: vec![class("fast", 8, 5e9), class("slow", 16, 4e9)],
             ..Processor::default()
         };
-        let all = peak_of_cores(&processor, 24).unwrap();
+        let all = core_peak(&processor, 24).unwrap();
         assert!((all.value - (8.0 * 3e9 + 16.0 * 2.4e9) * 16.0).abs() < 1.0, "{all:?}");
         assert!(all.at_most);
         assert!(all.basis.starts_with("(8 fast cores x 3.000 GHz + 16 slow cores x 2.400 GHz)"));
         // The cores of the fastest class are used first.
-        let fast = peak_of_cores(&processor, 8).unwrap();
+        let fast = core_peak(&processor, 8).unwrap();
         assert!((fast.value - 8.0 * 3e9 * 16.0).abs() < 1.0, "{fast:?}");
     }
 
