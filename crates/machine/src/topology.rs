@@ -17,6 +17,8 @@ mod core_kinds;
 pub use core_kinds::SpeedClass;
 #[allow(unsafe_code, reason = "hwloc runs in a child process, because some descriptions crash it")]
 mod discovery;
+mod memory_attributes;
+pub use memory_attributes::{MemoryAccess, with_measured};
 
 /// Source of the machine's topology.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -151,6 +153,15 @@ impl Topology {
     /// the position of the invalid character.
     pub fn load(source: &TopologySource) -> Result<Self, Failure> {
         discovery::load(source)
+    }
+
+    /// Returns this machine's topology as an XML text of hwloc, as `lstopo FILE.xml` writes it. It does not contain what
+    /// hwloc lists only with the plug-ins of device vendors.
+    ///
+    /// # Errors
+    /// Fails if hwloc cannot read the topology.
+    pub fn live_xml() -> Result<String, Failure> {
+        discovery::live_xml()
     }
 
     /// Returns the NUMA nodes on which programs of the host allocate memory.
