@@ -20,6 +20,9 @@ mod discovery;
 mod memory_attributes;
 pub use memory_attributes::{MemoryAccess, with_measured};
 
+/// Maximum number of hardware threads per core of processors: that of SMT8 on POWER.
+const MAX_SIBLINGS: usize = 8;
+
 /// Source of the machine's topology.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum TopologySource {
@@ -182,7 +185,19 @@ impl Topology {
 
     /// Returns the thread with the operating-system number `cpu`.
     pub fn thread(&self, cpu: CpuId) -> Option<&HardwareThread> {
-        self.threads.iter().find(|thread| thread.cpu == cpu)
+        let likely = self.likely_positions(cpu).filter_map(|position| self.threads.get(position));
+        likely.chain(&self.threads).find(|thread| thread.cpu == cpu)
+    }
+
+    /// Returns the positions of a CPU if the first thread of all cores is numbered before the second, for up to
+    /// [`MAX_SIBLINGS`] threads per core. Most machines are numbered in this way, so that no search is necessary.
+    fn likely_positions(&self, cpu: CpuId) -> impl Iterator<Item = usize> {
+        let number = cpu.0 as usize;
+        let threads = self.threads.len();
+        (1..=MAX_SIBLINGS).filter(move |siblings| threads >= *siblings).map(move |siblings| {
+            let cores = threads / siblings;
+            number % cores * siblings + number / cores
+        })
     }
 
     /// Returns the name of the speed class with this index into [`Self::core_classes`].
@@ -226,6 +241,29 @@ mod tests {
         assert!(t2k.llcs.is_empty());
         assert_eq!(t2k.thread(CpuId(5)).map(|t| (t.socket, t.node)), Some((1, Some(1))));
         assert_eq!(t2k.nodes[0].bytes, None);
+    }
+
+    #[test]
+    fn thread_is_found_in_every_numbering() {
+        let mut machine = synthetic("Package:2 Core:4 PU:2");
+        let count = machine.threads.len() as u32;
+        let numberings: [fn(u32, u32) -> u32; 4] = [
+            |position, _| position,
+            // The second threads of all cores follow the first.
+            |position, count| position / 2 + position % 2 * count / 2,
+            |position, count| count - 1 - position,
+            // Numbers may have holes.
+            |position, _| 3 * position + 5,
+        ];
+        for numbering in numberings {
+            for position in 0..count {
+                machine.threads[position as usize].cpu = CpuId(numbering(position, count));
+            }
+            for thread in &machine.threads {
+                assert_eq!(machine.thread(thread.cpu), Some(thread));
+            }
+            assert_eq!(machine.thread(CpuId(1000)), None);
+        }
     }
 
     #[test]
