@@ -1,7 +1,8 @@
 //! `nodegauge memory`: ladder, latency, matrix, loaded, mix.
 
-use crate::harness::{Harness, Outcome, measurements, names, texts};
+use crate::harness::{Harness, Outcome, Part, measurements, names, texts};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// A short measurement, with a limit that no figure exceeds.
 const SHORT: [&str; 6] = ["--samples", "3", "--budget", "0.5", "--dimms", "1024x20000"];
@@ -121,7 +122,7 @@ fn matrix_has_every_pair_of_numa_nodes_and_cpus() {
     let all = all_of(&record, "matrix", &["B/s", "s"]);
     let nodes = record["machine"]["numa"].as_array().map_or(1, Vec::len);
     let pairs = all.iter().filter(|m| m["name"].as_str().unwrap().starts_with('n'));
-    assert_eq!(pairs.count(), 2 * nodes * nodes, "a bandwidth and a latency each");
+    assert_eq!(pairs.count(), 3 * nodes * nodes, "two bandwidths and a latency each");
     if !harness.has_cpus(2) {
         return;
     }
@@ -129,6 +130,69 @@ fn matrix_has_every_pair_of_numa_nodes_and_cpus() {
     let notices = texts(&record["notices"]).join("\n");
     let has_pairs = all.iter().any(|m| m["name"].as_str().unwrap().starts_with("cpu"));
     assert!(has_pairs || notices.contains("pairs of CPUs: they did not run"), "{record:#}");
+}
+
+#[test]
+fn hwloc_tools_print_and_choose_by_measured_values() {
+    let harness = Harness::new();
+    if !harness.has(Part::Hwloc, "lstopo-no-graphics") {
+        return;
+    }
+    let file = harness.arg("measured.xml");
+    let args = ["--size", "64MiB", "--emit", "hwloc", "-o", &file];
+    let record = record(&harness, "matrix", &[&args[..], &["--accept-suspect"]].concat());
+    let mut expected = BTreeMap::new();
+    for m in measurements(&record).iter().filter(|m| m["config"]["to_node"] == 0) {
+        let value = m["value"].as_f64().unwrap();
+        let (name, unit) = (m["name"].as_str().unwrap(), m["unit"].as_str().unwrap());
+        match (name, unit) {
+            ("n0->n0", "B/s") => expected.insert("ReadBandwidth", value / f64::from(1 << 20)),
+            ("n0->n0_write", _) => expected.insert("WriteBandwidth", value / f64::from(1 << 20)),
+            ("n0->n0", "s") => expected.insert("Latency", value * 1e9),
+            _ => None,
+        };
+    }
+    assert_eq!(expected.len(), 3, "{record:#}");
+    let variables = [("HWLOC_XMLFILE", file.as_str()), ("HWLOC_THISSYSTEM", "1")];
+    let printed = harness.run_other(&["lstopo-no-graphics", "--memattrs"], &variables).exits(0);
+    for (name, value) in expected {
+        let mut lines =
+            printed.stdout.lines().skip_while(|line| !line.contains(&format!("`{name}'")));
+        let line = lines.nth(1).unwrap_or_default();
+        assert!(line.contains(&format!("= {} from cpuset", value.round())), "{name}: {line}");
+    }
+    let best = ["--best-memattr", "bandwidth"];
+    let words = [&["hwloc-calc", "--local-memory"][..], &best, &["pu:0"]].concat();
+    harness.run_other(&words, &variables).exits(0).prints("0");
+    let words = [&["hwloc-info"][..], &best, &["pu:0"]].concat();
+    harness.run_other(&words, &variables).exits(0).prints("memory attribute ReadBandwidth from");
+    // Apart from the attributes and the name of the program, the XML is that of lstopo.
+    let plain = harness.arg("plain.xml");
+    harness.run_other(&["lstopo-no-graphics", &plain], &[]).exits(0);
+    assert_eq!(without_attributes(&file), without_attributes(&plain));
+}
+
+/// Returns the lines of an XML of hwloc without memory attributes and the name of the program that wrote it.
+fn without_attributes(file: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(file).unwrap();
+    let words = ["memattr", "ProcessName"];
+    let lines = text.lines().filter(|line| !words.iter().any(|word| line.contains(word)));
+    lines.map(str::to_owned).collect()
+}
+
+#[test]
+fn suspect_matrix_is_no_topology() {
+    let harness = Harness::new();
+    let file = harness.arg("measured.xml");
+    // A few samples are too few for valid figures.
+    let args = ["memory", "matrix", "--size", "64MiB", "--emit", "hwloc", "--no-save"];
+    let to_file = [&args[..], &SHORT, &["--output", &file]].concat();
+    let refused = harness.run(&to_file).exits(1);
+    refused.warns("figures between NUMA nodes are suspect").warns("--accept-suspect");
+    assert!(!std::path::Path::new(&file).exists());
+    harness.run(&[&args[..], &["--json", "-"]].concat()).exits(2).warns("--output FILE");
+    let printed = harness.run(&[&args[..], &SHORT, &["--accept-suspect"]].concat()).exits(0);
+    assert!(printed.stdout.starts_with("<?xml") && printed.stdout.ends_with("</topology>\n"));
 }
 
 #[test]

@@ -53,10 +53,10 @@ pub fn machine_of(guest: &Guest) -> Value {
     machine
 }
 
-/// Returns the names of the pairs of NUMA nodes that `memory matrix` measured, sorted.
+/// Returns the names of the pairs of NUMA nodes that `memory matrix` measured, sorted. Bandwidths of writes have a suffix.
 pub fn pairs_of_nodes(record: &Value) -> BTreeSet<&str> {
     let pairs = measurements(record).iter().filter(|m| m["config"]["from_node"].is_number());
-    pairs.map(|m| m["name"].as_str().unwrap()).collect()
+    pairs.map(|m| m["name"].as_str().unwrap().trim_end_matches("_write")).collect()
 }
 
 /// NUMA nodes as `numactl --hardware` prints them.

@@ -16,6 +16,7 @@ mod disk;
 #[allow(dead_code)]
 mod fields;
 mod guest;
+mod hmat;
 mod look;
 mod nfs;
 mod old;

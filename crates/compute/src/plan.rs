@@ -331,7 +331,7 @@ fn theoretical_peak(machine: &Machine, threads: usize) -> Option<Figure> {
         return Some(peak);
     }
     if !machine.processor.core_classes.is_empty() {
-        return nodegauge_machine::class_peak(&machine.processor, used as u32);
+        return nodegauge_machine::core_peak(&machine.processor, used as u32);
     }
     Some(Figure {
         value: peak.value * used as f64 / cores as f64,

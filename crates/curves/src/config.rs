@@ -76,6 +76,8 @@ config! {
         on_node: shared::on_node;
         /// Bus address of the device whose memory the NUMA node is; absent for the host's memory.
         device_memory: String = Observation "memory of device";
+        /// Value that firmware (HMAT) reports for this access, in the unit of the figure.
+        firmware: f64 = Observation "firmware";
         stopped: shared::stopped;
         round_trip_s: shared::round_trip_s;
     }

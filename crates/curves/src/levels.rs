@@ -67,6 +67,8 @@ impl Named {
     }
 }
 
+/// Name of the levels of memory.
+pub(crate) const MEMORY: &str = "memory";
 /// Factor between the heights of two segments, below which the segments belong to one level.
 const SAME: f64 = 1.15;
 /// Minimum number of dots of a level. With two dots per octave, three dots span a factor of two in size.
@@ -244,7 +246,7 @@ pub(crate) fn name(
                 format!("L{} or memory", cache.level)
             }
             Some(cache) => format!("L{}", cache.level),
-            None if past || tried == Some(false) => "memory".to_owned(),
+            None if past || tried == Some(false) => MEMORY.to_owned(),
             None => continue,
         };
         let this = Named { name, level, reported: cache.copied() };
@@ -278,6 +280,16 @@ pub(crate) fn at(named: &[Named], dot: usize) -> Option<&Named> {
 
 fn length(level: &Level) -> usize {
     level.last - level.first
+}
+
+/// Returns why the curve of the other method may find another end of a cache that cores or guests share: `chase` is true
+/// for a curve of loads, false for one of loops.
+pub(crate) fn other_method(chase: bool) -> &'static str {
+    if chase {
+        "a loop returns to a line sooner than a chase, before others evict it, so that `memory ladder` may find more"
+    } else {
+        "a chase returns to a line later than a loop, when others may have evicted it, so that `memory latency` may find less"
+    }
 }
 
 /// Returns the contradictions between the curves and the reported caches, as one sentence per contradiction.

@@ -9,6 +9,7 @@ pub mod cache_size;
 mod ceilings;
 pub mod config;
 mod gauge;
+mod hwloc;
 mod ladder;
 mod latency;
 mod levels;
@@ -23,6 +24,7 @@ mod thinned;
 mod view;
 
 pub use gauge::Curves;
+pub use hwloc::hwloc_xml;
 pub use nodegauge_arena::GAUGE;
 pub use nodegauge_chase::{ChaseOrder, Locality, TouchRates};
 

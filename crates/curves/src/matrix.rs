@@ -1,8 +1,8 @@
-//! Matrices: between NUMA nodes, the read bandwidth of all cores of a node from the memory of each node, and the
-//! latency of one of the cores; between CPUs, the core-to-core latency.
+//! Matrices: between NUMA nodes, the read and write bandwidth of all cores of a node on the memory of each node, and
+//! the latency of one of the cores; between CPUs, the core-to-core latency.
 //!
 //! Memory is bound to a node, and the actual location of the pages is read from the kernel. Each node has one region
-//! for reading and one for the pointer chase. The threads of all nodes use these regions alternately.
+//! for the loops and one for the pointer chase. The threads of all nodes use these regions alternately.
 
 use crate::config::CurveConfig;
 use crate::memory_chase::{self, ChasedMemory, SetRange};
@@ -12,6 +12,8 @@ use crate::{CurveSetup, Mode, TIMES_LLC, beyond, lines, notice, refuse_below, to
 use nodegauge_arena::ArenaError;
 use nodegauge_chase::traffic::{self, WorkingSetLoop};
 use nodegauge_chase::{Chase, MemoryRegion, WitnessedPool};
+use nodegauge_kernels::{self as kernels, Kernel, ResidentLoop, Stores};
+use nodegauge_machine::memory::{FirmwareAccess, firmware_access};
 use nodegauge_machine::{CpuId, NumaNodeId, Topology};
 use nodegauge_measure::record::{Quoted, Status};
 use nodegauge_measure::schedule::{PredictedTime, policy};
@@ -22,6 +24,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Granularity of a size that is limited by the memory, bytes.
 const ROUND: u64 = 1 << 20;
+/// Number of loops on each region: read and write.
+const LOOPS: usize = 2;
+/// Part of a sample with the time per load; the loops come before it, the time of flushed lines after it.
+const CHASE: usize = LOOPS;
+/// Suffix of the names of write bandwidths.
+pub(crate) const WRITE: &str = "_write";
 /// Minimum share of a region that must be on its NUMA node; with a smaller share, the figure is suspect.
 const ON_NODE_ENOUGH: f64 = 0.99;
 
@@ -40,6 +48,8 @@ pub(super) struct Matrix {
     memories: Vec<NumaNodeId>,
     /// For each NUMA node that is the memory of a device, the bus address of the device.
     of_devices: BTreeMap<NumaNodeId, String>,
+    /// Values that firmware reports for the memory of NUMA nodes.
+    firmware: BTreeMap<NumaNodeId, FirmwareAccess>,
     /// Size of each region for reading, bytes.
     bytes: u64,
     /// Working set of each chase.
@@ -53,6 +63,10 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<M
     let topology = &setup.site.topology;
     let (pairs, all) = lines::pairs(topology);
     let mut matrix = Matrix { pairs, ..nodes(topology) };
+    for node in &matrix.memories {
+        let reported = firmware_access(&setup.site.root, *node);
+        matrix.firmware.extend(reported.map(|access| (*node, access)));
+    }
     let least = matrix.readers.iter().map(|readers| readers.cpus.len() as u64 * 4096).max();
     let least = Bytes(least.unwrap_or(4096));
     let caches = matrix.readers.iter().map(|readers| setup.site.cache_capacity(&readers.cpus));
@@ -132,7 +146,26 @@ fn nodes(topology: &Topology) -> Matrix {
     let with_device = topology.nodes.iter();
     let of_devices = with_device.filter_map(|node| Some((node.id, node.device.clone()?))).collect();
     let none = SetRange { first: Bytes(0), most: Bytes(0) };
-    Matrix { readers, memories, of_devices, bytes: 0, chased: none, pairs: Vec::new() }
+    Matrix {
+        readers,
+        memories,
+        of_devices,
+        firmware: BTreeMap::new(),
+        bytes: 0,
+        chased: none,
+        pairs: Vec::new(),
+    }
+}
+
+/// Returns the loop that writes: with non-temporal stores, so that no line is read before it is written, if this
+/// processor has them.
+fn writer() -> ResidentLoop {
+    let mut variants = kernels::resident(Kernel::Write, Stores::NonTemporal);
+    if variants.is_empty() {
+        variants = kernels::resident(Kernel::Write, Stores::Regular);
+    }
+    let by_four = variants.iter().find(|variant| variant.shape().unroll == 4);
+    *by_four.or(variants.first()).expect("the write kernel has portable loops")
 }
 
 impl Mode for Matrix {
@@ -141,7 +174,8 @@ impl Mode for Matrix {
     }
 
     fn predicted(&self, times: &CurveTimes<'_>) -> PredictedTime {
-        let of_cell = |_| times.loops(Bytes(self.bytes), 1) + times.chase(self.chased.first);
+        let of_cell =
+            |_| times.loops(Bytes(self.bytes), LOOPS as u32) + times.chase(self.chased.first);
         self.cells().iter().map(of_cell).sum()
     }
 
@@ -210,14 +244,21 @@ impl Matrix {
         for (reader, memory) in &cells {
             let chase = chases[*memory].clone();
             let buffers = memories[*memory].read.shared_by(pools[*reader].workers(), self.bytes);
-            work.push((chase, [WorkingSetLoop::new(traffic::reader(), buffers.bytes())], buffers));
+            let loops = [traffic::reader(), writer()];
+            work.push((
+                chase,
+                loops.map(|variant| WorkingSetLoop::new(variant, buffers.bytes())),
+                buffers,
+            ));
         }
         let phase = "measuring all pairs of NUMA nodes, interleaved";
         let judged = run.samples(policy::NODES, cells.len(), phase, |i| {
             let (chase, loops, buffers) = &mut work[i];
             let pool = &mut pools[cells[i].0];
             let chaser = &mut chasers[cells[i].0];
-            loops[0].prepare(pool, *buffers)?;
+            for each in loops.iter_mut() {
+                each.prepare(pool, *buffers)?;
+            }
             let mut sample = traffic::sample(loops, pool, *buffers)?;
             let chased = chase.idle_sample(chaser)?;
             sample.seconds.extend(chased.seconds);
@@ -228,14 +269,14 @@ impl Matrix {
             let readers = &self.readers[*reader];
             let node = self.memories[*memory];
             let memory = &memories[*memory];
-            let [traffic] = &work[i].1;
-            for part in [0, 1] {
-                let (region, cpus, value, quoted) = match part {
-                    0 => {
+            let loops = &work[i].1;
+            for part in 0..=CHASE {
+                let (region, cpus, value, quoted) = match loops.get(part) {
+                    Some(traffic) => {
                         let value = Value::Loop(traffic, true);
                         (&memory.read, readers.cpus.as_slice(), value, Quoted::Best)
                     }
-                    _ => {
+                    None => {
                         let region = &memory.chased.region;
                         (region, &readers.cpus[..1], Value::Seconds, Quoted::Median)
                     }
@@ -260,13 +301,22 @@ impl Matrix {
                     set_bytes: Some(self.bytes),
                     ..CurveConfig::default()
                 };
-                if part == 1 {
+                let firmware = self.firmware.get(&node);
+                let firmware = firmware.filter(|access| access.initiators.contains(&readers.node));
+                let mut suffix = "";
+                if part == CHASE {
                     config.add_order(setup.options.order);
                     config.set_bytes = Some(memory.chased.bytes());
-                    config.flushed_s = memory_chase::flushed(&judged, i, 2);
+                    config.flushed_s = memory_chase::flushed(&judged, i, CHASE + 1);
+                    config.firmware = firmware.and_then(|access| Some(access.latency?.0));
+                } else if loops[part].kernel() == Kernel::Write {
+                    suffix = WRITE;
+                    config.firmware = firmware.and_then(|access| Some(access.write?.0));
+                } else {
+                    config.firmware = firmware.and_then(|access| Some(access.read?.0));
                 }
                 let figure = FigureOutline {
-                    name: format!("n{}->n{node}", readers.node),
+                    name: format!("n{}->n{node}{suffix}", readers.node),
                     quoted,
                     value,
                     config,

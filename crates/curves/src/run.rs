@@ -358,8 +358,15 @@ impl CurveRun<'_> {
     ) -> Vec<Named> {
         let named = levels::name(dots, levels::levels(dots), reported, self.setup.guest());
         if whole {
-            let texts = levels::disagreements(dots, &named, reported).into_iter();
-            self.outcome.notices.extend(texts.map(|text| notice(NoticeId::Contradicted, text)));
+            let other = levels::other_method(self.curve == Curve::Latency);
+            let shared = reported.last().filter(|cache| cache.level > 2);
+            let shared = shared.map(|cache| format!("L{} ", cache.level));
+            for mut text in levels::disagreements(dots, &named, reported) {
+                if shared.as_ref().is_some_and(|level| text.starts_with(level)) {
+                    text = format!("{text}; {other}");
+                }
+                self.outcome.notices.push(notice(NoticeId::Contradicted, text));
+            }
         }
         named
     }

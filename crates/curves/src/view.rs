@@ -7,7 +7,7 @@ pub(crate) use conclusion::conclusion;
 
 use crate::GAUGE;
 use crate::config::CurveConfig;
-use crate::levels::EDGE_SLACK;
+use crate::levels::{EDGE_SLACK, other_method};
 use crate::memory_chase::SAME;
 use nodegauge_analysis::conclusion::Obstacle;
 use nodegauge_arena::names::{LADDER, LATENCY, LOADED, MATRIX, MIX};
@@ -403,7 +403,8 @@ impl<'a> Curves<'a> {
             let size = cache.size_in_words();
             Block::Text(format!(
                 "{level} is reported as {size}, but only sets of up to {end} have its {what}: other cores or guests may \
-                 use the rest"
+                 use the rest; {}",
+                other_method(!is_rate)
             ))
         }));
         let levels = self.levels(levels_of, column_unit(unit));

@@ -52,7 +52,7 @@ pub fn describe(topology: &Topology, root: &SysRoot, options: &DescribeOptions) 
         measured_cache: None,
         numa_nodes: numa_nodes(topology, live.then_some(root)),
         memory: system_memory_entry(topology, root, options, entry.as_ref(), guest.is_some()),
-        peak_flops: class_peak(&processor, processor.cores),
+        peak_flops: core_peak(&processor, processor.cores),
         kernel: if live { host::kernel(root) } else { None },
         virtualisation: guest,
         pages: live.then(|| memory::pages(root)),
@@ -166,7 +166,7 @@ fn processor(
 
 /// Returns the theoretical peak of a number of cores with its formula; of cores that differ in speed, those of the fastest
 /// class come first. If the formula uses the base clock, the explanation also contains the peak at the measured clock.
-pub fn class_peak(processor: &Processor, cores: u32) -> Option<Figure> {
+pub fn core_peak(processor: &Processor, cores: u32) -> Option<Figure> {
     let per_cycle = processor.flops_per_cycle?;
     let hz = processor.hz?;
     let hz_basis = processor.hz_basis.as_ref().map_or("", ClockBasis::as_str);
@@ -393,12 +393,12 @@ mod tests {
             core_classes: vec![class("fast", 8, 5e9), class("slow", 16, 4e9)],
             ..Processor::default()
         };
-        let all = class_peak(&processor, 24).unwrap();
+        let all = core_peak(&processor, 24).unwrap();
         assert!((all.value - (8.0 * 3e9 + 16.0 * 2.4e9) * 16.0).abs() < 1.0, "{all:?}");
         assert!(all.at_most);
         assert!(all.basis.starts_with("(8 fast cores x 3.000 GHz + 16 slow cores x 2.400 GHz)"));
         // The cores of the fastest class are used first.
-        let fast = class_peak(&processor, 8).unwrap();
+        let fast = core_peak(&processor, 8).unwrap();
         assert!((fast.value - 8.0 * 3e9 * 16.0).abs() < 1.0, "{fast:?}");
     }
 

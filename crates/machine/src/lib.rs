@@ -32,7 +32,7 @@ pub mod topology;
 mod unavailable;
 mod usable_cpus;
 
-pub use describe::{DescribeOptions, class_peak, describe};
+pub use describe::{DescribeOptions, core_peak, describe};
 pub use dimms::{DimmSpec, node_bandwidth};
 pub use doctor::{OTHER_LOAD, examine};
 pub use host::{inherited, uptime_in_words};

@@ -5,7 +5,7 @@ use crate::ids::NumaNodeId;
 use crate::root::{SysRoot, keyed};
 use crate::{cgroup, process_limits};
 use nodegauge_measure::record::{HugePages, NumaNode, Pages};
-use nodegauge_measure::{Bytes, Fraction};
+use nodegauge_measure::{Bytes, BytesPerSec, Fraction, Seconds};
 
 /// Minimum size of a large block, which is a huge page of 2 MiB.
 const LARGE: Bytes = Bytes::mib(2);
@@ -91,6 +91,42 @@ pub(crate) fn side_cache(root: &SysRoot, node: NumaNodeId) -> Option<u64> {
     let levels = root.names(&folder).into_iter().filter(|name| name.starts_with("index"));
     let bytes = levels.map(|level| root.value::<u64>(&format!("{folder}/{level}/size")));
     bytes.sum::<Option<u64>>().filter(|bytes| *bytes > 0)
+}
+
+/// Bandwidth and latency that firmware reports (HMAT) for accesses of the nearest CPUs to the memory of a NUMA node.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct FirmwareAccess {
+    /// NUMA nodes of these CPUs.
+    pub initiators: Vec<NumaNodeId>,
+    /// Read bandwidth.
+    pub read: Option<BytesPerSec>,
+    /// Write bandwidth.
+    pub write: Option<BytesPerSec>,
+    /// Latency of a read.
+    pub latency: Option<Seconds>,
+}
+
+/// Returns the values of firmware for a NUMA node; `None` if the kernel reports none. The kernel has them in MB/s and ns.
+pub fn firmware_access(root: &SysRoot, node: NumaNodeId) -> Option<FirmwareAccess> {
+    // Class 1 contains only CPUs, class 0 other initiators of accesses, too; older kernels have only class 0.
+    let folders = ["access1", "access0"]
+        .map(|class| format!("sys/devices/system/node/node{node}/{class}/initiators"));
+    let folder = folders.into_iter().find(|folder| !root.names(folder).is_empty())?;
+    let names = root.names(&folder);
+    let initiators = names.iter().filter_map(|name| name.strip_prefix("node")?.parse().ok());
+    let access = FirmwareAccess {
+        initiators: initiators.map(NumaNodeId).collect(),
+        read: firmware_value(root, &folder, "read_bandwidth").map(|mb| BytesPerSec(mb * 1e6)),
+        write: firmware_value(root, &folder, "write_bandwidth").map(|mb| BytesPerSec(mb * 1e6)),
+        latency: firmware_value(root, &folder, "read_latency").map(|ns| Seconds(ns * 1e-9)),
+    };
+    let is_empty = access.read.is_none() && access.write.is_none() && access.latency.is_none();
+    (!is_empty).then_some(access)
+}
+
+/// Returns a value of firmware; zero is an unknown value.
+fn firmware_value(root: &SysRoot, folder: &str, file: &str) -> Option<f64> {
+    root.value(&format!("{folder}/{file}")).filter(|value| *value > 0.0)
 }
 
 /// Returns the relative distances from a NUMA node to all NUMA nodes.
@@ -204,6 +240,24 @@ mod tests {
         assert!((total(called) / total(info) - 1.0).abs() < 0.1, "{called:?} {info:?}");
         assert!(called.available > Some(0) && called.available < called.total);
         assert!(pages(&SysRoot::live()).base.is_power_of_two());
+    }
+
+    #[test]
+    fn values_of_firmware_have_units_and_initiators() {
+        let folder = tempfile::tempdir().unwrap();
+        let initiators = folder.path().join("sys/devices/system/node/node2/access0/initiators");
+        std::fs::create_dir_all(initiators.join("node0")).unwrap();
+        let values =
+            [("read_bandwidth", "5120"), ("write_bandwidth", "0"), ("read_latency", "250")];
+        for (file, value) in values {
+            std::fs::write(initiators.join(file), value).unwrap();
+        }
+        let root = SysRoot::recorded(folder.path());
+        let access = firmware_access(&root, NumaNodeId(2)).unwrap();
+        assert_eq!(access.initiators, [NumaNodeId(0)]);
+        assert_eq!((access.read, access.write), (Some(BytesPerSec(5.12e9)), None));
+        assert!((access.latency.unwrap().0 - 250e-9).abs() < 1e-15);
+        assert_eq!(firmware_access(&root, NumaNodeId(0)), None);
     }
 
     #[test]

@@ -17,6 +17,11 @@ mod core_kinds;
 pub use core_kinds::SpeedClass;
 #[allow(unsafe_code, reason = "hwloc runs in a child process, because some descriptions crash it")]
 mod discovery;
+mod memory_attributes;
+pub use memory_attributes::{MemoryAccess, with_measured};
+
+/// Maximum number of hardware threads per core of processors: that of SMT8 on POWER.
+const MAX_SIBLINGS: usize = 8;
 
 /// Source of the machine's topology.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -154,6 +159,15 @@ impl Topology {
         discovery::load(source)
     }
 
+    /// Returns this machine's topology as an XML text of hwloc, as `lstopo FILE.xml` writes it. It does not contain what
+    /// hwloc lists only with the plug-ins of device vendors.
+    ///
+    /// # Errors
+    /// Fails if hwloc cannot read the topology.
+    pub fn live_xml() -> Result<String, Failure> {
+        discovery::live_xml()
+    }
+
     /// Returns the NUMA nodes on which programs of the host allocate memory.
     pub fn host_nodes(&self) -> impl Iterator<Item = &TopologyNumaNode> {
         self.nodes.iter().filter(|node| node.is_host_memory())
@@ -172,7 +186,19 @@ impl Topology {
 
     /// Returns the thread with the operating-system number `cpu`.
     pub fn thread(&self, cpu: CpuId) -> Option<&HardwareThread> {
-        self.threads.iter().find(|thread| thread.cpu == cpu)
+        let likely = self.likely_positions(cpu).filter_map(|position| self.threads.get(position));
+        likely.chain(&self.threads).find(|thread| thread.cpu == cpu)
+    }
+
+    /// Returns the positions of a CPU if the first thread of all cores is numbered before the second, for up to
+    /// [`MAX_SIBLINGS`] threads per core. Most machines are numbered in this way, so that no search is necessary.
+    fn likely_positions(&self, cpu: CpuId) -> impl Iterator<Item = usize> {
+        let number = cpu.0 as usize;
+        let threads = self.threads.len();
+        (1..=MAX_SIBLINGS).filter(move |siblings| threads >= *siblings).map(move |siblings| {
+            let cores = threads / siblings;
+            number % cores * siblings + number / cores
+        })
     }
 
     /// Returns the name of the speed class with this index into [`Self::core_classes`].
@@ -216,6 +242,29 @@ mod tests {
         assert!(t2k.llcs.is_empty());
         assert_eq!(t2k.thread(CpuId(5)).map(|t| (t.socket, t.node)), Some((1, Some(1))));
         assert_eq!(t2k.nodes[0].bytes, None);
+    }
+
+    #[test]
+    fn thread_is_found_in_every_numbering() {
+        let mut machine = synthetic("Package:2 Core:4 PU:2");
+        let count = machine.threads.len() as u32;
+        let numberings: [fn(u32, u32) -> u32; 4] = [
+            |position, _| position,
+            // The second threads of all cores follow the first.
+            |position, count| position / 2 + position % 2 * count / 2,
+            |position, count| count - 1 - position,
+            // Numbers may have holes.
+            |position, _| 3 * position + 5,
+        ];
+        for numbering in numberings {
+            for position in 0..count {
+                machine.threads[position as usize].cpu = CpuId(numbering(position, count));
+            }
+            for thread in &machine.threads {
+                assert_eq!(machine.thread(thread.cpu), Some(thread));
+            }
+            assert_eq!(machine.thread(CpuId(1000)), None);
+        }
     }
 
     #[test]

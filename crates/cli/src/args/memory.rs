@@ -5,7 +5,7 @@
 
 use super::values::{fraction, working_set};
 use super::{Choice, Common, HostsArgs, PlacementArgs, budgets, examples, or_auto};
-use clap::{Args as ClapArgs, Subcommand};
+use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use nodegauge_arena::RequestedPages;
 use nodegauge_curves::{ChaseOrder, CurvePlan, Locality};
 use nodegauge_measure::grammar::Cursor;
@@ -30,6 +30,7 @@ pub(crate) enum MemoryCommand {
     #[command(after_long_help = examples::of(&[
         "nodegauge memory matrix",
         "nodegauge memory matrix --json matrix.json",
+        "nodegauge memory matrix --emit hwloc --output measured.xml --accept-suspect",
     ]))]
     Matrix(MatrixArgs),
     /// Latency of one thread under increasing read load from the others
@@ -117,8 +118,31 @@ pub(crate) struct ChaseArgs {
 pub(crate) struct MatrixArgs {
     #[command(flatten)]
     pub(crate) order: OrderArgs,
+    /// Print the topology of this machine with the measured bandwidths and latencies instead of the page, for HWLOC_XMLFILE
+    ///
+    /// The XML has them as memory attributes of hwloc 2, by which hwloc-bind --best-memattr, Open MPI and others choose
+    /// memory. Values of firmware stay under names that begin with Firmware. If a figure between NUMA nodes is suspect,
+    /// there is no XML and the exit code is 1, unless --accept-suspect is given.
+    #[arg(long, value_name = "FOR", value_enum, help_heading = "Output")]
+    pub(crate) emit: Option<EmittedTopology>,
+    /// Write the XML of --emit to FILE, and print the page
+    #[arg(
+        long,
+        visible_short_alias = 'o',
+        value_name = "FILE",
+        requires = "emit",
+        help_heading = "Output"
+    )]
+    pub(crate) output: Option<String>,
     #[command(flatten)]
     pub(crate) memory: MemoryArgs,
+}
+
+/// `memory matrix --emit`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EmittedTopology {
+    /// XML of hwloc 2.
+    Hwloc,
 }
 
 /// Unit of strides, and their maximum, in bytes.

@@ -10,7 +10,8 @@ pub(super) const GROUPS: [&str; 7] =
 /// Maximum number of suggestions.
 const MAX: usize = 4;
 
-/// Short options that had several meanings. No command has them; the hint names the long option.
+/// Short options that had several meanings. No command has them, except `memory matrix -o`, which is an alias; the hint
+/// names the long option.
 pub(super) const FREED: [char; 3] = ['n', 'o', 't'];
 
 /// Removes a short option that had several meanings.

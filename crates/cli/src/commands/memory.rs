@@ -1,11 +1,13 @@
 //! Implementation of the command `nodegauge memory`.
 
 use crate::args::PlacementArgs;
-use crate::args::memory::{LatencyArgs, MemoryCommand, OrderArgs};
+use crate::args::memory::{LatencyArgs, MatrixArgs, MemoryCommand, OrderArgs};
 use crate::failure::{Exit, Failure};
 use crate::launched;
-use crate::session::{self, HostsRun};
-use nodegauge_curves::{Curve, CurveOptions, CurvePlan, Curves};
+use crate::output::Sink;
+use crate::session::{self, HostsRun, Shown};
+use nodegauge_curves::{Curve, CurveOptions, CurvePlan, Curves, hwloc_xml};
+use nodegauge_gauge::{PlannedRun, Site};
 use nodegauge_measure::Fraction;
 
 pub(crate) fn execute(command: &MemoryCommand) -> Result<Exit, Failure> {
@@ -46,5 +48,45 @@ fn measure(command: &MemoryCommand, hosts: Option<&HostsRun<'_>>) -> Result<Exit
         ..CurveOptions::default()
     };
     let plan = CurvePlan::of(curve, &site, &placement, options)?;
-    session::conduct_plan_on(hosts, &args.common, site, Box::new(plan), &Curves)
+    match command {
+        MemoryCommand::Matrix(matrix) if matrix.emit.is_some() => emit(matrix, site, plan),
+        _ => session::conduct_plan_on(hosts, &args.common, site, Box::new(plan), &Curves),
+    }
+}
+
+/// Measures the matrix, and writes it as memory attributes of hwloc.
+fn emit(args: &MatrixArgs, site: Site, plan: CurvePlan) -> Result<Exit, Failure> {
+    let common = &args.memory.common;
+    let accept_suspect = common.conditions.accept_suspect;
+    let sink = Sink::from(args.output.as_deref().unwrap_or("-"));
+    let is_taken = [&common.json, &common.csv].into_iter().flatten().any(|path| path == "-");
+    if sink == Sink::Stdout && is_taken {
+        let text = "--emit and --json or --csv cannot both go to standard output";
+        return Err(Failure::usage(text).hint("write the XML to a file, e.g. --output FILE"));
+    }
+    sink.check()?;
+    let figures = plan.figures(&site);
+    let mut xml = None;
+    let ended = session::conduct(
+        common,
+        site,
+        &figures,
+        |node, progress| session::measure(Box::new(plan), node, progress),
+        |record, style| {
+            let made = xml.insert(hwloc_xml(record, accept_suspect));
+            match (&sink, made) {
+                (Sink::Stdout, Ok(text)) => Shown::Table(text.clone()),
+                (Sink::Stdout, Err(_)) => Shown::Table(String::new()),
+                (Sink::File(_), _) => Shown::page_of(&Curves)(record, style),
+            }
+        },
+    )?;
+    if matches!(ended, Exit::Signal(_)) {
+        return Ok(ended);
+    }
+    let text = xml.unwrap_or_else(|| Err(Failure::unmet("nothing was measured")))?;
+    if sink != Sink::Stdout {
+        sink.write(&text)?;
+    }
+    Ok(ended)
 }

@@ -2,6 +2,7 @@
 
 use super::{Curves, CurvesFigure, at_load, matrix, of_caches};
 use crate::GAUGE;
+use crate::levels::MEMORY;
 use nodegauge_arena::names::{LADDER, LATENCY, LOADED, MATRIX, MIX};
 use nodegauge_gauge::view::sentence::{
     capital, doubted, joined, number_with_noun, quotable, quoted, superlative, verb,
@@ -32,6 +33,12 @@ fn is_suspect(m: &Measurement) -> bool {
     m.validity.status == Status::Suspect
 }
 
+/// True if a figure is a latency of memory. Memory has several levels if the TLB has several, but one latency: that of the
+/// largest set, as in `memory matrix` and `memory loaded`.
+fn is_memory_latency((m, config): &CurvesFigure<'_>) -> bool {
+    m.unit == Unit::Seconds && config.level.as_deref() == Some(MEMORY)
+}
+
 /// Returns the median of each level of a curve, e.g. `1.8 ns in L1`, or the value of the largest set if no level is
 /// known. A level that ends far below the size of its cache has its last set: `13.46 ns in L3 (up to 3 MiB)`.
 fn by_level(curves: &Curves<'_>, kind: &str) -> Vec<String> {
@@ -40,6 +47,9 @@ fn by_level(curves: &Curves<'_>, kind: &str) -> Vec<String> {
     let mut parts = Vec::new();
     for figures in curve.chunk_by(|(_, x), (_, next)| x.level == next.level) {
         let Some(level) = &figures[0].1.level else { continue };
+        if is_memory_latency(figures[0]) {
+            continue;
+        }
         let values: Vec<f64> = figures.iter().filter_map(|figure| usable(figure)).collect();
         if values.is_empty() {
             continue;
@@ -51,8 +61,11 @@ fn by_level(curves: &Curves<'_>, kind: &str) -> Vec<String> {
         parts.push(format!("{words} in {level}{last}"));
     }
     let largest = curve.iter().rev().find(|figure| usable(figure).is_some());
-    let is_covered = largest.is_none_or(|(_, config)| config.level.is_some());
-    if let Some((m, config)) = largest.filter(|_| !is_covered) {
+    let Some(largest) = largest else { return parts };
+    let (m, config) = largest;
+    if is_memory_latency(largest) {
+        parts.extend(quoted(m).map(|value| format!("{value} in memory{}", of_caches(largest))));
+    } else if config.level.is_none() {
         let set = Bytes(config.set_bytes.unwrap_or(0));
         parts.extend(quoted(m).map(|value| format!("{value} in a working set of {set}")));
     }
@@ -123,7 +136,32 @@ fn mix(of: &[CurvesFigure<'_>]) -> Option<String> {
 mod tests {
     use super::*;
     use crate::config::CurveConfig;
+    use nodegauge_arena::PagesConfig;
     use nodegauge_measure::record::Quoted;
+
+    #[test]
+    fn memory_has_one_latency_that_of_the_largest_set() {
+        let figure = |set: u64, level: &str, value: f64| {
+            let config = CurveConfig {
+                set_bytes: Some(set << 20),
+                pages: Some(PagesConfig { asked: "thp".to_owned(), got: None }),
+                level: Some(level.to_owned()),
+                ..CurveConfig::default()
+            };
+            let m = Measurement::new(GAUGE, LATENCY, set.to_string(), Unit::Seconds);
+            (m.value(Quoted::Median, value), config)
+        };
+        let curve = [
+            figure(1, "L2", 5e-9),
+            figure(64, MEMORY, 100e-9),
+            figure(128, MEMORY, 101e-9),
+            figure(512, MEMORY, 140e-9),
+        ];
+        let of: Vec<CurvesFigure<'_>> =
+            curve.iter().map(|(m, config)| (m, config.clone())).collect();
+        let expected = "A load takes 5.000 ns in L2 and 140.0 ns in memory (thp pages)";
+        assert_eq!(latency(&of).unwrap(), expected);
+    }
 
     #[test]
     fn suspect_mix_is_named_only_without_a_valid_one() {

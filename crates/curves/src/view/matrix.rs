@@ -5,8 +5,11 @@ use nodegauge_gauge::view::sentence::{capital, joined, value_range};
 use nodegauge_gauge::view::{
     Block, ColumnList, ColumnUnit, Picture, Section, Table, TableCell, grouped,
 };
+use nodegauge_kernels::Kernel;
 use nodegauge_measure::{Bytes, Fraction, Unit, stats};
 use std::collections::BTreeSet;
+
+mod firmware;
 
 /// Maximum number of CPUs of a matrix that is shown cell by cell.
 const MOST_CPUS: usize = 12;
@@ -34,15 +37,28 @@ pub(super) fn pair((_, config): &CurvesFigure<'_>) -> Option<(&'static str, u32,
     }
 }
 
+/// True if a figure is a write bandwidth.
+fn is_write((_, config): &CurvesFigure<'_>) -> bool {
+    config.kernel.as_deref() == Some(Kernel::Write.spec().name)
+}
+
 /// Adds the views of both matrices.
 pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
-    let rates = pairs_of(of, "n", Unit::BytesPerSecond);
+    let mut rates = pairs_of(of, "n", Unit::BytesPerSecond);
+    let writes: Vec<CurvesFigure<'_>> = rates.extract_if(.., |figure| is_write(figure)).collect();
     let cpus = pairs_of(of, "cpu", Unit::Seconds);
     if !rates.is_empty() {
         let times = pairs_of(of, "n", Unit::Seconds);
+        let title = if writes.is_empty() { "GB/s" } else { "GB/s read" };
         section
-            .push(grid(&rates, "GB/s", shown))
+            .push(grid(&rates, title, shown))
             .picture(map("bandwidth between NUMA nodes", &rates));
+        if !writes.is_empty() {
+            section
+                .gap()
+                .push(grid(&writes, "GB/s written", shown))
+                .picture(map("write bandwidth between NUMA nodes", &writes));
+        }
         section
             .gap()
             .push(grid(&times, "ns", shown))
@@ -70,11 +86,8 @@ pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
         for (node, device) in devices.collect::<BTreeSet<_>>() {
             section.push(Block::Text(format!("n{node} is the memory of device {device}")));
         }
-        evidence(
-            section,
-            &rates,
-            "the cores of each NUMA node read; memory is bound to its NUMA node".to_owned(),
-        );
+        firmware::add(section, &[&rates, &writes, &times]);
+        evidence(section, &rates, "the cores of each NUMA node read; memory is bound to its NUMA node".to_owned());
     }
     if cpus.is_empty() {
         return;
@@ -142,7 +155,7 @@ fn is_local(figure: &CurvesFigure<'_>) -> bool {
 /// Returns the range of the values of pairs with the same or with different ends.
 fn pair_range(of: &[CurvesFigure<'_>], kind: &str, unit: Unit, with_local: bool) -> Option<String> {
     let mut pairs = pairs_of(of, kind, unit);
-    pairs.retain(|figure| is_local(figure) == with_local);
+    pairs.retain(|figure| is_local(figure) == with_local && !is_write(figure));
     value_range(pairs.iter().map(|(m, _)| *m))
 }
 
@@ -261,15 +274,19 @@ mod tests {
     fn spread_over_lines_is_printed_if_it_was_measured() {
         let m = Measurement::new("memory", "matrix", "cpu0->cpu1", Unit::Seconds)
             .value(Quoted::Median, 1e-7);
-        let of = |lines, spread: Option<f64>| {
+        let with_spread = |lines, spread: Option<f64>| {
             let config = CurveConfig { lines, line_spread: spread, ..Default::default() };
             (&m, config)
         };
-        let known = [of(Some(8), Some(0.02)), of(Some(8), Some(0.3)), of(Some(8), Some(0.05))];
+        let known = [
+            with_spread(Some(8), Some(0.02)),
+            with_spread(Some(8), Some(0.3)),
+            with_spread(Some(8), Some(0.05)),
+        ];
         let text = lines_in_words(&known).unwrap();
         assert!(text.starts_with("median of 8 lines of each pair"), "{text}");
         assert!(text.ends_with("5 % more time than the fastest (median), at most 30 %"), "{text}");
-        assert_eq!(lines_in_words(&[of(None, None)]), None);
+        assert_eq!(lines_in_words(&[with_spread(None, None)]), None);
     }
 
     #[test]

@@ -14,9 +14,12 @@ use hwlocality::cpu::kind::CpuKind;
 use hwlocality::object::TopologyObject;
 use hwlocality::object::types::ObjectType;
 use hwlocality::topology::builder::{BuildFlags, TypeFilter};
+use hwlocality::topology::export::xml::XMLExportFlags;
 use memory_nodes::MemoryNodes;
 use nodegauge_measure::{Failure, legible};
 use nodegauge_os::{AnswerLimits, ChildAnswer};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::ffi::CStr;
@@ -43,6 +46,8 @@ const TOO_LONG: &str = "hwloc takes too long to read it";
 /// Environment variable with a list of plug-ins that hwloc must not load. Disabling components with
 /// `hwloc_topology_set_components` would be too late, because hwloc loads all plug-ins when it creates a topology.
 const BLACKLIST: &CStr = c"HWLOC_PLUGINS_BLACKLIST";
+/// Environment variable with an XML file that hwloc reads instead of the machine.
+const XML_FILE: &CStr = c"HWLOC_XMLFILE";
 /// Plug-ins that are linked with libraries of device vendors. Such libraries run their own code when they are loaded.
 const OF_VENDORS: &CStr = c"hwloc_opencl hwloc_cuda hwloc_nvml hwloc_rsmi hwloc_levelzero hwloc_gl";
 
@@ -51,9 +56,7 @@ pub(super) fn load(source: &TopologySource) -> Result<Topology, Failure> {
     match source {
         TopologySource::Live => described(source, "")
             .map(|topology| with_kernels_view(topology, &SysRoot::live()))
-            .map_err(|cause| {
-                Failure::missing(format!("hwloc cannot read this machine's topology: {cause}"))
-            }),
+            .map_err(|cause| unreadable_machine(&cause)),
         TopologySource::Xml(path) => {
             let shown = legible::path(path);
             let text = read(path).map_err(|cause| {
@@ -87,6 +90,22 @@ pub(super) fn load(source: &TopologySource) -> Result<Topology, Failure> {
     }
 }
 
+/// Returns this machine's topology as an XML text; see [`Topology::live_xml`].
+pub(super) fn live_xml() -> Result<String, Failure> {
+    in_child(LIMITS_LIVE, || {
+        // An XML of an earlier measurement is not the machine. SAFETY: the environment is that of this child process,
+        // which has one thread.
+        unsafe { libc::unsetenv(XML_FILE.as_ptr()) };
+        exported().map_err(|cause| cause.to_string())
+    })
+    .map_err(|cause| unreadable_machine(&cause))
+}
+
+/// Returns the failure of reading this machine.
+fn unreadable_machine(cause: &str) -> Failure {
+    Failure::missing(format!("hwloc cannot read this machine's topology: {cause}"))
+}
+
 /// Hint for a file that hwloc cannot read.
 const WRITE: &str = "write one with `lstopo FILE.xml`";
 /// Hint for a file that lacks its end.
@@ -108,23 +127,38 @@ fn read(path: &Path) -> io::Result<String> {
 /// Returns the topology of the live machine or of a description, which hwloc determines in a child process.
 fn described(source: &TopologySource, text: &str) -> Result<Topology, String> {
     let limits = if *source == TopologySource::Live { LIMITS_LIVE } else { LIMITS };
+    let topology = in_child(limits, || built(source, text))?;
+    Ok(Topology { source: source.clone(), ..topology })
+}
+
+/// Runs `body`, which uses hwloc, in a child process.
+fn in_child<T: Serialize + DeserializeOwned>(
+    limits: AnswerLimits,
+    body: impl FnOnce() -> Result<T, String>,
+) -> Result<T, String> {
     // SAFETY: in the child process, hwloc reads the kernel's files or text in memory and uses the allocator; the parent
     // process never uses hwloc. The child has its own copy of the environment, which no thread of the parent changes.
     let answer = unsafe {
         nodegauge_os::ask_child(limits, || {
             libc::setenv(BLACKLIST.as_ptr(), OF_VENDORS.as_ptr(), 1);
-            serde_json::to_vec(&built(source, text)).unwrap_or_default()
+            serde_json::to_vec(&body()).unwrap_or_default()
         })
     };
-    let output = match answer.map_err(|cause| cause.to_string())? {
-        ChildAnswer::Said(output) => output,
-        ChildAnswer::TimedOut => {
-            return Err(TOO_LONG.to_owned());
+    match answer.map_err(|cause| cause.to_string())? {
+        ChildAnswer::Said(output) => {
+            serde_json::from_slice(&output).unwrap_or_else(|_| Err("hwloc crashed".to_owned()))
         }
-    };
-    let topology: Result<Topology, String> =
-        serde_json::from_slice(&output).unwrap_or_else(|_| Err("hwloc crashed".to_owned()));
-    topology.map(|topology| Topology { source: source.clone(), ..topology })
+        ChildAnswer::TimedOut => Err(TOO_LONG.to_owned()),
+    }
+}
+
+/// Returns the XML of this machine, with the types of objects that `lstopo` exports.
+fn exported() -> Result<String, Box<dyn Error>> {
+    let hwloc = Hwloc::builder()
+        .with_common_type_filter(TypeFilter::KeepAll)?
+        .with_io_type_filter(TypeFilter::KeepImportant)?
+        .build()?;
+    Ok(hwloc.export_xml(XMLExportFlags::empty())?.as_str().to_owned())
 }
 
 fn built(source: &TopologySource, text: &str) -> Result<Topology, String> {

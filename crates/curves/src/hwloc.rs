@@ -1,0 +1,128 @@
+//! Measured bandwidths and latencies between NUMA nodes as memory attributes in hwloc's XML of this machine.
+
+use crate::config::CurveConfig;
+use crate::matrix::WRITE;
+use nodegauge_arena::names::MATRIX;
+use nodegauge_machine::topology::{MemoryAccess, with_measured};
+use nodegauge_machine::{NumaNodeId, Topology};
+use nodegauge_measure::quantity::counted;
+use nodegauge_measure::record::{Measurement, Record, Status};
+use nodegauge_measure::{BytesPerSec, Failure, Seconds, Unit};
+use std::collections::BTreeMap;
+
+/// Returns this machine's XML with the bandwidths and latencies of a record of `memory matrix`.
+///
+/// # Errors
+/// Fails if the record has no such figures or is not complete, if one of them is invalid or, without `accept_suspect`,
+/// suspect, and if hwloc cannot read this machine.
+pub fn hwloc_xml(record: &Record, accept_suspect: bool) -> Result<String, Failure> {
+    if !record.complete {
+        return Err(unmeasured());
+    }
+    let accesses = accesses(&record.measurements, accept_suspect)?;
+    with_measured(&Topology::live_xml()?, &accesses).map_err(|cause| {
+        Failure::missing("this machine's topology cannot hold the measured values").cause(cause)
+    })
+}
+
+/// Returns the failure of a run that measured only some pairs of nodes.
+fn unmeasured() -> Failure {
+    Failure::unmet("not all pairs of NUMA nodes were measured: there is no XML")
+}
+
+/// Returns the measured accesses, in the order of the nodes.
+fn accesses(
+    measurements: &[Measurement],
+    accept_suspect: bool,
+) -> Result<Vec<MemoryAccess>, Failure> {
+    let figures: Vec<(&Measurement, CurveConfig)> =
+        measurements.iter().filter_map(node_figure).collect();
+    if figures.is_empty() {
+        return Err(unmeasured());
+    }
+    let doubted = figures.iter().filter(|(m, _)| {
+        let status = m.validity.status;
+        status == Status::Invalid || status == Status::Suspect && !accept_suspect
+    });
+    let doubted = doubted.count();
+    if doubted > 0 {
+        return Err(Failure::unmet(format!(
+            "{doubted} of the {} between NUMA nodes are suspect or invalid: there is no XML",
+            counted(figures.len(), "figure")
+        ))
+        .hint("measure for longer (--budget), or use --accept-suspect to accept suspect figures"));
+    }
+    let mut found: BTreeMap<(u64, u64), MemoryAccess> = BTreeMap::new();
+    for (m, config) in figures {
+        let (Some(from), Some(to), Some(value)) = (config.from_node, config.to_node, m.value)
+        else {
+            continue;
+        };
+        let access = found.entry((from, to)).or_insert(MemoryAccess {
+            initiator: NumaNodeId(from as u32),
+            target: NumaNodeId(to as u32),
+            read: None,
+            write: None,
+            latency: None,
+        });
+        match m.unit {
+            Unit::Seconds => access.latency = Some(Seconds(value)),
+            _ if m.name.ends_with(WRITE) => access.write = Some(BytesPerSec(value)),
+            _ => access.read = Some(BytesPerSec(value)),
+        }
+    }
+    Ok(found.into_values().collect())
+}
+
+/// Returns the configuration of a figure that describes an access between NUMA nodes.
+fn node_figure(m: &Measurement) -> Option<(&Measurement, CurveConfig)> {
+    let config = (m.test == MATRIX).then(|| m.read_config::<CurveConfig>())?;
+    config.to_node.is_some().then_some((m, config))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::GAUGE;
+    use nodegauge_measure::record::Quoted;
+
+    fn figure(name: &str, unit: Unit, value: f64) -> Measurement {
+        let config = CurveConfig { from_node: Some(0), to_node: Some(2), ..CurveConfig::default() };
+        Measurement::new(GAUGE, MATRIX, name, unit).value(Quoted::Best, value).config(&config)
+    }
+
+    fn figures(status: Status) -> Vec<Measurement> {
+        let mut figures = vec![
+            figure("n0->n2", Unit::BytesPerSecond, 30e9),
+            figure("n0->n2_write", Unit::BytesPerSecond, 20e9),
+            figure("n0->n2", Unit::Seconds, 120e-9),
+            // A figure of two CPUs does not matter.
+            Measurement::new(GAUGE, MATRIX, "cpu0->cpu1", Unit::Seconds).value(Quoted::Best, 1e-7),
+        ];
+        figures[1].validity.add(status, "other load");
+        figures[3].validity.add(Status::Suspect, "other load");
+        figures
+    }
+
+    #[test]
+    fn figures_of_an_access_are_collected() {
+        let access = MemoryAccess {
+            initiator: NumaNodeId(0),
+            target: NumaNodeId(2),
+            read: Some(BytesPerSec(30e9)),
+            write: Some(BytesPerSec(20e9)),
+            latency: Some(Seconds(120e-9)),
+        };
+        assert_eq!(accesses(&figures(Status::Valid), false).unwrap(), [access]);
+        assert_eq!(accesses(&figures(Status::Suspect), true).unwrap(), [access]);
+    }
+
+    #[test]
+    fn suspect_and_missing_figures_are_refused() {
+        let refused = accesses(&figures(Status::Suspect), false).unwrap_err().to_string();
+        assert!(refused.starts_with("1 of the 3 figures between NUMA nodes are"), "{refused}");
+        assert!(refused.contains("--accept-suspect"), "{refused}");
+        assert!(accesses(&figures(Status::Invalid), true).is_err());
+        assert!(accesses(&figures(Status::Valid)[3..], true).is_err());
+    }
+}

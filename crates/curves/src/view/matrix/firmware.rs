@@ -1,0 +1,194 @@
+//! Comparison of the measured bandwidths and latencies between nodes with those that firmware reports (HMAT).
+
+use super::{CurvesFigure, pair};
+use nodegauge_gauge::view::Section;
+use nodegauge_measure::Unit;
+use nodegauge_measure::quantity::counted;
+use nodegauge_measure::record::Status;
+use nodegauge_measure::record::doubt::TYPICAL;
+
+/// Figure that firmware reports, too.
+struct Compared<'a> {
+    figure: &'a CurvesFigure<'a>,
+    measured: f64,
+    firmware: f64,
+}
+
+impl<'a> Compared<'a> {
+    fn new(figure: &'a CurvesFigure<'a>) -> Option<Self> {
+        Some(Self { figure, measured: figure.0.value?, firmware: figure.1.firmware? })
+    }
+
+    fn unit(&self) -> Unit {
+        self.figure.0.unit
+    }
+
+    /// Returns the access in words: `n0->n1`.
+    fn access(&self) -> String {
+        let (kind, from, to) = pair(self.figure).unwrap_or_default();
+        format!("{kind}{from}->{kind}{to}")
+    }
+
+    fn is_suspect(&self) -> bool {
+        self.figure.0.validity.status != Status::Valid
+    }
+}
+
+/// Contradiction between firmware and measurement.
+struct Contradiction {
+    /// Factor by which the two disagree.
+    factor: f64,
+    text: String,
+    is_suspect: bool,
+}
+
+/// Adds the values of firmware, and the sentence on those that contradict the measurement.
+pub(super) fn add(section: &mut Section, groups: &[&[CurvesFigure<'_>]]) {
+    let mut values = Vec::new();
+    let mut contradictions = Vec::new();
+    for group in groups {
+        let compared: Vec<Compared<'_>> = group.iter().filter_map(Compared::new).collect();
+        for one in &compared {
+            values.push(format!(
+                "{} {}{}",
+                one.access(),
+                one.unit().in_words(one.firmware),
+                direction(one)
+            ));
+        }
+        contradictions.extend(against(&compared));
+    }
+    if values.is_empty() {
+        return;
+    }
+    section.note("firmware", format!("its HMAT reports {}", values.join(", ")));
+    contradictions.sort_by(|x, y| y.factor.total_cmp(&x.factor));
+    if let Some((worst, others)) = contradictions.split_first() {
+        section.note("firmware", in_words(worst, others.len()));
+    }
+}
+
+/// Returns the direction of a bandwidth in words.
+fn direction(one: &Compared<'_>) -> &'static str {
+    match one.unit() {
+        Unit::Seconds => "",
+        _ if super::is_write(one.figure) => " written",
+        _ => " read",
+    }
+}
+
+/// Returns the sentence on the worst contradiction.
+fn in_words(worst: &Contradiction, others: usize) -> String {
+    let mut text = format!("its HMAT contradicts the measurement: {}", worst.text);
+    if others > 0 {
+        text += &format!("; {} more", counted(others, "contradiction"));
+    }
+    if worst.is_suspect {
+        text += " (the measured figures are suspect)";
+    }
+    text
+}
+
+/// Returns the contradictions among figures of one unit: values that are better than firmware's, and accesses that are
+/// better than others by firmware but worse by measurement. A difference counts if it is larger than the interval that
+/// a valid figure may have.
+fn against(compared: &[Compared<'_>]) -> Vec<Contradiction> {
+    let enough = 1.0 + TYPICAL.beyond.0;
+    let mut found = Vec::new();
+    for (i, one) in compared.iter().enumerate() {
+        let unit = one.unit();
+        let above = gain(unit, one.measured, one.firmware);
+        if above > enough {
+            let text = format!(
+                "{} has {}, although firmware reports {}",
+                one.access(),
+                unit.in_words(one.measured),
+                unit.in_words(one.firmware)
+            );
+            found.push(Contradiction { factor: above, text, is_suspect: one.is_suspect() });
+        }
+        for (j, other) in compared.iter().enumerate() {
+            let by_firmware = gain(unit, one.firmware, other.firmware);
+            let by_measurement = gain(unit, other.measured, one.measured);
+            if i == j || by_firmware <= 1.0 || by_measurement <= enough {
+                continue;
+            }
+            let text = format!(
+                "firmware reports {} for {} and {} for {}, measured are {} and {}",
+                unit.in_words(one.firmware),
+                one.access(),
+                unit.in_words(other.firmware),
+                other.access(),
+                unit.in_words(one.measured),
+                unit.in_words(other.measured)
+            );
+            let is_suspect = one.is_suspect() || other.is_suspect();
+            found.push(Contradiction { factor: by_firmware * by_measurement, text, is_suspect });
+        }
+    }
+    found
+}
+
+/// Returns the factor by which a value is better than another.
+fn gain(unit: Unit, value: f64, other: f64) -> f64 {
+    if unit == Unit::Seconds { other / value } else { value / other }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::CurveConfig;
+    use nodegauge_gauge::view::Block;
+    use nodegauge_measure::record::{Measurement, Quoted};
+
+    fn measurement(unit: Unit, value: f64) -> Measurement {
+        Measurement::new("memory", "matrix", "any", unit).value(Quoted::Best, value)
+    }
+
+    fn access(to: u64, firmware: Option<f64>) -> CurveConfig {
+        CurveConfig { from_node: Some(0), to_node: Some(to), firmware, ..Default::default() }
+    }
+
+    fn notes(groups: &[&[CurvesFigure<'_>]]) -> Vec<String> {
+        let mut section = Section::new("matrix");
+        add(&mut section, groups);
+        let notes = section.blocks.iter().filter_map(|block| match block {
+            Block::Note(note) => Some(note.text.clone()),
+            _ => None,
+        });
+        notes.collect()
+    }
+
+    #[test]
+    fn lying_firmware_is_contradicted_in_one_sentence() {
+        let (near, far) =
+            (measurement(Unit::BytesPerSecond, 40e9), measurement(Unit::BytesPerSecond, 8e9));
+        let (soon, late) = (measurement(Unit::Seconds, 90e-9), measurement(Unit::Seconds, 250e-9));
+        let rates = [(&near, access(0, Some(50e9))), (&far, access(2, Some(100e9)))];
+        let times = [(&soon, access(0, Some(80e-9))), (&late, access(2, Some(60e-9)))];
+        let notes = notes(&[&rates, &times]);
+        assert_eq!(
+            notes,
+            [
+                "its HMAT reports n0->n0 50.00 GB/s read, n0->n2 100.0 GB/s read, n0->n0 80.00 ns, \
+                 n0->n2 60.00 ns",
+                "its HMAT contradicts the measurement: firmware reports 100.0 GB/s for n0->n2 and \
+                 50.00 GB/s for n0->n0, measured are 8.000 GB/s and 40.00 GB/s; 1 contradiction more"
+            ]
+        );
+    }
+
+    #[test]
+    fn firmware_that_agrees_or_is_silent_is_not_contradicted() {
+        let (near, far) =
+            (measurement(Unit::BytesPerSecond, 40e9), measurement(Unit::BytesPerSecond, 42e9));
+        // The measured order differs by less than a valid figure may vary.
+        let rates = [(&near, access(0, Some(50e9))), (&far, access(1, Some(48e9)))];
+        assert_eq!(notes(&[&rates]).len(), 1);
+        assert!(notes(&[&[(&near, access(0, None))]]).is_empty());
+        // A measured rate above that of firmware is a contradiction.
+        let above = [(&near, access(0, Some(20e9)))];
+        let notes = notes(&[&above]);
+        assert!(notes[1].contains("n0->n0 has 40.00 GB/s, although firmware reports 20.00 GB/s"));
+    }
+}

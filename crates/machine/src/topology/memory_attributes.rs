@@ -1,0 +1,230 @@
+//! Memory attributes in hwloc's XML (version 2): bandwidth and latency from CPUs to the memory of each NUMA node.
+//!
+//! hwloc fills them with the values of firmware's HMAT, if there is one. Programs that choose memory by these attributes
+//! use measured values if an XML with them replaces the discovery (`HWLOC_XMLFILE`). Names, units and flags are those of
+//! hwloc's documentation, *Comparing memory node attributes for finding where to allocate on*.
+
+use crate::ids::NumaNodeId;
+use nodegauge_measure::{BytesPerSec, Seconds};
+use std::collections::BTreeMap;
+
+/// Measured bandwidth and latency from the CPUs of one NUMA node to the memory of a node.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MemoryAccess {
+    /// Node whose CPUs access the memory.
+    pub initiator: NumaNodeId,
+    /// Node of the memory.
+    pub target: NumaNodeId,
+    /// Read bandwidth.
+    pub read: Option<BytesPerSec>,
+    /// Write bandwidth.
+    pub write: Option<BytesPerSec>,
+    /// Latency of a load.
+    pub latency: Option<Seconds>,
+}
+
+/// Flags of an attribute whose higher values are better: `HWLOC_MEMATTR_FLAG_HIGHER_FIRST` and `_NEED_INITIATOR`.
+const HIGHER_FIRST: u32 = 1 | 4;
+/// Flags of an attribute whose lower values are better: `HWLOC_MEMATTR_FLAG_LOWER_FIRST` and `_NEED_INITIATOR`.
+const LOWER_FIRST: u32 = 2 | 4;
+/// Bytes of the unit in which hwloc stores bandwidth, MiB/s.
+const MIB: f64 = (1u64 << 20) as f64;
+/// Nanoseconds per second; hwloc stores latency in nanoseconds.
+const NANO: f64 = 1e9;
+/// Beginning of the names under which the values of firmware are kept.
+const FIRMWARE: &str = "Firmware";
+
+/// Standard attribute of hwloc.
+struct Attribute {
+    name: &'static str,
+    flags: u32,
+    /// Returns the measured value in hwloc's unit; `None` if it was not measured.
+    value: fn(&MemoryAccess) -> Option<f64>,
+}
+
+/// Attributes in hwloc's order. hwloc defines bandwidth and latency without a direction as the mean of reads and writes;
+/// with one of them, as that one. The latency of a write cannot be measured by dependent loads.
+const ATTRIBUTES: [Attribute; 6] = [
+    Attribute { name: "Bandwidth", flags: HIGHER_FIRST, value: mean_bandwidth },
+    Attribute { name: "Latency", flags: LOWER_FIRST, value: latency },
+    Attribute { name: "ReadBandwidth", flags: HIGHER_FIRST, value: read_bandwidth },
+    Attribute { name: "WriteBandwidth", flags: HIGHER_FIRST, value: write_bandwidth },
+    Attribute { name: "ReadLatency", flags: LOWER_FIRST, value: latency },
+    Attribute { name: "WriteLatency", flags: LOWER_FIRST, value: |_| None },
+];
+
+fn read_bandwidth(access: &MemoryAccess) -> Option<f64> {
+    access.read.map(|rate| rate.0 / MIB)
+}
+
+fn write_bandwidth(access: &MemoryAccess) -> Option<f64> {
+    access.write.map(|rate| rate.0 / MIB)
+}
+
+fn mean_bandwidth(access: &MemoryAccess) -> Option<f64> {
+    match (read_bandwidth(access), write_bandwidth(access)) {
+        (Some(read), Some(write)) => Some((read + write) / 2.0),
+        (read, write) => read.or(write),
+    }
+}
+
+fn latency(access: &MemoryAccess) -> Option<f64> {
+    access.latency.map(|time| time.0 * NANO)
+}
+
+/// NUMA node of an XML.
+struct XmlNode<'a> {
+    /// Identifier of the object in the XML.
+    object: &'a str,
+    /// CPUs of the node, as hwloc prints a set.
+    cpus: &'a str,
+}
+
+/// Returns an XML of hwloc with measured memory attributes. Values that it already has, which are those of firmware, are
+/// kept under names that begin with `Firmware`. Everything else is unchanged.
+///
+/// # Errors
+/// Fails if the text is not an XML of hwloc, or if it lacks one of the nodes; the text is the reason.
+pub fn with_measured(xml: &str, accesses: &[MemoryAccess]) -> Result<String, String> {
+    let nodes = nodes(xml);
+    let mut kept = xml.to_owned();
+    for Attribute { name, .. } in &ATTRIBUTES {
+        kept = kept.replace(&opening(name), &opening(&format!("{FIRMWARE}{name}")));
+    }
+    let mut added = String::new();
+    for Attribute { name, flags, value } in &ATTRIBUTES {
+        let mut values = String::new();
+        for access in accesses {
+            let Some(measured) = value(access).filter(|measured| measured.is_finite()) else {
+                continue;
+            };
+            let target = found(&nodes, access.target)?;
+            let initiator = found(&nodes, access.initiator)?;
+            values += &format!(
+                "    <memattr_value target_obj_type=\"NUMANode\" target_obj_gp_index=\"{}\" value=\"{}\" \
+                 initiator_cpuset=\"{}\"/>\n",
+                target.object,
+                measured.round().max(1.0) as u64,
+                initiator.cpus
+            );
+        }
+        if !values.is_empty() {
+            added += &format!("  {} flags=\"{flags}\">\n{values}  </memattr>\n", opening(name));
+        }
+    }
+    let end = kept.find("  <cpukind ").or_else(|| kept.find("</topology>"));
+    let end = end.ok_or("it does not end with </topology>")?;
+    kept.insert_str(end, &added);
+    Ok(kept)
+}
+
+/// Returns the beginning of the element of an attribute.
+fn opening(name: &str) -> String {
+    format!("<memattr name=\"{name}\"")
+}
+
+/// Returns the node with a number.
+fn found<'n, 'a>(
+    nodes: &'n BTreeMap<NumaNodeId, XmlNode<'a>>,
+    id: NumaNodeId,
+) -> Result<&'n XmlNode<'a>, String> {
+    nodes.get(&id).ok_or_else(|| format!("hwloc does not list NUMA node {id}"))
+}
+
+/// Returns the NUMA nodes of an XML.
+fn nodes(xml: &str) -> BTreeMap<NumaNodeId, XmlNode<'_>> {
+    let mut nodes = BTreeMap::new();
+    for rest in xml.split("<object type=\"NUMANode\"").skip(1) {
+        let tag = rest.split_once('>').map_or(rest, |(tag, _)| tag);
+        let id = attribute(tag, "os_index").and_then(|number| number.parse().ok());
+        let parts = (id, attribute(tag, "gp_index"), attribute(tag, "cpuset"));
+        if let (Some(id), Some(object), Some(cpus)) = parts {
+            nodes.insert(NumaNodeId(id), XmlNode { object, cpus });
+        }
+    }
+    nodes
+}
+
+/// Returns the value of an attribute of a tag.
+fn attribute<'a>(tag: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = tag.split_once(&format!(" {name}=\""))?;
+    rest.split_once('"').map(|(value, _)| value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TWO: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE topology SYSTEM "hwloc2.dtd">
+<topology version="2.0">
+  <object type="Machine" os_index="0" cpuset="0x00000003" complete_cpuset="0x00000003" allowed_cpuset="0x00000003" nodeset="0x00000003" complete_nodeset="0x00000003" allowed_nodeset="0x00000003" gp_index="1">
+    <object type="Package" os_index="0" cpuset="0x00000001" complete_cpuset="0x00000001" nodeset="0x00000001" complete_nodeset="0x00000001" gp_index="2">
+      <object type="NUMANode" os_index="0" cpuset="0x00000001" complete_cpuset="0x00000001" nodeset="0x00000001" complete_nodeset="0x00000001" gp_index="5" local_memory="1073741824"/>
+      <object type="PU" os_index="0" cpuset="0x00000001" complete_cpuset="0x00000001" nodeset="0x00000001" complete_nodeset="0x00000001" gp_index="3"/>
+    </object>
+    <object type="Package" os_index="1" cpuset="0x00000002" complete_cpuset="0x00000002" nodeset="0x00000002" complete_nodeset="0x00000002" gp_index="4">
+      <object type="NUMANode" os_index="1" cpuset="0x00000002" complete_cpuset="0x00000002" nodeset="0x00000002" complete_nodeset="0x00000002" gp_index="7" local_memory="1073741824"/>
+      <object type="PU" os_index="1" cpuset="0x00000002" complete_cpuset="0x00000002" nodeset="0x00000002" complete_nodeset="0x00000002" gp_index="6"/>
+    </object>
+  </object>
+  <memattr name="Bandwidth" flags="5">
+    <memattr_value target_obj_type="NUMANode" target_obj_gp_index="7" value="99" initiator_cpuset="0x00000001"/>
+  </memattr>
+  <cpukind cpuset="0x00000003" forced_efficiency="0">
+  </cpukind>
+</topology>
+"#;
+
+    fn access(initiator: u32, target: u32, read: f64, write: Option<f64>) -> MemoryAccess {
+        MemoryAccess {
+            initiator: NumaNodeId(initiator),
+            target: NumaNodeId(target),
+            read: Some(BytesPerSec(read * MIB)),
+            write: write.map(|write| BytesPerSec(write * MIB)),
+            latency: Some(Seconds(89.6e-9)),
+        }
+    }
+
+    /// Returns the lines without those of memory attributes.
+    fn without_attributes(xml: &str) -> Vec<&str> {
+        xml.lines().filter(|line| !line.contains("memattr")).collect()
+    }
+
+    /// Returns the values of an attribute, each with the node of the memory and the CPUs.
+    fn values<'a>(xml: &'a str, name: &str) -> Vec<[&'a str; 3]> {
+        let opening = opening(name);
+        let lines = xml.lines().skip_while(|line| !line.contains(&opening)).skip(1);
+        let of_attribute = lines.take_while(|line| line.contains("<memattr_value "));
+        let keys = ["target_obj_gp_index", "value", "initiator_cpuset"];
+        of_attribute.map(|line| keys.map(|key| attribute(line, key).unwrap())).collect()
+    }
+
+    #[test]
+    fn measured_values_stand_next_to_those_of_firmware() {
+        let accesses = [
+            access(0, 0, 3000.0, Some(2000.0)),
+            access(0, 1, 1000.4, None),
+            access(1, 1, 0.1, None),
+        ];
+        let xml = with_measured(TWO, &accesses).unwrap();
+        let (first, second) = ("0x00000001", "0x00000002");
+        assert_eq!(
+            values(&xml, "Bandwidth"),
+            [["5", "2500", first], ["7", "1000", first], ["7", "1", second]]
+        );
+        assert_eq!(values(&xml, "WriteBandwidth"), [["5", "2000", first]]);
+        assert_eq!(values(&xml, "ReadLatency").len(), 3);
+        assert_eq!(values(&xml, "Latency")[0], ["5", "90", first]);
+        assert_eq!(values(&xml, "FirmwareBandwidth"), [["7", "99", first]]);
+        assert_eq!(without_attributes(&xml), without_attributes(TWO));
+    }
+
+    #[test]
+    fn missing_node_and_other_texts_are_refused() {
+        let far = with_measured(TWO, &[access(0, 9, 1.0, None)]).unwrap_err();
+        assert_eq!(far, "hwloc does not list NUMA node 9");
+        assert!(with_measured("not an XML", &[]).is_err());
+        assert_eq!(with_measured(TWO, &[]).unwrap().matches("FirmwareBandwidth").count(), 1);
+    }
+}

@@ -1,0 +1,169 @@
+//! Two sockets with a NUMA node each, a node of memory without CPUs, and firmware whose HMAT is wrong: it reports hardly
+//! any bandwidth for node 0, and more than any memory has for node 2.
+
+use crate::guest::{Guest, Shape, Shared};
+use crate::skip::{Part, skip};
+use std::collections::BTreeMap;
+use std::process::Command;
+
+static SHARED: Shared = Shared::new();
+static HMAT: Shape = Shape {
+    name: "hmat",
+    qemu: &[
+        "-machine",
+        "q35,hmat=on",
+        "-cpu",
+        "Haswell-v4",
+        "-smp",
+        "2,sockets=2,cores=1",
+        "-m",
+        "2560",
+        "-object",
+        "memory-backend-ram,id=m0,size=1024M",
+        "-numa",
+        "node,nodeid=0,memdev=m0",
+        "-object",
+        "memory-backend-ram,id=m1,size=1024M",
+        "-numa",
+        "node,nodeid=1,memdev=m1",
+        "-object",
+        "memory-backend-ram,id=m2,size=512M",
+        "-numa",
+        "node,nodeid=2,memdev=m2,initiator=0",
+        "-numa",
+        "cpu,node-id=0,socket-id=0",
+        "-numa",
+        "cpu,node-id=1,socket-id=1",
+        "-numa",
+        "hmat-lb,initiator=0,target=0,hierarchy=memory,data-type=access-latency,latency=20",
+        "-numa",
+        "hmat-lb,initiator=0,target=0,hierarchy=memory,data-type=access-bandwidth,bandwidth=1M",
+        "-numa",
+        "hmat-lb,initiator=0,target=1,hierarchy=memory,data-type=access-latency,latency=30",
+        "-numa",
+        "hmat-lb,initiator=0,target=1,hierarchy=memory,data-type=access-bandwidth,bandwidth=1M",
+        "-numa",
+        "hmat-lb,initiator=0,target=2,hierarchy=memory,data-type=access-latency,latency=10",
+        "-numa",
+        "hmat-lb,initiator=0,target=2,hierarchy=memory,data-type=access-bandwidth,bandwidth=60G",
+        "-numa",
+        "hmat-lb,initiator=1,target=0,hierarchy=memory,data-type=access-latency,latency=30",
+        "-numa",
+        "hmat-lb,initiator=1,target=0,hierarchy=memory,data-type=access-bandwidth,bandwidth=1M",
+        "-numa",
+        "hmat-lb,initiator=1,target=1,hierarchy=memory,data-type=access-latency,latency=20",
+        "-numa",
+        "hmat-lb,initiator=1,target=1,hierarchy=memory,data-type=access-bandwidth,bandwidth=2M",
+        "-numa",
+        "hmat-lb,initiator=1,target=2,hierarchy=memory,data-type=access-latency,latency=40",
+        "-numa",
+        "hmat-lb,initiator=1,target=2,hierarchy=memory,data-type=access-bandwidth,bandwidth=1M",
+    ],
+    commands: &[
+        ("firmware", "cd /sys/devices/system/node; grep . node*/access*/initiators/read_* || true"),
+        (
+            "suspect",
+            "nodegauge memory matrix --size 8MiB --samples 1 --emit hwloc --output /tmp/matrix.xml",
+        ),
+        ("nothing", "ls /tmp/matrix.xml"),
+        (
+            "matrix",
+            "nodegauge memory matrix --size 8MiB --samples 1 --emit hwloc --output /tmp/matrix.xml --accept-suspect",
+        ),
+        ("xml", "cat /tmp/matrix.xml; rm /tmp/matrix.xml"),
+    ],
+    ..Shape::PLAIN
+};
+
+fn guest() -> Option<&'static Guest> {
+    HMAT.guest(&SHARED)
+}
+
+#[test]
+fn hmat_that_is_wrong_is_contradicted_in_one_sentence() {
+    let Some(guest) = guest() else { return };
+    let page = guest.of("matrix").exits(0);
+    if guest.of("firmware").stdout.is_empty() {
+        skip(Part::Machines, "this kernel does not read the HMAT");
+        return;
+    }
+    page.prints_words("firmware its HMAT reports n0->n0 1.000 MB/s read")
+        .prints_words("its HMAT contradicts the measurement:")
+        .prints_words("(the measured figures are suspect)");
+}
+
+#[test]
+fn hmat_figures_of_an_emulated_machine_are_suspect() {
+    let Some(guest) = guest() else { return };
+    guest.of("suspect").exits(1).warns("figures between NUMA nodes are suspect or invalid");
+    assert_ne!(guest.of("nothing").code, Some(0));
+}
+
+#[test]
+fn hmat_is_replaced_by_measured_values_for_tools_of_hwloc() {
+    let Some(guest) = guest() else { return };
+    let xml = guest.of("xml").exits(0).stdout;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("matrix.xml");
+    std::fs::write(&path, &xml).unwrap();
+    let run = |words: &[&str]| {
+        let output = Command::new(words[0]).args(&words[1..]).env("HWLOC_XMLFILE", &path).output();
+        let output = output.ok().filter(|output| output.status.success())?;
+        Some(String::from_utf8(output.stdout).unwrap().trim().to_owned())
+    };
+    let Some(printed) = run(&["lstopo-no-graphics", "--memattrs"]) else {
+        skip(Part::Hwloc, "there is no lstopo");
+        return;
+    };
+    for name in ["Bandwidth", "ReadBandwidth", "WriteBandwidth", "Latency"] {
+        // Two initiators of three targets each.
+        assert_eq!(values(&printed, name).len(), 6, "{name}: {printed}");
+    }
+    for (attribute, name) in [("bandwidth", "Bandwidth"), ("latency", "Latency")] {
+        let local = run(&["hwloc-calc", "--local-memory", "pu:0"]).unwrap();
+        let chosen =
+            run(&["hwloc-calc", "--local-memory", "--best-memattr", attribute, "pu:0"]).unwrap();
+        let of_first: BTreeMap<String, u64> = values(&printed, name)
+            .into_iter()
+            .filter(|value| value.cpus == "0x00000001" && local.split(',').any(|n| n == value.node))
+            .map(|value| (value.node, value.value))
+            .collect();
+        let best = match attribute {
+            "latency" => of_first.values().min(),
+            _ => of_first.values().max(),
+        };
+        assert_eq!(of_first.get(&chosen), best, "{attribute}: {chosen} of {of_first:?}");
+    }
+}
+
+#[test]
+fn hmat_leaves_nothing_behind() {
+    let Some(guest) = guest() else { return };
+    guest.is_left_as_it_was();
+}
+
+/// Value of a memory attribute.
+struct Value {
+    /// Logical index of the node.
+    node: String,
+    value: u64,
+    cpus: String,
+}
+
+/// Parses the values of an attribute as `lstopo --memattrs` prints them: `NUMANode L#0 = 57446 from cpuset 0x00000003`.
+fn values(printed: &str, name: &str) -> Vec<Value> {
+    let title = format!("name `{name}'");
+    let lines = printed.lines().skip_while(|line| !line.contains(&title)).skip(1);
+    let lines = lines.take_while(|line| line.starts_with("  "));
+    let mut values = Vec::new();
+    for line in lines {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [_, node, _, value, _, _, cpus, ..] = words[..] else { panic!("{line}") };
+        values.push(Value {
+            node: node.trim_start_matches("L#").to_owned(),
+            value: value.parse().unwrap(),
+            cpus: cpus.to_owned(),
+        });
+    }
+    values
+}
