@@ -23,13 +23,13 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Granularity of a size that is limited by the memory, bytes.
 const ROUND: u64 = 1 << 20;
 /// Minimum share of a region that must be on its node; with a smaller share, the figure is suspect.
-const ON_NODE_ENOUGH: f64 = 0.99;
+pub(crate) const ON_NODE_ENOUGH: f64 = 0.99;
 
 /// Readers: a NUMA node with CPUs, whose cores read.
-struct Readers {
-    node: NumaNodeId,
+pub(crate) struct Readers {
+    pub(crate) node: NumaNodeId,
     /// One allowed CPU of each core of the node.
-    cpus: Vec<CpuId>,
+    pub(crate) cpus: Vec<CpuId>,
 }
 
 /// Planned measurement of matrices: reading nodes, and nodes whose memory is read.
@@ -133,6 +133,12 @@ fn nodes(topology: &Topology) -> Matrix {
     let of_devices = with_device.filter_map(|node| Some((node.id, node.device.clone()?))).collect();
     let none = SetRange { first: Bytes(0), most: Bytes(0) };
     Matrix { readers, memories, of_devices, bytes: 0, chased: none, pairs: Vec::new() }
+}
+
+/// Returns the nodes whose cores read, and the nodes with memory.
+pub(crate) fn readers_and_memories(topology: &Topology) -> (Vec<Readers>, Vec<NumaNodeId>) {
+    let Matrix { readers, memories, .. } = nodes(topology);
+    (readers, memories)
 }
 
 impl Mode for Matrix {
