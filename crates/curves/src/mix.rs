@@ -82,11 +82,12 @@ pub(super) fn names() -> Vec<&'static str> {
     Mix::ALL.iter().map(|mix| mix.name()).collect()
 }
 
-/// Returns the mixes that this processor has loops for. Adds a notice if it lacks some.
+/// Returns the mixes that this processor has loops for, each once. Adds a notice if it lacks some.
 pub(crate) fn available(mixes: &[Mix], notices: &mut Vec<Notice>) -> Vec<Mix> {
-    let mut found = mixes.to_vec();
+    let distinct: Vec<Mix> = Mix::ALL.iter().copied().filter(|mix| mixes.contains(mix)).collect();
+    let mut found = distinct.clone();
     found.retain(|mix| !kernels::resident(mix.kernel(), mix.stores()).is_empty());
-    if found.len() < mixes.len() {
+    if found.len() < distinct.len() {
         let text = "nodegauge has no non-temporal stores for this processor: only mixes with \
                     regular stores are measured";
         notices.push(notice(NoticeId::LeftOut, text));

@@ -6,6 +6,7 @@
 
 use super::found::{part_count, slice};
 use nodegauge_measure::stats::{self, Better, Summary};
+use nodegauge_measure::{BytesPerSec, Seconds};
 
 /// Reading of a reporter beside a known load.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -72,13 +73,26 @@ fn load_at(pairs: &[(f64, f64)], reading: f64) -> Option<f64> {
 }
 
 impl Calibration {
-    /// True if the reporter is slower beside the full known load than without load, by more than the intervals.
+    /// True if the reporter is slower beside the full known load than without load. The readings of a round are compared,
+    /// because the memory may be in another state in the next round.
     pub(super) fn reacts(&self) -> bool {
         let [Some(first), Some(last)] = [self.points.first(), self.points.last()] else {
             return false;
         };
-        let ends = [interval(&first.readings), interval(&last.readings)];
-        matches!(ends, [Some([_, idle_high]), Some([low, _])] if low > idle_high)
+        let pairs = first.readings.iter().zip(&last.readings);
+        let differences: Vec<f64> = pairs.map(|(without, with)| with - without).collect();
+        interval(&differences).is_some_and(|[low, _]| low > 0.0)
+    }
+
+    /// Describes the readings: of each known load, and beside the program.
+    pub(super) fn in_words(&self) -> String {
+        let mut parts = Vec::new();
+        for point in &self.points {
+            let load = BytesPerSec(median_or_zero(&point.rates));
+            parts.push(format!("{} beside {load}", Seconds(stats::median(&point.readings))));
+        }
+        parts.push(format!("{} beside the program", Seconds(stats::median(&self.program))));
+        parts.join(", ")
     }
 
     /// Returns the bandwidth that the program draws, in each part of the run; `None` if the reporter does not react to known

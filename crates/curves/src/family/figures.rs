@@ -8,7 +8,6 @@ use crate::matrix::ON_NODE_ENOUGH;
 use crate::mix::Mix;
 use crate::run::{self, CurveRun, FigureOutline, TimedCells, Value};
 use crate::{GAUGE, memory_chase, notice};
-use nodegauge_analysis::conclusion::Obstacle;
 use nodegauge_chase::{MemoryRegion, TIMES_LLC};
 use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
 use nodegauge_measure::{Bytes, NoticeId, Unit, stats};
@@ -187,14 +186,24 @@ impl FamilyFigures<'_, '_> {
                 };
                 run.add(judged, cell, part, figure);
             }
+            let figures = &run.outcome.measurements[first..];
+            let is_invalid = figures.iter().any(|m| m.validity.status == Status::Invalid);
             let latencies = judged.seconds(cell, 0);
-            if stats::median(&latencies).is_finite() {
-                let figures = &run.outcome.measurements[first..];
-                let doubt = Obstacle::among(figures).map(|obstacle| obstacle.reason);
+            if stats::median(&latencies).is_finite() && !is_invalid {
+                let mut doubts: Vec<String> = Vec::new();
+                for reason in figures.iter().flat_map(|m| &m.validity.reasons) {
+                    if !doubts.contains(reason) {
+                        doubts.push(reason.clone());
+                    }
+                }
                 let rates = if share > 0 { judged.seconds(cell, 1) } else { Vec::new() };
                 let rates = rates.into_iter().map(|seconds| 1.0 / seconds).collect();
-                points.push(MeasuredPoint { share, latencies, rates, doubt });
+                points.push(MeasuredPoint { share, latencies, rates, doubts });
             }
+        }
+        // Without the idle latency, nothing follows from a curve.
+        if points.first().is_none_or(|point| point.share > 0) {
+            return;
         }
         if run.outcome.is_interrupted() && points.len() < SHARES.len() {
             return;

@@ -23,8 +23,8 @@ pub(super) struct MeasuredPoint {
     pub latencies: Vec<f64>,
     /// Rates of the loaders, bytes per second, in order of time; empty without load.
     pub rates: Vec<f64>,
-    /// First reason why a figure of the point is suspect; `None` if they are valid.
-    pub doubt: Option<String>,
+    /// Reasons why a figure of the point is suspect; empty if they are valid.
+    pub doubts: Vec<String>,
 }
 
 /// Returns the number of parts of a run with this number of samples of each cell.
@@ -49,7 +49,7 @@ impl MeasuredPoint {
         LoadPoint {
             rate: if rates.is_empty() { 0.0 } else { stats::median(rates) },
             latency: stats::median(slice(&self.latencies, part, parts)),
-            doubt: self.doubt.clone(),
+            doubt: self.doubts.first().cloned(),
         }
     }
 }
@@ -111,7 +111,11 @@ impl FoundKnee {
         if knee(&whole) == Knee::Falls {
             doubts.push("latency falls again at a higher load".to_owned());
         }
-        doubts.extend(whole.iter().find_map(|point| point.doubt.clone()));
+        for reason in points.iter().flat_map(|point| &point.doubts) {
+            if !doubts.contains(reason) {
+                doubts.push(reason.clone());
+            }
+        }
         (!rates.is_empty()).then_some(Self { basis, rates, doubts })
     }
 }
@@ -162,7 +166,7 @@ pub(super) fn falling_in_words(mix: &str, points: &[MeasuredPoint]) -> Option<St
     let later = points.iter().filter(|point| point.share > highest.share);
     let lower = later.min_by(|a, b| stats::median(&a.rates).total_cmp(&stats::median(&b.rates)))?;
     let [_, high] = interval(&lower.rates)?;
-    let is_certain = highest.doubt.is_none() && lower.doubt.is_none();
+    let is_certain = highest.doubts.is_empty() && lower.doubts.is_empty();
     (high < low && is_certain).then(|| {
         format!(
             "{mix}: more load lowers the bandwidth, from {} at a load of {} to {} at {}",
@@ -185,7 +189,7 @@ mod tests {
             let noise = (0..samples).map(|i| 1.0 + 0.01 * ((i * 7 % 11) as f64 / 5.0 - 1.0));
             let latencies = noise.clone().map(|factor| latency * 1e-9 * factor).collect();
             let rates = noise.filter(|_| *share > 0).map(|factor| rate * 1e9 * factor).collect();
-            points.push(MeasuredPoint { share: *share, latencies, rates, doubt: None });
+            points.push(MeasuredPoint { share: *share, latencies, rates, doubts: Vec::new() });
         }
         points
     }
@@ -232,7 +236,7 @@ mod tests {
     #[test]
     fn suspect_points_and_missing_parts_are_reasons() {
         let mut all = points(&DOUBLED, 12);
-        all[1].doubt = Some("disturbed".to_owned());
+        all[1].doubts.push("disturbed".to_owned());
         // In the first part of the run, latency stays low.
         for point in &mut all {
             point.latencies[0..2].fill(100e-9);
@@ -250,7 +254,7 @@ mod tests {
         let expected = "1:0: more load lowers the bandwidth, from 34.00 GB/s at a load of 90 % to 28.00 GB/s at 100 %";
         assert_eq!(text, expected);
         let mut suspect = points(&curve, 30);
-        suspect[4].doubt = Some("disturbed".to_owned());
+        suspect[4].doubts.push("disturbed".to_owned());
         assert_eq!(falling_in_words("1:0", &suspect), None);
         // Without intervals, nothing is known.
         assert_eq!(falling_in_words("1:0", &points(&curve, 3)), None);

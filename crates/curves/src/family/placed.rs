@@ -46,9 +46,10 @@ pub(crate) const NAMES: [&str; 5] = [BANDWIDTH, BANDWIDTH_BELOW, LATENCY, SLOWDO
 /// Shares of the full rate of the known loads, percent.
 const KNOWN_SHARES: [u32; 5] = [0, 25, 50, 75, 100];
 /// Duration of a known load: several times that of a slice of the scheduler.
-const KNOWN_TIME: Duration = Duration::from_millis(25);
-/// Duration of a turn of the program, seconds; a shorter program is run several times.
-const PROGRAM_SECONDS: f64 = 0.5;
+const KNOWN_TIME: Duration = Duration::from_millis(40);
+/// Duration of a turn of the program, seconds, of which the start of a process is a small part; a shorter program is run
+/// several times.
+const PROGRAM_SECONDS: f64 = 0.3;
 /// Time limit of a run of the program without a budget of the user.
 const TIME_LIMIT: Duration = Duration::from_secs(600);
 /// Share of the CPU time of the node that other programs may use during a turn.
@@ -340,13 +341,15 @@ impl ProgramFigures {
         self.regime.seconds(number, part)
     }
 
-    /// Returns the readings of a reporter.
+    /// Returns the readings of a reporter. Readers slow the known load down as they slow the program down. The rate of a load
+    /// is therefore that beside the chain, so that the bandwidth found is that of the program by itself.
     fn calibration(&self, reporter: Reporter) -> Calibration {
         let mut points = Vec::new();
         for share in KNOWN_SHARES {
-            let cell = ProgramCell::Known(reporter, share);
-            let rates = self.seconds(cell, 1).into_iter().map(|seconds| 1.0 / seconds).collect();
-            points.push(CalibrationPoint { rates, readings: self.seconds(cell, 0) });
+            let rates = self.seconds(ProgramCell::Known(Reporter::Chain, share), 1);
+            let rates = rates.into_iter().map(|seconds| 1.0 / seconds).collect();
+            let readings = self.seconds(ProgramCell::Known(reporter, share), 0);
+            points.push(CalibrationPoint { rates, readings });
         }
         Calibration { points, program: self.seconds(ProgramCell::Program(reporter), 0) }
     }
@@ -393,7 +396,12 @@ impl ProgramFigures {
             return;
         }
         let reporters = [Reporter::Chain, Reporter::Readers];
-        let estimates = reporters.map(|reporter| self.calibration(reporter).drawn());
+        let calibrations = reporters.map(|reporter| self.calibration(reporter));
+        for (reporter, calibration) in reporters.iter().zip(&calibrations) {
+            let text = format!("{}: {}", method_in_words(*reporter), calibration.in_words());
+            run.outcome.details.push(text);
+        }
+        let estimates = calibrations.map(|calibration| calibration.drawn());
         let Some((number, drawn)) = drawn::best(&estimates) else {
             let text = "cannot tell which bandwidth the program draws: the memory answers alike with and without a known \
                         load on its CPUs";

@@ -176,7 +176,7 @@ fn add_program(of: &[CurvesFigure<'_>], section: &mut Section) {
     section.note("program", format!("{command}, on cpus {cpus}"));
     let lines = [
         (BANDWIDTH, "draws"),
-        (BANDWIDTH_BELOW, "draws less than"),
+        (BANDWIDTH_BELOW, "below"),
         (LATENCY, "latency"),
         (SLOWDOWN, "slowdown"),
         (SENSITIVITY, "sensitivity"),
