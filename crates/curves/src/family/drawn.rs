@@ -96,7 +96,7 @@ impl Calibration {
     }
 
     /// Returns the bandwidth that the program draws, in each part of the run; `None` if the reporter does not react to known
-    /// loads.
+    /// loads, or if its noise exceeds its reaction.
     pub(super) fn drawn(&self) -> Option<DrawnBandwidth> {
         if !self.reacts() {
             return None;
@@ -113,7 +113,8 @@ impl Calibration {
             rates.extend(load_at(&pairs, stats::median(slice(&self.program, part, parts))));
         }
         let full = self.points.last().map_or(0.0, |last| median_or_zero(&last.rates));
-        (!rates.is_empty()).then_some(DrawnBandwidth { rates, full })
+        // An interval as long as the range of the known loads tells nothing.
+        Some(DrawnBandwidth { rates, full }).filter(|drawn| drawn.uncertainty() < full)
     }
 }
 
@@ -150,9 +151,10 @@ mod tests {
     fn calibration(rate: f64, rise: f64, rounds: usize) -> Calibration {
         let reading = |load: f64| 100e-9 * (1.0 + rise * (load / 40e9).powi(2));
         let mut points = Vec::new();
-        for load in [0.0, 10e9, 20e9, 30e9, 40e9] {
+        for (number, load) in [0.0, 10e9, 20e9, 30e9, 40e9].into_iter().enumerate() {
             let rates = if load > 0.0 { vec![load; rounds] } else { Vec::new() };
-            let readings = noise(rounds).iter().map(|factor| reading(load) * factor).collect();
+            let mut noise = noise(rounds + number);
+            let readings = noise.drain(number..).map(|factor| reading(load) * factor).collect();
             points.push(CalibrationPoint { rates, readings });
         }
         let mut shifted = noise(rounds + 5);
