@@ -27,6 +27,7 @@ const COMMANDS: [&str; 18] = [
     "memory matrix",
     "memory loaded",
     "memory mix",
+    "memory curves",
     "roofline",
     "mpi",
     "hpl",

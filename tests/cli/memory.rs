@@ -1,4 +1,4 @@
-//! `nodegauge memory`: ladder, latency, matrix, loaded, mix.
+//! `nodegauge memory`: ladder, latency, matrix, loaded, mix, curves.
 
 use crate::harness::{Harness, Outcome, Part, measurements, names, texts};
 use serde_json::Value;
@@ -227,6 +227,81 @@ fn mix_has_regular_and_nontemporal_writes() {
     if cfg!(target_arch = "x86_64") {
         assert!(names.contains(&"1:1-nt"), "{names:?}");
     }
+}
+
+#[test]
+fn family_has_a_curve_and_a_bandwidth_for_each_mix() {
+    let harness = Harness::new();
+    if !harness.has_cpus(2) {
+        return;
+    }
+    let args = ["--size", "8MiB", "--mixes", "1:0,1:1", "--threads", "2"];
+    let record = record(&harness, "curves", &args);
+    let all = all_of(&record, "curves", &["s", "B/s"]);
+    let names = names(&record);
+    for mix in ["1:0", "1:1"] {
+        for prefix in ["idle_", "saturated_"] {
+            assert!(names.contains(&&*format!("{prefix}{mix}")), "{names:?}");
+        }
+        let start = format!("latency_{mix}_load");
+        let of = all.iter().filter(|m| m["name"].as_str().unwrap().starts_with(&start));
+        let shares: Vec<f64> = of.map(|m| m["config"]["load_share"].as_f64().unwrap()).collect();
+        assert!(shares.len() > 3 && shares.is_sorted(), "{shares:?}");
+        assert_eq!(shares.last(), Some(&1.0), "{shares:?}");
+    }
+    let text = harness.run(&["history", "show", "latest"]).exits(0);
+    text.prints("\nmix ").prints("\n1:0 ").prints("\n1:1 ").prints("\nhow ");
+    // The bandwidths have the names in conditions.
+    let condition = ["--expect", "curves.saturated_1:0>=1kB/s", "--accept-suspect", "--no-save"];
+    run(&harness, "curves", &[&args[..], &condition].concat());
+}
+
+#[test]
+fn family_refuses_nodes_that_do_not_exist() {
+    let harness = Harness::new();
+    for option in ["--from", "--to"] {
+        let outcome = harness.run(&["memory", "curves", option, "4000"]).exits(2);
+        outcome.warns("this machine has no NUMA node 4000 with");
+        harness.run(&["memory", "curves", option, "x"]).exits(2).warns("NUMA nodes");
+    }
+    harness.run(&["memory", "curves", "--mixes", "4:1"]).exits(2).warns("1:0");
+    let one = harness.run(&["memory", "curves", "--threads", "1"]).exits(2);
+    one.warns("latency under load requires at least two threads").warns("hint: --threads 2");
+}
+
+#[test]
+fn program_is_placed_on_the_curves_or_the_reason_is_stated() {
+    let harness = Harness::new();
+    if !harness.has_cpus(2) {
+        return;
+    }
+    let args = ["memory", "curves", "--size", "8MiB", "--mixes", "1:0", "--samples", "2"];
+    let program = ["--", "sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"];
+    let outcome = harness.run(&[&args[..], &["--json", "-"], &program].concat()).exits(0);
+    let record = outcome.json();
+    let slowdown = measurements(&record).iter().find(|m| m["name"] == "program_slowdown").unwrap();
+    assert!(slowdown["value"].as_f64().unwrap() > 0.0, "{slowdown:#}");
+    assert!(slowdown["config"]["program"].as_str().unwrap().starts_with("sh -c "));
+    // Two samples have no interval, so that the bandwidth is not found.
+    let notices = texts(&record["notices"]).join("\n");
+    assert!(notices.contains("cannot tell which bandwidth the program draws"), "{notices}");
+    let text = harness.run(&["history", "show", "latest"]).exits(0);
+    text.prints("\nprogram ").prints("\nslowdown ");
+}
+
+#[test]
+fn program_that_fails_or_does_not_exist_is_reported() {
+    let harness = Harness::new();
+    if !harness.has_cpus(2) {
+        return;
+    }
+    let args = ["memory", "curves", "--size", "8MiB", "--mixes", "1:0", "--budget", "4"];
+    let run = |program: &[&str]| harness.run(&[&args[..], &["--"], program].concat());
+    run(&["sh", "-c", "echo broken >&2; exit 3"]).exits(1).warns("exit status 3: broken");
+    run(&["/nonexistent/program"]).exits(3).warns("there is no program");
+    run(&["sleep", "100"]).exits(2).warns("the program did not end within --budget 4");
+    // A program that reads the terminal finds it empty.
+    run(&["sh", "-c", "cat; exit 4"]).exits(1).warns("exit status 4");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::root;
 
 /// Chapters with the commands whose output they show.
-const SHOWN: [(&str, &str); 32] = [
+const SHOWN: [(&str, &str); 33] = [
     ("apps", "apps hpcg"),
     ("apps", "apps iccg"),
     ("apps", "apps trapezoid"),
@@ -23,6 +23,7 @@ const SHOWN: [(&str, &str); 32] = [
     ("io", "io"),
     ("machine", "doctor"),
     ("machine", "machine"),
+    ("memory", "memory curves"),
     ("memory", "memory ladder"),
     ("memory", "memory latency"),
     ("memory", "memory loaded"),

@@ -16,5 +16,7 @@ pub const MATRIX: &str = "matrix";
 pub const LOADED: &str = "loaded";
 /// Name of the test of bandwidth by the mix of reads and writes.
 pub const MIX: &str = "mix";
+/// Name of the test of the family of curves: latency under load, by the mix of reads and writes.
+pub const FAMILY: &str = "curves";
 /// Names of the tests of memory curves, in the order of a page.
-pub const CURVES: [&str; 5] = [LADDER, LATENCY, MATRIX, LOADED, MIX];
+pub const CURVES: [&str; 6] = [LADDER, LATENCY, MATRIX, LOADED, MIX, FAMILY];

@@ -12,6 +12,7 @@ use crate::region::MemoryRegion;
 use nodegauge_arena::ArenaError;
 use nodegauge_kernels::LINE;
 use nodegauge_measure::grammar::Cursor;
+use nodegauge_measure::interference::ThreadCounts;
 use nodegauge_measure::quantity::read_bytes;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::shuffle::Shuffler;
@@ -330,6 +331,23 @@ impl<'a> Chase<'a> {
             let taken = unsafe { chain.run(steps) };
             (chain, (monotonic_nanos() - begun) as f64 * 1e-9 / taken as f64)
         }
+    }
+
+    /// Follows the chain until `is_ended`, which is called after each run of some loads. Returns the new position of the chase
+    /// and the seconds per load for which this thread had its CPU.
+    pub(crate) fn run_until(&self, is_ended: &dyn Fn() -> bool) -> (Chain, f64) {
+        let mut chain = self.chain;
+        let mut taken = 0;
+        let before = ThreadCounts::now();
+        loop {
+            // SAFETY: the conditions are the same as for a timed stretch.
+            taken += unsafe { chain.run(LEAST_STEPS) };
+            if is_ended() {
+                break;
+            }
+        }
+        let running = (ThreadCounts::now() - before).cpu_nanos;
+        (chain, running as f64 * 1e-9 / taken as f64)
     }
 
     /// Stores the position at the end of a stretch, so that the next stretch continues there; returns the seconds per

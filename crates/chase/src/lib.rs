@@ -7,6 +7,7 @@ mod chase;
 mod load;
 mod pool;
 mod region;
+mod reporter;
 mod residency;
 mod touch;
 pub mod traffic;
@@ -15,5 +16,6 @@ pub use chase::{ChainPlace, Chase, ChaseOrder, Cycle, Locality, SLOTS, TIMES_LLC
 pub use load::{BLOCK, Load, wait_loop_time};
 pub use pool::WitnessedPool;
 pub use region::{MemoryRegion, RegionBuffers};
+pub use reporter::{KnownLoad, Reporter, Reporters};
 pub use residency::ResidencyProbe;
 pub use touch::TouchRates;

@@ -1,4 +1,4 @@
-//! Load of the memory: loaders read blocks and wait after each block, while a chase is timed.
+//! Load of the memory: loaders run a loop over blocks and wait after each block, while a chase is timed.
 
 use crate::chase::Chase;
 use crate::pool::WitnessedPool;
@@ -11,9 +11,13 @@ use nodegauge_os::{CacheLine, Spin};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes that a loader reads between two waits. A page is long enough for prefetchers to detect the stride, and short
-/// compared with the time of a sample.
+/// Bytes of each array that a loader processes between two waits. A page is long enough for prefetchers to detect the
+/// stride, and short compared with the time of a sample.
 pub const BLOCK: usize = 4096;
+/// Number of blocks that a loop with stores processes at once at full rate. A loop with non-temporal stores ends with a
+/// fence, which waits until all its stores have left the core. After each page, this would take a considerable part of
+/// the time.
+const BLOCKS_AT_FULL_RATE: usize = 16;
 /// Number of iterations of the wait loop that are timed to calibrate the loop.
 const TURNS_TIMED: u64 = 2_000_000;
 
@@ -23,18 +27,19 @@ const LOADERS_START: Duration = Duration::from_millis(100);
 /// Number of checks by the waiting chaser before it yields its CPU.
 const CHECKS: u32 = 1 << 12;
 
-/// Data that the loaders read.
+/// Arrays of the loaders, and the loop that they run over them.
+#[derive(Clone, Copy)]
 pub struct Load<'a> {
     buffers: RegionBuffers<'a>,
     variant: ResidentLoop,
-    /// Number of blocks in a loader's buffer.
+    /// Number of blocks in an array of a loader.
     blocks: usize,
 }
 
 /// Progress of a sample, which chaser and loaders share.
 #[derive(Default)]
 struct Progress {
-    /// Number of loaders that have read a block.
+    /// Number of loaders that have processed a block.
     reading: CacheLine<AtomicUsize>,
     /// True after the chaser has ended its stretch.
     ended: CacheLine<AtomicBool>,
@@ -66,9 +71,15 @@ pub fn wait_loop_time() -> f64 {
 }
 
 impl<'a> Load<'a> {
-    /// Creates a load of the first `blocks` blocks of each loader's buffer.
+    /// Creates a load of reads of the first `blocks` blocks of each loader's buffer.
     pub fn new(buffers: RegionBuffers<'a>, blocks: usize) -> Self {
-        Self { buffers, variant: traffic::reader(), blocks }
+        Self::with_loop(buffers, traffic::reader(), blocks)
+    }
+
+    /// Creates a load by a loop, each array of which has `blocks` blocks. A loader's buffer contains all arrays of the
+    /// loop.
+    pub fn with_loop(buffers: RegionBuffers<'a>, variant: ResidentLoop, blocks: usize) -> Self {
+        Self { buffers, variant, blocks: blocks.max(1) }
     }
 
     /// Returns the loop of the loaders.
@@ -76,31 +87,68 @@ impl<'a> Load<'a> {
         self.variant
     }
 
-    /// Reads blocks, beginning with number `block`, and waits `turns` iterations after each block, until the chaser ends.
-    /// Reads at least one block. Returns the bytes read per second.
-    fn run(&self, worker: usize, mut block: usize, turns: u64, progress: &Progress) -> f64 {
-        let buffer = self.buffers.set(worker, self.blocks * BLOCK);
+    /// Returns the number of blocks of each array that are processed between two waits of `turns` iterations.
+    fn blocks_at_once(&self, turns: u64) -> usize {
+        let is_long = turns == 0 && self.variant.kernel().writes();
+        if is_long { BLOCKS_AT_FULL_RATE.min(self.blocks) } else { 1 }
+    }
+
+    /// Returns the bytes that a block of each array counts. Every line is read or written as the kernel states, and none
+    /// is loaded only to be overwritten.
+    pub fn block_bytes(&self) -> u64 {
+        u64::from(self.variant.kernel().spec().words()) * BLOCK as u64
+    }
+
+    /// Processes blocks, beginning with number `block`, and waits `turns` iterations after them, until the chaser ends.
+    /// Processes at least one block. Returns the bytes moved per second.
+    fn run(&self, worker: usize, block: usize, turns: u64, progress: &Progress) -> f64 {
+        let mut is_first = true;
         let begun = Instant::now();
-        let mut read = 0u64;
-        loop {
-            // SAFETY: the buffer has this number of blocks, which are page-aligned, belong to this worker, and are only
-            // read.
-            unsafe {
-                let at = [buffer.add(block * BLOCK); ARRAYS];
-                let args = Args { at, n: BLOCK / size_of::<f64>(), repeats: 1, scalar: SCALAR };
-                std::hint::black_box(self.variant.run(&args));
-            }
-            block = (block + 1) % self.blocks;
-            if read == 0 {
+        let bytes = self.move_until(worker, block, turns, &mut || {
+            if std::mem::take(&mut is_first) {
                 progress.reading.0.fetch_add(1, Ordering::Relaxed);
             }
-            read += BLOCK as u64;
+            progress.ended.0.load(Ordering::Relaxed)
+        });
+        bytes as f64 / begun.elapsed().as_secs_f64().max(1e-9)
+    }
+
+    /// Processes blocks, beginning with number `block`, and waits `turns` iterations after them, until `is_ended`, which is
+    /// called after each wait. Processes at least one block. Returns the bytes moved.
+    pub(crate) fn move_until(
+        &self,
+        worker: usize,
+        mut block: usize,
+        turns: u64,
+        is_ended: &mut dyn FnMut() -> bool,
+    ) -> u64 {
+        let kernel = self.variant.kernel();
+        let array = self.blocks * BLOCK;
+        let buffer = self.buffers.set(worker, array * kernel.spec().arrays().count());
+        let at_once = self.blocks_at_once(turns);
+        let mut processed = 0u64;
+        loop {
+            if block + at_once > self.blocks {
+                block = 0;
+            }
+            // SAFETY: the buffer contains the arrays of the loop, each of which has this number of blocks. They are
+            // page-aligned and belong to this worker.
+            unsafe {
+                let mut at = [buffer.add(block * BLOCK); ARRAYS];
+                for (number, used) in kernel.spec().arrays().enumerate() {
+                    at[used as usize] = buffer.add(number * array + block * BLOCK);
+                }
+                let n = at_once * BLOCK / size_of::<f64>();
+                let args = Args { at, n, repeats: 1, scalar: SCALAR };
+                std::hint::black_box(self.variant.run(&args));
+            }
+            block += at_once;
+            processed += at_once as u64;
             wait(turns);
-            if progress.ended.0.load(Ordering::Relaxed) {
-                break;
+            if is_ended() {
+                return processed * self.block_bytes();
             }
         }
-        read as f64 / begun.elapsed().as_secs_f64().max(1e-9)
     }
 
     /// Returns a sample. The first part is the chaser's time per load, the second part the time per byte of all loaders

@@ -7,7 +7,7 @@ use nodegauge_measure::config;
 use nodegauge_measure::keys::shared;
 
 config! {
-    /// Configuration of figures of `memory ladder`, `latency`, `matrix`, `loaded` and `mix`, and of the
+    /// Configuration of figures of `memory ladder`, `latency`, `matrix`, `loaded`, `mix` and `curves`, and of the
     /// bandwidths and kernels of `roofline`.
     pub struct CurveConfig including of: shared::HostConfig {
         engine: shared::engine;
@@ -38,6 +38,8 @@ config! {
         loaders: u64 = Setting "loaders";
         /// Bytes that each loading thread reads.
         loader_bytes: u64 = Setting "loader size";
+        program: shared::program;
+        cpus: shared::cpus;
         /// Share of the full rate at which the loading threads are set to read, 0 to 1.
         load_share: f64 = Observation "load share";
         /// Pause of the loading threads between blocks, seconds.

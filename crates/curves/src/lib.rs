@@ -1,13 +1,15 @@
 //! Curves of latency and bandwidth of the memory system.
 //!
-//! There are five modes: `ladder` (bandwidth by working set), `latency` (pointer chase by working set), `matrix` (from
-//! each NUMA node to each other node, and from CPU to CPU), `loaded` (latency under load) and `mix` (ratios of reads to
-//! writes). Each mode has a module that plans the measurement; `run` contains the code that all modes use to measure.
+//! There are six modes: `ladder` (bandwidth by working set), `latency` (pointer chase by working set), `matrix` (from
+//! each NUMA node to each other node, and from CPU to CPU), and the family of curves (`curves`: latency under load by
+//! ratio of reads to writes), of which `loaded` (latency under reads) and `mix` (bandwidths) are parts. Each mode has a
+//! module that plans the measurement; `run` contains the code that all modes use to measure.
 //! The cells of a mode are measured alternately.
 
 pub mod cache_size;
 mod ceilings;
 pub mod config;
+mod family;
 mod gauge;
 mod hwloc;
 mod ladder;
@@ -23,8 +25,10 @@ mod run;
 mod thinned;
 mod view;
 
+pub use family::NodeChoice;
 pub use gauge::Curves;
 pub use hwloc::hwloc_xml;
+pub use mix::Mix;
 pub use nodegauge_arena::GAUGE;
 pub use nodegauge_chase::{ChaseOrder, Locality, TouchRates};
 
@@ -42,6 +46,7 @@ use nodegauge_measure::{Bytes, Failure, Fraction, Notice, NoticeId, Observer, Ou
 use nodegauge_placement::{
     MemoryPolicy, Placement, PlacementOptions, PlacementRequest, TeamRequest,
 };
+use nodegauge_toolchain::CommandLine;
 use prediction::CurveTimes;
 use run::CurveRun;
 use std::time::Duration;
@@ -60,6 +65,14 @@ pub struct CurveOptions {
     pub memory_fraction: Fraction,
     /// Order in which a pointer chase visits the memory.
     pub order: ChaseOrder,
+    /// Mixes of the family of curves.
+    pub mixes: Vec<Mix>,
+    /// NUMA nodes whose cores load the memory, for the family of curves.
+    pub from: NodeChoice,
+    /// NUMA nodes whose memory is loaded, for the family of curves.
+    pub to: NodeChoice,
+    /// Program that is placed on the family of curves.
+    pub program: Option<CommandLine>,
     /// True if kernels are reported as points under the ceilings, too.
     pub kernels: bool,
     /// Suffix of the figure names of ceilings.
@@ -80,6 +93,10 @@ impl Default for CurveOptions {
             largest: None,
             memory_fraction: Fraction(0.5),
             order: ChaseOrder::default(),
+            mixes: Mix::FAMILY.to_vec(),
+            from: NodeChoice::Placed,
+            to: NodeChoice::Placed,
+            program: None,
             kernels: false,
             suffix: "",
             budget: Budget::default(),
@@ -102,6 +119,8 @@ pub enum Curve {
     Loaded,
     /// Bandwidth by ratio of reads to writes.
     Mix,
+    /// Latency under growing load by ratio of reads to writes: the family of curves.
+    Family,
     /// Bandwidths of each memory level, for a roofline.
     Ceilings,
 }
@@ -135,6 +154,8 @@ pub struct CurvePlan {
 impl CurvePlan {
     /// Default time budget of a curve.
     pub const BUDGET: Duration = Duration::from_secs(12);
+    /// Default time budget of the family of curves.
+    pub const FAMILY_BUDGET: Duration = Duration::from_secs(60);
 
     /// Plans a curve on the requested threads, with the requested memory policy. The latency curve is measured with one
     /// thread unless places are given. The matrix chooses its threads itself.
@@ -191,8 +212,9 @@ fn planned(
         Curve::Ladder => Box::new(ladder::plan(setup, notices)?),
         Curve::Latency => Box::new(latency::plan(setup, notices)?),
         Curve::Matrix => Box::new(matrix::plan(setup, notices)?),
-        Curve::Loaded => Box::new(loaded::plan(setup, notices)?),
-        Curve::Mix => Box::new(mix::plan(setup, notices)?),
+        Curve::Loaded => Box::new(family::plan_loaded(setup, notices)?),
+        Curve::Mix => Box::new(family::plan_mix(setup, notices)?),
+        Curve::Family => Box::new(family::plan(setup, notices)?),
         Curve::Ceilings => Box::new(ceilings::plan(setup, notices)?),
     })
 }
@@ -204,7 +226,7 @@ impl PlannedRun for CurvePlan {
 
     fn figures(&self, site: &Site) -> Vec<Figures> {
         let rate = &[Unit::BytesPerSecond];
-        let both = &[Unit::BytesPerSecond, Unit::Seconds];
+        let both: &[Unit] = &[Unit::BytesPerSecond, Unit::Seconds];
         let limited = nodegauge_machine::node_bandwidth(&site.machine, &[]).is_some();
         let test = self.curve.test();
         vec![match self.curve {
@@ -217,6 +239,15 @@ impl PlannedRun for CurvePlan {
                 .limited(limited),
             Curve::Loaded => Figures::new(GAUGE, test, loaded::names(), both),
             Curve::Mix => Figures::new(GAUGE, test, mix::names(), rate).limited(limited),
+            Curve::Family => {
+                let mut names = family::names(&self.options.mixes);
+                let mut units = both;
+                if self.options.program.is_some() {
+                    names.extend(family::NAMES.map(str::to_owned));
+                    units = &[Unit::BytesPerSecond, Unit::Seconds, Unit::Factor];
+                }
+                Figures::new(GAUGE, test, names, units).or_like(family::is_point).limited(limited)
+            }
             Curve::Ceilings => return self.mode.figures(),
         }]
     }

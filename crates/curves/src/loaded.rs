@@ -1,37 +1,29 @@
 //! Latency under load: one thread (the chaser) measures latency with a pointer chase while all other threads (the
 //! loaders) read memory at increasing shares of their full rate.
 //!
+//! This is the member of the family of curves that only reads.
+//!
 //! A loader reads its memory in blocks of 4 KiB and waits after each block. The waits are computed from the time of a
 //! block at full rate, so that the loads cover the curve on a machine of any speed. With share s, an undisturbed loader
 //! would read at s times its full rate. The actual rate is measured.
 
-use crate::GAUGE;
-use crate::config::CurveConfig;
-use crate::memory_chase::{self, ChasedMemory, SetRange};
-use crate::prediction::CurveTimes;
-use crate::run::{CurveRun, FigureOutline, Value};
-use crate::{CurveSetup, Mode, notice, refuse_below, too_large};
 use nodegauge_analysis::conclusion::Obstacle;
-use nodegauge_arena::ArenaError;
-use nodegauge_chase::{BLOCK, Load, wait_loop_time};
-use nodegauge_measure::quantity::counted;
-use nodegauge_measure::record::{Measurement, Quoted, Status};
-use nodegauge_measure::schedule::{PredictedTime, policy};
-use nodegauge_measure::{Bytes, BytesPerSec, Failure, Notice, NoticeId, Seconds, Unit, stats};
+use nodegauge_chase::{Load, wait_loop_time};
+use nodegauge_measure::{BytesPerSec, Seconds};
 
 /// Shares of the loaders' full rate, percent; at 0 the loaders are idle.
 ///
 /// Most shares are near the full rate, because a wait also delays loads that would otherwise overlap.
-const SHARES: [u32; 11] = [0, 10, 30, 50, 65, 80, 90, 94, 97, 99, 100];
+pub(crate) const SHARES: [u32; 11] = [0, 10, 30, 50, 65, 80, 90, 94, 97, 99, 100];
 /// Duration of a sample, seconds.
-const SAMPLE_SECONDS: f64 = 4e-3;
+pub(crate) const SAMPLE_SECONDS: f64 = 4e-3;
 /// Latency at the knee of the curve, as a multiple of the idle latency.
 const KNEE: f64 = 2.0;
 /// Name of the figure for the read rate at which latency is twice the idle latency.
-const AT_KNEE: &str = "bandwidth_at_2x_idle";
+pub(crate) const AT_KNEE: &str = "bandwidth_at_2x_idle";
 
 /// Returns the suffix of figure names that begin with `latency_` and `bandwidth_`: `idle`, or e.g. `load50`.
-fn step(share: u32) -> String {
+pub(crate) fn step(share: u32) -> String {
     if share == 0 { "idle".to_owned() } else { format!("load{share}") }
 }
 
@@ -47,7 +39,8 @@ pub(super) fn names() -> Vec<String> {
 }
 
 /// Times from which the pauses of the loaders follow.
-struct LoaderTimes {
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LoaderTimes {
     /// Time of a block at full rate, seconds.
     block: f64,
     /// Time of an iteration of the wait loop, seconds.
@@ -55,168 +48,50 @@ struct LoaderTimes {
 }
 
 impl LoaderTimes {
+    /// Returns the times of a load that takes `per_byte` seconds per byte of all `loaders` together at full rate.
+    pub(crate) fn calibrated(load: &Load<'_>, per_byte: f64, loaders: u64) -> Self {
+        let bytes = load.block_bytes() * loaders;
+        Self { block: (bytes as f64 * per_byte).min(1.0), turn: wait_loop_time() }
+    }
+
+    /// Returns the pause between two blocks at a share of the full rate, seconds; `None` without load.
+    pub(crate) fn pause(&self, share: u32) -> Option<f64> {
+        self.turns(share).map(|turns| turns as f64 * self.turn)
+    }
+
     /// Returns the iterations of the wait loop between two blocks at a share of the full rate; `None` without load.
-    fn turns(&self, share: u32) -> Option<u64> {
+    pub(crate) fn turns(&self, share: u32) -> Option<u64> {
         let wait = self.block * (100.0 / f64::from(share) - 1.0);
         (share > 0).then(|| (wait / self.turn.max(1e-12)) as u64)
     }
 }
 
-/// Planned measurement of latency under load.
-pub(super) struct Loaded {
-    /// Working set of the chaser.
-    chased: SetRange,
-    /// Buffer of each loader, bytes.
-    buffer: u64,
-}
-
-/// Plans the measurement of latency under load.
-pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<Loaded, Failure> {
-    let threads = setup.threads();
-    if threads < 2 {
-        return Err(Failure::usage(format!(
-            "latency under load requires at least two threads, one that measures and one \
-                 that loads the memory; found {threads}"
-        ))
-        .hint("--threads 2"));
-    }
-    let loaders = threads - 1;
-    let set = setup.largest(notices);
-    refuse_below(Bytes(loaders * BLOCK as u64 * 16), set)?;
-    let usable = setup.usable();
-    let needed = set * 2;
-    if needed > usable {
-        return Err(too_large("loaded latency", needed, usable));
-    }
-    let chased = SetRange::of(setup, set, Bytes(usable.0 - set.0));
-    Ok(Loaded { chased, buffer: (set.0 / loaders).next_multiple_of(BLOCK as u64) })
-}
-
-impl Mode for Loaded {
-    fn memory(&self) -> Bytes {
-        self.chased.first * 2
-    }
-
-    fn predicted(&self, times: &CurveTimes<'_>) -> PredictedTime {
-        times.loops(self.chased.first, 1) + times.chase(self.chased.first)
-    }
-
-    fn measure(&self, run: &mut CurveRun<'_>) -> Result<(), ArenaError> {
-        let CurveSetup { options, placement, .. } = run.setup;
-        let threads = placement.threads.len();
-        let loaders = threads - 1;
-        run.observer.phase(&format!("preparing one chaser and {}", counted(loaders, "loader")));
-        let mut pool = run.pool()?;
-        let chased =
-            ChasedMemory::beyond_caches(run, self.chased, &mut pool, &mut |with, bytes| {
-                run.map(with, 0..1, bytes)
-            })?;
-        let loaded = run.map(&mut pool, 1..threads, self.buffer)?;
-        let mut chase = chased.chase();
-        let blocks = (self.buffer as usize / BLOCK).max(1);
-        let load = Load::new(loaded.buffers(), blocks);
-        chase.warm(&mut pool, SAMPLE_SECONDS)?;
-        // Calibration: time of a block at full rate, and of an iteration of the wait loop.
-        let full = load.sample(&mut pool, &mut chase, Some(0), 0)?;
-        let block = (BLOCK as f64 * loaders as f64 * full.seconds[1]).min(1.0);
-        let times = LoaderTimes { block, turn: wait_loop_time() };
-        let mut at = 0;
-        let phase = "measuring latency under all loads, interleaved";
-        let judged = run.samples(policy::CURVES, SHARES.len(), phase, |i| {
-            // Loaders continue at another position of their buffers, where no data of the last sample is in a cache.
-            at += blocks / 7 + 1;
-            match times.turns(SHARES[i]) {
-                None => chase.idle_sample(&mut pool),
-                turns => load.sample(&mut pool, &mut chase, turns, at),
-            }
-        })?;
-
-        let (mut config, doubts) = run.common(&pool, &chased.region);
-        config.add_order(options.order);
-        config.set_bytes = Some(chased.bytes());
-        config.loader_bytes = Some(self.buffer);
-        config.kernel = Some(load.variant().kernel().name().to_owned());
-        config.isa = Some(load.variant().shape().isa.name().to_owned());
-        let idle = SHARES.iter().position(|share| *share == 0).unwrap_or(0);
-        let flushed = memory_chase::flushed(&judged, idle, 1);
-        let mut curve: Vec<LoadPoint> = Vec::new();
-        for (i, share) in SHARES.into_iter().enumerate() {
-            config.loaders = Some(if share > 0 { loaders as u64 } else { 0 });
-            let first = run.outcome.measurements.len();
-            let parts = [("latency", Value::Seconds), ("bandwidth", Value::Rate)];
-            for (part, (kind, value)) in
-                parts.into_iter().enumerate().take(1 + (share > 0) as usize)
-            {
-                let figure = FigureOutline {
-                    name: format!("{kind}_{}", step(share)),
-                    quoted: Quoted::Median,
-                    value,
-                    config: CurveConfig {
-                        flushed_s: if share == 0 { flushed } else { None },
-                        load_share: Some(f64::from(share) / 100.0),
-                        wait_s: times.turns(share).map(|turns| turns as f64 * times.turn),
-                        ..config.clone()
-                    },
-                    validity: doubts.clone(),
-                };
-                run.add(&judged, i, part, figure);
-            }
-            let seconds = stats::median(&judged.seconds(i, 0));
-            if seconds.is_finite() {
-                let figures = &run.outcome.measurements[first..];
-                let rate = if share > 0 { 1.0 / stats::median(&judged.seconds(i, 1)) } else { 0.0 };
-                let doubt = Obstacle::among(figures).map(|obstacle| obstacle.reason);
-                curve.push(LoadPoint { rate, latency: seconds, doubt });
-            }
-        }
-        if run.outcome.is_interrupted() && curve.len() < SHARES.len() {
-            return Ok(());
-        }
-        let text = knee_in_words(&curve);
-        run.outcome.notices.extend(text.map(|text| notice(NoticeId::Saturation, text)));
-        if let Knee::At { rate, doubt } = knee(&curve) {
-            // The figure is derived from the points of the curve and has no samples.
-            config.engine = Some("native".to_owned());
-            config.stopped = run.outcome.stop.map(|stop| stop.to_string());
-            config.basis = Some("linear interpolation between the two nearest loads".to_owned());
-            let test = run.curve.test();
-            let unit = Unit::BytesPerSecond;
-            let m = Measurement::new(GAUGE, test, AT_KNEE, unit);
-            let mut m = m.value(Quoted::Single, rate).config(&config);
-            // The figure is at most as valid as the points between which it lies.
-            doubt.into_iter().for_each(|reason| m.doubt(Status::Suspect, reason));
-            run.outcome.measurements.push(m);
-        }
-        Ok(())
-    }
-}
-
 /// Point of the curve of latency over load.
 #[derive(Debug, Clone, PartialEq)]
-struct LoadPoint {
-    /// Read rate of the loaders, bytes per second; 0 without load.
-    rate: f64,
+pub(crate) struct LoadPoint {
+    /// Rate of the loaders, bytes per second; 0 without load.
+    pub rate: f64,
     /// Time per load, seconds.
-    latency: f64,
+    pub latency: f64,
     /// First reason why a figure of the point is suspect; `None` if they are valid.
-    doubt: Option<String>,
+    pub doubt: Option<String>,
 }
 
 /// Load at which latency is twice the idle latency.
 #[derive(Debug, Clone, PartialEq)]
-enum Knee {
+pub(crate) enum Knee {
     /// Latency stays below it.
     Below,
-    /// Latency is twice the idle latency at this read rate. The reason is one why a point is suspect on which the rate
+    /// Latency is twice the idle latency at this rate. The reason is one why a point is suspect on which the rate
     /// depends.
     At { rate: f64, doubt: Option<String> },
     /// Latency falls again at a higher load, so that there is no such rate.
     Falls,
 }
 
-/// Returns the read rate of the loaders at which latency is twice the idle latency, by linear interpolation between the
+/// Returns the rate of the loaders at which latency is twice the idle latency, by linear interpolation between the
 /// two points that enclose this latency. The first point is the idle point.
-fn knee(curve: &[LoadPoint]) -> Knee {
+pub(crate) fn knee(curve: &[LoadPoint]) -> Knee {
     let Some(idle) = curve.first() else { return Knee::Below };
     let target = KNEE * idle.latency;
     let mut pairs = curve.windows(2);
@@ -237,7 +112,8 @@ fn no_knee(why: &str) -> String {
     Obstacle::new(why).cannot_tell("at which load latency is twice the idle latency")
 }
 
-fn knee_in_words(curve: &[LoadPoint]) -> Option<String> {
+/// Returns the sentence on the load of twice the idle latency; `None` without points.
+pub(crate) fn knee_in_words(curve: &[LoadPoint]) -> Option<String> {
     let idle = curve.first()?;
     let last = curve.last()?;
     let doubt_of_ends = [idle, last].into_iter().find_map(|point| point.doubt.clone());

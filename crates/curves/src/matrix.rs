@@ -31,13 +31,13 @@ const CHASE: usize = LOOPS;
 /// Suffix of the names of write bandwidths.
 pub(crate) const WRITE: &str = "_write";
 /// Minimum share of a region that must be on its NUMA node; with a smaller share, the figure is suspect.
-const ON_NODE_ENOUGH: f64 = 0.99;
+pub(crate) const ON_NODE_ENOUGH: f64 = 0.99;
 
 /// Readers: a NUMA node with CPUs, whose cores read.
-struct Readers {
-    node: NumaNodeId,
+pub(crate) struct Readers {
+    pub(crate) node: NumaNodeId,
     /// One allowed CPU of each core of the NUMA node.
-    cpus: Vec<CpuId>,
+    pub(crate) cpus: Vec<CpuId>,
 }
 
 /// Planned measurement of matrices: reading NUMA nodes, and NUMA nodes whose memory is read.
@@ -166,6 +166,12 @@ fn writer() -> ResidentLoop {
     }
     let by_four = variants.iter().find(|variant| variant.shape().unroll == 4);
     *by_four.or(variants.first()).expect("the write kernel has portable loops")
+}
+
+/// Returns the nodes whose cores read, and the nodes with memory.
+pub(crate) fn readers_and_memories(topology: &Topology) -> (Vec<Readers>, Vec<NumaNodeId>) {
+    let Matrix { readers, memories, .. } = nodes(topology);
+    (readers, memories)
 }
 
 impl Mode for Matrix {

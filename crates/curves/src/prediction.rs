@@ -8,6 +8,7 @@ use nodegauge_kernels::LINE;
 use nodegauge_measure::schedule::{Limits, Predictable, PredictedTime, policy};
 use nodegauge_measure::{Bytes, Notice, NoticeId, Observer};
 use nodegauge_placement::Placement;
+use std::time::Duration;
 
 /// Passes of a chase through what the caches hold before a sample, at least: the time per load must stop falling.
 const WARM_PASSES: u32 = 2;
@@ -30,6 +31,17 @@ impl CurveTimes<'_> {
         let turn = (1 + loops) * once;
         let rounds = 1 + policy::CURVES_BEHIND.sufficient() as u32;
         PredictedTime { min: set_up + LEAST_ROUNDS * turn, likely: set_up + rounds * turn }
+    }
+
+    /// Returns the time of points of curves, each of which takes `seconds`, and as long again for its warm-up. In the
+    /// shortest run there are `least` points, in the likely one `all`.
+    pub(crate) fn points(least: usize, all: usize, seconds: f64) -> PredictedTime {
+        let turn = Duration::from_secs_f64(2.0 * seconds);
+        let rounds = 1 + policy::CURVES_BEHIND.sufficient() as u32;
+        PredictedTime {
+            min: LEAST_ROUNDS * turn * least as u32,
+            likely: rounds * turn * all as u32,
+        }
     }
 
     /// Returns the time of a chase through `bytes`, of which one worker touches all.

@@ -45,6 +45,7 @@ impl Curve {
             Self::Matrix => names::MATRIX,
             Self::Loaded => names::LOADED,
             Self::Mix => names::MIX,
+            Self::Family => names::FAMILY,
         }
     }
 
@@ -135,7 +136,7 @@ impl CurveRun<'_> {
     }
 
     /// Returns the round trips of saved runs between the CPUs of the placement.
-    fn known_trips(&self) -> Vec<f64> {
+    pub(crate) fn known_trips(&self) -> Vec<f64> {
         let places = self.setup.placement.thread_cpus();
         let places: Vec<Vec<u32>> =
             places.iter().map(|place| place.iter().map(|cpu| cpu.0).collect()).collect();

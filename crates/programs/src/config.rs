@@ -5,8 +5,7 @@ use nodegauge_measure::keys::shared;
 nodegauge_measure::config! {
     /// Configuration of figures of `sweep`.
     pub struct ProgramConfig {
-        /// The user's program with its arguments.
-        program: String = Identity "program";
+        program: shared::program;
         /// Regular expression whose group is the figure in the output of the program.
         pattern: String = Identity "figure";
         /// Value on each axis, as text: `policy 3, threads 4`.

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Commands that take longer than [`LATEST`] or, in part, less.
-const COMMANDS: [&[&str]; 25] = [
+const COMMANDS: [&[&str]; 26] = [
     &["run"],
     &["machine"],
     &["doctor"],
@@ -22,6 +22,7 @@ const COMMANDS: [&[&str]; 25] = [
     &["memory", "matrix"],
     &["memory", "loaded"],
     &["memory", "mix"],
+    &["memory", "curves"],
     &["roofline"],
     &["mpi", "--allow-run-as-root"],
     &["hpl"],

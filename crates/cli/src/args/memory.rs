@@ -7,7 +7,7 @@ use super::values::{fraction, working_set};
 use super::{Choice, Common, HostsArgs, PlacementArgs, budgets, examples, or_auto};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use nodegauge_arena::RequestedPages;
-use nodegauge_curves::{ChaseOrder, CurvePlan, Locality};
+use nodegauge_curves::{ChaseOrder, CurvePlan, Locality, Mix, NodeChoice};
 use nodegauge_measure::grammar::Cursor;
 use nodegauge_measure::{Bytes, SyntaxError};
 
@@ -45,12 +45,30 @@ pub(crate) enum MemoryCommand {
         "nodegauge memory mix --threads 1",
     ]))]
     Mix(CurveArgs),
+    /// The family: latency under increasing load, by ratio of reads to writes
+    ///
+    /// For each mix, the page has the latency without load, the bandwidth at the knee of the curve, and the bandwidth of all
+    /// threads. A program after `--` is placed on the curves: the bandwidth that it draws, and its slowdown under load.
+    #[command(after_long_help = examples::of(&[
+        "nodegauge memory curves",
+        "nodegauge memory curves --mixes 1:0,1:1 --budget 20",
+        "nodegauge memory curves --from all --to all --json family.json",
+        "nodegauge memory curves --mixes 1:0 -- ./solver input",
+    ]))]
+    Curves(FamilyArgs),
+}
+
+/// Options for memory and time, with the default budget of a single curve.
+#[derive(Debug, Clone, ClapArgs)]
+#[command(mut_arg("budget", budgets::time(CurvePlan::BUDGET)))]
+pub(crate) struct MemoryArgs {
+    #[command(flatten)]
+    pub(crate) untimed: UntimedMemoryArgs,
 }
 
 /// Options for memory and time.
 #[derive(Debug, Clone, ClapArgs)]
-#[command(mut_arg("budget", budgets::time(CurvePlan::BUDGET)))]
-pub(crate) struct MemoryArgs {
+pub(crate) struct UntimedMemoryArgs {
     /// Largest working set, all threads together, e.g. 256MiB [default: 4 x the last-level caches]
     #[arg(long, value_name = "SIZE", value_parser = working_set, help_heading = "What")]
     pub(crate) size: Option<Bytes>,
@@ -143,6 +161,40 @@ pub(crate) struct MatrixArgs {
 pub(crate) enum EmittedTopology {
     /// XML of hwloc 2.
     Hwloc,
+}
+
+/// Arguments of `memory curves`.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct FamilyArgs {
+    /// Mixes of lines read and lines written; -nt: non-temporal stores
+    #[arg(
+        long, value_name = "MIXES", value_delimiter = ',', help_heading = "What",
+        default_values_t = Mix::FAMILY
+    )]
+    pub(crate) mixes: Vec<Mix>,
+    /// NUMA nodes whose cores load, by turns: all, or 0,2-3 [default: the placed threads]
+    #[arg(long, value_name = "NODES", conflicts_with_all = ["threads", "places", "bind", "per_cache", "cores"], help_heading = "Where")]
+    pub(crate) from: Option<NodeChoice>,
+    /// NUMA nodes whose memory is loaded: all, or 0,2-3
+    #[arg(long, value_name = "NODES", conflicts_with = "numa", help_heading = "Where")]
+    pub(crate) to: Option<NodeChoice>,
+    /// Program to place on the curves, with its arguments
+    #[arg(last = true, value_name = "PROGRAM")]
+    pub(crate) program: Vec<String>,
+    #[command(flatten)]
+    pub(crate) chase: FamilyChaseArgs,
+}
+
+/// Options of `memory curves` that `memory loaded` has, too, with another default budget.
+#[derive(Debug, Clone, ClapArgs)]
+#[command(mut_arg("budget", budgets::time(CurvePlan::FAMILY_BUDGET)))]
+pub(crate) struct FamilyChaseArgs {
+    #[command(flatten)]
+    pub(crate) placement: PlacementArgs,
+    #[command(flatten)]
+    pub(crate) order: OrderArgs,
+    #[command(flatten)]
+    pub(crate) memory: UntimedMemoryArgs,
 }
 
 /// Unit of strides, and their maximum, in bytes.

@@ -1,7 +1,7 @@
 //! Implementation of the command `nodegauge memory`.
 
 use crate::args::PlacementArgs;
-use crate::args::memory::{LatencyArgs, MatrixArgs, MemoryCommand, OrderArgs};
+use crate::args::memory::{FamilyArgs, LatencyArgs, MatrixArgs, MemoryCommand, OrderArgs};
 use crate::failure::{Exit, Failure};
 use crate::launched;
 use crate::output::Sink;
@@ -9,6 +9,8 @@ use crate::session::{self, HostsRun, Shown};
 use nodegauge_curves::{Curve, CurveOptions, CurvePlan, Curves, hwloc_xml};
 use nodegauge_gauge::{PlannedRun, Site};
 use nodegauge_measure::Fraction;
+use nodegauge_toolchain::{CommandLine, find_program, with_path_hint};
+use std::path::Path;
 
 pub(crate) fn execute(command: &MemoryCommand) -> Result<Exit, Failure> {
     let MemoryCommand::Latency(args) = command else { return measure(command, None) };
@@ -24,17 +26,42 @@ pub(crate) fn execute(command: &MemoryCommand) -> Result<Exit, Failure> {
     }
 }
 
+/// Returns the program that a command line names after `--`; `None` without one.
+///
+/// # Errors
+/// Fails if there is no such program.
+fn named_program(words: &[String]) -> Result<Option<CommandLine>, Failure> {
+    let Some((name, arguments)) = words.split_first() else { return Ok(None) };
+    let path = Path::new(name);
+    if find_program(path).is_none() {
+        let hint = "give the program and its arguments after --, e.g. nodegauge memory curves -- ./solver input";
+        return Err(Failure::missing(format!("there is no program {path:?}"))
+            .hint(with_path_hint(path, hint)));
+    }
+    Ok(Some(CommandLine::new(name.clone(), arguments.to_vec())))
+}
+
 fn measure(command: &MemoryCommand, hosts: Option<&HostsRun<'_>>) -> Result<Exit, Failure> {
+    let mut options = CurveOptions::default();
+    let mut usual = CurvePlan::BUDGET;
     let (curve, args, placement, order) = match command {
-        MemoryCommand::Ladder(of) => (Curve::Ladder, &of.memory, Some(&of.placement), None),
+        MemoryCommand::Ladder(of) => (Curve::Ladder, &of.memory.untimed, Some(&of.placement), None),
         MemoryCommand::Latency(LatencyArgs { chase: of, .. }) => {
-            (Curve::Latency, &of.memory, Some(&of.placement), Some(of.order))
+            (Curve::Latency, &of.memory.untimed, Some(&of.placement), Some(of.order))
         }
-        MemoryCommand::Matrix(of) => (Curve::Matrix, &of.memory, None, Some(of.order)),
+        MemoryCommand::Matrix(of) => (Curve::Matrix, &of.memory.untimed, None, Some(of.order)),
         MemoryCommand::Loaded(of) => {
-            (Curve::Loaded, &of.memory, Some(&of.placement), Some(of.order))
+            (Curve::Loaded, &of.memory.untimed, Some(&of.placement), Some(of.order))
         }
-        MemoryCommand::Mix(of) => (Curve::Mix, &of.memory, Some(&of.placement), None),
+        MemoryCommand::Mix(of) => (Curve::Mix, &of.memory.untimed, Some(&of.placement), None),
+        MemoryCommand::Curves(FamilyArgs { mixes, from, to, program, chase: of }) => {
+            options.program = named_program(program)?;
+            options.mixes.clone_from(mixes);
+            options.from = from.clone().unwrap_or_default();
+            options.to = to.clone().unwrap_or_default();
+            usual = CurvePlan::FAMILY_BUDGET;
+            (Curve::Family, &of.memory, Some(&of.placement), Some(of.order))
+        }
     };
     let site = session::array_site(&args.common)?;
     let placement = placement.map(PlacementArgs::options).unwrap_or_default();
@@ -43,9 +70,9 @@ fn measure(command: &MemoryCommand, hosts: Option<&HostsRun<'_>>) -> Result<Exit
         largest: args.size,
         memory_fraction: Fraction(args.memory_fraction),
         order: order.map(OrderArgs::order).unwrap_or_default(),
-        budget: args.common.budget(CurvePlan::BUDGET),
+        budget: args.common.budget(usual),
         samples: args.common.samples.map(|n| n as usize),
-        ..CurveOptions::default()
+        ..options
     };
     let plan = CurvePlan::of(curve, &site, &placement, options)?;
     match command {

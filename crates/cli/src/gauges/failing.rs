@@ -6,7 +6,7 @@ use nodegauge_apps::WorkersOptions;
 use nodegauge_apps::hpcg::{HpcgOptions, HpcgPlan, XhpcgOptions};
 use nodegauge_apps::iccg::{IccgOptions, IccgPlan};
 use nodegauge_apps::trapezoid::{TrapezoidOptions, TrapezoidPlan};
-use nodegauge_curves::{Curve, CurveOptions, CurvePlan};
+use nodegauge_curves::{Curve, CurveOptions, CurvePlan, Mix};
 use nodegauge_devices::drivers::{self, Listing};
 use nodegauge_devices::info::DeviceInfo;
 use nodegauge_devices::links::{LinkOptions, LinkPlan};
@@ -146,6 +146,7 @@ cases! {
     standard_stream: "memory", standard;
     ladder: "memory", |site, extent| curve(Curve::Ladder, site, extent);
     latency: "memory", |site, extent| curve(Curve::Latency, site, extent);
+    family_of_curves: "memory", family;
     file_grid: "files", files;
     kernels_of_devices: "device", device_stream;
     links_of_devices: "device", device_links;
@@ -236,6 +237,23 @@ fn curve(curve: Curve, site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun
         ..CurveOptions::default()
     };
     boxed(CurvePlan::of(curve, site, &one_thread(), options))
+}
+
+fn family(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
+    if site.topology.allowed().count() < 2 {
+        skip::skip(Part::Cpus, "a family of curves needs two CPUs");
+        return None;
+    }
+    let two =
+        PlacementOptions { threads: Some("2".parse().unwrap()), ..PlacementOptions::default() };
+    let options = CurveOptions {
+        largest: Some(Bytes::mib(1)),
+        mixes: vec![Mix::Reads, Mix::OneToOne],
+        budget: with_search(extent),
+        samples: extent.samples,
+        ..CurveOptions::default()
+    };
+    boxed(CurvePlan::of(Curve::Family, site, &two, options))
 }
 
 fn roofline(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {

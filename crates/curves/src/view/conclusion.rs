@@ -1,9 +1,9 @@
 //! The sentence that a page of curves begins with.
 
-use super::{Curves, CurvesFigure, at_load, matrix, of_caches};
+use super::{Curves, CurvesFigure, at_load, family, matrix, of_caches};
 use crate::GAUGE;
 use crate::levels::MEMORY;
-use nodegauge_arena::names::{LADDER, LATENCY, LOADED, MATRIX, MIX};
+use nodegauge_arena::names::{FAMILY, LADDER, LATENCY, LOADED, MATRIX, MIX};
 use nodegauge_gauge::view::sentence::{
     capital, doubted, joined, number_with_noun, quotable, quoted, superlative, verb,
 };
@@ -17,6 +17,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
         .or_else(|| loaded(&figures(record, LOADED)))
         .or_else(|| matrix::conclusion(&figures(record, MATRIX)))
         .or_else(|| mix(&figures(record, MIX)))
+        .or_else(|| family::conclusion(&figures(record, FAMILY)))
 }
 
 /// Returns the figures of a test.

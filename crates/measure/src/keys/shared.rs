@@ -53,6 +53,8 @@ crate::keys! {
     blas: String = Setting "BLAS";
     /// Version of the reference program.
     version: String = Setting "version";
+    /// The user's program with its arguments.
+    program: String = Identity "program";
     /// Complete command of the reference program.
     command: String = Observation "command";
     /// Compiler of the program.

@@ -278,6 +278,20 @@ pub const DEVICES: RepetitionPolicy =
 /// `device links`: a cell for each copy size, pair of ends and direction; a measurement takes milliseconds.
 pub const LINKS: RepetitionPolicy = RepetitionPolicy { seed: 0x6C69_6E6B, ..CURVES };
 
+/// `memory curves` with a program: runs of the program, which take a second, and known loads by turns. The first round is
+/// the warm-up.
+pub const PLACED: RepetitionPolicy = RepetitionPolicy {
+    seed: 0x706C_6163,
+    // The bandwidth of the program is a median.
+    fewest: FOR_MEDIAN,
+    // More rounds hardly narrow the interval.
+    max: Some(60),
+    tolerance: None,
+    samples_despite_time: true,
+    measure: Fraction(0.97),
+    ..SWEEP
+};
+
 /// `sweep`: runs of the user's program, which take between milliseconds and minutes. The warm-up of each combination is
 /// not part of the rounds.
 pub const PROGRAMS: RepetitionPolicy = RepetitionPolicy {

@@ -1,0 +1,147 @@
+//! Places programs with known traffic on the curves of memory: `nodegauge memory curves -- PROGRAM`, for programs that read
+//! at 10 to 90 % of what a CPU can read, and for one without memory traffic.
+//!
+//! Each program runs `ROUNDS` times (default 20), in random order. A program is found if its share of the full rate is
+//! within ten points of a hundred of the share that the program itself counted. Prints Markdown.
+
+mod common;
+
+use common::{nodegauge_program, note, print, variable};
+use nodegauge_measure::record::Record;
+use nodegauge_measure::schedule::shuffle::Shuffler;
+use nodegauge_measure::stats;
+use std::path::Path;
+use std::process::Command;
+
+/// Shares of the full rate of the programs, percent; at 0 the program does not use memory.
+const SHARES: [u32; 6] = [0, 10, 30, 50, 70, 90];
+/// Largest difference of the shares with which a program counts as found.
+const NEAR: f64 = 0.1;
+/// Time of a run of a program, seconds.
+const SECONDS: &str = "1.5";
+
+/// Program that reads blocks of 64 KiB of 128 MiB, and waits after each so that the rate is a share of the full rate. It
+/// prints the bytes that it read per second.
+const SOURCE: &str = r#"
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+enum { BLOCK = 1 << 16 };
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec + 1e-9 * t.tv_nsec;
+}
+static volatile uint64_t sink;
+static void read_block(const uint64_t *p) {
+  uint64_t s[8] = {0};
+  for (size_t i = 0; i < BLOCK / 8; i += 8)
+    for (int k = 0; k < 8; k++) s[k] += p[i + k];
+  sink = s[0] + s[1] + s[2] + s[3] + s[4] + s[5] + s[6] + s[7];
+}
+int main(int argc, char **argv) {
+  double share = atof(argv[1]) / 100, seconds = atof(argv[2]);
+  size_t size = (size_t)128 << 20;
+  char *a = mmap(0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  madvise(a, size, MADV_HUGEPAGE);
+  if (share > 0) memset(a, 1, size);
+  double bytes = 0, busy = 0, begun = now();
+  size_t at = 0;
+  while (now() - begun < seconds) {
+    if (share <= 0) continue;
+    double start = now();
+    read_block((const uint64_t *)(a + at));
+    double taken = now() - start;
+    busy += taken;
+    bytes += BLOCK;
+    at = (at + BLOCK) % size;
+    double end = now() + taken * (1 / share - 1);
+    while (now() < end) {
+    }
+  }
+  printf("%.0f %.0f\n", bytes / (now() - begun), busy > 0 ? bytes / busy : 0);
+  return 0;
+}
+"#;
+
+/// Builds the program in a folder; returns its path.
+fn built(folder: &Path) -> String {
+    let source = folder.join("reads.c");
+    std::fs::write(&source, SOURCE).expect("the folder is writable");
+    let program = folder.join("reads").display().to_string();
+    let status = Command::new("gcc")
+        .args(["-O3", "-march=native", "-o", &program])
+        .arg(&source)
+        .status()
+        .expect("gcc runs");
+    assert!(status.success(), "gcc builds the program");
+    program
+}
+
+/// Returns the share of the full rate that a program counted itself.
+fn known(program: &str, share: u32) -> f64 {
+    let output = Command::new("taskset")
+        .args(["-c", "0", program, &share.to_string(), SECONDS])
+        .output()
+        .expect("taskset runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let numbers: Vec<f64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    if numbers[1] > 0.0 { numbers[0] / numbers[1] } else { 0.0 }
+}
+
+/// Returns the share of the full rate that was found: zero without traffic, `None` if it is unknown.
+fn found(record: &Record) -> Option<f64> {
+    let figure = |name: &str| record.measurements.iter().find(|m| m.name == name);
+    if figure("program_bandwidth_below").is_some() {
+        return Some(0.0);
+    }
+    Some(figure("program_bandwidth")?.limit.as_ref()?.fraction.0)
+}
+
+fn main() {
+    if std::env::args().any(|argument| argument == "--test" || argument == "--list") {
+        return;
+    }
+    let rounds: usize = variable("ROUNDS").unwrap_or(20);
+    let budget = std::env::var("BUDGET").unwrap_or_else(|_| "30".to_owned());
+    let folder = std::env::temp_dir().join(format!("nodegauge-placed-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("the folder is writable");
+    let program = built(&folder);
+    let args = ["memory", "curves", "--mixes", "1:0", "--budget", &budget];
+    let mut results: Vec<Vec<(f64, Option<f64>)>> = vec![Vec::new(); SHARES.len()];
+    let mut shuffler = Shuffler::new(53);
+    for round in 0..rounds {
+        let mut order: Vec<usize> = (0..SHARES.len()).collect();
+        shuffler.shuffle(&mut order);
+        for number in order {
+            let share = SHARES[number].to_string();
+            let own = known(&program, SHARES[number]);
+            let record = nodegauge_program(&args, &["--", &program, &share, SECONDS]);
+            let drawn = found(&record);
+            note(&format!("round {round}: {share} %, counted {own:.3}, found {drawn:.3?}"));
+            results[number].push((own, drawn));
+        }
+    }
+    print("| program | counted | found, median | within ten points | unknown |");
+    print("| --- | ---: | ---: | ---: | ---: |");
+    for (share, of_program) in SHARES.iter().zip(&results) {
+        let counted: Vec<f64> = of_program.iter().map(|(own, _)| *own).collect();
+        let known: Vec<f64> = of_program.iter().filter_map(|(_, drawn)| *drawn).collect();
+        let near = of_program
+            .iter()
+            .filter(|(own, drawn)| drawn.is_some_and(|drawn| (drawn - own).abs() <= NEAR));
+        print(&format!(
+            "| {share} % | {:.0} % | {:.0} % | {} of {} | {} |",
+            100.0 * stats::median(&counted),
+            100.0 * stats::median(&known),
+            near.count(),
+            of_program.len(),
+            of_program.len() - known.len(),
+        ));
+    }
+    // What remains is in the folder of temporary files.
+    let _ = std::fs::remove_dir_all(&folder);
+}

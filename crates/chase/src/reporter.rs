@@ -1,0 +1,235 @@
+//! Reporters: threads whose speed shows how busy the memory is while other threads, or a program, use it.
+//!
+//! A reporter is a chain of dependent loads, whose latency rises with the load, or loops that read at full rate, whose
+//! bandwidth falls. Their time is the time for which they had their CPU, so that a thread that loses its CPU does not look
+//! like a busy memory.
+
+use crate::chase::{Chain, Chase};
+use crate::load::Load;
+use crate::pool::WitnessedPool;
+use nodegauge_arena::ArenaError;
+use nodegauge_measure::interference::ThreadCounts;
+use nodegauge_measure::samples::Sample;
+use nodegauge_os::CacheLine;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Kind of reporter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reporter {
+    /// One thread follows a chain of dependent loads.
+    Chain,
+    /// All reporting threads read at full rate.
+    Readers,
+}
+
+/// Known load on the CPUs that a program gets.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct KnownLoad {
+    /// Iterations of the wait loop between two blocks; `None` for no load.
+    pub turns: Option<u64>,
+    /// Duration of the load.
+    pub time: Duration,
+    /// Block at which the load begins.
+    pub start: usize,
+}
+
+/// Threads of a pool that report, while the others load the memory or run a program.
+pub struct Reporters<'r> {
+    /// Arrays of all threads.
+    pub load: Load<'r>,
+    /// Number of workers that do not report; the following ones do.
+    pub others: usize,
+}
+
+/// Result of a worker.
+enum Made<T> {
+    /// Result of a worker that does not report.
+    Other(T),
+    /// Position of the chain, and seconds per load.
+    Chased(Chain, f64),
+    /// Bytes that the worker read per second.
+    Read(f64),
+    /// The worker had no work.
+    Nothing,
+}
+
+impl Reporters<'_> {
+    /// Runs `work` on the first worker, e.g. a program on its CPUs, while the reporters measure. Returns the result of the
+    /// work, and a sample whose only part is the time of the reporters: per load of the chain, or per byte of all readers.
+    ///
+    /// # Errors
+    /// Fails if a worker fails, or the user ends the run.
+    pub fn measure<T: Send>(
+        &self,
+        pool: &mut WitnessedPool,
+        chase: &mut Chase<'_>,
+        reporter: Reporter,
+        work: impl Fn() -> T + Sync,
+    ) -> Result<(Option<T>, Sample), ArenaError> {
+        let mut made = Vec::new();
+        let sample = pool.sample(|pool| {
+            let (seconds, others) =
+                self.reported(pool, chase, reporter, |worker| (worker == 0).then(&work))?;
+            made = others;
+            Ok((vec![seconds], Vec::new()))
+        })?;
+        Ok((made.into_iter().flatten().next(), sample))
+    }
+
+    /// Runs a known load on the workers that do not report. Returns a sample: the time of the reporters as of
+    /// [`Self::measure`], and, with a load, the seconds per byte of the load.
+    ///
+    /// # Errors
+    /// Fails if a worker fails, or the user ends the run.
+    pub fn calibrate(
+        &self,
+        pool: &mut WitnessedPool,
+        chase: &mut Chase<'_>,
+        reporter: Reporter,
+        known: KnownLoad,
+    ) -> Result<Sample, ArenaError> {
+        pool.sample(|pool| {
+            let (seconds, rates) =
+                self.reported(pool, chase, reporter, |worker| self.known(worker, known))?;
+            let mut parts = vec![seconds];
+            parts.extend(known.turns.map(|_| 1.0 / rates.iter().sum::<f64>()));
+            Ok((parts, Vec::new()))
+        })
+    }
+
+    /// Follows the chain with the first worker for `time`, while the reporters read. Returns a sample: the time per load, and
+    /// the seconds per byte of all readers.
+    ///
+    /// # Errors
+    /// Fails if a worker fails, or the user ends the run.
+    pub fn chase(
+        &self,
+        pool: &mut WitnessedPool,
+        chase: &mut Chase<'_>,
+        time: Duration,
+    ) -> Result<Sample, ArenaError> {
+        let mut own = chase.clone();
+        pool.sample(|pool| {
+            let chasing: &Chase<'_> = &own;
+            let (seconds, made) = self.reported(pool, chase, Reporter::Readers, |worker| {
+                let begun = Instant::now();
+                (worker == 0).then(|| chasing.run_until(&|| begun.elapsed() >= time))
+            })?;
+            Ok((vec![own.ended(made), seconds], Vec::new()))
+        })
+    }
+
+    /// Loads the memory with one worker for the time of a known load; returns the bytes moved per second.
+    fn known(&self, worker: usize, known: KnownLoad) -> f64 {
+        let begun = Instant::now();
+        match known.turns {
+            Some(turns) => {
+                let bytes = self
+                    .load
+                    .move_until(worker, known.start, turns, &mut || begun.elapsed() >= known.time);
+                bytes as f64 / begun.elapsed().as_secs_f64().max(1e-9)
+            }
+            None => {
+                // A CPU that sleeps may lower the clock of the caches, so that the memory of an idle node looks busy.
+                while begun.elapsed() < known.time {
+                    std::hint::spin_loop();
+                }
+                0.0
+            }
+        }
+    }
+
+    /// Runs `work` on the workers that do not report, and the reporters until the first of them has ended. Returns the time
+    /// of the reporters and the results of the others.
+    fn reported<T: Send>(
+        &self,
+        pool: &mut WitnessedPool,
+        chase: &mut Chase<'_>,
+        reporter: Reporter,
+        work: impl Fn(usize) -> T + Sync,
+    ) -> Result<(f64, Vec<T>), ArenaError> {
+        let ended = CacheLine(AtomicBool::new(false));
+        let chasing: &Chase<'_> = chase;
+        let results = pool.work(|worker| {
+            if worker < self.others {
+                let made = work(worker);
+                // The first worker may run a program on the CPUs of all of them.
+                if worker == 0 {
+                    ended.0.store(true, Ordering::Relaxed);
+                }
+                return Made::Other(made);
+            }
+            match reporter {
+                Reporter::Chain if worker == self.others => {
+                    let (chain, seconds) = chasing.run_until(&|| ended.0.load(Ordering::Relaxed));
+                    Made::Chased(chain, seconds)
+                }
+                Reporter::Chain => Made::Nothing,
+                Reporter::Readers => {
+                    let before = ThreadCounts::now();
+                    let bytes =
+                        self.load.move_until(worker, 0, 0, &mut || ended.0.load(Ordering::Relaxed));
+                    let running = (ThreadCounts::now() - before).cpu_nanos.max(1);
+                    Made::Read(bytes as f64 / (running as f64 * 1e-9))
+                }
+            }
+        })?;
+        let mut seconds = f64::NAN;
+        let mut rate = 0.0;
+        let mut others = Vec::new();
+        for result in results {
+            match result {
+                Made::Other(made) => others.push(made),
+                Made::Chased(chain, step) => seconds = chase.ended([Some((chain, step))]),
+                Made::Read(of_reader) => rate += of_reader,
+                Made::Nothing => {}
+            }
+        }
+        if reporter == Reporter::Readers {
+            seconds = 1.0 / rate;
+        }
+        Ok((seconds, others))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chase::{ChainPlace, ChaseOrder, Cycle};
+    use crate::region::MemoryRegion;
+    use nodegauge_arena::RequestedPages;
+    use nodegauge_placement::MemoryPolicy;
+
+    #[test]
+    fn reporters_measure_while_another_worker_is_busy() {
+        let bytes = 1 << 20;
+        let mut pool = WitnessedPool::start(&[Vec::new(), Vec::new()], None).unwrap();
+        let pages = RequestedPages::Base;
+        let policy = MemoryPolicy::Default;
+        let read = MemoryRegion::map(&mut pool, 0..2, bytes, pages, &policy).unwrap();
+        let chased = MemoryRegion::map(&mut pool, 0..1, bytes, pages, &policy).unwrap();
+        let cycle = Cycle::new(bytes, ChaseOrder::default()).unwrap();
+        // SAFETY: the chain is the only data that is written to the region.
+        let mut chase = unsafe { Chase::write(&chased, ChainPlace::default(), &cycle, bytes) };
+        let reporters = Reporters { load: Load::new(read.buffers(), 256), others: 1 };
+        let is_time = |seconds: &f64| seconds.is_finite() && *seconds > 0.0;
+        let time = Duration::from_millis(2);
+        for reporter in [Reporter::Chain, Reporter::Readers] {
+            let (made, sample) = reporters
+                .measure(&mut pool, &mut chase, reporter, || std::thread::sleep(time))
+                .unwrap();
+            assert_eq!((made, sample.seconds.len()), (Some(()), 1));
+            assert!(sample.seconds.iter().all(is_time), "{sample:?}");
+            let known = KnownLoad { turns: Some(100), time, start: 255 };
+            let loaded = reporters.calibrate(&mut pool, &mut chase, reporter, known).unwrap();
+            assert_eq!(loaded.seconds.len(), 2);
+            assert!(loaded.seconds.iter().all(is_time), "{loaded:?}");
+            let none = KnownLoad { turns: None, ..known };
+            let unloaded = reporters.calibrate(&mut pool, &mut chase, reporter, none).unwrap();
+            assert_eq!(unloaded.seconds.len(), 1);
+        }
+        let sample = reporters.chase(&mut pool, &mut chase, time).unwrap();
+        assert!(sample.seconds.len() == 2 && sample.seconds.iter().all(is_time), "{sample:?}");
+    }
+}

@@ -1,0 +1,432 @@
+//! The family of curves: latency of a dependent chain over the bandwidth of the other threads, for each mix of reads and
+//! writes, from idle memory to the full rate; and the bandwidth of all threads without the chain. `memory loaded` shows
+//! the curve of reads alone, `memory mix` the bandwidths alone.
+//!
+//! The cells are the points of all curves and the bandwidths, which are measured alternately. The load is controlled by
+//! pauses between blocks, and its bandwidth is counted from the blocks that the threads processed.
+
+mod drawn;
+mod figures;
+mod found;
+mod paths;
+mod placed;
+mod plan;
+
+pub use paths::NodeChoice;
+
+pub(crate) use paths::MemoryPath;
+pub(crate) use placed::{BANDWIDTH, BANDWIDTH_BELOW, LATENCY, NAMES, SENSITIVITY, SLOWDOWN};
+pub(crate) use plan::{plan, plan_loaded, plan_mix};
+
+use crate::config::CurveConfig;
+use crate::loaded::{LoaderTimes, SAMPLE_SECONDS, SHARES};
+use crate::memory_chase::{ChasedMemory, SetRange};
+use crate::mix::Mix;
+use crate::prediction::CurveTimes;
+use crate::run::CurveRun;
+use crate::{Mode, notice};
+use figures::FamilyFigures;
+pub(crate) use figures::{IDLE, KNEE, SATURATED, is_point, names};
+use nodegauge_arena::{ArenaError, RequestedPages};
+use nodegauge_chase::traffic::{self, WorkingSetLoop};
+use nodegauge_chase::{BLOCK, Chase, Load, MemoryRegion, RegionBuffers, WitnessedPool};
+use nodegauge_kernels::Kernel;
+use nodegauge_measure::samples::Sample;
+use nodegauge_measure::schedule::{Affordable, PredictedTime, policy};
+use nodegauge_measure::{Bytes, Fraction, NoticeId, clock};
+use nodegauge_placement::MemoryPolicy;
+use nodegauge_toolchain::CommandLine;
+use placed::{PlacedProgram, ProgramRuns};
+use std::ops::Range;
+
+/// Number of turns after which the arrays are filled again. A turn multiplies values by at most three, and 3^512 is
+/// below the largest `f64`.
+const TURNS_PER_REFILL: u32 = 512;
+
+/// Share of the budget for the curves, if a program is placed on them.
+const FAMILY_SHARE: Fraction = Fraction(0.4);
+
+/// Part of the run that a command measures and shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FamilyView {
+    /// `memory curves`: curves and bandwidths of several mixes.
+    Curves,
+    /// `memory loaded`: the curve of reads.
+    Loaded,
+    /// `memory mix`: bandwidths of all threads.
+    Mix,
+}
+
+/// Planned measurement of the family, or of a part of it.
+pub(crate) struct Family {
+    pub(crate) view: FamilyView,
+    /// Threads and memories whose curves are measured.
+    pub(crate) paths: Vec<MemoryPath>,
+    pub(crate) mixes: Vec<Mix>,
+    /// Working set of the chain; `None` if only bandwidths are measured.
+    pub(crate) chased: Option<SetRange>,
+    /// Size of an array of one thread, bytes.
+    pub(crate) array: u64,
+    /// Number of arrays of one thread.
+    pub(crate) arrays: u64,
+    /// Program that is placed on the curves of the first path.
+    pub(crate) program: Option<CommandLine>,
+}
+
+/// Measured part of a member of the family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CellPart {
+    /// Bandwidth of all threads.
+    Saturated,
+    /// Point of the curve with this index into [`SHARES`].
+    Point(usize),
+}
+
+/// Cell of the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FamilyCell {
+    /// Index of the path.
+    pub path: usize,
+    /// Index of the member among those of the path.
+    pub member: usize,
+    pub part: CellPart,
+}
+
+/// Memory of a path.
+pub(crate) struct PathMemory {
+    pub chased: Option<ChasedMemory>,
+    pub loaded: MemoryRegion,
+}
+
+/// Member of the family on one path: a mix with its loops.
+pub(crate) struct Member<'m> {
+    pub mix: Mix,
+    /// Loop of all threads; empty if their bandwidth is not measured.
+    pub loops: Vec<WorkingSetLoop>,
+    /// Load beside the chain, with the times from which its pauses follow; `None` without a chain.
+    pub load: Option<(Load<'m>, LoaderTimes)>,
+}
+
+/// Path during the run.
+pub(crate) struct PathRun<'m> {
+    pub pool: &'m mut WitnessedPool,
+    chase: Option<Chase<'m>>,
+    buffers: RegionBuffers<'m>,
+    pub members: Vec<Member<'m>>,
+    /// Number of blocks of an array.
+    blocks: usize,
+    /// Block at which the next load begins.
+    at: usize,
+    /// Turns since the arrays were filled; `None` if no member writes.
+    turns: Option<u32>,
+}
+
+impl PathRun<'_> {
+    /// Measures a cell of the path once.
+    fn turn(&mut self, member: usize, part: CellPart) -> Result<Sample, ArenaError> {
+        if let Some(turns) = &mut self.turns {
+            // Mixes write into common arrays, and values grow with every pass. The arrays are therefore filled again
+            // long before values overflow.
+            if *turns % TURNS_PER_REFILL == 0 {
+                traffic::refill(self.pool, self.buffers, self.buffers.bytes())?;
+            }
+            *turns += 1;
+        }
+        let Member { loops, load, .. } = &self.members[member];
+        match (part, &mut self.chase, load) {
+            (CellPart::Point(number), Some(chase), Some((load, times))) => {
+                // Loaders continue at another position of their buffers, where no data of the last sample is in a cache.
+                self.at = (self.at + self.blocks / 7 + 1) % self.blocks;
+                match times.turns(SHARES[number]) {
+                    None => chase.idle_sample(self.pool),
+                    turns => load.sample(self.pool, chase, turns, self.at),
+                }
+            }
+            _ => traffic::sample(loops, self.pool, self.buffers),
+        }
+    }
+
+    /// Returns the block at which the next load begins.
+    fn next_block(&mut self) -> usize {
+        self.at = (self.at + self.blocks / 7 + 1) % self.blocks;
+        self.at
+    }
+}
+
+/// Function that maps a buffer for the chasing worker of a pool.
+fn mapped_for_chaser(
+    pages: RequestedPages,
+    policy: &MemoryPolicy,
+) -> impl FnMut(&mut WitnessedPool, u64) -> Result<MemoryRegion, ArenaError> + '_ {
+    move |pool, bytes| MemoryRegion::map(pool, 0..1, bytes, pages, policy)
+}
+
+impl Family {
+    /// True if the bandwidth of all threads is measured.
+    fn has_bandwidths(&self) -> bool {
+        self.view != FamilyView::Loaded
+    }
+
+    /// Returns the workers that have arrays: those that load, and the first one if all threads load together.
+    fn workers(&self, threads: usize) -> Range<usize> {
+        usize::from(!self.has_bandwidths())..threads
+    }
+
+    /// Returns the parts of a member.
+    fn parts(&self) -> Vec<CellPart> {
+        let mut parts = Vec::new();
+        if self.has_bandwidths() {
+            parts.push(CellPart::Saturated);
+        }
+        if self.chased.is_some() {
+            parts.extend((0..SHARES.len()).map(CellPart::Point));
+        }
+        parts
+    }
+
+    /// Returns the size of all arrays of all paths.
+    fn array_memory(&self) -> Bytes {
+        let buffers = self.paths.iter().map(|path| self.workers(path.places.len()).len() as u64);
+        Bytes(self.array * self.arrays * buffers.sum::<u64>())
+    }
+
+    /// Maps the memory of a path. `known` is the working set of the chain that is sufficient for another path.
+    fn map(
+        &self,
+        run: &CurveRun<'_>,
+        path: &MemoryPath,
+        pool: &mut WitnessedPool,
+        known: Option<u64>,
+    ) -> Result<PathMemory, ArenaError> {
+        let pages = run.setup.pages();
+        let mut map = mapped_for_chaser(pages, &path.policy);
+        let chased = match (self.chased, known) {
+            (None, _) => None,
+            (Some(_), Some(bytes)) => Some(ChasedMemory::new(run.setup, pool, bytes, &mut map)?),
+            (Some(sets), None) => Some(ChasedMemory::beyond_caches(run, sets, pool, &mut map)?),
+        };
+        let workers = self.workers(pool.workers());
+        let bytes = self.array * self.arrays;
+        let loaded = MemoryRegion::map(pool, workers, bytes, pages, &path.policy)?;
+        Ok(PathMemory { chased, loaded })
+    }
+
+    /// Finds the loops of a member on a path. Returns `None` if this processor has none. The share `until` of the time for
+    /// choices may elapse.
+    fn member<'m>(
+        &self,
+        run: &mut CurveRun<'_>,
+        path: &mut PathRun<'m>,
+        mix: Mix,
+        until: f64,
+    ) -> Result<Option<Member<'m>>, ArenaError> {
+        let kernel = mix.kernel();
+        let bytes = self.array as usize * mix.arrays() as usize;
+        let mut loops = Vec::new();
+        let mut variant = traffic::reader();
+        if self.has_bandwidths() {
+            let stores = &[mix.stores()];
+            let found = run.fastest(until, path.pool, path.buffers, kernel, stores, bytes)?;
+            let Some(fastest) = found else { return Ok(None) };
+            loops.push(WorkingSetLoop::new(fastest, bytes));
+            if kernel != Kernel::Read {
+                variant = fastest;
+            }
+        }
+        let mut load = None;
+        if let Some(chase) = &mut path.chase {
+            let of_mix = Load::with_loop(path.buffers, variant, path.blocks);
+            chase.warm(path.pool, SAMPLE_SECONDS)?;
+            // Calibration: time of a block at full rate, and of an iteration of the wait loop.
+            let full = of_mix.sample(path.pool, chase, Some(0), 0)?;
+            let loaders = path.pool.workers() as u64 - 1;
+            load = Some((of_mix, LoaderTimes::calibrated(&of_mix, full.seconds[1], loaders)));
+        }
+        Ok(Some(Member { mix, loops, load }))
+    }
+
+    /// Checks the loops of a member, and measures each of its cells once.
+    fn prepare(
+        &self,
+        path: &mut PathRun<'_>,
+        member: usize,
+    ) -> Result<Vec<Vec<Sample>>, ArenaError> {
+        let mut first = Vec::new();
+        for part in self.parts() {
+            first.push(vec![path.turn(member, part)?]);
+        }
+        Ok(first)
+    }
+}
+
+impl Mode for Family {
+    fn memory(&self) -> Bytes {
+        let chains = self.chased.map_or(Bytes(0), |sets| sets.first);
+        self.array_memory() + chains * self.paths.len() as u64
+    }
+
+    fn predicted(&self, times: &CurveTimes<'_>) -> PredictedTime {
+        let arrays = self.array_memory();
+        // Mixes for which there is no time are left out.
+        let one = times.loops(arrays, 1);
+        let all = times.loops(arrays, self.mixes.len() as u32);
+        let bandwidths = PredictedTime { min: one.min, likely: all.likely };
+        let Some(sets) = self.chased else { return bandwidths };
+        let chains = (0..self.paths.len()).map(|_| times.chase(sets.first));
+        let points = SHARES.len() * self.paths.len();
+        bandwidths
+            + chains.sum()
+            + CurveTimes::points(points, points * self.mixes.len(), SAMPLE_SECONDS)
+    }
+
+    fn measure(&self, run: &mut CurveRun<'_>) -> Result<(), ArenaError> {
+        let program = match &self.program {
+            Some(command) => Some(ProgramRuns::start(run, command, &self.paths[0].places)?),
+            None => None,
+        };
+        let limits = run.limits;
+        if program.is_some() {
+            // The budget is that of the curves and the program together.
+            run.outcome.within(&limits, limits.elapsed());
+            run.limits.budget = limits.budget.mul_f64(FAMILY_SHARE.0);
+        }
+        run.observer.phase(&match self.view {
+            FamilyView::Curves => {
+                format!("preparing a chain and {} arrays", self.arrays * self.paths.len() as u64)
+            }
+            FamilyView::Loaded => {
+                format!("preparing one chaser and {} loaders", self.paths[0].places.len() - 1)
+            }
+            FamilyView::Mix => {
+                let arrays = Bytes(self.array * run.setup.threads());
+                format!("preparing {} arrays of {arrays}", self.arrays)
+            }
+        });
+        let mut pools = Vec::new();
+        for path in &self.paths {
+            pools.push(run.team(&path.places, run.setup.spare())?);
+        }
+        let mut memories: Vec<PathMemory> = Vec::new();
+        for (path, pool) in self.paths.iter().zip(&mut pools) {
+            let first = memories.first().and_then(|memory| memory.chased.as_ref());
+            let known = first.map(ChasedMemory::bytes);
+            memories.push(self.map(run, path, pool, known)?);
+        }
+        let writes = self.mixes.iter().any(|mix| mix.kernel().writes());
+        let mut paths: Vec<PathRun<'_>> = Vec::new();
+        for (memory, pool) in memories.iter().zip(&mut pools) {
+            paths.push(PathRun {
+                pool,
+                chase: memory.chased.as_ref().map(ChasedMemory::chase),
+                buffers: memory.loaded.buffers(),
+                members: Vec::new(),
+                blocks: self.array as usize / BLOCK,
+                at: 0,
+                turns: writes.then_some(0),
+            });
+        }
+        if self.has_bandwidths() {
+            run.observer.phase("choosing the fastest loop for each mix");
+        }
+        let mut mixes = Vec::new();
+        for (done, mix) in self.mixes.iter().enumerate() {
+            let until = (done + 1) as f64 / self.mixes.len() as f64;
+            let mut is_measured = true;
+            for path in &mut paths {
+                match self.member(run, path, *mix, until)? {
+                    Some(member) => path.members.push(member),
+                    None => is_measured = false,
+                }
+            }
+            if is_measured {
+                mixes.push(*mix);
+            }
+        }
+        let (cells, first) = self.prepared(run, &mut paths, &mixes)?;
+        let phase = match self.view {
+            FamilyView::Loaded => "measuring latency under all loads interleaved",
+            FamilyView::Curves => "measuring all points of all curves interleaved",
+            FamilyView::Mix => "measuring all mixes interleaved",
+        };
+        let judged = run.samples_behind(policy::CURVES_BEHIND, first, phase, |number| {
+            let FamilyCell { path, member, part } = cells[number];
+            paths[path].turn(member, part)
+        })?;
+        let figures =
+            FamilyFigures { family: self, memories: &memories, paths: &paths, cells: &cells };
+        figures.add(run, &judged);
+        let (config, validity) = figures.common(run, 0, &memories[0].loaded);
+        run.limits = limits;
+        match program {
+            Some(runs) if !run.outcome.is_interrupted() => {
+                PlacedProgram::new(&runs, &mut paths[0]).measure(run, config, validity)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Family {
+    /// Checks the loops of all members, and measures each cell once, as long as there is time for more. Returns the cells
+    /// with their first samples.
+    fn prepared(
+        &self,
+        run: &mut CurveRun<'_>,
+        paths: &mut [PathRun<'_>],
+        mixes: &[Mix],
+    ) -> Result<(Vec<FamilyCell>, Vec<Vec<Sample>>), ArenaError> {
+        if self.has_bandwidths() {
+            run.observer.phase("checking every element");
+        }
+        let mut time = Affordable::new(&policy::CURVES_BEHIND, &run.limits);
+        let mut cells = Vec::new();
+        let mut first = Vec::new();
+        let mut last = None;
+        let mut done = 0;
+        // The mixes have arrays of equal length, so that the preparation of each mix takes about as long as the
+        // previous preparation.
+        for member in 0..mixes.len() {
+            let late =
+                |(set_up, turn_time)| !time.allows(set_up, turn_time) || run.observer.interrupted();
+            if last.is_some_and(late) {
+                break;
+            }
+            let begun = clock::now();
+            for path in &mut *paths {
+                let PathRun { pool, buffers, members, .. } = path;
+                for each in &mut members[member].loops {
+                    each.prepare(pool, *buffers)?;
+                }
+            }
+            let prepared = clock::now();
+            for (number, path) in paths.iter_mut().enumerate() {
+                first.extend(self.prepare(path, member)?);
+                let parts = self.parts().into_iter();
+                cells.extend(parts.map(|part| FamilyCell { path: number, member, part }));
+            }
+            let taken = clock::now() - prepared;
+            time.take(taken);
+            last = Some((prepared + taken - begun, taken));
+            done += 1;
+        }
+        if done < mixes.len() && !run.observer.interrupted() {
+            let names: Vec<&str> = mixes[done..].iter().map(|mix| mix.name()).collect();
+            let text = format!(
+                "no time was left for {}: use a longer --budget or a smaller --size",
+                names.join(", ")
+            );
+            run.outcome.notices.push(notice(NoticeId::Budget, text));
+        }
+        Ok((cells, first))
+    }
+}
+
+/// Returns the configuration of the figures of a mix.
+fn with_mix(config: &CurveConfig, mix: Mix) -> CurveConfig {
+    let spec = mix.kernel().spec();
+    CurveConfig {
+        reads: Some(spec.reads.len() as u64),
+        writes: Some(spec.writes.is_some().into()),
+        ..config.clone()
+    }
+}

@@ -1,0 +1,210 @@
+//! Bandwidth that a program draws, from the readings of reporters: threads on other CPUs that are the slower, the more the
+//! program uses the memory. Known loads on the CPUs of the program calibrate the reporters.
+//!
+//! Reporters of memory pressure, and loads of known size beside a program, are those of Bubble-Up (Mars et al., MICRO 2011).
+//! The functions are pure.
+
+use super::found::{part_count, slice};
+use nodegauge_measure::stats::{self, Better, Summary};
+use nodegauge_measure::{BytesPerSec, Seconds};
+
+/// Reading of a reporter beside a known load.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct CalibrationPoint {
+    /// Rates of the load in each round, bytes per second; empty without load.
+    pub rates: Vec<f64>,
+    /// Readings of the reporter in each round, seconds per load or per byte.
+    pub readings: Vec<f64>,
+}
+
+/// Readings of one reporter beside known loads and beside a program, in rounds.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Calibration {
+    /// Known loads, in ascending order; the first is no load.
+    pub points: Vec<CalibrationPoint>,
+    /// Readings beside the program.
+    pub program: Vec<f64>,
+}
+
+/// Bandwidth that a program draws.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct DrawnBandwidth {
+    /// Bandwidth in each part of the run, bytes per second; negative values are noise about zero.
+    pub rates: Vec<f64>,
+    /// Bandwidth of the full known load, bytes per second.
+    pub full: f64,
+}
+
+fn interval(samples: &[f64]) -> Option<[f64; 2]> {
+    Summary::from_samples(samples, Better::Lower)?.ci95
+}
+
+/// Returns the median, or zero without samples.
+fn median_or_zero(samples: &[f64]) -> f64 {
+    if samples.is_empty() { 0.0 } else { stats::median(samples) }
+}
+
+/// Returns the load at which a reporter has a reading, from pairs of loads and readings in ascending order of the loads.
+/// Readings are made monotone first. Outside the pairs, the line through the first and the last pair continues. Returns
+/// `None` if the reading does not rise with the load.
+fn load_at(pairs: &[(f64, f64)], reading: f64) -> Option<f64> {
+    let mut rising: Vec<(f64, f64)> = Vec::new();
+    for (load, seconds) in pairs {
+        let before = rising.last().map_or(f64::NEG_INFINITY, |(_, before)| *before);
+        rising.push((*load, seconds.max(before)));
+    }
+    let first = *rising.first()?;
+    let last = *rising.last()?;
+    let slope = (last.1 - first.1) / (last.0 - first.0);
+    if slope.is_nan() || slope <= 0.0 || last.0 <= first.0 {
+        return None;
+    }
+    if reading <= first.1 {
+        return Some(first.0 - (first.1 - reading) / slope);
+    }
+    if reading >= last.1 {
+        return Some(last.0 + (reading - last.1) / slope);
+    }
+    let enclosing = rising.windows(2).find(|pair| pair[0].1 <= reading && reading <= pair[1].1)?;
+    let [(low, low_seconds), (high, high_seconds)] = [enclosing[0], enclosing[1]];
+    let width = high_seconds - low_seconds;
+    let part = if width > 0.0 { (reading - low_seconds) / width } else { 0.5 };
+    Some(low + (high - low) * part)
+}
+
+impl Calibration {
+    /// True if the reporter is slower beside the full known load than without load. The readings of a round are compared,
+    /// because the memory may be in another state in the next round.
+    pub(super) fn reacts(&self) -> bool {
+        let [Some(first), Some(last)] = [self.points.first(), self.points.last()] else {
+            return false;
+        };
+        let pairs = first.readings.iter().zip(&last.readings);
+        let differences: Vec<f64> = pairs.map(|(without, with)| with - without).collect();
+        interval(&differences).is_some_and(|[low, _]| low > 0.0)
+    }
+
+    /// Describes the readings: of each known load, and beside the program.
+    pub(super) fn in_words(&self) -> String {
+        let mut parts = Vec::new();
+        for point in &self.points {
+            let load = BytesPerSec(median_or_zero(&point.rates));
+            parts.push(format!("{} beside {load}", Seconds(stats::median(&point.readings))));
+        }
+        parts.push(format!("{} beside the program", Seconds(stats::median(&self.program))));
+        parts.join(", ")
+    }
+
+    /// Returns the bandwidth that the program draws, in each part of the run; `None` if the reporter does not react to known
+    /// loads, or if its noise exceeds its reaction.
+    pub(super) fn drawn(&self) -> Option<DrawnBandwidth> {
+        if !self.reacts() {
+            return None;
+        }
+        let counts = self.points.iter().map(|point| point.readings.len());
+        let parts = part_count(counts.chain([self.program.len()]).min()?);
+        let mut rates = Vec::new();
+        for part in 0..parts {
+            let mut pairs = Vec::new();
+            for point in &self.points {
+                let load = median_or_zero(slice(&point.rates, part, parts));
+                pairs.push((load, stats::median(slice(&point.readings, part, parts))));
+            }
+            rates.extend(load_at(&pairs, stats::median(slice(&self.program, part, parts))));
+        }
+        let full = self.points.last().map_or(0.0, |last| median_or_zero(&last.rates));
+        // An interval as long as the range of the known loads tells nothing.
+        Some(DrawnBandwidth { rates, full }).filter(|drawn| drawn.uncertainty() < full)
+    }
+}
+
+impl DrawnBandwidth {
+    /// Returns the length of the interval of the bandwidth, bytes per second; infinite if there are too few parts.
+    pub(super) fn uncertainty(&self) -> f64 {
+        interval(&self.rates).map_or(f64::INFINITY, |[low, high]| high - low)
+    }
+
+    /// Returns the bandwidth below which the traffic of the program is, if no traffic is found: the interval includes zero.
+    pub(super) fn bound_without_traffic(&self) -> Option<f64> {
+        let [low, high] = interval(&self.rates)?;
+        (low <= 0.0).then(|| high.max(0.0))
+    }
+}
+
+/// Returns the estimate with the shortest interval, with its index.
+pub(super) fn best(estimates: &[Option<DrawnBandwidth>]) -> Option<(usize, &DrawnBandwidth)> {
+    let known = estimates.iter().enumerate();
+    let known = known.filter_map(|(number, drawn)| Some((number, drawn.as_ref()?)));
+    known.min_by(|a, b| a.1.uncertainty().total_cmp(&b.1.uncertainty()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Factors that scatter by a hundredth about one.
+    fn noise(count: usize) -> Vec<f64> {
+        (0..count).map(|i| 1.0 + 0.01 * ((i * 7 % 11) as f64 / 5.0 - 1.0)).collect()
+    }
+
+    /// Returns the calibration of a memory whose latency rises with the square of the load, and a program of `rate`.
+    fn calibration(rate: f64, rise: f64, rounds: usize) -> Calibration {
+        let reading = |load: f64| 100e-9 * (1.0 + rise * (load / 40e9).powi(2));
+        let mut points = Vec::new();
+        for (number, load) in [0.0, 10e9, 20e9, 30e9, 40e9].into_iter().enumerate() {
+            let rates = if load > 0.0 { vec![load; rounds] } else { Vec::new() };
+            let mut noise = noise(rounds + number);
+            let readings = noise.drain(number..).map(|factor| reading(load) * factor).collect();
+            points.push(CalibrationPoint { rates, readings });
+        }
+        let mut shifted = noise(rounds + 5);
+        let program = shifted.drain(5..).map(|factor| reading(rate) * factor).collect();
+        Calibration { points, program }
+    }
+
+    #[test]
+    fn bandwidth_is_that_of_the_load_with_the_same_reading() {
+        for rate in [10e9, 15e9, 25e9, 36e9] {
+            let drawn = calibration(rate, 1.0, 60).drawn().unwrap();
+            let found = stats::median(&drawn.rates);
+            assert!((found - rate).abs() < 2e9, "{rate}: {found}");
+            assert_eq!((drawn.full, drawn.bound_without_traffic()), (40e9, None));
+        }
+    }
+
+    #[test]
+    fn program_without_traffic_is_found_as_such() {
+        let drawn = calibration(0.0, 1.0, 60).drawn().unwrap();
+        let bound = drawn.bound_without_traffic().unwrap();
+        assert!((0.0..4e9).contains(&bound), "{bound}");
+    }
+
+    #[test]
+    fn reporter_that_does_not_react_gives_nothing() {
+        assert_eq!(calibration(20e9, 0.005, 60).drawn(), None);
+        // Too few rounds have no interval.
+        assert_eq!(calibration(20e9, 1.0, 4).drawn(), None);
+        assert_eq!(Calibration::default().drawn(), None);
+    }
+
+    #[test]
+    fn estimate_with_the_shortest_interval_counts() {
+        let wide = DrawnBandwidth { rates: vec![1e9, 2e9, 3e9, 4e9, 5e9, 6e9], full: 9e9 };
+        let narrow = DrawnBandwidth { rates: vec![3e9; 6], full: 9e9 };
+        let few = DrawnBandwidth { rates: vec![3e9; 2], full: 9e9 };
+        let estimates = [None, Some(wide), Some(few), Some(narrow)];
+        assert_eq!(best(&estimates).unwrap().0, 3);
+        assert!(best(&[None]).is_none());
+    }
+
+    #[test]
+    fn readings_between_and_outside_the_pairs_are_interpolated() {
+        let pairs = [(0.0, 1.0), (10.0, 1.2), (20.0, 1.1), (30.0, 2.0)];
+        assert!((load_at(&pairs, 1.1).unwrap() - 5.0).abs() < 1e-9);
+        assert!((load_at(&pairs, 1.6).unwrap() - 25.0).abs() < 1e-9);
+        assert!((load_at(&pairs, 0.9).unwrap() + 3.0).abs() < 1e-9);
+        assert!((load_at(&pairs, 2.1).unwrap() - 33.0).abs() < 1e-9);
+        assert_eq!(load_at(&[(0.0, 1.0), (10.0, 1.0)], 1.0), None);
+        assert_eq!(load_at(&[], 1.0), None);
+    }
+}

@@ -1,0 +1,252 @@
+//! Figures of the family of curves: of its points and bandwidths, and what follows from a whole curve.
+
+use super::found::{self, FoundKnee, MeasuredPoint};
+use super::{CellPart, Family, FamilyCell, FamilyView, Member, PathMemory, PathRun, with_mix};
+use crate::config::CurveConfig;
+use crate::loaded::{self, AT_KNEE, Knee, LoadPoint, SHARES};
+use crate::matrix::ON_NODE_ENOUGH;
+use crate::mix::Mix;
+use crate::run::{self, CurveRun, FigureOutline, TimedCells, Value};
+use crate::{GAUGE, memory_chase, notice};
+use nodegauge_chase::{MemoryRegion, TIMES_LLC};
+use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
+use nodegauge_measure::{Bytes, NoticeId, Unit, stats};
+
+/// Beginning of the name of an idle latency.
+pub(crate) const IDLE: &str = "idle_";
+/// Beginning of the name of a bandwidth of all threads.
+pub(crate) const SATURATED: &str = "saturated_";
+/// Beginning of the name of a knee.
+pub(crate) const KNEE: &str = "knee_";
+
+/// Returns the names of the figures that are found for these mixes.
+pub(crate) fn names(mixes: &[Mix]) -> Vec<String> {
+    let prefixes = [IDLE, SATURATED, KNEE];
+    mixes.iter().flat_map(|mix| prefixes.map(|prefix| format!("{prefix}{mix}"))).collect()
+}
+
+/// True for the name of a figure of a point of a curve, e.g. `latency_1:0_load50`.
+pub(crate) fn is_point(name: &str) -> bool {
+    let rest = name.strip_prefix("latency_").or_else(|| name.strip_prefix("bandwidth_"));
+    rest.is_some_and(|rest| rest.contains("_load"))
+}
+
+/// Measured family, of which the figures are made.
+pub(super) struct FamilyFigures<'f, 'm> {
+    pub family: &'f Family,
+    pub memories: &'f [PathMemory],
+    pub paths: &'f [PathRun<'m>],
+    pub cells: &'f [FamilyCell],
+}
+
+impl FamilyFigures<'_, '_> {
+    /// Adds all figures to the outcome of the run.
+    pub(super) fn add(&self, run: &mut CurveRun<'_>, judged: &TimedCells) {
+        let mut groups: Vec<(usize, usize)> = Vec::new();
+        for cell in self.cells {
+            if !groups.contains(&(cell.path, cell.member)) {
+                groups.push((cell.path, cell.member));
+            }
+        }
+        for (path, member) in groups {
+            self.add_bandwidth(run, judged, path, member);
+            self.add_curve(run, judged, path, member);
+        }
+    }
+
+    /// Returns the number of a cell.
+    fn number(&self, path: usize, member: usize, part: CellPart) -> Option<usize> {
+        self.cells.iter().position(|cell| *cell == FamilyCell { path, member, part })
+    }
+
+    /// Returns the configuration and the validity that are common to all figures of a path on a memory region.
+    pub(super) fn common(
+        &self,
+        run: &CurveRun<'_>,
+        number: usize,
+        region: &MemoryRegion,
+    ) -> (CurveConfig, Validity) {
+        let path = &self.family.paths[number];
+        let (mut config, mut validity) = run.common(self.paths[number].pool, region);
+        if let Some(node) = path.from {
+            config.from_node = Some(node.0.into());
+            config.places_asked = None;
+            config.bind = None;
+        }
+        if let Some(node) = path.to {
+            config.to_node = Some(node.0.into());
+            config.memory_policy = Some(path.policy.as_str().to_owned());
+            let got = run::nodes_got(region.mapping());
+            config.on_node = got.map(|got| got.get(&node.0).copied().unwrap_or_default());
+            if let Some(share) = config.on_node.filter(|share| share.0 < ON_NODE_ENOUGH) {
+                let share = share.in_whole_percent();
+                validity.suspect(format!("only {share} of the memory is on node {node}"));
+            }
+            let known = run.setup.site.topology.nodes.iter().find(|known| known.id == node);
+            config.device_memory = known.and_then(|known| known.device.clone());
+        }
+        (config, validity)
+    }
+
+    /// Adds the bandwidth of all threads.
+    fn add_bandwidth(
+        &self,
+        run: &mut CurveRun<'_>,
+        judged: &TimedCells,
+        path: usize,
+        member: usize,
+    ) {
+        let Some(cell) = self.number(path, member, CellPart::Saturated) else { return };
+        let Member { mix, loops, .. } = &self.paths[path].members[member];
+        let (config, mut validity) = self.common(run, path, &self.memories[path].loaded);
+        let threads = self.family.paths[path].places.len() as u64;
+        let arrays = Bytes(self.family.array * threads);
+        let caches = run.setup.site.cache_capacity(&self.family.paths[path].cpus());
+        if arrays.0 < TIMES_LLC * caches.bytes().map_or(0, |llc| llc.0) {
+            let reason = format!(
+                "arrays of {arrays} are smaller than four times the last-level caches in use, \
+                 which hold part of them"
+            );
+            validity.suspect(reason);
+        }
+        let config = CurveConfig {
+            element: Some("f64".to_owned()),
+            array_bytes: Some(arrays.0),
+            ..with_mix(&config, *mix)
+        };
+        let name = match self.family.view {
+            FamilyView::Mix => mix.name().to_owned(),
+            _ => format!("{SATURATED}{mix}"),
+        };
+        let value = Value::Loop(&loops[0], true);
+        let figure = FigureOutline { name, quoted: Quoted::Best, value, config, validity };
+        run.add(judged, cell, 0, figure);
+    }
+
+    /// Returns the configuration of the points of a curve, and their validity so far.
+    fn points_config(
+        &self,
+        run: &CurveRun<'_>,
+        path: usize,
+        member: usize,
+    ) -> Option<(CurveConfig, Validity)> {
+        let chased = self.memories[path].chased.as_ref()?;
+        let (mut config, validity) = self.common(run, path, &chased.region);
+        config.add_order(run.setup.options.order);
+        config.set_bytes = Some(chased.bytes());
+        let Member { mix, load, .. } = &self.paths[path].members[member];
+        let variant = load.as_ref()?.0.variant();
+        if self.family.view == FamilyView::Curves {
+            config = with_mix(&config, *mix);
+            config.stores = mix.kernel().writes().then(|| mix.stores().name().to_owned());
+        }
+        config.loader_bytes = Some(self.family.array * mix.arrays());
+        config.kernel = Some(variant.kernel().name().to_owned());
+        config.isa = Some(variant.shape().isa.name().to_owned());
+        Some((config, validity))
+    }
+
+    /// Returns the names of the latency and of the bandwidth of a point.
+    fn point_names(&self, mix: Mix, share: u32) -> [String; 2] {
+        let step = loaded::step(share);
+        match (self.family.view, share) {
+            (FamilyView::Loaded, _) => [format!("latency_{step}"), format!("bandwidth_{step}")],
+            (_, 0) => [format!("{IDLE}{mix}"), String::new()],
+            _ => [format!("latency_{mix}_{step}"), format!("bandwidth_{mix}_{step}")],
+        }
+    }
+
+    /// Adds the points of a curve, and the figures and sentences that follow from the whole curve.
+    fn add_curve(&self, run: &mut CurveRun<'_>, judged: &TimedCells, path: usize, member: usize) {
+        let Some((config, validity)) = self.points_config(run, path, member) else { return };
+        let Member { mix, load, .. } = &self.paths[path].members[member];
+        let mix = *mix;
+        let loaders = self.family.paths[path].places.len() as u64 - 1;
+        let idle = self.number(path, member, CellPart::Point(0));
+        let flushed = idle.and_then(|cell| memory_chase::flushed(judged, cell, 1));
+        let mut points: Vec<MeasuredPoint> = Vec::new();
+        for (number, share) in SHARES.into_iter().enumerate() {
+            let Some(cell) = self.number(path, member, CellPart::Point(number)) else { continue };
+            let first = run.outcome.measurements.len();
+            let names = self.point_names(mix, share).into_iter();
+            let parts = names.zip([Value::Seconds, Value::Rate]).enumerate();
+            for (part, (name, value)) in parts.take(1 + usize::from(share > 0)) {
+                let figure = FigureOutline {
+                    name,
+                    quoted: Quoted::Median,
+                    value,
+                    config: CurveConfig {
+                        loaders: Some(if share > 0 { loaders } else { 0 }),
+                        flushed_s: flushed.filter(|_| share == 0),
+                        load_share: Some(f64::from(share) / 100.0),
+                        wait_s: load.as_ref().and_then(|(_, times)| times.pause(share)),
+                        ..config.clone()
+                    },
+                    validity: validity.clone(),
+                };
+                run.add(judged, cell, part, figure);
+            }
+            let figures = &run.outcome.measurements[first..];
+            let is_invalid = figures.iter().any(|m| m.validity.status == Status::Invalid);
+            let latencies = judged.seconds(cell, 0);
+            if stats::median(&latencies).is_finite() && !is_invalid {
+                let mut doubts: Vec<String> = Vec::new();
+                for reason in figures.iter().flat_map(|m| &m.validity.reasons) {
+                    if !doubts.contains(reason) {
+                        doubts.push(reason.clone());
+                    }
+                }
+                let rates = if share > 0 { judged.seconds(cell, 1) } else { Vec::new() };
+                let rates = rates.into_iter().map(|seconds| 1.0 / seconds).collect();
+                points.push(MeasuredPoint { share, latencies, rates, doubts });
+            }
+        }
+        // Without the idle latency, nothing follows from a curve.
+        if points.first().is_none_or(|point| point.share > 0) {
+            return;
+        }
+        if run.outcome.is_interrupted() && points.len() < SHARES.len() {
+            return;
+        }
+        let config = CurveConfig {
+            loaders: Some(loaders),
+            engine: Some("native".to_owned()),
+            stopped: run.outcome.stop.map(|stop| stop.to_string()),
+            ..config
+        };
+        match self.family.view {
+            FamilyView::Loaded => add_loaded_knee(run, &points, config),
+            _ => add_found(run, mix, &points, config),
+        }
+    }
+}
+
+/// Adds the figure and the sentence of `memory loaded` on the load at which latency is twice the idle latency.
+fn add_loaded_knee(run: &mut CurveRun<'_>, points: &[MeasuredPoint], mut config: CurveConfig) {
+    let curve: Vec<LoadPoint> = points.iter().map(MeasuredPoint::whole).collect();
+    let text = loaded::knee_in_words(&curve);
+    run.outcome.notices.extend(text.map(|text| notice(NoticeId::Saturation, text)));
+    let Knee::At { rate, doubt } = loaded::knee(&curve) else { return };
+    // The figure is derived from the points of the curve and has no samples.
+    config.basis = Some("linear interpolation between the two nearest loads".to_owned());
+    let m = Measurement::new(GAUGE, run.curve.test(), AT_KNEE, Unit::BytesPerSecond);
+    let mut m = m.value(Quoted::Single, rate).config(&config);
+    // The figure is at most as valid as the points between which it lies.
+    doubt.into_iter().for_each(|reason| m.doubt(Status::Suspect, reason));
+    run.outcome.measurements.push(m);
+}
+
+/// Adds the knee of a curve, and the sentence that more load lowers the bandwidth.
+fn add_found(run: &mut CurveRun<'_>, mix: Mix, points: &[MeasuredPoint], mut config: CurveConfig) {
+    if let Some(text) = found::falling_in_words(mix.name(), points) {
+        run.outcome.notices.push(notice(NoticeId::Saturation, text));
+    }
+    let Some(FoundKnee { basis, rates, doubts }) = FoundKnee::from_points(points) else { return };
+    config.basis = Some(basis.to_string());
+    let name = format!("{KNEE}{mix}");
+    let m = Measurement::new(GAUGE, run.curve.test(), name, Unit::BytesPerSecond);
+    let mut validity = Validity::valid();
+    doubts.into_iter().for_each(|reason| validity.suspect(reason));
+    let m = m.sampled(Quoted::Median, rates).config(&config).judged(validity);
+    run.outcome.measurements.push(m);
+}

@@ -1,0 +1,262 @@
+//! Properties of a curve of latency over bandwidth that are found in its points: the knee, and where more load lowers the
+//! bandwidth.
+//!
+//! The samples of each point are divided into parts of the run. The knee of each part is a sample of the knee, so that it
+//! has an interval like a measured figure, and passes the rule of doubt.
+
+use crate::loaded::{Knee, LoadPoint, knee};
+use nodegauge_measure::record::doubt::TYPICAL;
+use nodegauge_measure::stats::{self, Better, Summary};
+use nodegauge_measure::{BytesPerSec, Fraction, names};
+
+/// Maximum number of parts of a run, each of which gives a knee. More parts hardly narrow the interval.
+const MAX_PARTS: usize = 20;
+/// Samples of a point in a part, if there are enough: their median is not that of a single disturbed sample.
+const SAMPLES_PER_PART: usize = 3;
+
+/// Samples of a point of the curve.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct MeasuredPoint {
+    /// Share of the full rate, percent.
+    pub share: u32,
+    /// Times per load, seconds, in order of time.
+    pub latencies: Vec<f64>,
+    /// Rates of the loaders, bytes per second, in order of time; empty without load.
+    pub rates: Vec<f64>,
+    /// Reasons why a figure of the point is suspect; empty if they are valid.
+    pub doubts: Vec<String>,
+}
+
+/// Returns the number of parts of a run with this number of samples of each cell.
+pub(super) fn part_count(samples: usize) -> usize {
+    (samples / SAMPLES_PER_PART).clamp(TYPICAL.min.min(samples), MAX_PARTS).max(1)
+}
+
+/// Returns part number `part` of `parts` equal parts of the samples.
+pub(super) fn slice(samples: &[f64], part: usize, parts: usize) -> &[f64] {
+    &samples[part * samples.len() / parts..(part + 1) * samples.len() / parts]
+}
+
+impl MeasuredPoint {
+    /// Returns the point of the whole run.
+    pub(super) fn whole(&self) -> LoadPoint {
+        self.in_part(0, 1)
+    }
+
+    /// Returns the point in one of several parts of the run.
+    fn in_part(&self, part: usize, parts: usize) -> LoadPoint {
+        let rates = slice(&self.rates, part, parts);
+        LoadPoint {
+            rate: if rates.is_empty() { 0.0 } else { stats::median(rates) },
+            latency: stats::median(slice(&self.latencies, part, parts)),
+            doubt: self.doubts.first().cloned(),
+        }
+    }
+}
+
+/// Definition of a knee.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum KneeBasis {
+    /// Latency is twice that without load.
+    Doubled,
+    /// The curve bends most, because latency does not reach twice that without load.
+    Bend,
+}
+
+names!(
+    KneeBasis,
+    "definition of a knee",
+    Doubled = "latency is twice that without load",
+    Bend = "largest bend",
+);
+
+/// Knee that was found in the parts of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct FoundKnee {
+    pub basis: KneeBasis,
+    /// Rate of the loaders at the knee in each part of the run, bytes per second.
+    pub rates: Vec<f64>,
+    /// Reasons why the knee is suspect.
+    pub doubts: Vec<String>,
+}
+
+impl FoundKnee {
+    /// Returns the knee of a curve whose first point is idle; `None` if latency does not rise with load.
+    pub(super) fn from_points(points: &[MeasuredPoint]) -> Option<Self> {
+        let fewest = points.iter().map(|point| point.latencies.len()).min()?;
+        let parts = part_count(fewest);
+        let whole: Vec<LoadPoint> = points.iter().map(MeasuredPoint::whole).collect();
+        let basis = match knee(&whole) {
+            Knee::At { .. } => KneeBasis::Doubled,
+            Knee::Below | Knee::Falls => KneeBasis::Bend,
+        };
+        if basis == KneeBasis::Bend && !rises(points) {
+            return None;
+        }
+        let mut rates = Vec::new();
+        for part in 0..parts {
+            let curve: Vec<LoadPoint> =
+                points.iter().map(|point| point.in_part(part, parts)).collect();
+            rates.extend(match (basis, knee(&curve)) {
+                (KneeBasis::Doubled, Knee::At { rate, .. }) => Some(rate),
+                (KneeBasis::Doubled, _) => None,
+                (KneeBasis::Bend, _) => bend(&curve),
+            });
+        }
+        let mut doubts: Vec<String> = Vec::new();
+        if rates.len() < parts {
+            let count = parts - rates.len();
+            doubts.push(format!("{count} of {parts} parts of the run have no such knee"));
+        }
+        if knee(&whole) == Knee::Falls {
+            doubts.push("latency falls again at a higher load".to_owned());
+        }
+        for reason in points.iter().flat_map(|point| &point.doubts) {
+            if !doubts.contains(reason) {
+                doubts.push(reason.clone());
+            }
+        }
+        (!rates.is_empty()).then_some(Self { basis, rates, doubts })
+    }
+}
+
+/// Returns the 95 % interval of the median of samples; `None` for too few.
+fn interval(samples: &[f64]) -> Option<[f64; 2]> {
+    Summary::from_samples(samples, Better::Lower)?.ci95
+}
+
+/// True if the highest latency is above that without load by more than their intervals.
+fn rises(points: &[MeasuredPoint]) -> bool {
+    let Some((idle, loaded)) = points.split_first() else { return false };
+    let highest = loaded
+        .iter()
+        .max_by(|a, b| stats::median(&a.latencies).total_cmp(&stats::median(&b.latencies)));
+    let ends = highest.map(|highest| [interval(&idle.latencies), interval(&highest.latencies)]);
+    matches!(ends, Some([Some([_, idle_high]), Some([low, _])]) if low > idle_high)
+}
+
+/// Returns the rate at which a curve bends most: that of the point farthest below the straight line from the first point to
+/// the one with the highest latency, with both axes scaled to their ranges (the knee of Satopaa et al. 2011). Returns
+/// `None` if no point is below the line.
+fn bend(curve: &[LoadPoint]) -> Option<f64> {
+    let first = curve.first()?;
+    let last = curve.iter().max_by(|a, b| a.latency.total_cmp(&b.latency))?;
+    let width = last.rate - first.rate;
+    let height = last.latency - first.latency;
+    if width <= 0.0 || height <= 0.0 {
+        return None;
+    }
+    let mut found: Option<(f64, f64)> = None;
+    for point in curve.iter().filter(|point| point.rate < last.rate) {
+        let below = (point.rate - first.rate) / width - (point.latency - first.latency) / height;
+        if below > found.map_or(0.0, |(deepest, _)| deepest) {
+            found = Some((below, point.rate));
+        }
+    }
+    found.map(|(_, rate)| rate)
+}
+
+/// Returns the sentence that more load lowers the bandwidth; `None` if it does not by more than the intervals, or if one of
+/// the two points is suspect.
+pub(super) fn falling_in_words(mix: &str, points: &[MeasuredPoint]) -> Option<String> {
+    let loaded = points.iter().filter(|point| !point.rates.is_empty());
+    let highest =
+        loaded.max_by(|a, b| stats::median(&a.rates).total_cmp(&stats::median(&b.rates)))?;
+    let [low, _] = interval(&highest.rates)?;
+    let later = points.iter().filter(|point| point.share > highest.share);
+    let lower = later.min_by(|a, b| stats::median(&a.rates).total_cmp(&stats::median(&b.rates)))?;
+    let [_, high] = interval(&lower.rates)?;
+    let is_certain = highest.doubts.is_empty() && lower.doubts.is_empty();
+    (high < low && is_certain).then(|| {
+        format!(
+            "{mix}: more load lowers the bandwidth, from {} at a load of {} to {} at {}",
+            BytesPerSec(stats::median(&highest.rates)),
+            Fraction(f64::from(highest.share) / 100.0).in_whole_percent(),
+            BytesPerSec(stats::median(&lower.rates)),
+            Fraction(f64::from(lower.share) / 100.0).in_whole_percent(),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns points of a curve (share, rate in GB/s, latency in ns), with samples that deviate by a hundredth at most.
+    fn points(curve: &[(u32, f64, f64)], samples: usize) -> Vec<MeasuredPoint> {
+        let mut points = Vec::new();
+        for (share, rate, latency) in curve {
+            let noise = (0..samples).map(|i| 1.0 + 0.01 * ((i * 7 % 11) as f64 / 5.0 - 1.0));
+            let latencies = noise.clone().map(|factor| latency * 1e-9 * factor).collect();
+            let rates = noise.filter(|_| *share > 0).map(|factor| rate * 1e9 * factor).collect();
+            points.push(MeasuredPoint { share: *share, latencies, rates, doubts: Vec::new() });
+        }
+        points
+    }
+
+    const DOUBLED: [(u32, f64, f64); 5] = [
+        (0, 0.0, 100.0),
+        (50, 20.0, 110.0),
+        (80, 30.0, 150.0),
+        (90, 34.0, 250.0),
+        (100, 36.0, 400.0),
+    ];
+    const BENT: [(u32, f64, f64); 5] = [
+        (0, 0.0, 100.0),
+        (50, 20.0, 104.0),
+        (80, 30.0, 110.0),
+        (90, 34.0, 140.0),
+        (100, 36.0, 180.0),
+    ];
+
+    #[test]
+    fn knee_is_at_twice_the_idle_latency_with_an_interval() {
+        let FoundKnee { basis, rates, doubts } =
+            FoundKnee::from_points(&points(&DOUBLED, 60)).unwrap();
+        assert_eq!((basis, rates.len(), doubts.len()), (KneeBasis::Doubled, 20, 0));
+        assert!(rates.iter().all(|rate| (rate / 32e9 - 1.0).abs() < 0.05), "{rates:?}");
+    }
+
+    #[test]
+    fn knee_of_a_low_curve_is_its_largest_bend() {
+        let FoundKnee { basis, rates, .. } = FoundKnee::from_points(&points(&BENT, 30)).unwrap();
+        assert_eq!(basis, KneeBasis::Bend);
+        assert!(rates.iter().all(|rate| (rate / 30e9 - 1.0).abs() < 0.03), "{rates:?}");
+        // Too few samples are too few parts, so that the rule of doubt applies.
+        assert_eq!(FoundKnee::from_points(&points(&DOUBLED, 4)).unwrap().rates.len(), 4);
+    }
+
+    #[test]
+    fn curve_that_does_not_rise_has_no_knee() {
+        let flat = [(0, 0.0, 100.0), (50, 20.0, 100.2), (100, 36.0, 100.1)];
+        assert_eq!(FoundKnee::from_points(&points(&flat, 60)), None);
+        assert_eq!(FoundKnee::from_points(&[]), None);
+    }
+
+    #[test]
+    fn suspect_points_and_missing_parts_are_reasons() {
+        let mut all = points(&DOUBLED, 12);
+        all[1].doubts.push("disturbed".to_owned());
+        // In the first part of the run, latency stays low.
+        for point in &mut all {
+            point.latencies[0..2].fill(100e-9);
+        }
+        let doubts = FoundKnee::from_points(&all).unwrap().doubts;
+        assert_eq!(doubts, ["1 of 6 parts of the run have no such knee", "disturbed"]);
+    }
+
+    #[test]
+    fn lower_bandwidth_at_more_load_is_named() {
+        let mut curve = DOUBLED;
+        assert_eq!(falling_in_words("1:0", &points(&curve, 30)), None);
+        curve[4].1 = 28.0;
+        let text = falling_in_words("1:0", &points(&curve, 30)).unwrap();
+        let expected = "1:0: more load lowers the bandwidth, from 34.00 GB/s at a load of 90 % to 28.00 GB/s at 100 %";
+        assert_eq!(text, expected);
+        let mut suspect = points(&curve, 30);
+        suspect[4].doubts.push("disturbed".to_owned());
+        assert_eq!(falling_in_words("1:0", &suspect), None);
+        // Without intervals, nothing is known.
+        assert_eq!(falling_in_words("1:0", &points(&curve, 3)), None);
+    }
+}

@@ -1,0 +1,478 @@
+//! A user's program on the family of curves: the bandwidth that it draws, the latency beside it, and its slowdown beside a
+//! known load.
+//!
+//! The program gets the CPUs of the first half of the threads. Threads on the others report how busy the memory is while it
+//! runs, and load the memory. Runs of the program and known loads on its CPUs alternate. Where the counters of the memory
+//! controllers can be read, they count the bandwidth instead.
+
+use super::PathRun;
+use super::drawn::{self, Calibration, CalibrationPoint, DrawnBandwidth};
+use super::found::{part_count, slice};
+use crate::config::CurveConfig;
+use crate::loaded::LoaderTimes;
+use crate::run::CurveRun;
+use crate::{GAUGE, notice};
+use nodegauge_arena::ArenaError;
+use nodegauge_chase::{KnownLoad, Load, Reporter, Reporters};
+use nodegauge_gauge::series::Series;
+use nodegauge_machine::counters::MemoryCounters;
+use nodegauge_machine::{CpuId, SysRoot};
+use nodegauge_measure::interference::{Cause, Work};
+use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
+use nodegauge_measure::samples::{OneRegime, Sample};
+use nodegauge_measure::schedule::{Limits, Turn, TurnFailure, policy};
+use nodegauge_measure::stats::{self, Better, Summary};
+use nodegauge_measure::{BytesPerSec, Failure, Fraction, Notice, NoticeId, Unit, clock};
+use nodegauge_os::ChildPlace;
+use nodegauge_toolchain::program::{self, ProgramJob};
+use nodegauge_toolchain::watchdog::Watchdog;
+use nodegauge_toolchain::{ChildEnd, CommandLine, KillReason};
+use std::path::Path;
+use std::time::Duration;
+
+/// Name of the figure of the bandwidth that the program draws.
+pub(crate) const BANDWIDTH: &str = "program_bandwidth";
+/// Name of the figure of the bandwidth below which that of the program is, if no traffic is found.
+pub(crate) const BANDWIDTH_BELOW: &str = "program_bandwidth_below";
+/// Name of the figure of the latency beside the program.
+pub(crate) const LATENCY: &str = "program_latency";
+/// Name of the figure of the time beside the full load of the other CPUs, divided by the time without it.
+pub(crate) const SLOWDOWN: &str = "program_slowdown";
+/// Name of the figure of the slowdown relative to the rise of latency.
+pub(crate) const SENSITIVITY: &str = "program_sensitivity";
+/// Names of all figures of a program.
+pub(crate) const NAMES: [&str; 5] = [BANDWIDTH, BANDWIDTH_BELOW, LATENCY, SLOWDOWN, SENSITIVITY];
+
+/// Shares of the full rate of the known loads, percent.
+const KNOWN_SHARES: [u32; 5] = [0, 25, 50, 75, 100];
+/// Duration of a known load: several times that of a slice of the scheduler.
+const KNOWN_TIME: Duration = Duration::from_millis(40);
+/// Duration of a turn of the program, seconds, of which the start of a process is a small part; a shorter program is run
+/// several times.
+const PROGRAM_SECONDS: f64 = 0.3;
+/// Time limit of a run of the program without a budget of the user.
+const TIME_LIMIT: Duration = Duration::from_secs(600);
+/// Share of the CPU time of the node that other programs may use during a turn.
+const OTHERS: f64 = 0.02;
+/// Rounds of turns for which the default budget is extended: the warm-up, the fewest of a median, and one more.
+const ROUNDS: u32 = 8;
+
+/// Cell of the runs with a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ProgramCell {
+    /// The program runs beside a reporter.
+    Program(Reporter),
+    /// A known load of this share runs beside a reporter.
+    Known(Reporter, u32),
+    /// A chain on a CPU of the program, beside readers.
+    LoadedChain,
+}
+
+/// Way in which a run of the program ended.
+enum ProgramEnd {
+    /// The run succeeded, in this number of seconds.
+    Succeeded(f64),
+    Failed(String),
+    Interrupted,
+    OutOfTime,
+}
+
+/// Program whose first run succeeded.
+pub(super) struct ProgramRuns {
+    command: CommandLine,
+    /// CPUs of the program.
+    cpus: Vec<u32>,
+    /// Number of threads whose CPUs the program gets.
+    workers: usize,
+    /// Elapsed time of the first run, seconds.
+    seconds: f64,
+    _watchdog: Option<Watchdog>,
+}
+
+impl ProgramRuns {
+    /// Runs the program once. Extends a default budget in which too few runs would end.
+    ///
+    /// # Errors
+    /// Fails if the program fails or does not end in the time, or if the user ends the run.
+    pub(super) fn start(
+        run: &mut CurveRun<'_>,
+        command: &CommandLine,
+        places: &[Vec<CpuId>],
+    ) -> Result<Self, ArenaError> {
+        run.observer.phase("first run of the program");
+        let workers = (places.len() / 2).max(1);
+        let cpus = places[..workers].iter().flatten().map(|cpu| cpu.0).collect();
+        let own = nodegauge_os::own_program().ok();
+        let mut runs = Self {
+            command: command.clone(),
+            cpus,
+            workers,
+            seconds: 0.0,
+            _watchdog: own.map(|own| Watchdog::start(Path::new(&own))),
+        };
+        runs.seconds = match runs.run_once(&run.limits) {
+            ProgramEnd::Succeeded(seconds) => seconds,
+            ProgramEnd::Interrupted => return Err(ArenaError::Interrupted),
+            ProgramEnd::Failed(reason) => {
+                let text = format!("cannot place the program: {reason}");
+                return Err(ArenaError::Loops(Failure::unmet(text)));
+            }
+            ProgramEnd::OutOfTime => {
+                let budget = run.limits.budget.as_secs_f64();
+                let text = format!("the program did not end within --budget {budget}");
+                let hint = format!(
+                    "use a budget in which {} runs of it end, or a shorter run of it",
+                    2 * ROUNDS
+                );
+                return Err(ArenaError::Loops(Failure::usage(text).hint(hint)));
+            }
+        };
+        if !run.limits.asked {
+            let turns = 2 * ROUNDS * Duration::from_secs_f64(runs.turn_seconds());
+            run.limits.budget = run.limits.budget.max(2 * turns);
+        }
+        Ok(runs)
+    }
+
+    /// Returns the time of a turn, seconds.
+    fn turn_seconds(&self) -> f64 {
+        self.seconds * f64::from(self.repeats())
+    }
+
+    /// Returns the number of runs of a turn.
+    fn repeats(&self) -> u32 {
+        (PROGRAM_SECONDS / self.seconds.max(1e-3)).ceil().max(1.0) as u32
+    }
+
+    /// Runs the program once, within the budget of the user.
+    fn run_once(&self, limits: &Limits) -> ProgramEnd {
+        let left = (limits.budget + limits.grace()).saturating_sub(limits.elapsed());
+        let is_kept = limits.must_be_kept();
+        if is_kept && left.is_zero() {
+            return ProgramEnd::OutOfTime;
+        }
+        let limit = if is_kept { left } else { TIME_LIMIT };
+        let mut job = ProgramJob::new(self.command.clone(), limit);
+        job.place = Some(ChildPlace { cpus: Some(self.cpus.clone()), ..ChildPlace::default() });
+        let output = match program::run(&job, &nodegauge_os::is_end_requested) {
+            Ok(output) => output,
+            Err(error) => return ProgramEnd::Failed(error.to_string().replace('\n', " ")),
+        };
+        match output.end {
+            ChildEnd::Exited(status) if status.success() => ProgramEnd::Succeeded(output.seconds.0),
+            ChildEnd::Killed(KillReason::Interrupted) => ProgramEnd::Interrupted,
+            ChildEnd::Killed(KillReason::TimedOut) if is_kept => ProgramEnd::OutOfTime,
+            _ => {
+                let last = output.last_words().replace('\n', " ");
+                let reported = if last.is_empty() { last } else { format!(": {last}") };
+                ProgramEnd::Failed(format!("{}{reported}", output.status_text()))
+            }
+        }
+    }
+
+    /// Runs the program as often as a turn needs. The time is that of one run.
+    fn run_turn(&self, limits: &Limits) -> ProgramEnd {
+        let mut seconds = 0.0;
+        for _ in 0..self.repeats() {
+            match self.run_once(limits) {
+                ProgramEnd::Succeeded(of_run) => seconds += of_run,
+                other => return other,
+            }
+        }
+        ProgramEnd::Succeeded(seconds / f64::from(self.repeats()))
+    }
+}
+
+/// Cells of the runs with a program.
+fn cells() -> Vec<ProgramCell> {
+    let mut cells = vec![ProgramCell::LoadedChain];
+    for reporter in [Reporter::Chain, Reporter::Readers] {
+        cells.push(ProgramCell::Program(reporter));
+        cells.extend(KNOWN_SHARES.map(|share| ProgramCell::Known(reporter, share)));
+    }
+    cells
+}
+
+/// Describes how a reporter shows the bandwidth of a program.
+fn method_in_words(reporter: Reporter) -> &'static str {
+    match reporter {
+        Reporter::Chain => "latency of a chain beside the program, calibrated by known loads",
+        Reporter::Readers => "rate of readers beside the program, calibrated by known loads",
+    }
+}
+
+/// Measurement of a program on a path.
+pub(super) struct PlacedProgram<'p, 'm> {
+    pub runs: &'p ProgramRuns,
+    pub path: &'p mut PathRun<'m>,
+    /// Counters of the memory controllers; `None` if they cannot be read.
+    pub counters: Option<MemoryCounters>,
+    /// Bandwidths that the counters counted, bytes per second.
+    pub counted: Vec<f64>,
+}
+
+impl<'p, 'm> PlacedProgram<'p, 'm> {
+    pub(super) fn new(runs: &'p ProgramRuns, path: &'p mut PathRun<'m>) -> Self {
+        let counters = MemoryCounters::open(&SysRoot::live()).ok();
+        Self { runs, path, counters, counted: Vec::new() }
+    }
+
+    /// Runs the program once per turn, beside a reporter.
+    fn turn(
+        &mut self,
+        reporters: &Reporters<'_>,
+        reporter: Reporter,
+        limits: &Limits,
+    ) -> Result<Vec<Sample>, TurnFailure> {
+        let Some(chase) = &mut self.path.chase else { return Ok(Vec::new()) };
+        let runs = self.runs;
+        let all: Vec<u32> =
+            self.path.pool.observed().iter().flat_map(|one| &one.cpus).map(|cpu| cpu.0).collect();
+        let before = Work::now(&all);
+        let reading = self.counters.as_ref().and_then(|counters| counters.read().ok());
+        let begun = clock::now();
+        let (ended, mut sample) =
+            reporters.measure(self.path.pool, chase, reporter, || runs.run_turn(limits))?;
+        let elapsed = (clock::now() - begun).as_secs_f64();
+        let seconds = match ended {
+            Some(ProgramEnd::Succeeded(seconds)) => seconds,
+            Some(ProgramEnd::Failed(reason)) => {
+                return Err(TurnFailure::Cell(Failure::unmet(reason)));
+            }
+            Some(ProgramEnd::OutOfTime) => return Err(TurnFailure::OutOfTime),
+            Some(ProgramEnd::Interrupted) | None => return Ok(Vec::new()),
+        };
+        sample.seconds.push(seconds);
+        let others = Work::now(&all).zip(before).map(|(now, then)| now.other_programs_since(then));
+        let share = others.map_or(0.0, |others| others.0 / (elapsed * all.len() as f64));
+        if share > OTHERS {
+            sample.causes.push(Cause::OtherProgram { share: Fraction(share) });
+        }
+        if let (Reporter::Chain, Some(counters), Some(start)) = (reporter, &self.counters, reading)
+        {
+            let moved = counters.read().ok().and_then(|end| counters.traffic(&[(start, end)]));
+            self.counted.extend(moved.map(|moved| moved.total / elapsed));
+        }
+        Ok(vec![sample])
+    }
+
+    /// Measures runs of the program and known loads by turns, and adds the figures.
+    ///
+    /// # Errors
+    /// Fails if a thread fails or the user ends the run, and if the program fails in every turn.
+    pub(super) fn measure(
+        &mut self,
+        run: &mut CurveRun<'_>,
+        config: CurveConfig,
+        validity: Validity,
+    ) -> Result<(), ArenaError> {
+        run.observer.phase("calibrating the reporters");
+        let load = Load::new(self.path.buffers, self.path.blocks);
+        let workers = self.runs.workers;
+        let reporters = Reporters { load, others: workers };
+        let full = KnownLoad { turns: Some(0), time: KNOWN_TIME, start: 0 };
+        let Some(chain) = &mut self.path.chase else { return Ok(()) };
+        let first = reporters.calibrate(self.path.pool, chain, Reporter::Chain, full)?;
+        let times = LoaderTimes::calibrated(&load, first.seconds[1], workers as u64);
+        let cells = cells();
+        let limits = run.limits;
+        run.observer.phase("running the program and known loads by turns");
+        let mut series = Series::new(policy::PLACED, limits, cells.len());
+        series.run(
+            &mut |turn: Turn| match cells[turn.cell] {
+                ProgramCell::Program(reporter) => self.turn(&reporters, reporter, &limits),
+                ProgramCell::Known(reporter, share) => {
+                    let start = self.path.next_block();
+                    let known = KnownLoad { turns: times.turns(share), start, ..full };
+                    let Some(chase) = &mut self.path.chase else { return Ok(Vec::new()) };
+                    let taken = reporters.calibrate(self.path.pool, chase, reporter, known);
+                    Ok(vec![taken.map_err(TurnFailure::from)?])
+                }
+                ProgramCell::LoadedChain => {
+                    let Some(chase) = &mut self.path.chase else { return Ok(Vec::new()) };
+                    let taken = reporters.chase(self.path.pool, chase, KNOWN_TIME);
+                    Ok(vec![taken.map_err(TurnFailure::from)?])
+                }
+            },
+            run.observer,
+            None,
+        )?;
+        series.end(&mut run.outcome);
+        let regime = series.one_regime(&run.known_trips());
+        let config = CurveConfig {
+            program: Some(self.runs.command.to_string()),
+            cpus: Some(vec![self.runs.cpus.clone()]),
+            engine: Some("native".to_owned()),
+            stopped: run.outcome.stop.map(|stop| stop.to_string()),
+            ..config
+        };
+        let figures = ProgramFigures { series, regime, cells, config, validity };
+        figures.add(run, &self.counted);
+        Ok(())
+    }
+}
+
+/// Returns the notice that the sensitivity of a program is unknown, with the reason.
+fn unknown_sensitivity(why: &str) -> Notice {
+    let text = format!("cannot tell how sensitive the program is to latency: {why}");
+    notice(NoticeId::Method, text)
+}
+
+/// Figures of a program.
+struct ProgramFigures {
+    series: Series,
+    regime: OneRegime,
+    cells: Vec<ProgramCell>,
+    config: CurveConfig,
+    validity: Validity,
+}
+
+impl ProgramFigures {
+    fn number(&self, cell: ProgramCell) -> usize {
+        self.cells.iter().position(|known| *known == cell).unwrap_or(0)
+    }
+
+    /// Returns the values of a part of a cell in the samples that count.
+    fn seconds(&self, cell: ProgramCell, part: usize) -> Vec<f64> {
+        let number = self.number(cell);
+        if part >= self.regime.parts(number) {
+            return Vec::new();
+        }
+        self.regime.seconds(number, part)
+    }
+
+    /// Returns the readings of a reporter. Readers slow the known load down as they slow the program down. The rate of a load
+    /// is therefore that beside the chain, so that the bandwidth found is that of the program by itself.
+    fn calibration(&self, reporter: Reporter) -> Calibration {
+        let mut points = Vec::new();
+        for share in KNOWN_SHARES {
+            let rates = self.seconds(ProgramCell::Known(Reporter::Chain, share), 1);
+            let rates = rates.into_iter().map(|seconds| 1.0 / seconds).collect();
+            let readings = self.seconds(ProgramCell::Known(reporter, share), 0);
+            points.push(CalibrationPoint { rates, readings });
+        }
+        Calibration { points, program: self.seconds(ProgramCell::Program(reporter), 0) }
+    }
+
+    /// Returns a figure with its configuration; `basis` says how it was found.
+    fn figure(&self, run: &CurveRun<'_>, name: &str, unit: Unit, basis: &str) -> Measurement {
+        let config = CurveConfig { basis: Some(basis.to_owned()), ..self.config.clone() };
+        Measurement::new(GAUGE, run.curve.test(), name, unit).config(&config)
+    }
+
+    /// Returns the validity of a figure from these cells of the program.
+    fn judged(&self, run: &CurveRun<'_>, reporters: &[Reporter]) -> Validity {
+        let mut validity = self.validity.clone();
+        for reporter in reporters {
+            let cell = self.number(ProgramCell::Program(*reporter));
+            if let Some(failure) = self.series.lost(cell) {
+                validity.invalid(nodegauge_gauge::series::lost_in_words(failure));
+            }
+            for doubt in self.regime.doubts(cell, 0, run.setup.guest()) {
+                validity.add(Status::Suspect, doubt);
+            }
+        }
+        validity
+    }
+
+    fn add(&self, run: &mut CurveRun<'_>, counted: &[f64]) {
+        self.add_bandwidth(run, counted);
+        let cell = self.number(ProgramCell::Program(Reporter::Chain));
+        let basis = "latency of a chain beside the program";
+        let m = self.figure(run, LATENCY, Unit::Seconds, basis);
+        let m = self.series.timed(&self.regime, (cell, 0), m, Quoted::Median, &|seconds| seconds);
+        run.outcome.measurements.extend(m);
+        self.add_reaction(run);
+    }
+
+    /// Adds the bandwidth that the program draws, or the sentence that it is unknown.
+    fn add_bandwidth(&self, run: &mut CurveRun<'_>, counted: &[f64]) {
+        let unit = Unit::BytesPerSecond;
+        if !counted.is_empty() {
+            let m = self.figure(run, BANDWIDTH, unit, "counters of the memory controllers");
+            let m = m.sampled(Quoted::Median, counted.to_vec());
+            let m = m.judged(self.judged(run, &[Reporter::Chain]));
+            run.outcome.measurements.push(m);
+            return;
+        }
+        let reporters = [Reporter::Chain, Reporter::Readers];
+        let calibrations = reporters.map(|reporter| self.calibration(reporter));
+        for (reporter, calibration) in reporters.iter().zip(&calibrations) {
+            let text = format!("{}: {}", method_in_words(*reporter), calibration.in_words());
+            run.outcome.details.push(text);
+        }
+        let estimates = calibrations.map(|calibration| calibration.drawn());
+        let Some((number, drawn)) = drawn::best(&estimates) else {
+            let text = "cannot tell which bandwidth the program draws: the memory answers alike with and without a known \
+                        load on its CPUs";
+            run.outcome.notices.push(notice(NoticeId::Method, text));
+            return;
+        };
+        let reporter = reporters[number];
+        let basis = method_in_words(reporter);
+        let validity = self.judged(run, &[reporter]);
+        if let Some(bound) = drawn.bound_without_traffic() {
+            let text = format!(
+                "no memory traffic of the program is found: less than {}",
+                BytesPerSec(bound)
+            );
+            run.outcome.notices.push(notice(NoticeId::Method, text));
+            let m = self.figure(run, BANDWIDTH_BELOW, unit, basis).value(Quoted::Single, bound);
+            run.outcome.measurements.push(m.judged(validity));
+            return;
+        }
+        let DrawnBandwidth { rates, full } = drawn;
+        let m = self.figure(run, BANDWIDTH, unit, basis).sampled(Quoted::Median, rates.clone());
+        let m = m.limit(*full, "reads at full rate on the CPUs of the program");
+        run.outcome.measurements.push(m.judged(validity));
+    }
+
+    /// Adds the slowdown beside the full load of the other CPUs, and how sensitive the program is to latency.
+    fn add_reaction(&self, run: &mut CurveRun<'_>) {
+        let without = self.seconds(ProgramCell::Program(Reporter::Chain), 1);
+        let beside = self.seconds(ProgramCell::Program(Reporter::Readers), 1);
+        let count = without.len().min(beside.len());
+        if count == 0 {
+            return;
+        }
+        let parts = part_count(count);
+        let mut slowdowns = Vec::new();
+        for part in 0..parts {
+            let [time, base] = [&beside, &without].map(|of| stats::median(slice(of, part, parts)));
+            slowdowns.push(time / base);
+        }
+        let load = stats::median(&self.seconds(ProgramCell::Program(Reporter::Readers), 0));
+        let basis = format!(
+            "time beside reads of {}, divided by the time without",
+            BytesPerSec(1.0 / load)
+        );
+        let reporters = [Reporter::Chain, Reporter::Readers];
+        let validity = self.judged(run, &reporters);
+        let m = self.figure(run, SLOWDOWN, Unit::Factor, &basis);
+        let m = m.sampled(Quoted::Median, slowdowns.clone()).judged(validity.clone());
+        let reacts =
+            m.summary.as_ref().and_then(|summary| summary.ci95).is_some_and(|ends| ends[0] > 1.0);
+        run.outcome.measurements.push(m);
+        if !reacts {
+            run.outcome
+                .notices
+                .push(unknown_sensitivity("it is not slower beside the load of the other CPUs"));
+            return;
+        }
+        let idle = self.seconds(ProgramCell::Known(Reporter::Chain, 0), 0);
+        let loaded = self.seconds(ProgramCell::LoadedChain, 0);
+        let ends = [&idle, &loaded]
+            .map(|of| Summary::from_samples(of, Better::Lower).and_then(|all| all.ci95));
+        let rise = stats::median(&loaded) / stats::median(&idle);
+        if !matches!(ends, [Some([_, high]), Some([low, _])] if low > high) {
+            run.outcome.notices.push(unknown_sensitivity("latency does not rise beside that load"));
+            return;
+        }
+        let ratio =
+            format!("slowdown above 1, divided by the rise of latency of {rise:.2} x above 1");
+        let sensitivity = self.figure(run, SENSITIVITY, Unit::Factor, &ratio);
+        let values = slowdowns.iter().map(|slowdown| (slowdown - 1.0) / (rise - 1.0)).collect();
+        let sensitivity = sensitivity.sampled(Quoted::Median, values).judged(validity);
+        run.outcome.measurements.push(sensitivity);
+    }
+}

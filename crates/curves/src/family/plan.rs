@@ -1,0 +1,125 @@
+//! Plans of the family and of its parts.
+
+use super::{Family, FamilyView, MemoryPath};
+use crate::memory_chase::SetRange;
+use crate::mix::{self, Mix};
+use crate::{CurveSetup, beyond, notice, refuse_below, too_large};
+use nodegauge_chase::BLOCK;
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId};
+
+/// Fails for a path with fewer threads than the chain and a load need.
+fn refuse_one_thread(threads: usize) -> Result<(), Failure> {
+    if threads >= 2 {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "latency under load requires at least two threads, one that measures and one \
+             that loads the memory; found {threads}"
+    ))
+    .hint("--threads 2"))
+}
+
+/// Plans the measurement of the whole family. The chain has the working set of `memory loaded`, the arrays together the
+/// size of those of `memory mix`. Less memory gives smaller arrays, and a notice reports this.
+pub(crate) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<Family, Failure> {
+    let paths = MemoryPath::all(setup)?;
+    for path in &paths {
+        refuse_one_thread(path.places.len())?;
+    }
+    if setup.options.program.is_some() && paths.len() > 1 {
+        return Err(Failure::usage("a program is placed on the curves of one path of memory")
+            .hint("name one node in --from and in --to, or none"));
+    }
+    let count = paths.len() as u64;
+    let threads = paths.iter().map(|path| path.places.len()).max().unwrap_or(1) as u64;
+    let mut size = setup.largest(notices);
+    if setup.options.largest.is_none() {
+        let of_paths = paths.iter().map(|path| beyond(setup.site.cache_capacity(&path.cpus())));
+        size = of_paths.max().unwrap_or(size);
+    }
+    refuse_below(Bytes(threads * BLOCK as u64 * 16), size)?;
+    let mixes = mix::available(&setup.options.mixes, notices);
+    let arrays = mixes.iter().map(|mix| mix.arrays()).max().unwrap_or(1);
+    let usable = setup.usable();
+    let needed = size * ((1 + arrays) * count);
+    let mut array = (size.0 / threads).next_multiple_of(BLOCK as u64);
+    if needed > usable {
+        let room = (usable.0 / count).saturating_sub(size.0);
+        array = (room / arrays / threads) & !(BLOCK as u64 - 1);
+        if setup.options.largest.is_some() || array < 16 * BLOCK as u64 {
+            return Err(too_large("a chain and the arrays of the mixes", needed, usable));
+        }
+        let taken = Bytes(array * threads);
+        let text = format!("arrays are {taken} instead of {size}, which exceeds the usable memory");
+        notices.push(notice(NoticeId::Clamped, text));
+    }
+    let rest = Bytes((usable.0 / count).saturating_sub(array * arrays * threads));
+    let chased = Some(SetRange::of(setup, size, rest));
+    let shown: Vec<String> = paths
+        .iter()
+        .filter(|path| path.places.len() == 2)
+        .map(|path| path.from.map_or_else(String::new, |node| format!(" of node {node}")))
+        .collect();
+    if let Some(of) = shown.first() {
+        let text = format!(
+            "of two threads{of}, one measures latency: the other alone loads the memory, which may not saturate it"
+        );
+        notices.push(notice(NoticeId::Assumed, text));
+    }
+    let program = setup.options.program.clone();
+    Ok(Family { view: FamilyView::Curves, paths, mixes, chased, array, arrays, program })
+}
+
+/// Plans the measurement of latency under load.
+pub(crate) fn plan_loaded(
+    setup: CurveSetup<'_>,
+    notices: &mut Vec<Notice>,
+) -> Result<Family, Failure> {
+    let threads = setup.threads();
+    refuse_one_thread(threads as usize)?;
+    let loaders = threads - 1;
+    let set = setup.largest(notices);
+    refuse_below(Bytes(loaders * BLOCK as u64 * 16), set)?;
+    let usable = setup.usable();
+    let needed = set * 2;
+    if needed > usable {
+        return Err(too_large("loaded latency", needed, usable));
+    }
+    Ok(Family {
+        view: FamilyView::Loaded,
+        paths: vec![MemoryPath::from_placement(setup)],
+        mixes: vec![Mix::Reads],
+        chased: Some(SetRange::of(setup, set, Bytes(usable.0 - set.0))),
+        array: (set.0 / loaders).next_multiple_of(BLOCK as u64),
+        arrays: 1,
+        program: None,
+    })
+}
+
+/// Plans the measurement of mixes. The arrays have the requested size, or four times the size of the last-level caches
+/// in use, as STREAM's rule requires. If memory is insufficient, the arrays are smaller, and a notice reports this.
+pub(crate) fn plan_mix(
+    setup: CurveSetup<'_>,
+    notices: &mut Vec<Notice>,
+) -> Result<Family, Failure> {
+    let threads = setup.threads();
+    let size = setup.largest(notices);
+    refuse_below(Bytes(4096 * threads), size)?;
+    let arrays = Mix::ALL.iter().map(|mix| mix.arrays()).max().unwrap_or(1);
+    let usable = setup.usable();
+    let needed = size * arrays;
+    let mut array = (size.0 / threads) & !4095;
+    if needed > usable {
+        array = (usable.0 / arrays / threads) & !4095;
+        if setup.options.largest.is_some() || array == 0 {
+            return Err(too_large("a mix of four arrays", needed, usable));
+        }
+        let taken = Bytes(array * threads);
+        let text = format!("arrays are {taken} instead of {size}, which exceeds the usable memory");
+        notices.push(notice(NoticeId::Clamped, text));
+    }
+    let mixes = mix::available(Mix::ALL, notices);
+    let paths = vec![MemoryPath::from_placement(setup)];
+    let view = FamilyView::Mix;
+    Ok(Family { view, paths, mixes, chased: None, array, arrays, program: None })
+}
