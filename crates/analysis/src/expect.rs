@@ -37,7 +37,8 @@ impl Operator {
     const ALL: [(&'static str, Self); 4] =
         [(">=", Self::AtLeast), ("<=", Self::AtMost), (">", Self::Above), ("<", Self::Below)];
 
-    pub(crate) fn holds(self, value: f64, bound: f64) -> bool {
+    /// True if the comparison of a value with a bound holds.
+    pub fn holds(self, value: f64, bound: f64) -> bool {
         match self {
             Self::AtLeast => value >= bound,
             Self::AtMost => value <= bound,

@@ -19,6 +19,7 @@ pub(crate) mod hints;
 pub(crate) mod history;
 pub(crate) mod hpl;
 pub(crate) mod io;
+pub(crate) mod jobs;
 pub(crate) mod memory;
 mod numactl;
 pub(crate) mod plan;
@@ -159,6 +160,18 @@ pub(crate) enum Command {
         "nodegauge places --emit omp",
     ]))]
     Places(Box<PlacesArgs>),
+    /// Show what running processes got: CPUs, memory, pages, devices
+    ///
+    /// Reads the processes with these numbers and their descendants, those of a job, or a program that it runs.
+    /// Without any, it reads itself: started by srun or mpirun in place of a program, it shows what each rank gets.
+    /// Nothing is measured or changed, and no rights are needed.
+    #[command(after_long_help = examples::of(&[
+        "nodegauge where 4711",
+        "nodegauge where --expect 'local>=95%' -- ./solver input",
+        "nodegauge where --job 4711 --json where.json",
+        "nodegauge where",
+    ]))]
+    Where(Box<jobs::WhereArgs>),
     /// Measure memory bandwidth: STREAM's Copy, Scale, Add, Triad
     #[command(after_long_help = examples::of(&[
         "nodegauge stream",

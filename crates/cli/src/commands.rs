@@ -13,6 +13,7 @@ mod fleet;
 mod history;
 mod hpl;
 mod io;
+mod jobs;
 mod machine;
 mod manual;
 mod memory;
@@ -41,6 +42,7 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         Some(Command::Machine(machine)) => machine::execute(machine),
         Some(Command::Doctor(doctor)) => doctor::execute(doctor),
         Some(Command::Places(places)) => places::execute(places),
+        Some(Command::Where(args)) => jobs::execute(args),
         Some(Command::Stream(stream)) => stream::execute(stream),
         Some(Command::Explain(stream)) => explain::execute(stream),
         Some(Command::Memory(memory)) => memory::execute(memory),

@@ -77,14 +77,24 @@ pub(crate) fn on_hosts(
         Ok(None) => return Ok(Exit::Success),
         Err(refusal) => return job.once(refusal),
     };
+    with_hosts(&hosts, exclude_file, lead, serve)
+}
+
+/// Runs `lead` on the leader of each host, and `serve` on the other ranks until the leader needs them no more.
+pub(crate) fn with_hosts(
+    hosts: &Hosts,
+    exclude_file: Option<&str>,
+    lead: impl FnOnce(&HostsRun<'_>) -> Result<Exit, Failure>,
+    serve: impl FnOnce(&Hosts) -> Result<u8, Failure>,
+) -> Result<Exit, Failure> {
     if !hosts.is_leader() {
         // The exit code is that of rank 0.
-        let served = serve(&hosts).unwrap_or_else(silently);
+        let served = serve(hosts).unwrap_or_else(silently);
         let code = hosts.await_end(served).unwrap_or_else(silently);
         hosts.leave(code);
         return Ok(Exit::Told(code));
     }
-    let result = lead(&HostsRun { hosts: &hosts, exclude_file });
+    let result = lead(&HostsRun { hosts, exclude_file });
     if !hosts.is_first() {
         let code = match result {
             Ok(exit) => Ok(exit.number()),

@@ -344,9 +344,9 @@ impl Mode for Family {
         }
         let (cells, first) = self.prepared(run, &mut paths, &mixes)?;
         let phase = match self.view {
-            FamilyView::Loaded => "measuring latency under all loads interleaved",
-            FamilyView::Curves => "measuring all points of all curves interleaved",
-            FamilyView::Mix => "measuring all mixes interleaved",
+            FamilyView::Loaded => "measuring latency under all loads, interleaved",
+            FamilyView::Curves => "measuring all points of all curves, interleaved",
+            FamilyView::Mix => "measuring all mixes, interleaved",
         };
         let judged = run.samples_behind(policy::CURVES_BEHIND, first, phase, |number| {
             let FamilyCell { path, member, part } = cells[number];

@@ -35,8 +35,13 @@ type Take = fn(&SysRoot, CgroupVersion, &str, &mut CgroupLimits);
 
 /// Reads the limits of the calling process.
 pub fn limits(root: &SysRoot) -> CgroupLimits {
+    limits_for(root, "self")
+}
+
+/// Reads the limits of a process: its identifier, or `self`.
+pub fn limits_for(root: &SysRoot, process: &str) -> CgroupLimits {
     let mut limits = CgroupLimits::default();
-    let Some(groups) = root.text("proc/self/cgroup") else { return limits };
+    let Some(groups) = root.text(&format!("proc/{process}/cgroup")) else { return limits };
     let mounts = root.text("proc/self/mountinfo").unwrap_or_default();
     for (controller, take) in [("memory", memory as Take), ("cpu", cpus)] {
         if let Some((version, folders)) = hierarchy(root, &groups, &mounts, controller) {
@@ -48,7 +53,12 @@ pub fn limits(root: &SysRoot) -> CgroupLimits {
 
 /// Returns the CPUs of the cpuset of the calling process; `None` if it has none, or it cannot be read.
 pub(crate) fn cpuset(root: &SysRoot) -> Option<BTreeSet<u32>> {
-    let groups = root.text("proc/self/cgroup")?;
+    cpuset_for(root, "self")
+}
+
+/// Returns the CPUs of the cpuset of a process: its identifier, or `self`; `None` if it has none, or it cannot be read.
+pub fn cpuset_for(root: &SysRoot, process: &str) -> Option<BTreeSet<u32>> {
+    let groups = root.text(&format!("proc/{process}/cgroup"))?;
     let mounts = root.text("proc/self/mountinfo").unwrap_or_default();
     let (version, folders) = hierarchy(root, &groups, &mounts, "cpuset")?;
     let file = match version {

@@ -137,6 +137,11 @@ const RUNTIMES: [&str; 12] = [
     "FLEXIBLAS",
 ];
 
+/// True if OpenMP runtimes or BLAS libraries read an environment variable of this name.
+pub fn is_runtime_variable(name: &str) -> bool {
+    RUNTIMES.iter().any(|prefix| name.starts_with(prefix))
+}
+
 /// Prefixes of the kernel's boot parameters that affect speed. Other parameters are not read, because they may contain
 /// names of the site, or secrets.
 const BOOT_PARAMETERS: [&str; 46] = [
@@ -250,7 +255,7 @@ pub fn circumstances(
         smt: smt(root),
         numa_balancing: root.value::<u8>("proc/sys/kernel/numa_balancing").map(|mode| mode != 0),
         environment: environment
-            .filter(|(name, _)| RUNTIMES.iter().any(|prefix| name.starts_with(prefix)))
+            .filter(|(name, _)| is_runtime_variable(name))
             .collect(),
         uptime_seconds: uptime(root),
         boot_parameters: boot_parameters(root),

@@ -93,7 +93,7 @@ pub(crate) fn keyed(text: &str, key: &str) -> Option<u64> {
 }
 
 /// Parses a kernel list such as `0-3,8,10-11`; `None` if it is invalid.
-pub(crate) fn list(text: &str) -> Option<Vec<u32>> {
+pub fn list(text: &str) -> Option<Vec<u32>> {
     let mut numbers = Vec::new();
     for part in text.trim().split(',').filter(|part| !part.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

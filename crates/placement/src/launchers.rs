@@ -106,7 +106,7 @@ fn launcher(lookup: impl Fn(&str) -> Option<String>) -> Option<KnownLauncher> {
 impl LauncherJob {
     /// Returns the launcher that started this process as one of several ranks; `None` if there is no such launcher.
     pub fn own() -> Option<Self> {
-        Self::read(|name| std::env::var(name).ok())
+        Self::from_variables(|name| std::env::var(name).ok())
     }
 
     /// True if an MPI launcher has started this process, as the only rank or as one of several. The output of such a
@@ -116,8 +116,8 @@ impl LauncherJob {
             .is_some_and(|launcher| launcher.implementation.is_some())
     }
 
-    /// Detects the launcher; `lookup` returns the values of environment variables.
-    fn read(lookup: impl Fn(&str) -> Option<String>) -> Option<Self> {
+    /// Returns the launcher that started a process with these environment variables, whose values `lookup` returns.
+    pub fn from_variables(lookup: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let KnownLauncher { variables: launcher, implementation } = launcher(&lookup)?;
         let number = number_reader(&lookup);
         let rank = number(launcher.rank)?;
@@ -326,7 +326,7 @@ mod tests {
     use super::*;
 
     fn started(variables: &[(&str, &str)]) -> Option<LauncherJob> {
-        LauncherJob::read(|name| {
+        LauncherJob::from_variables(|name| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, text)| (*text).to_owned())
         })

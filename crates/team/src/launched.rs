@@ -28,7 +28,7 @@ const JOIN_VARIABLE: &str = "NODEGAUGE_JOIN_SECONDS";
 const SAME_COMMAND: &str = "start all ranks with the same command on one host";
 
 /// Returns the timeout for the connection of all ranks.
-pub(crate) fn join_timeout() -> Result<Duration, Failure> {
+pub fn join_timeout() -> Result<Duration, Failure> {
     let Ok(text) = std::env::var(JOIN_VARIABLE) else { return Ok(JOIN_TIMEOUT) };
     match text.parse::<f64>() {
         Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),

@@ -7,6 +7,7 @@
 
 pub mod collect;
 pub mod core_to_core;
+pub mod host_ranks;
 pub mod hosts;
 mod interrupt;
 pub mod launched;

@@ -68,6 +68,51 @@ pub(super) fn hide(devices: &mut [Device], on_bus: &[PciDevice], root: &SysRoot)
     }
 }
 
+/// Devices that a variable leaves visible.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VisibleDevices<'d> {
+    /// Name of the variable.
+    pub variable: &'static str,
+    /// Value of the variable.
+    pub value: String,
+    /// Devices in the order of the variable.
+    pub devices: Vec<&'d PciDevice>,
+}
+
+/// Returns the devices that the variables of a process leave visible of those that it may use, in the order of the bus;
+/// `None` if no variable restricts them.
+pub fn visible_devices<'d>(
+    usable: &[&'d PciDevice],
+    variables: &BTreeMap<String, String>,
+    root: &SysRoot,
+) -> Option<VisibleDevices<'d>> {
+    for (vendor, names, _) in VISIBLE {
+        let gpus: Vec<&PciDevice> = usable
+            .iter()
+            .copied()
+            .filter(|pci| pci.vendor == vendor && pci.kind == DeviceKind::Gpu)
+            .collect();
+        let set = names.iter().find_map(|name| Some((*name, variables.get(*name)?)));
+        let Some((variable, value)) = set.filter(|_| !gpus.is_empty()) else { continue };
+        let of_driver: Vec<Option<String>> = gpus
+            .iter()
+            .map(|pci| {
+                let own = pci.uuid.clone();
+                own.or_else(|| nvidia::driver_value(root, &pci.address, "information", "GPU UUID"))
+            })
+            .collect();
+        let uuids: Vec<Option<&str>> = of_driver.iter().map(Option::as_deref).collect();
+        let devices = visible_to(value, &uuids).into_iter().map(|at| gpus[at]).collect();
+        return Some(VisibleDevices { variable, value: value.clone(), devices });
+    }
+    None
+}
+
+/// Returns the number of NVIDIA's device file of the GPU at an address; `None` without NVIDIA's driver.
+pub fn nvidia_minor(root: &SysRoot, address: &str) -> Option<u32> {
+    nvidia::driver_value(root, address, "information", "Device Minor")?.parse().ok()
+}
+
 /// Returns the positions of the devices that remain visible with the value `list` of a variable; `uuids` are the UUIDs
 /// of the devices. Entries are numbers (`0,2`), UUIDs (`GPU-5e0b...`), slices (`MIG-GPU-5e0b.../1/0`) and halves of
 /// devices (`0.1`). The list ends at the first entry that matches no device.

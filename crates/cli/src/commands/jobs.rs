@@ -1,0 +1,366 @@
+//! Implementation of the command `nodegauge where`.
+
+use crate::args::jobs::WhereArgs;
+use crate::failure::{Exit, Failure};
+use crate::launched;
+use crate::output;
+use crate::session::{self, HostsRun};
+use nodegauge_gauge::view::Page;
+use nodegauge_jobs::{JobHost, JobReader, PagesLimit, WhereDocument, expect, merged, selection, view};
+use nodegauge_machine::devices::local_rank_variables;
+use nodegauge_machine::{SysRoot, Topology, TopologySource, host_name};
+use nodegauge_measure::Seconds;
+use nodegauge_node::signals::Signals;
+use nodegauge_os::{Wait, describe, wait_out};
+use nodegauge_placement::LauncherJob;
+use nodegauge_team::host_ranks;
+use nodegauge_team::hosts::Hosts;
+use nodegauge_toolchain::program::{ProgramJob, run_with_listener};
+use nodegauge_toolchain::{ChildEnd, CommandLine, KillReason, find_program, with_path_hint};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Time between the first and the last reading of running processes.
+const WINDOW: Duration = Duration::from_millis(100);
+/// Shortest time between two readings.
+const SHORTEST: Duration = Duration::from_millis(20);
+/// Time between two readings, divided by the CPU time of a reading: readings use less than 1 % of a CPU.
+const PAUSE_PER_READING: f64 = 200.0;
+/// Time from which the pages of a program are read, when its memory has stopped growing.
+const SETTLED: Duration = Duration::from_millis(500);
+/// Growth of the memory between two readings, up to which it has stopped growing.
+const GROWTH: f64 = 1.1;
+/// Time limit of a program: none that a job reaches.
+const NO_LIMIT: Duration = Duration::from_secs(100 * 365 * 86_400);
+/// Minimum time in which the first rank of a host waits for the others.
+const RANKS_TIMEOUT: Duration = Duration::from_secs(60);
+/// Subject of the messages between the ranks of a host.
+const SUBJECT: &str = "where";
+
+pub(crate) fn execute(args: &WhereArgs) -> Result<Exit, Failure> {
+    if args.schema {
+        output::print(&output::json(&nodegauge_jobs::schema())?);
+        return Ok(Exit::Success);
+    }
+    expect::check(&args.expect)?;
+    let run = WhereRun::new(args)?;
+    match LauncherJob::own() {
+        Some(started) => run.as_rank(&started),
+        None => {
+            let host = run.read()?;
+            run.report(vec![host], Vec::new())
+        }
+    }
+}
+
+/// Run of the command.
+struct WhereRun<'a> {
+    args: &'a WhereArgs,
+    root: SysRoot,
+    topology: Topology,
+    signals: Signals,
+    started: Instant,
+    /// Failure of the program, if it failed.
+    program_failure: std::cell::RefCell<Option<String>>,
+}
+
+impl<'a> WhereRun<'a> {
+    fn new(args: &'a WhereArgs) -> Result<Self, Failure> {
+        Ok(Self {
+            args,
+            root: SysRoot::live(),
+            topology: session::load_topology(&TopologySource::Live)?,
+            signals: Signals::listen()?,
+            started: Instant::now(),
+            program_failure: std::cell::RefCell::new(None),
+        })
+    }
+
+    /// Reads the processes that the user selects.
+    fn read(&self) -> Result<JobHost, Failure> {
+        if let Some((name, arguments)) = self.args.program.split_first() {
+            return self.read_program(name, arguments);
+        }
+        if let Some(id) = &self.args.job {
+            let own = std::process::id();
+            let pids = selection::job(&self.root, id, own)?;
+            return Ok(self.read_running(&pids, &BTreeSet::new(), false));
+        }
+        if self.args.processes.is_empty() {
+            let own = BTreeSet::from([std::process::id()]);
+            return Ok(self.read_running(&own, &own, true));
+        }
+        let found = selection::named(&self.root, &self.args.processes)?;
+        for missing in &found.missing {
+            output::note(&format!("note: {missing}"));
+        }
+        Ok(self.read_running(&found.all, &found.named, false))
+    }
+
+    /// Reads running processes at least twice.
+    fn read_running(
+        &self,
+        pids: &BTreeSet<u32>,
+        named: &BTreeSet<u32>,
+        in_place: bool,
+    ) -> JobHost {
+        let window = self.args.window.unwrap_or(WINDOW);
+        let pids: Vec<u32> = pids.iter().copied().collect();
+        let mut reader = JobReader::new(&self.root, named.iter().copied());
+        let started = Instant::now();
+        let interrupted = || self.signals.is_received();
+        loop {
+            let elapsed = started.elapsed();
+            reader.take(&pids, Seconds(elapsed.as_secs_f64()));
+            if elapsed >= window || interrupted() {
+                break;
+            }
+            let pause = interval(&reader).min(window.saturating_sub(elapsed));
+            wait_out(&Wait::within(pause).unless(&interrupted));
+        }
+        reader.read_pages(PagesLimit(self.args.pages));
+        reader.host(&self.topology, in_place)
+    }
+
+    /// Runs a program and reads its processes meanwhile.
+    fn read_program(&self, name: &str, arguments: &[String]) -> Result<JobHost, Failure> {
+        let path = Path::new(name);
+        if find_program(path).is_none() {
+            let hint = "give the program and its arguments after --, e.g. nodegauge where -- ./solver";
+            return Err(Failure::missing(format!("there is no program {path:?}"))
+                .hint(with_path_hint(path, hint)));
+        }
+        let command = CommandLine::new(name.to_owned(), arguments.to_vec());
+        let mut job = ProgramJob::new(command, NO_LIMIT);
+        job.output_limit = u64::MAX;
+        let mut readings = ProgramReadings::new(&self.root, self.args.pages);
+        let to_stderr = self.args.json.as_deref() == Some("-");
+        let ended = run_with_listener(&job, &mut |lines| {
+            if to_stderr {
+                lines.lines().for_each(output::note);
+            } else if !lines.is_empty() {
+                output::print(lines);
+            }
+            readings.poll();
+            self.signals.is_received().then_some(KillReason::Interrupted)
+        })?;
+        ended.stderr.lines().for_each(output::note);
+        let failure = match ended.end {
+            ChildEnd::Exited(status) if status.success() => None,
+            ChildEnd::Exited(status) => Some(describe(status)),
+            ChildEnd::Killed(KillReason::Interrupted) => None,
+            ChildEnd::Killed(reason) => Some(format!("{reason:?}")),
+        };
+        *self.program_failure.borrow_mut() = failure.map(|how| format!("{name}: {how}"));
+        if !readings.reader.has_processes() {
+            return Err(Failure::missing(format!(
+                "{name} ended before it was read, after {}",
+                ended.seconds
+            )));
+        }
+        Ok(readings.reader.host(&self.topology, false))
+    }
+
+    /// Reads as one of several ranks. The first rank of all hosts that MPI connects, or of each host, prints the table.
+    fn as_rank(&self, started: &LauncherJob) -> Result<Exit, Failure> {
+        let host = self.read();
+        if Hosts::is_started_by_rank_0() {
+            return Ok(Exit::Success);
+        }
+        // A program may itself be a rank of the MPI, which has each rank once.
+        let may_connect = self.args.program.is_empty() && started.is_spread() && started.has_mpi();
+        if may_connect {
+            let give_up = |_| nodegauge_os::leave(Exit::Missing.number());
+            if let Ok(Some(hosts)) = Hosts::join(started, &session::version(), None, give_up) {
+                return launched::with_hosts(
+                    &hosts,
+                    None,
+                    |run| self.lead(run, host.clone()),
+                    |of_job| self.send(of_job.started(), &host).map(|()| 0),
+                );
+            }
+        }
+        let name = host_name(&self.root).unwrap_or_default();
+        let Some(here) = ranks_here(started, &name) else {
+            return self.report(vec![host?], Vec::new());
+        };
+        if here.rank > 0 {
+            self.send(&here, &host)?;
+            return Ok(Exit::Success);
+        }
+        let gathered = self.gather(&here, host)?;
+        let mut missing = gathered.missing;
+        if started.is_spread() {
+            missing.push(format!(
+                "hosts are not compared: {} does not connect them here; each prints a table of its own",
+                started.launcher
+            ));
+        }
+        self.report(vec![gathered.host], missing)
+    }
+
+    /// Returns the time that ranks of a host wait for each other: their programs may end at different times.
+    fn timeout(&self) -> Duration {
+        self.started.elapsed().max(RANKS_TIMEOUT)
+    }
+
+    fn send(&self, here: &LauncherJob, host: &Result<JobHost, Failure>) -> Result<(), Failure> {
+        let message = host.as_ref().map_err(|failure| failure.message.clone());
+        host_ranks::send(here, SUBJECT, &message, self.timeout())
+    }
+
+    /// Collects what the other ranks of this host have read.
+    fn gather(
+        &self,
+        here: &LauncherJob,
+        own: Result<JobHost, Failure>,
+    ) -> Result<GatheredHost, Failure> {
+        let collection =
+            host_ranks::collect::<Result<JobHost, String>>(here, SUBJECT, self.timeout())?;
+        let mut missing: Vec<String> = collection.missing_ranks().into_iter().collect();
+        let mut hosts = Vec::new();
+        let mut first_failure = None;
+        match own {
+            Ok(host) => hosts.push(host),
+            Err(failure) => first_failure = Some(failure),
+        }
+        for (rank, message) in collection.into_messages() {
+            match message {
+                Ok(host) => hosts.push(host),
+                Err(failure) => missing.push(format!("rank {rank} of this host: {failure}")),
+            }
+        }
+        if let Some(failure) = first_failure {
+            if hosts.is_empty() {
+                return Err(failure);
+            }
+            missing.insert(0, format!("rank 0 of this host: {}", failure.message));
+        }
+        Ok(GatheredHost { host: merged(hosts, &self.topology), missing })
+    }
+
+    /// Leads a host of several that MPI connects.
+    fn lead(&self, run: &HostsRun<'_>, own: Result<JobHost, Failure>) -> Result<Exit, Failure> {
+        let hosts = run.hosts;
+        let gathered = self.gather(hosts.started(), own)?;
+        if !hosts.is_first() {
+            if let Some(code) = hosts.await_start()? {
+                return Ok(Exit::Told(code));
+            }
+            let message = (gathered.host, gathered.missing);
+            return hosts.report(Ok(message)).map(Exit::Told);
+        }
+        let interrupted = || self.signals.is_received();
+        hosts.start(&interrupted)?;
+        let mut all = vec![gathered.host];
+        let mut missing = gathered.missing;
+        let others = hosts.collect::<(JobHost, Vec<String>)>(self.started.elapsed(), &interrupted)?;
+        for (name, result) in others {
+            match result {
+                Ok((host, of_host)) => {
+                    missing.extend(of_host.iter().map(|text| format!("{name}: {text}")));
+                    all.push(host);
+                }
+                Err(failure) => missing.push(format!("{name}: {}", failure.message)),
+            }
+        }
+        self.report(all, missing)
+    }
+
+    /// Writes the document, prints the page and checks the conditions.
+    fn report(&self, hosts: Vec<JobHost>, missing: Vec<String>) -> Result<Exit, Failure> {
+        let document = WhereDocument::new(session::version(), hosts, missing);
+        let json = self.args.json.as_deref();
+        if !output::documents(&[(json, &|| output::json(&document))])? {
+            let sections = view::sections(&document, self.args.verbose);
+            output::show(&Page { sections, ..Page::default() });
+        }
+        if let Some(signal) = self.signals.received() {
+            return Ok(Exit::Signal(signal));
+        }
+        let mut exit = Exit::Success;
+        for condition in &self.args.expect {
+            let checked = expect::checked(condition, &document.hosts);
+            if !checked.is_met {
+                output::error(&format!("expectation {}", checked.text));
+                exit = Exit::Unmet;
+            } else if self.args.verbose {
+                output::note(&format!("expectation {}", checked.text));
+            }
+        }
+        if let Some(failure) = self.program_failure.borrow().as_ref() {
+            output::error(failure);
+            exit = Exit::Unmet;
+        }
+        Ok(exit)
+    }
+}
+
+/// Host with the processes of all its ranks.
+struct GatheredHost {
+    host: JobHost,
+    /// Reasons why ranks are missing.
+    missing: Vec<String>,
+}
+
+/// Returns the ranks on this host as a job of their own; `None` if the launcher does not number them.
+fn ranks_here(started: &LauncherJob, host: &str) -> Option<LauncherJob> {
+    if !started.is_spread() {
+        return Some(started.clone());
+    }
+    if started.implementation.is_none() {
+        let name = std::env::var("SLURMD_NODENAME").unwrap_or_else(|_| host.to_owned());
+        return LauncherJob::node_slurm_tasks(&name);
+    }
+    let local = local_rank_variables().find_map(|name| std::env::var(name).ok()?.parse().ok())?;
+    Some(started.on_host(host, local, started.here?))
+}
+
+/// Returns the time until the next reading.
+fn interval(reader: &JobReader<'_>) -> Duration {
+    let seconds = PAUSE_PER_READING * reader.reading_cost().0;
+    Duration::try_from_secs_f64(seconds).unwrap_or(SHORTEST).max(SHORTEST)
+}
+
+/// Readings of a program that this process has started.
+struct ProgramReadings<'r> {
+    reader: JobReader<'r>,
+    pages: Option<PagesLimit>,
+    started: Instant,
+    next: Instant,
+    /// Resident memory at the reading before.
+    resident: u64,
+}
+
+impl<'r> ProgramReadings<'r> {
+    fn new(root: &'r SysRoot, pages: Duration) -> Self {
+        let now = Instant::now();
+        Self {
+            reader: JobReader::new(root, []),
+            pages: Some(PagesLimit(pages)),
+            started: now,
+            next: now,
+            resident: 0,
+        }
+    }
+
+    /// Reads the processes if it is time, and their pages once, when their memory has stopped growing.
+    fn poll(&mut self) {
+        let now = Instant::now();
+        if now < self.next {
+            return;
+        }
+        let elapsed = now - self.started;
+        self.reader.take_descendants(std::process::id(), Seconds(elapsed.as_secs_f64()));
+        self.next = Instant::now() + interval(&self.reader);
+        let resident = self.reader.resident();
+        let has_settled = resident as f64 <= GROWTH * self.resident as f64;
+        self.resident = resident;
+        if elapsed >= SETTLED && has_settled {
+            if let Some(limit) = self.pages.take() {
+                self.reader.read_pages(limit);
+            }
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! JSON document of `where`, schema `nodegauge-where/1`. The types are plain data for serde. Numbers of CPUs, cores,
+//! sockets and NUMA nodes are those of the operating system; lists of CPUs have the kernel's notation, `0-3,8`, because a
+//! node has thousands of threads.
+
+use nodegauge_measure::record::Finding;
+use nodegauge_measure::{Fraction, Seconds};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Name of the schema.
+pub const SCHEMA: &str = "nodegauge-where/1";
+
+/// Returns the JSON Schema of the document.
+pub fn schema() -> schemars::Schema {
+    schemars::schema_for!(WhereDocument)
+}
+
+/// JSON document of `where`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WhereDocument {
+    /// Name of the schema, which is always `nodegauge-where/1`.
+    pub schema: String,
+    /// Version of the program.
+    pub version: String,
+    /// Hosts, in the order of their first ranks.
+    pub hosts: Vec<JobHost>,
+    /// Reasons why hosts or ranks are missing.
+    pub missing: Vec<String>,
+    /// Conditions that make the job slower, worst first.
+    pub findings: Vec<Finding>,
+}
+
+impl WhereDocument {
+    /// Creates the document of some hosts, with the findings on each of them and on their differences.
+    pub fn new(version: String, hosts: Vec<JobHost>, missing: Vec<String>) -> Self {
+        let findings = crate::findings::all(&hosts);
+        Self { schema: SCHEMA.to_owned(), version, hosts, missing, findings }
+    }
+}
+
+/// Processes of a job on one host.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct JobHost {
+    /// Host name.
+    pub host: String,
+    /// Time between the first and the last reading.
+    pub window: Seconds,
+    /// Number of readings.
+    pub readings: u32,
+    /// CPU time that all readings took.
+    pub cost: Seconds,
+    /// Time that reading the pages of all processes took.
+    pub pages_time: Seconds,
+    /// True if the processes are those of this program, which a launcher started in place of the user's.
+    pub in_place: bool,
+    /// CPUs of the control group of the processes, or of the node if there is none.
+    pub available: String,
+    /// Processes with a busy thread or a rank, by rank.
+    pub processes: Vec<JobProcess>,
+    /// Other processes.
+    pub idle: Vec<IdleProcess>,
+    /// What could not be read, with the reason.
+    pub unread: Vec<String>,
+    /// NUMA nodes with their cores and the processes on them.
+    pub picture: Vec<NodeCores>,
+    /// Conditions on this host that make the job slower.
+    pub findings: Vec<Finding>,
+}
+
+/// Process that waits for others: a shell, a launcher, a daemon of the scheduler.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct IdleProcess {
+    /// Process identifier.
+    pub pid: u32,
+    /// Name of the program.
+    pub name: String,
+}
+
+/// Process of a job.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct JobProcess {
+    /// Process identifier.
+    pub pid: u32,
+    /// Name of the program.
+    pub name: String,
+    /// Number of the user to whom the process belongs.
+    pub user: u32,
+    /// Rank in the job of a launcher; `None` without one.
+    pub rank: Option<u32>,
+    /// Number of ranks of the job.
+    pub ranks: Option<u32>,
+    /// Launcher that started the ranks.
+    pub launcher: Option<String>,
+    /// Resident memory, bytes.
+    pub resident: Option<u64>,
+    /// Memory that was swapped out, bytes.
+    pub swapped: Option<u64>,
+    /// Pages of the process; `None` if they were not read.
+    pub memory: Option<PrivateMemory>,
+    /// NUMA nodes on which the process may allocate memory.
+    pub memory_nodes: String,
+    /// Control group of the process that limits its CPU time.
+    pub control_group: Option<String>,
+    /// CPU time that control groups allow, in CPUs.
+    pub cpu_quota: Option<f64>,
+    /// Memory that control groups allow, bytes.
+    pub memory_limit: Option<u64>,
+    /// Devices of the process.
+    pub devices: Vec<JobDevice>,
+    /// Variables of OpenMP, of BLAS libraries and of launchers with which the process was started.
+    pub environment: BTreeMap<String, String>,
+    /// Number of threads that the variables request; `None` if they request none.
+    pub requested_threads: Option<u32>,
+    /// Threads, beginning with the first.
+    pub threads: Vec<JobThread>,
+    /// What could not be read of the process, with the reason.
+    pub unread: Vec<String>,
+}
+
+/// Private memory of a process: anonymous memory, heap, stacks and reserved huge pages, without mapped files.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PrivateMemory {
+    /// Memory policy of most of the pages: `default`, `local`, `bind:0-1`, `interleave:0-3`, `prefer:0`.
+    pub policy: String,
+    /// Bytes on each NUMA node.
+    pub nodes: BTreeMap<u32, u64>,
+    /// Bytes on pages of each size.
+    pub page_sizes: BTreeMap<u64, u64>,
+    /// Share of the bytes on the NUMA nodes of the CPUs on which the busy threads ran; `None` without memory.
+    pub local: Option<Fraction>,
+}
+
+impl PrivateMemory {
+    /// Returns the bytes on all NUMA nodes.
+    pub fn bytes(&self) -> u64 {
+        self.nodes.values().sum()
+    }
+
+    /// Returns the share of the bytes on pages that are larger than the smallest size; `None` without memory.
+    pub fn huge(&self) -> Option<Fraction> {
+        let total: u64 = self.page_sizes.values().sum();
+        let base = nodegauge_os::page_bytes() as u64;
+        let larger: u64 = self.page_sizes.range(base + 1..).map(|(_, bytes)| bytes).sum();
+        (total > 0).then(|| Fraction(larger as f64 / total as f64))
+    }
+}
+
+/// Device of a process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct JobDevice {
+    /// Address on the bus.
+    pub address: String,
+    /// Name of the device in its driver, or its kind.
+    pub name: String,
+    /// True if the device sends messages, false if it computes.
+    pub is_network: bool,
+    /// Nearest NUMA node.
+    pub numa_node: Option<u32>,
+    /// True if a thread of the process ran on a CPU near to the device; `None` if the CPUs of the device are unknown.
+    pub near: Option<bool>,
+    /// Reason why the device belongs to the process: a variable with its value, or an open file.
+    pub basis: String,
+}
+
+/// Thread of a process.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct JobThread {
+    /// Thread identifier.
+    pub tid: u32,
+    /// Name of the thread.
+    pub name: String,
+    /// True if the thread used or waited for a CPU during at least half of the window.
+    pub busy: bool,
+    /// CPUs on which the thread may run.
+    pub allowed: String,
+    /// CPU on which the thread ran in most of the readings.
+    pub cpu: u32,
+    /// Number of different CPUs on which it ran.
+    pub cpus_seen: u32,
+    /// Number of different NUMA nodes on which it ran.
+    pub numa_nodes_seen: u32,
+    /// Core of this CPU.
+    pub core: Option<u32>,
+    /// Last-level cache of this CPU.
+    pub llc: Option<u32>,
+    /// Socket of this CPU.
+    pub socket: Option<u32>,
+    /// NUMA node of this CPU.
+    pub numa_node: Option<u32>,
+    /// Share of the window for which the thread ran.
+    pub running: Option<Fraction>,
+    /// Time in which the thread waited for a CPU, as a share of the time in which it wanted one; in the window, or since its
+    /// start if it wanted none in the window.
+    pub waiting: Option<Fraction>,
+    /// Migrations to other CPUs, since the start of the thread.
+    pub migrations: Option<u64>,
+    /// Involuntary context switches, since the start of the thread.
+    pub involuntary_switches: Option<u64>,
+}
+
+/// NUMA node with its cores, for a picture.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NodeCores {
+    /// Number of the socket.
+    pub socket: u32,
+    /// Number of the NUMA node; `None` if the machine has none.
+    pub numa_node: Option<u32>,
+    /// Cores in logical order.
+    pub cores: Vec<PictureCore>,
+}
+
+/// Core of a picture.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PictureCore {
+    /// Number of the core's last-level cache.
+    pub llc: Option<u32>,
+    /// True if the processes may use the core.
+    pub available: bool,
+    /// Positions in the list of processes of those whose busy threads ran on the core, once per thread.
+    pub processes: Vec<usize>,
+}

@@ -1,0 +1,215 @@
+//! One reading of a process and its threads from `/proc/PID` and `/proc/PID/task/TID` (proc(5)). These files are short and
+//! hold no lock of the process.
+
+use nodegauge_machine::SysRoot;
+use std::fmt;
+use std::io;
+
+/// Numbers of fields of `/proc/PID/stat` (proc(5)), counted from the state, which is field 3.
+const UTIME: usize = 14 - 3;
+const STIME: usize = 15 - 3;
+const PROCESSOR: usize = 39 - 3;
+
+/// Reason why a file of a process cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unreadable {
+    /// The process has ended, or `/proc` hides it, or the kernel has no such file.
+    Missing,
+    /// The process belongs to another user.
+    Denied,
+    /// The file has another form than expected.
+    Malformed,
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Missing => "missing",
+            Self::Denied => "permission denied",
+            Self::Malformed => "of an unknown form",
+        })
+    }
+}
+
+impl From<io::Error> for Unreadable {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::PermissionDenied => Self::Denied,
+            _ => Self::Missing,
+        }
+    }
+}
+
+/// Returns the text of a file of a process; bytes that are not UTF-8 are replaced.
+pub(crate) fn file_text(root: &SysRoot, file: &str) -> Result<String, Unreadable> {
+    let bytes = std::fs::read(root.path(file))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// State of a thread at one time.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ThreadReading {
+    pub(crate) tid: u32,
+    pub(crate) name: String,
+    /// State letter of the kernel: `R` is running or waiting for a CPU.
+    pub(crate) state: char,
+    /// CPU on which the thread ran last.
+    pub(crate) cpu: u32,
+    /// CPU time in ticks of the kernel.
+    pub(crate) ticks: u64,
+    /// Time on a CPU and time of waiting for one, in nanoseconds; `None` if the kernel does not count them.
+    pub(crate) schedule: Option<ScheduleTimes>,
+    pub(crate) allowed: String,
+    pub(crate) involuntary_switches: Option<u64>,
+    pub(crate) migrations: Option<u64>,
+}
+
+/// Times of `/proc/PID/task/TID/schedstat` in nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct ScheduleTimes {
+    pub(crate) running: u64,
+    pub(crate) waiting: u64,
+}
+
+/// State of a process at one time.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ProcessReading {
+    pub(crate) pid: u32,
+    pub(crate) name: String,
+    pub(crate) user: u32,
+    pub(crate) resident: Option<u64>,
+    pub(crate) swapped: Option<u64>,
+    pub(crate) memory_nodes: String,
+    pub(crate) threads: Vec<ThreadReading>,
+}
+
+/// Reads a process with its threads. Threads that end meanwhile are left out.
+pub(crate) fn read(root: &SysRoot, pid: u32) -> Result<ProcessReading, Unreadable> {
+    let status = file_text(root, &format!("proc/{pid}/status"))?;
+    let tasks = format!("proc/{pid}/task");
+    let mut tids: Vec<u32> = Vec::new();
+    for entry in std::fs::read_dir(root.path(&tasks))?.flatten() {
+        tids.extend(entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()));
+    }
+    tids.sort_unstable();
+    let mut threads = Vec::with_capacity(tids.len());
+    for tid in tids {
+        threads.extend(read_thread(root, &format!("{tasks}/{tid}"), tid));
+    }
+    if threads.is_empty() {
+        return Err(Unreadable::Missing);
+    }
+    Ok(ProcessReading {
+        pid,
+        name: status_line(&status, "Name:").unwrap_or_default().to_owned(),
+        user: status_line(&status, "Uid:")
+            .and_then(|ids| ids.split_whitespace().next()?.parse().ok())
+            .ok_or(Unreadable::Malformed)?,
+        resident: kibibytes(&status, "VmRSS:"),
+        swapped: kibibytes(&status, "VmSwap:"),
+        memory_nodes: status_line(&status, "Mems_allowed_list:").unwrap_or_default().to_owned(),
+        threads,
+    })
+}
+
+fn read_thread(root: &SysRoot, folder: &str, tid: u32) -> Option<ThreadReading> {
+    let stat = file_text(root, &format!("{folder}/stat")).ok()?;
+    let status = file_text(root, &format!("{folder}/status")).ok()?;
+    let Stat { name, fields } = Stat::parse(&stat)?;
+    let schedule = file_text(root, &format!("{folder}/schedstat")).ok();
+    let scheduler = file_text(root, &format!("{folder}/sched")).ok();
+    let utime: u64 = fields.get(UTIME)?.parse().ok()?;
+    let stime: u64 = fields.get(STIME)?.parse().ok()?;
+    Some(ThreadReading {
+        tid,
+        name: name.to_owned(),
+        state: fields.first()?.chars().next()?,
+        cpu: fields.get(PROCESSOR)?.parse().ok()?,
+        ticks: utime + stime,
+        schedule: schedule.and_then(|text| schedule_times(&text)),
+        allowed: status_line(&status, "Cpus_allowed_list:")?.to_owned(),
+        involuntary_switches: status_line(&status, "nonvoluntary_ctxt_switches:")
+            .and_then(|count| count.parse().ok()),
+        migrations: scheduler.and_then(|text| migrations(&text)),
+    })
+}
+
+/// Line of `/proc/PID/stat`: `PID (NAME) STATE PARENT ...`. The name may contain spaces and brackets.
+pub(crate) struct Stat<'s> {
+    pub(crate) name: &'s str,
+    /// Fields from the state on.
+    pub(crate) fields: Vec<&'s str>,
+}
+
+impl<'s> Stat<'s> {
+    pub(crate) fn parse(text: &'s str) -> Option<Self> {
+        let (head, tail) = text.rsplit_once(") ")?;
+        let (_, name) = head.split_once(" (")?;
+        Some(Self { name, fields: tail.split_whitespace().collect() })
+    }
+
+    /// Returns the process identifier of the parent.
+    pub(crate) fn parent(&self) -> Option<u32> {
+        self.fields.get(1)?.parse().ok()
+    }
+}
+
+/// Returns the value of the line of `status` that begins with `key`.
+pub(crate) fn status_line<'s>(status: &'s str, key: &str) -> Option<&'s str> {
+    status.lines().find_map(|line| line.strip_prefix(key)).map(str::trim)
+}
+
+/// Returns the bytes in a line of the form `KEY: 12 kB`.
+fn kibibytes(status: &str, key: &str) -> Option<u64> {
+    let number: u64 = status_line(status, key)?.split(' ').next()?.parse().ok()?;
+    number.checked_mul(1 << 10)
+}
+
+/// Parses `schedstat`: time on a CPU, time of waiting, number of time slices. Without its statistics, the kernel prints
+/// zeros.
+fn schedule_times(text: &str) -> Option<ScheduleTimes> {
+    let mut numbers = text.split_whitespace().map(str::parse::<u64>);
+    let running = numbers.next()?.ok()?;
+    let waiting = numbers.next()?.ok()?;
+    Some(ScheduleTimes { running, waiting }).filter(|times| *times != ScheduleTimes::default())
+}
+
+/// Returns the number of migrations in the text of `sched`.
+fn migrations(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("se.nr_migrations"))?;
+    line.split_once(':')?.1.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_with_brackets_and_spaces_are_parsed() {
+        let stat = Stat::parse("12 (a) b (c) R 7 1 1 0\n").unwrap();
+        assert_eq!((stat.name, stat.fields[0], stat.parent()), ("a) b (c", "R", Some(7)));
+        assert!(Stat::parse("12 a R 7").is_none());
+    }
+
+    #[test]
+    fn counters_of_the_scheduler_are_parsed() {
+        let times = schedule_times("167401610 831112451 51\n");
+        assert_eq!(
+            times,
+            Some(ScheduleTimes { running: 167_401_610, waiting: 831_112_451 })
+        );
+        assert_eq!(schedule_times("0 0 0"), None);
+        assert_eq!(schedule_times("1"), None);
+        let text = "omp (14970, #threads: 2)\n---\nse.nr_migrations       :      12\n";
+        assert_eq!(migrations(text), Some(12));
+        assert_eq!(migrations("omp"), None);
+    }
+
+    #[test]
+    fn this_process_is_read() {
+        let own = read(&SysRoot::live(), std::process::id()).unwrap();
+        assert!(own.resident.is_some() && !own.threads.is_empty());
+        assert!(own.threads.iter().all(|thread| !thread.allowed.is_empty()));
+        assert_eq!(read(&SysRoot::live(), u32::MAX), Err(Unreadable::Missing));
+    }
+}
