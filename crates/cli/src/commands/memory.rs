@@ -83,7 +83,7 @@ fn measure(command: &MemoryCommand, hosts: Option<&HostsRun<'_>>) -> Result<Exit
 
 /// Measures the matrix, and writes it as memory attributes of hwloc.
 fn emit(args: &MatrixArgs, site: Site, plan: CurvePlan) -> Result<Exit, Failure> {
-    let common = &args.memory.common;
+    let common = &args.memory.untimed.common;
     let accept_suspect = common.conditions.accept_suspect;
     let sink = Sink::from(args.output.as_deref().unwrap_or("-"));
     let is_taken = [&common.json, &common.csv].into_iter().flatten().any(|path| path == "-");
