@@ -279,7 +279,7 @@ impl RankPlacementOptions {
         if ranks % nodes != 0 {
             let more = ranks.div_ceil(nodes) * nodes;
             return Err(Failure::usage(format!(
-                "{ranks} ranks cannot be divided evenly among {nodes} hosts"
+                "{ranks} ranks cannot be divided evenly among {nodes} nodes"
             ))
             .hint(format!("use a multiple of {nodes}, e.g. --ranks {more}")));
         }
