@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Measuring commands.
-const COMMANDS: [&str; 18] = [
+const COMMANDS: [&str; 19] = [
     "stream",
     "explain",
     "stream --sweep threads=1,2",
