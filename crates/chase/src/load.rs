@@ -104,7 +104,7 @@ impl<'a> Load<'a> {
     fn run(&self, worker: usize, block: usize, turns: u64, progress: &Progress) -> f64 {
         let mut is_first = true;
         let begun = Instant::now();
-        let bytes = self.move_until(worker, block, turns, &mut || {
+        let bytes = self.move_until(worker, block, turns, || {
             if std::mem::take(&mut is_first) {
                 progress.reading.0.fetch_add(1, Ordering::Relaxed);
             }
@@ -120,12 +120,17 @@ impl<'a> Load<'a> {
         worker: usize,
         mut block: usize,
         turns: u64,
-        is_ended: &mut dyn FnMut() -> bool,
+        mut is_ended: impl FnMut() -> bool,
     ) -> u64 {
-        let kernel = self.variant.kernel();
+        let spec = self.variant.kernel().spec();
         let array = self.blocks * BLOCK;
-        let buffer = self.buffers.set(worker, array * kernel.spec().arrays().count());
+        let buffer = self.buffers.set(worker, array * spec.arrays().count());
+        let mut offsets = [0; ARRAYS];
+        for (number, used) in spec.arrays().enumerate() {
+            offsets[used as usize] = number * array;
+        }
         let at_once = self.blocks_at_once(turns);
+        let n = at_once * BLOCK / size_of::<f64>();
         let mut processed = 0u64;
         loop {
             if block + at_once > self.blocks {
@@ -134,11 +139,7 @@ impl<'a> Load<'a> {
             // SAFETY: the buffer contains the arrays of the loop, each of which has this number of blocks. They are
             // page-aligned and belong to this worker.
             unsafe {
-                let mut at = [buffer.add(block * BLOCK); ARRAYS];
-                for (number, used) in kernel.spec().arrays().enumerate() {
-                    at[used as usize] = buffer.add(number * array + block * BLOCK);
-                }
-                let n = at_once * BLOCK / size_of::<f64>();
+                let at = offsets.map(|offset| buffer.add(offset + block * BLOCK));
                 let args = Args { at, n, repeats: 1, scalar: SCALAR };
                 std::hint::black_box(self.variant.run(&args));
             }

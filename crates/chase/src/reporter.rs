@@ -127,7 +127,7 @@ impl Reporters<'_> {
             Some(turns) => {
                 let bytes = self
                     .load
-                    .move_until(worker, known.start, turns, &mut || begun.elapsed() >= known.time);
+                    .move_until(worker, known.start, turns, || begun.elapsed() >= known.time);
                 bytes as f64 / begun.elapsed().as_secs_f64().max(1e-9)
             }
             None => {
@@ -169,7 +169,7 @@ impl Reporters<'_> {
                 Reporter::Readers => {
                     let before = ThreadCounts::now();
                     let bytes =
-                        self.load.move_until(worker, 0, 0, &mut || ended.0.load(Ordering::Relaxed));
+                        self.load.move_until(worker, 0, 0, || ended.0.load(Ordering::Relaxed));
                     let running = (ThreadCounts::now() - before).cpu_nanos.max(1);
                     Made::Read(bytes as f64 / (running as f64 * 1e-9))
                 }
