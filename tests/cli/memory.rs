@@ -162,10 +162,13 @@ fn hwloc_tools_print_and_choose_by_measured_values() {
         assert!(line.contains(&format!("= {} from cpuset", value.round())), "{name}: {line}");
     }
     let best = ["--best-memattr", "bandwidth"];
-    let words = [&["hwloc-calc", "--local-memory"][..], &best, &["pu:0"]].concat();
-    harness.run_other(&words, &variables).exits(0).prints("0");
-    let words = [&["hwloc-info"][..], &best, &["pu:0"]].concat();
-    harness.run_other(&words, &variables).exits(0).prints("memory attribute ReadBandwidth from");
+    let calculated = [&["hwloc-calc", "--local-memory"][..], &best, &["pu:0"]].concat();
+    harness.run_other(&calculated, &variables).exits(0).prints("0");
+    let described = [&["hwloc-info"][..], &best, &["pu:0"]].concat();
+    harness
+        .run_other(&described, &variables)
+        .exits(0)
+        .prints("memory attribute ReadBandwidth from");
     // Apart from the attributes and the name of the program, the XML is that of lstopo.
     let plain = harness.arg("plain.xml");
     harness.run_other(&["lstopo-no-graphics", &plain], &[]).exits(0);

@@ -38,8 +38,12 @@ const NO_OUTPUTS: [&str; 8] = [
     "--state",
 ];
 /// Arguments that commands require.
-const REQUIRED: [(&str, &[&str]); 3] =
-    [("history show", &["latest"]), ("compare", &["latest", "latest"]), ("report", &["latest"])];
+const REQUIRED: [(&str, &[&str]); 4] = [
+    ("history show", &["latest"]),
+    ("compare", &["latest", "latest"]),
+    ("report", &["latest"]),
+    ("memory matrix", &["--emit", "hwloc"]),
+];
 
 /// Arguments that commands require behind their options.
 const BEHIND: [(&str, &[&str]); 1] = [("sweep", &["--", "true"])];

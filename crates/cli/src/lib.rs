@@ -32,11 +32,13 @@ pub fn run() -> ! {
     nodegauge_os::share_arena_if_limited();
     nodegauge_node::signals::survive_file_size_limit();
     completion::answer();
-    let matches = args::command().try_get_matches().unwrap_or_else(|error| refuse(error));
+    let mut definition = args::command();
+    let matches = definition.try_get_matches_from_mut(std::env::args_os());
+    let matches = matches.unwrap_or_else(|error| refuse(error));
     let parsed = args::Args::from_arg_matches(&matches).unwrap_or_else(|error| refuse(error));
     parsed.color.write_global();
     args::end_of_helpers(&matches).into_iter().for_each(nodegauge_os::end_helpers_at);
-    let exit = files::protect(&args::definition(), &matches);
+    let exit = files::protect(&definition, &matches);
     let exit = exit.and_then(|()| commands::dispatch(&parsed)).unwrap_or_else(|failure| {
         output::failure(&failure);
         exit_of(&failure)

@@ -163,9 +163,9 @@ mod tests {
         assert!(near(spread(&judged, 0).unwrap(), 0.5));
         // A turn without a time has no value, and no spread.
         let lost = vec![turn(&[f64::INFINITY; 3]), turn(&[f64::NAN; 3])];
-        let judged = OneRegime::new(vec![lost], &[]);
-        assert!(judged.cell_samples(0).is_none());
-        assert_eq!(spread(&judged, 0), None);
+        let without_times = OneRegime::new(vec![lost], &[]);
+        assert!(without_times.cell_samples(0).is_none());
+        assert_eq!(spread(&without_times, 0), None);
     }
 
     fn topology(text: &str) -> Topology {

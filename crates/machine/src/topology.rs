@@ -251,8 +251,8 @@ mod tests {
         let numberings: [fn(u32, u32) -> u32; 4] = [
             |position, _| position,
             // The second threads of all cores follow the first.
-            |position, count| position / 2 + position % 2 * count / 2,
-            |position, count| count - 1 - position,
+            |position, threads| position / 2 + position % 2 * threads / 2,
+            |position, threads| threads - 1 - position,
             // Numbers may have holes.
             |position, _| 3 * position + 5,
         ];

@@ -136,11 +136,12 @@ fn nodes(xml: &str) -> BTreeMap<NumaNodeId, XmlNode<'_>> {
     let mut nodes = BTreeMap::new();
     for rest in xml.split("<object type=\"NUMANode\"").skip(1) {
         let tag = rest.split_once('>').map_or(rest, |(tag, _)| tag);
-        let id = attribute(tag, "os_index").and_then(|number| number.parse().ok());
-        let parts = (id, attribute(tag, "gp_index"), attribute(tag, "cpuset"));
-        if let (Some(id), Some(object), Some(cpus)) = parts {
-            nodes.insert(NumaNodeId(id), XmlNode { object, cpus });
-        }
+        let Some(number) = attribute(tag, "os_index").and_then(|text| text.parse().ok()) else {
+            continue;
+        };
+        let parts = attribute(tag, "gp_index").zip(attribute(tag, "cpuset"));
+        let node = parts.map(|(object, cpus)| XmlNode { object, cpus });
+        nodes.extend(node.map(|node| (NumaNodeId(number), node)));
     }
     nodes
 }
