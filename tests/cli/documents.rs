@@ -118,10 +118,11 @@ fn man_page_has_every_command_and_option() {
             page.fail(&format!("no section {heading}"));
         }
     }
-    page.prints(r"\-\-per\-cache").prints(r"\-\-stream\-text");
-    for section in ["\"EXIT STATUS\"", "\"ENVIRONMENT\"", "\"FILES\"", "EXAMPLES"] {
-        page.prints(&format!(".SH {section}\n"));
-    }
+    let page = page.prints(r"\-\-per\-cache").prints(r"\-\-stream\-text");
+    page.prints(".SH \"EXIT STATUS\"\n")
+        .prints(".SH \"ENVIRONMENT\"\n")
+        .prints(".SH \"FILES\"\n")
+        .prints(".SH EXAMPLES\n");
 }
 
 #[test]

@@ -184,8 +184,8 @@ fn reframe_accepts_figures_and_refuses_invalid_ones() {
             "-r",
         ];
         let variables = [("PATH", &path[..]), ("PYTHONPATH", package.to_str().unwrap())];
-        let ended = harness
-            .run_other(&[&words[..], &["-S", &options, &report]].concat(), &variables);
+        let ended =
+            harness.run_other(&[&words[..], &["-S", &options, &report]].concat(), &variables);
         let text = std::fs::read_to_string(harness.path(file));
         let document: Value = serde_json::from_str(&text.unwrap_or_default()).unwrap_or_default();
         (ended, document["runs"][0]["testcases"][0].clone())
