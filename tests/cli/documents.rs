@@ -85,7 +85,7 @@ fn completed_in_bash(harness: &Harness, words: &[&str]) -> Vec<String> {
     let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
     let line = [&["bash", "-c", COMPLETE, "bash", "nodegauge"], words].concat();
     let outcome = harness.run_other(&line, &[("PATH", &path)]).exits(0);
-    outcome.stdout.lines().map(|line| line.trim_end().to_owned()).collect()
+    outcome.stdout.lines().map(|candidate| candidate.trim_end().to_owned()).collect()
 }
 
 #[test]

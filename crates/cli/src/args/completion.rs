@@ -220,8 +220,8 @@ mod tests {
         let hidden = hidden.get_subcommands().filter(|command| command.is_hide_set());
         for command in hidden {
             assert!(!commands.iter().any(|name| name == command.get_name()), "{command}");
-            let found = complete(&format!("nodegauge {}", command.get_name()));
-            assert!(found.is_empty(), "{found:?}");
+            let typed = complete(&format!("nodegauge {}", command.get_name()));
+            assert!(typed.is_empty(), "{typed:?}");
         }
     }
 
