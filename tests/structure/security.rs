@@ -258,7 +258,7 @@ fn files_are_written_in_listed_modules_only() {
             "crates/blocks/src/pass.rs",
             "crates/blocks/src/scratch.rs",
             // Folder of `man --output`.
-            "crates/cli/src/commands/documents.rs",
+            "crates/cli/src/commands/manual.rs",
             // Folder of `fleet run`; its files are outputs.
             "crates/fleet/src/folder.rs",
             // The history. `error.rs` opens it to find the reason of an error.

@@ -8,7 +8,6 @@ mod arrays;
 mod budgets;
 pub(crate) mod check;
 mod compare;
-pub(crate) mod completion;
 pub(crate) mod device;
 mod examples;
 pub(crate) mod fleet;

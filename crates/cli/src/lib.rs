@@ -30,7 +30,7 @@ pub fn run() -> ! {
     nodegauge_os::take_name(c"nodegauge");
     nodegauge_os::share_arena_if_limited();
     nodegauge_node::signals::survive_file_size_limit();
-    args::completion::answer();
+    commands::completion::answer();
     let matches = args::command().try_get_matches().unwrap_or_else(|error| refuse(error));
     let parsed = args::Args::from_arg_matches(&matches).unwrap_or_else(|error| refuse(error));
     parsed.color.write_global();

@@ -1,7 +1,7 @@
 //! Completion of command lines in shells: commands, options, names of values, identifiers and labels of saved runs. The
 //! script of a shell asks the program itself, so that it knows the history; the engine is that of clap.
 
-use super::{Database, definition};
+use crate::args::{Database, definition};
 use crate::session;
 use clap::{Arg, Command};
 use clap_complete::CompleteEnv;
@@ -35,6 +35,10 @@ const MORE_NAMES: [NamesOf; 5] = [
     NamesOf { option: "size", names: &["auto", "4xLLC"] },
 ];
 
+/// Names of values in the help, in lower case, of options whose values are not names.
+const NAMELESS: [&str; 10] =
+    ["n", "file", "dir", "size", "sizes", "time", "program", "bytes", "counts", "when"];
+
 /// Names of the values of an option.
 struct NamesOf {
     option: &'static str,
@@ -65,7 +69,7 @@ fn completed() -> Command {
 /// Returns a command without the internal commands below it. `path` has its name and those above it.
 fn visible(command: &Command, above: &[String]) -> Command {
     let path = [above, &[command.get_name().to_owned()]].concat();
-    let mut made = Command::new(command.get_name().to_owned());
+    let mut made = Command::default().name(command.get_name().to_owned());
     if let Some(about) = command.get_about() {
         made = made.about(about.clone());
     }
@@ -113,11 +117,9 @@ fn with_candidates(arg: Arg, path: &[String]) -> Arg {
 
 /// True if values of an option can be names; numbers, sizes, times and files have none.
 fn has_names(arg: &Arg) -> bool {
-    let numbers =
-        ["N", "FILE", "DIR", "SIZE", "SIZES", "TIME", "PROGRAM", "BYTES", "COUNTS", "WHEN"];
-    let named = arg.get_value_names().unwrap_or_default();
     let is_listed = MORE_NAMES.iter().any(|of| arg.get_id() == of.option);
-    is_listed || !named.iter().any(|name| numbers.contains(&name.as_str()))
+    let named = arg.get_value_names().unwrap_or_default();
+    is_listed || !named.iter().any(|name| NAMELESS.contains(&&name.to_lowercase()[..]))
 }
 
 /// Returns the names that an option of the command with this path accepts.
