@@ -81,6 +81,7 @@ check-release: packages
 # validated. A tool that cannot be had skips its tests, with the reason. For one of them: make packages-test TESTS=spack
 TESTS =
 packages-test:
+	@./scripts/setup packages
 	@[ -e target/release-files/SHA256SUMS ] || $(MAKE) packages
 	@./packaging/test $(TESTS)
 

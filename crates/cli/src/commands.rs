@@ -5,6 +5,7 @@ mod apps;
 mod check;
 mod children;
 mod compare;
+pub(crate) mod completion;
 mod device;
 mod doctor;
 mod documents;

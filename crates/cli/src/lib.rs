@@ -7,7 +7,6 @@
 mod args;
 mod cache_size;
 mod commands;
-mod completion;
 mod failure;
 mod files;
 mod gauges;
@@ -31,7 +30,7 @@ pub fn run() -> ! {
     nodegauge_os::take_name(c"nodegauge");
     nodegauge_os::share_arena_if_limited();
     nodegauge_node::signals::survive_file_size_limit();
-    completion::answer();
+    commands::completion::answer();
     let mut definition = args::command();
     let matches = definition.try_get_matches_from_mut(std::env::args_os());
     let matches = matches.unwrap_or_else(|error| refuse(error));

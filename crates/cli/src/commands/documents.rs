@@ -1,6 +1,6 @@
 //! Documents generated from the definitions of the command line and of the record.
 
-use crate::completion;
+use super::completion;
 use crate::failure::{Exit, Failure};
 use crate::gauges;
 use crate::output;

@@ -3,7 +3,7 @@
 
 use crate::args::{Database, definition};
 use crate::session;
-use clap::{Arg, Command as Definition};
+use clap::{Arg, Command};
 use clap_complete::CompleteEnv;
 use clap_complete::engine::{
     ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter,
@@ -23,9 +23,6 @@ const NO_VALUE: &str = "\u{1}";
 /// Positional arguments that select saved runs.
 const SELECTORS: [&str; 4] = ["a", "b", "run", "runs"];
 
-/// Placeholders of values that are not names.
-const WITHOUT_NAMES: &str = "N FILE DIR SIZE SIZES TIME PROGRAM BYTES COUNTS WHEN";
-
 /// Names that the error of a value does not list, because its grammar has more than names.
 const MORE_NAMES: [NamesOf; 5] = [
     NamesOf { option: "bind", names: &["close", "spread", "primary", "none"] },
@@ -37,6 +34,10 @@ const MORE_NAMES: [NamesOf; 5] = [
     NamesOf { option: "cores", names: &["fast", "all"] },
     NamesOf { option: "size", names: &["auto", "4xLLC"] },
 ];
+
+/// Names of values in the help, in lower case, of options whose values are not names.
+const NAMELESS: [&str; 10] =
+    ["n", "file", "dir", "size", "sizes", "time", "program", "bytes", "counts", "when"];
 
 /// Names of the values of an option.
 struct NamesOf {
@@ -61,14 +62,14 @@ pub(crate) fn script(shell: &str) -> Option<String> {
 }
 
 /// Returns the definition of the command line without internal commands, with candidates for values.
-fn completed() -> Definition {
+fn completed() -> Command {
     visible(&definition(), &[])
 }
 
 /// Returns a command without the internal commands below it. `path` has its name and those above it.
-fn visible(command: &Definition, above: &[String]) -> Definition {
+fn visible(command: &Command, above: &[String]) -> Command {
     let path = [above, &[command.get_name().to_owned()]].concat();
-    let mut made = Definition::new(command.get_name().to_owned());
+    let mut made = Command::default().name(command.get_name().to_owned());
     if let Some(about) = command.get_about() {
         made = made.about(about.clone());
     }
@@ -116,9 +117,9 @@ fn with_candidates(arg: Arg, path: &[String]) -> Arg {
 
 /// True if values of an option can be names; numbers, sizes, times and files have none.
 fn has_names(arg: &Arg) -> bool {
-    let named = arg.get_value_names().unwrap_or_default();
     let is_listed = MORE_NAMES.iter().any(|of| arg.get_id() == of.option);
-    is_listed || !named.iter().any(|name| WITHOUT_NAMES.split(' ').any(|word| *name == *word))
+    let named = arg.get_value_names().unwrap_or_default();
+    is_listed || !named.iter().any(|name| NAMELESS.contains(&&name.to_lowercase()[..]))
 }
 
 /// Returns the names that an option of the command with this path accepts.
@@ -221,8 +222,8 @@ mod tests {
         let hidden = hidden.get_subcommands().filter(|command| command.is_hide_set());
         for command in hidden {
             assert!(!commands.iter().any(|name| name == command.get_name()), "{command}");
-            let found = complete(&format!("nodegauge {}", command.get_name()));
-            assert!(found.is_empty(), "{found:?}");
+            let typed = complete(&format!("nodegauge {}", command.get_name()));
+            assert!(typed.is_empty(), "{typed:?}");
         }
     }
 
