@@ -4,7 +4,7 @@
 mod figures;
 mod program;
 
-pub use figures::{measurements, saved_figures};
+pub use figures::{measurements, saved_figures, saved_figures_of};
 
 use crate::config::RatingConfig;
 use crate::options::{HplOptions, RankOptions};
