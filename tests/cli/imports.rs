@@ -88,7 +88,7 @@ fn outputs_are_read_without_a_history() {
     let harness = Harness::new();
     let stream = harness.write("stream.txt", recorded("stream/tests/outputs/stream-gcc-2t.txt"));
     let osu = harness.write("osu.txt", recorded("messages/tests/outputs/osu72-ompi-osu_bw.txt"));
-    let other = harness.write("other.txt", "hello\n");
+    let other = harness.write("other.txt", "no table here\n");
     let all =
         harness.run(&["read", &stream, &osu, "--label", "nps=4"]).exits(0).warns_nothing().stdout;
     let records: Vec<serde_json::Value> =

@@ -23,7 +23,7 @@ pub(crate) mod memory;
 mod numactl;
 pub(crate) mod plan;
 pub(crate) mod ranks;
-mod read;
+pub(crate) mod read;
 pub(crate) mod report;
 pub(crate) mod roofline;
 pub(crate) mod stream;

@@ -77,8 +77,8 @@ impl Reader for HpccReader {
     fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
         let mut figures = OutputFigures::new("hpcc", version(text));
         let only = |key: &str| -> Result<Option<f64>, String> {
-            let mut found =
-                lines(text).filter_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+            let mut found = lines(text)
+                .filter_map(|line| line.strip_prefix(key.trim_end_matches('='))?.strip_prefix('='));
             let Some(word) = found.next() else { return Ok(None) };
             if found.next().is_some_and(|other| other != word) {
                 return Err(format!("its summary has {key} twice"));
@@ -92,11 +92,7 @@ impl Reader for HpccReader {
         config.processes = count("CommWorldProcs")?;
         let hpl: Vec<Measurement> = {
             let found = output::read(text);
-            if found.rows.is_empty() {
-                Vec::new()
-            } else {
-                reference::saved_figures_of(&found, "hpcc")
-            }
+            if found.rows.is_empty() { Vec::new() } else { reference::figures_by(&found, "hpcc") }
         };
         for (key, name, case, unit, factor) in RATES {
             let Some(value) = only(key)? else { continue };
@@ -104,7 +100,7 @@ impl Reader for HpccReader {
             own.case = Some(case.to_owned()).filter(|case| !case.is_empty());
             if name == "hpl" {
                 [own.n, own.nb, own.p, own.q] =
-                    [count("HPL_N")?, count("HPL_NB")?, count("HPL_nprow")?, count("HPL_npcol")?];
+                    [count("HPL_N=")?, count("HPL_NB=")?, count("HPL_nprow")?, count("HPL_npcol")?];
                 let seconds = only("HPL_time")?;
                 contradiction(value * factor, own.n, seconds)?;
             }

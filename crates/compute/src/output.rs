@@ -75,7 +75,7 @@ pub(crate) const END_PHASE: u8 = 2;
 pub(crate) fn mark(line: &str) -> Option<RunMark> {
     match line.as_bytes().first()? {
         b'H' => title_version(line).map(|_| RunMark::TITLE),
-        b'W' => variant_of(line).map(|_| RunMark::repeated(1)),
+        b'W' => encoded_variant(line).map(|_| RunMark::repeated(1)),
         b'E' => line.starts_with(END).then_some(RunMark::once(END_PHASE)),
         _ => None,
     }
@@ -102,7 +102,7 @@ pub(crate) fn title_version(line: &str) -> Option<String> {
 }
 
 /// Returns the encoded variant at the beginning of a result line: `WR11C2R4`, `WC0`.
-fn variant_of(line: &str) -> Option<&str> {
+fn encoded_variant(line: &str) -> Option<&str> {
     let after = line.strip_prefix("WR").or_else(|| line.strip_prefix("WC"))?;
     after.starts_with(|c: char| c.is_ascii_digit()).then_some(())?;
     let variant = line.split_whitespace().next()?;
@@ -137,7 +137,7 @@ pub fn read(text: &str) -> HplOutput {
             output.version = Some(version);
         } else if let Some(row) = row(line) {
             output.rows.push(row);
-        } else if variant_of(line).is_some() {
+        } else if encoded_variant(line).is_some() {
             let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
             output.errors.push(format!("the numbers of a result contradict each other: {line}"));
         } else if line.starts_with("||Ax-b||_oo/(eps*") {
@@ -166,7 +166,7 @@ pub fn read(text: &str) -> HplOutput {
 
 /// Parses a result line. NVIDIA's variant prints the rate per device in parentheses behind the rate.
 fn row(line: &str) -> Option<HplRow> {
-    let variant = variant_of(line)?;
+    let variant = encoded_variant(line)?;
     let line = line.replace(['(', ')'], " ");
     let words: Vec<&str> = line.split_whitespace().collect();
     let (words, per_device) = match words[..] {

@@ -132,7 +132,7 @@ impl BabelStreamOutput {
         for line in text.lines().map(str::trim) {
             if let Some(rest) = line.strip_prefix(CSV) {
                 if rest.ends_with(",runtime") {
-                    return found.with_total_of_csv(text);
+                    return found.with_csv_total(text);
                 }
                 let column = rest.strip_prefix("max_").and_then(|rest| rest.split_once("_per_sec"));
                 let known = column.and_then(|(name, _)| rate_unit(name));
@@ -207,7 +207,7 @@ impl BabelStreamOutput {
     }
 
     /// Adds the rate of Triad from the form of CSV.
-    fn with_total_of_csv(mut self, text: &str) -> Result<Self, String> {
+    fn with_csv_total(mut self, text: &str) -> Result<Self, String> {
         let mut lines = text.lines().map(str::trim).skip_while(|line| !line.starts_with(CSV));
         let header = lines.next().unwrap_or_default();
         let unit = match header.strip_prefix(CSV) {

@@ -3,8 +3,8 @@
 use crate::text::{lines, number, quoted, slug};
 use nodegauge_gauge::outputs::{FILES, OutputConfig, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
-use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
+use nodegauge_measure::{Unit, UnitPrefix};
 
 /// Reader of the output of elbencho.
 pub(crate) struct Elbencho;
@@ -66,6 +66,10 @@ fn is_header(line: &str) -> bool {
 
 /// Returns the seconds of a time: `1.234s`, `2m3.400s`, `350ms`, `1h2m3s`.
 fn seconds(word: &str) -> Option<f64> {
+    let milliseconds = word.strip_suffix('s').and_then(|rest| rest.strip_suffix('m'));
+    if let Some(value) = milliseconds.and_then(number) {
+        return Some(value * UnitPrefix::Milli.factor());
+    }
     let mut rest = word;
     let mut sum = 0.0;
     while !rest.is_empty() {
@@ -75,7 +79,6 @@ fn seconds(word: &str) -> Option<f64> {
         let unit = behind.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(behind.len());
         sum += value
             * match &behind[..unit] {
-                "ms" => 1e-3,
                 "s" => 1.0,
                 "m" => 60.0,
                 "h" => 3600.0,

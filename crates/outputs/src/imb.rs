@@ -168,19 +168,19 @@ impl Table {
         let rate = value("Mbytes/sec").zip(bytes);
         let longest = at("t_max[usec]").or(at("t[usec]"));
         let factor = match (rate, longest) {
-            (Some((rate, bytes)), Some(time)) => {
-                mega(rate, bytes, values[time], rounding(words[time])).ok_or_else(|| {
+            (Some((printed, size)), Some(time)) => {
+                mega(printed, size, values[time], rounding(words[time])).ok_or_else(|| {
                     format!(
                         "the data rate of {name} is not its size divided by its time: {}",
                         quoted(line)
                     )
                 })?
             }
-            (Some((rate, bytes)), None) => {
+            (Some((printed, size)), None) => {
                 let messages = value("Msg/sec")
                     .ok_or("its rates have neither times nor numbers of messages")?;
                 [1e6, 1_048_576.0].into_iter().find(|mega| {
-                    (rate * mega - messages * bytes).abs() <= 0.006 * mega + 0.6 * bytes
+                    (printed * mega - messages * size).abs() <= 0.006 * mega + 0.6 * size
                 })
             }
             _ => None,
@@ -191,7 +191,7 @@ impl Table {
             (
                 format!("{name}_overall"),
                 Unit::Seconds,
-                value("t_ovrl[usec]").map(|time| time * 1e-6),
+                value("t_ovrl[usec]").map(|overall| overall * 1e-6),
             ),
             (
                 format!("{name}_overlap"),
@@ -201,19 +201,25 @@ impl Table {
             (
                 name.clone(),
                 Unit::BytesPerSecond,
-                factor.zip(value("Mbytes/sec")).map(|(unit, rate)| rate * unit),
+                factor.zip(value("Mbytes/sec")).map(|(unit, printed)| printed * unit),
             ),
             (name, Unit::MessagesPerSecond, value("Msg/sec")),
         ];
-        for (name, unit, value) in known {
-            let Some(value) = value else { continue };
+        for (figure_name, unit, printed) in known {
+            let Some(printed) = printed else { continue };
             let is_mean = unit == Unit::Seconds && times[0].is_some();
             let own = OutputConfig {
-                printed_min: times[0].filter(|_| is_mean).map(|time| time * 1e-6),
-                printed_max: times[2].filter(|_| is_mean).map(|time| time * 1e-6),
+                printed_min: times[0].filter(|_| is_mean).map(|least| least * 1e-6),
+                printed_max: times[2].filter(|_| is_mean).map(|most| most * 1e-6),
                 ..config.clone()
             };
-            let figure = OutputFigure { of: MESSAGES, name, unit, value, quoted: Quoted::Mean };
+            let figure = OutputFigure {
+                of: MESSAGES,
+                name: figure_name,
+                unit,
+                value: printed,
+                quoted: Quoted::Mean,
+            };
             figures.push(figure, &own)?;
         }
         Ok(())

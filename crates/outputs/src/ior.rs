@@ -52,7 +52,7 @@ impl Reader for Ior {
             return Ok(figures.finish(None));
         }
         if first == CSV {
-            rows_of_csv(text, &mut figures)?;
+            read_csv_rows(text, &mut figures)?;
             return Ok(figures.finish(None));
         }
         table(text, &mut figures)?;
@@ -117,15 +117,15 @@ fn table(text: &str, figures: &mut OutputFigures) -> Result<(), String> {
         let (mebi, mega) = line.split_once("MiB/sec").ok_or_else(|| unread(line))?;
         let mega = mega.trim().strip_prefix('(').and_then(|rest| rest.strip_suffix("MB/sec)"));
         let rates = number(mebi.trim()).zip(mega.map(str::trim).and_then(number));
-        let (mebi, mega) = rates.ok_or_else(|| unread(line))?;
-        if !agree(mebi * MEBI, mega * 1e6, 1e-4 + 1e4 / (mega * 1e6).max(1.0)) {
+        let (binary, decimal) = rates.ok_or_else(|| unread(line))?;
+        if !agree(binary * MEBI, decimal * 1e6, 1e-4 + 1e4 / (decimal * 1e6).max(1.0)) {
             return Err(format!("the two rates of {label:?} contradict each other"));
         }
         let figure = OutputFigure {
             of: FILES,
             name: name.to_owned(),
             unit: Unit::BytesPerSecond,
-            value: mebi * MEBI,
+            value: binary * MEBI,
             quoted: Quoted::Best,
         };
         figures.push(figure, &config)?;
@@ -161,7 +161,7 @@ fn is_transfer_size_consistent(text: &str, bytes: Option<u64>) -> Result<(), Str
 }
 
 /// Reads the rows of CSV; the best rate of each access is its figure.
-fn rows_of_csv(text: &str, figures: &mut OutputFigures) -> Result<(), String> {
+fn read_csv_rows(text: &str, figures: &mut OutputFigures) -> Result<(), String> {
     let mut best: Vec<(String, f64, OutputConfig)> = Vec::new();
     for line in lines(text).skip(1) {
         let cells: Vec<&str> = line.split(',').map(str::trim).collect();
@@ -208,7 +208,7 @@ fn json(text: &str, figures: &mut OutputFigures) -> Result<(), String> {
         let whole = |key: &str| row.get(key).and_then(Value::as_u64);
         let printed = whole("transferSize").map(|bytes| bytes as f64 / 1024.0);
         let rows = text.split("\"xferKiB\":").skip(1);
-        let mut sizes = rows.filter_map(|row| number(row.trim_start().split(',').next()?.trim()));
+        let mut sizes = rows.filter_map(|rest| number(rest.trim_start().split(',').next()?.trim()));
         if sizes.any(|size| printed.is_some_and(|printed| (printed - size).abs() > 1e-4)) {
             return Err("the transfer sizes of its rows and of its summary differ".to_owned());
         }

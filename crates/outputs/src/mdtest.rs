@@ -56,7 +56,7 @@ impl Reader for Mdtest {
                 is_rate = !line.contains("time");
                 columns = None;
             } else if line.starts_with("Operation") && is_rate {
-                columns = Some(Columns::of(line)?);
+                columns = Some(Columns::parse(line)?);
             } else if line.starts_with("-- finished") || line.starts_with("V-") {
                 columns = None;
             } else if let Some(columns) = columns {
@@ -79,7 +79,7 @@ fn version(line: &str) -> Option<String> {
 struct Columns(usize);
 
 impl Columns {
-    fn of(header: &str) -> Result<Self, String> {
+    fn parse(header: &str) -> Result<Self, String> {
         let words: Vec<&str> = header.split_whitespace().collect();
         let numbers: Vec<&str> =
             words.into_iter().filter(|word| ["Max", "Min", "Mean", "Dev"].contains(word)).collect();

@@ -77,7 +77,7 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(header: &str, units: &str) -> Result<Self, String> {
+    fn parse(header: &str, units: &str) -> Result<Self, String> {
         let names: Vec<&str> = header.trim_start_matches('#').split_whitespace().collect();
         let units: Vec<&str> = units.trim_start_matches('#').split_whitespace().collect();
         let times = units.iter().filter(|unit| **unit == "(us)").count();
@@ -119,7 +119,7 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
             if columns.is_some() {
                 return Err("it has several tables".to_owned());
             }
-            columns = Some(Columns::of(line, all.get(at + 1).copied().unwrap_or_default())?);
+            columns = Some(Columns::parse(line, all.get(at + 1).copied().unwrap_or_default())?);
             continue;
         }
         let Some(columns) = &columns else { continue };
@@ -140,11 +140,11 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
         }
         sizes.push(size);
         for (half, place) in columns.halves.iter().zip(["out of place", "in place"]) {
-            let cells = half.map(|at| words[at]);
+            let cells = half.map(|column| words[column]);
             if cells[0] == "N/A" {
                 continue;
             }
-            let [time, algorithm, bus] = [0, 1, 2].map(|at| number(cells[at]));
+            let [time, algorithm, bus] = [0, 1, 2].map(|cell| number(cells[cell]));
             let (Some(time), Some(algorithm), Some(bus)) = (time, algorithm, bus) else {
                 return Err(unread(line));
             };
@@ -170,8 +170,14 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
                 (name.to_owned(), Unit::Seconds, time * 1e-6),
                 (name.to_owned(), Unit::BytesPerSecond, bus * 1e9),
             ];
-            for (name, unit, value) in known {
-                let figure = OutputFigure { of: NETWORK, name, unit, value, quoted: Quoted::Mean };
+            for (figure_name, unit, value) in known {
+                let figure = OutputFigure {
+                    of: NETWORK,
+                    name: figure_name,
+                    unit,
+                    value,
+                    quoted: Quoted::Mean,
+                };
                 figures.push_judged(figure, &config, validity.clone())?;
             }
         }

@@ -152,13 +152,13 @@ fn rates(
         "mega" => &[1_048_576.0, 1e6],
         _ => &[0.125e9],
     };
-    let fits = |unit: &&f64| {
-        let slack = error + **unit * rounding(words[3]) * 1.2 + exact * 1e-4;
-        (average * **unit - exact).abs() <= slack
+    let fits = |factor: &&f64| {
+        let slack = error + **factor * rounding(words[3]) * 1.2 + exact * 1e-4;
+        (average * **factor - exact).abs() <= slack
     };
     let known: Vec<f64> = units.iter().filter(fits).copied().collect();
     let rate = match known[..] {
-        [unit] => Some(unit),
+        [factor] => Some(factor),
         [] => {
             let row = quoted(&words.join(" "));
             return Err(format!(
@@ -168,9 +168,9 @@ fn rates(
         // The printed digits do not show which unit it is.
         _ => None,
     };
-    if let Some(unit) = rate {
+    if let Some(factor) = rate {
         let own = OutputConfig {
-            printed_max: Some(peak * unit).filter(|peak| *peak > 0.0),
+            printed_max: Some(peak * factor).filter(|peak| *peak > 0.0),
             ..config.clone()
         };
         let symbol = Unit::BytesPerSecond;
@@ -178,7 +178,7 @@ fn rates(
             of: NETWORK,
             name: program.to_owned(),
             unit: symbol,
-            value: average * unit,
+            value: average * factor,
             quoted: Quoted::Mean,
         };
         figures.push(figure, &own)?;

@@ -64,8 +64,11 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
             line.starts_with("Total operations:") || line.starts_with("Operations performed:")
         })
         .collect();
-    let ([rate], [operations]) = (&rates[..], &counts[..]) else {
-        return Err("it has no result, or several".to_owned());
+    let [rate] = rates[..] else {
+        return Err("it has no data rate, or several".to_owned());
+    };
+    let [operations] = counts[..] else {
+        return Err("it has no number of operations, or several".to_owned());
     };
     let inside = |line: &str, units: &[&str]| -> Option<f64> {
         let (_, rest) = line.split_once('(')?;

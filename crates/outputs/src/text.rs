@@ -64,7 +64,7 @@ pub(crate) fn size(text: &str) -> Option<u64> {
     let unit = unit.trim_end_matches("bytes").trim().trim_end_matches("ib").trim_end_matches('b');
     let power = ["", "k", "m", "g", "t"].iter().position(|known| *known == unit)?;
     let bytes = value * 1024f64.powi(i32::try_from(power).ok()?);
-    (bytes >= 1.0 && bytes < 1e18).then_some(bytes.round() as u64)
+    (1.0..1e18).contains(&bytes).then_some(bytes.round() as u64)
 }
 
 /// Returns a text without the escape sequences that colour a terminal.

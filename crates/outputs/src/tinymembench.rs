@@ -71,15 +71,17 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
             config.block_bytes = Some(block);
             config.case = Some(pages.to_owned()).filter(|pages| !pages.is_empty());
             let (single, dual) = value.split_once('/').ok_or_else(|| unread(line))?;
-            for (name, cell) in [("latency_above_l1", single), ("dual_latency_above_l1", dual)] {
+            for (figure_name, cell) in
+                [("latency_above_l1", single), ("dual_latency_above_l1", dual)]
+            {
                 let cell = cell.trim().strip_suffix("ns").map(str::trim).and_then(number);
-                let value = cell.ok_or_else(|| unread(line))? * 1e-9;
+                let seconds = cell.ok_or_else(|| unread(line))? * 1e-9;
                 figures.push(
                     OutputFigure {
                         of: MEMORY,
-                        name: name.to_owned(),
+                        name: figure_name.to_owned(),
                         unit: Unit::Seconds,
-                        value,
+                        value: seconds,
                         quoted: Quoted::Best,
                     },
                     &config,
@@ -88,14 +90,14 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
         } else if let Some(rate) =
             value.split(" (").next().and_then(|rate| rate.strip_suffix("MB/s"))
         {
-            let value = number(rate.trim()).ok_or_else(|| unread(line))? * 1e6;
+            let printed = number(rate.trim()).ok_or_else(|| unread(line))? * 1e6;
             config.case = Some(format!("{part}{}", name.trim()));
             figures.push(
                 OutputFigure {
                     of: MEMORY,
                     name: "bandwidth".to_owned(),
                     unit: Unit::BytesPerSecond,
-                    value,
+                    value: printed,
                     quoted: Quoted::Best,
                 },
                 &config,

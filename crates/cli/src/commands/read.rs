@@ -1,6 +1,7 @@
 //! `nodegauge read`: outputs of other programs as records, without a history. `history import` saves the same records.
 
 use crate::args::ImportedNode;
+use crate::args::read::ReadArgs;
 use crate::failure::{Exit, Failure};
 use crate::gauges::{self, GAUGES};
 use crate::output;
@@ -12,7 +13,7 @@ use nodegauge_measure::record::{self, Machine, MachineSource, Record};
 use nodegauge_measure::{Notice, NoticeId};
 use nodegauge_measure::{legible, printed};
 use nodegauge_report::export::json_line;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 /// Maximum size of a file in bytes: about ten thousand runs with all their samples.
@@ -185,7 +186,7 @@ fn imported_record(
         labels.push((LABEL.to_owned(), legible::path(Path::new(name))));
     }
     Record {
-        started: started.or_else(|| text_of(SystemTime::now())).unwrap_or_else(record::now_rfc3339),
+        started: started.unwrap_or_else(record::now_rfc3339),
         complete,
         command: command.iter().map(|word| (*word).to_owned()).chain([shown.clone()]).collect(),
         labels: labels.into_iter().collect(),
@@ -244,11 +245,18 @@ impl LineBuffer {
 }
 
 /// Prints the records of all runs in the files, one per line.
-pub(crate) fn execute(files: &[PathBuf], described: &RunDescription<'_>) -> Result<Exit, Failure> {
+pub(crate) fn execute(args: &ReadArgs) -> Result<Exit, Failure> {
+    let known = args.run.known();
+    let described = &RunDescription {
+        labels: &args.label,
+        host: args.host.as_deref(),
+        node: &args.node,
+        run: &known,
+    };
     let machine = described.machine()?;
     let mut exit = Exit::Success;
     let mut buffer = LineBuffer::default();
-    for file in files {
+    for file in &args.files {
         let read = text_to_read(file).and_then(|text| {
             each_run(file, &text, described, &machine, &["read"], &mut |run| match run {
                 FileRun::Read(record, cut) => {

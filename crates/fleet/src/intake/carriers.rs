@@ -109,13 +109,12 @@ fn one_line_results(text: &str) -> Option<Vec<NodePart>> {
         let content = with_line_ends(stdout);
         let is_failed = word.starts_with("FAILED");
         let failure = is_failed.then(|| {
-            let line = if stderr.is_empty() { &content } else { stderr };
-            let line = with_line_ends(line);
-            let line = super::short(super::error_or_last_line(&line));
-            if line.is_empty() {
+            let printed = with_line_ends(if stderr.is_empty() { &content } else { stderr });
+            let last = super::short(super::error_or_last_line(&printed));
+            if last.is_empty() {
                 format!("exit code {code}")
             } else {
-                format!("exit code {code}: {line}")
+                format!("exit code {code}: {last}")
             }
         });
         parts.push(NodePart { node: node.to_owned(), content, failure });

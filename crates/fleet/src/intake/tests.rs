@@ -160,10 +160,10 @@ fn failed_nodes_of_further_carriers_are_named() {
         reasons(&found),
         ["n2: exit code 3: error: no memory", "n3: unreachable: timed out"]
     );
-    let text = format!(
+    let inline = format!(
         "[1] 14:00:01 [SUCCESS] n1\n{good}\n[2] 14:00:02 [FAILURE] n2 Exited with error code 1\nStderr: no\n"
     );
-    assert_eq!(reasons(&read(&text)), ["n2: Exited with error code 1"]);
+    assert_eq!(reasons(&read(&inline)), ["n2: Exited with error code 1"]);
 }
 
 #[test]

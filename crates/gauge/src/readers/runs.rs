@@ -121,8 +121,8 @@ pub fn find_runs<'a>(
     // A weak line alone is a line of any program.
     runs.retain(|run| run.is_proven);
     let mut found = Vec::with_capacity(runs.len());
-    for (at, run) in runs.iter().enumerate() {
-        let next = runs.get(at + 1).map_or(text.len(), |next| next.from);
+    for (position, run) in runs.iter().enumerate() {
+        let next = runs.get(position + 1).map_or(text.len(), |next| next.from);
         let to = run.to.map_or(next, |to| to.min(next));
         found.push(FoundRun { reader: run.reader, line: run.line, text: &text[run.from..to] });
     }

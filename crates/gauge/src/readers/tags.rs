@@ -79,8 +79,8 @@ fn open_mpi(line: &str) -> Option<TaggedLine<'_>> {
     let host = if is_host { host } else { "" };
     // Open MPI 5 puts a space behind the colon.
     let is_5 = inside.contains('@');
-    let line = if is_5 { text.strip_prefix(' ').unwrap_or(text) } else { text };
-    Some(TaggedLine { rank, host, line })
+    let own = if is_5 { text.strip_prefix(' ').unwrap_or(text) } else { text };
+    Some(TaggedLine { rank, host, line: own })
 }
 
 /// Parses `[0] `.
@@ -94,8 +94,8 @@ fn mpich(line: &str) -> Option<TaggedLine<'_>> {
 fn slurm(line: &str) -> Option<TaggedLine<'_>> {
     let (rank, rest) = line.trim_start().split_once(':')?;
     let rank = number(rank)?;
-    let line = rest.strip_prefix(' ').or(Some(rest).filter(|rest| rest.is_empty()))?;
-    Some(TaggedLine { rank, host: "", line })
+    let own = rest.strip_prefix(' ').or(Some(rest).filter(|rest| rest.is_empty()))?;
+    Some(TaggedLine { rank, host: "", line: own })
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ struct OtherColumn {
 /// Fails if the text has no title of a test or no table that can be read. The error continues a sentence.
 pub(super) fn figures(text: &str) -> Result<Vec<Measurement>, String> {
     let lines: Vec<&str> = printed::whole_lines(text).lines().map(str::trim).collect();
-    let title = lines.iter().find_map(|line| OsuTitle::of(line)).ok_or(output::NO_TITLE)?;
+    let title = lines.iter().find_map(|line| OsuTitle::parse(line)).ok_or(output::NO_TITLE)?;
     let config = MessageConfig {
         engine: Some("osu".to_owned()),
         engine_version: title.version.clone(),
@@ -119,15 +119,16 @@ fn row(
         }),
     ];
     let mut all = Vec::new();
-    for OtherColumn { at: column, suffix, unit, factor } in known.into_iter().flatten() {
+    for one in known.into_iter().flatten() {
+        let OtherColumn { at: column, suffix, .. } = one;
         let printed = output::number_in(words, column)?;
         let mut of_row = MessageConfig {
             message_bytes: has_sizes.then_some(bytes.unwrap_or(0)),
             validated,
             ..config.clone()
         };
-        if suffix.is_empty() && unit != Unit::MessagesPerSecond {
-            let number = |kind: OsuColumn| Some(output::number_in(words, at(kind)?)? * factor);
+        if suffix.is_empty() && one.unit != Unit::MessagesPerSecond {
+            let number = |kind: OsuColumn| Some(output::number_in(words, at(kind)?)? * one.factor);
             of_row.fastest_rank = number(OsuColumn::Min);
             of_row.slowest_rank = number(OsuColumn::Max);
             of_row.p50 = number(OsuColumn::Percentile(50));
@@ -142,7 +143,13 @@ fn row(
         if validated == Some(false) {
             validity.invalid("the program reports that the data arrived corrupted");
         }
-        all.push(figure(format!("{name}{suffix}"), unit, printed * factor, &of_row, validity));
+        all.push(figure(
+            format!("{name}{suffix}"),
+            one.unit,
+            printed * one.factor,
+            &of_row,
+            validity,
+        ));
     }
     (!all.is_empty()).then_some(all)
 }

@@ -85,7 +85,7 @@ impl OsuOutput {
     /// Fails when the text is not the output of a known test. The error text continues a sentence about the output.
     pub fn read(text: &str) -> Result<Self, String> {
         let lines: Vec<&str> = printed::whole_lines(text).lines().map(str::trim).collect();
-        let title = lines.iter().find_map(|line| OsuTitle::of(line)).ok_or(NO_TITLE)?;
+        let title = lines.iter().find_map(|line| OsuTitle::parse(line)).ok_or(NO_TITLE)?;
         let pattern = title
             .pattern()
             .ok_or_else(|| format!("its test {:?} is unknown", shortened(&title.test)))?;
@@ -103,7 +103,7 @@ impl OsuOutput {
         let mut rows: Vec<OsuRow> = Vec::new();
         let mut last_row = "";
         for line in lines.iter().copied().filter(|line| is_row(line)) {
-            let Some(row) = OsuRow::of(line, &columns, pattern) else {
+            let Some(row) = OsuRow::parse(line, &columns, pattern) else {
                 if !has_cells_only(line) && !rows.is_empty() {
                     // A line of another program behind the table.
                     continue;
@@ -125,7 +125,7 @@ impl OsuOutput {
         let unended = printed::unended_line(text).map(str::trim);
         let mut is_cut = unended.is_some();
         let whole = unended.filter(|line| is_row(line) && decimals(line) == decimals(last_row));
-        let whole = whole.and_then(|line| OsuRow::of(line, &columns, pattern));
+        let whole = whole.and_then(|line| OsuRow::parse(line, &columns, pattern));
         if let Some(row) = whole
             && rows.last().is_some_and(|last| last.bytes < row.bytes)
         {
@@ -183,7 +183,7 @@ impl OsuOutput {
 
 impl OsuRow {
     /// Parses a line of the table; `None` if it is invalid or has not one word for each column.
-    fn of(line: &str, columns: &Columns, pattern: Pattern) -> Option<Self> {
+    fn parse(line: &str, columns: &Columns, pattern: Pattern) -> Option<Self> {
         let words: Vec<&str> = line.split_whitespace().collect();
         if words.len() != columns.0.len() {
             return None;
@@ -206,8 +206,8 @@ impl OsuRow {
             _ => None,
         };
         let mut percentiles = Vec::new();
-        for (percent, at) in columns.percentiles() {
-            percentiles.push((percent, number_in(&words, at)? * unit));
+        for (percent, column) in columns.percentiles() {
+            percentiles.push((percent, number_in(&words, column)? * unit));
         }
         let validated = validated(at(OsuColumn::Validation).and_then(|at| words.get(at)).copied())?;
         let value = number_in(&words, at(OsuColumn::Value)?)? * unit;

@@ -34,7 +34,7 @@ impl Reader for OsuReader {
     }
 
     fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
-        let title = text.lines().find_map(OsuTitle::of);
+        let title = text.lines().find_map(OsuTitle::parse);
         if title.is_some_and(|title| title.pattern().is_none()) {
             return Ok(PrintedRun {
                 measurements: other::figures(text)?,

@@ -18,7 +18,7 @@ pub(crate) struct OsuTitle {
 impl OsuTitle {
     /// Parses a title: `# OSU MPI Latency Test v7.2`, `# OSU MPI-CUDA Bandwidth Test v7.5`,
     /// `# OSU MPI_Put Latency Test v5.9`. `None` for other lines.
-    pub(crate) fn of(line: &str) -> Option<Self> {
+    pub(crate) fn parse(line: &str) -> Option<Self> {
         let rest = line.trim().strip_prefix('#')?.trim().strip_prefix("OSU ")?.trim();
         let (words, version) = match rest.rsplit_once(" v") {
             Some((words, version)) if version.starts_with(|c: char| c.is_ascii_digit()) => {
@@ -78,7 +78,7 @@ pub(crate) fn mark(line: &str) -> Option<RunMark> {
     if !line.starts_with('#') {
         return None;
     }
-    if OsuTitle::of(line).is_some() {
+    if OsuTitle::parse(line).is_some() {
         return Some(RunMark::TITLE);
     }
     let first = line.trim_start_matches('#').trim_start();
@@ -88,7 +88,7 @@ pub(crate) fn mark(line: &str) -> Option<RunMark> {
 
 /// Returns the version in a title.
 pub(crate) fn title_version(line: &str) -> Option<String> {
-    OsuTitle::of(line)?.version
+    OsuTitle::parse(line)?.version
 }
 
 #[cfg(test)]
@@ -117,7 +117,7 @@ mod tests {
             ),
             ("# OSU MPI Init Test v7.2", "Init", "7.2", None, "init"),
         ] {
-            let title = OsuTitle::of(line).unwrap();
+            let title = OsuTitle::parse(line).unwrap();
             assert_eq!(
                 (title.test.as_str(), title.version.as_deref(), title.devices.as_deref()),
                 (test, Some(version), devices)
@@ -126,7 +126,7 @@ mod tests {
         }
         for line in ["# OSU", "# OSU MPI Bandw", "OSU MPI Latency Test v7.2", "# Size Latency (us)"]
         {
-            assert_eq!(OsuTitle::of(line), None, "{line}");
+            assert_eq!(OsuTitle::parse(line), None, "{line}");
         }
     }
 }

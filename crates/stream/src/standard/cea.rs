@@ -10,10 +10,10 @@ use nodegauge_measure::{Unit, printed};
 
 /// Line before the rates.
 const BEGIN: &str = "Triad Rate (MB/s):";
-/// Lines of the summary: label, and whether its rate is that of a host.
-const MOST: &str = "TRIAD_MAX";
-const LEAST: &str = "TRIAD_MIN";
-const MEAN: &str = "TRIAD_AVG ";
+/// Labels of the summary.
+const MAX_LABEL: &str = "TRIAD_MAX ";
+const MIN_LABEL: &str = "TRIAD_MIN ";
+const MEAN_LABEL: &str = "TRIAD_AVG ";
 
 /// Returns the figures of a text; `None` if it is not such an output. The error continues a sentence.
 pub(super) fn figures(
@@ -53,9 +53,10 @@ fn checked(text: &str, rates: &[(&str, f64)]) -> Result<(), String> {
     let most = values().fold(0.0, f64::max);
     let least = values().fold(f64::INFINITY, f64::min);
     let mean = values().sum::<f64>() / rates.len() as f64;
-    for (label, own) in [(MOST, most), (LEAST, least), (MEAN, mean)] {
+    for (label, own) in [(MAX_LABEL, most), (MIN_LABEL, least), (MEAN_LABEL, mean)] {
         let printed: f64 = value(label)?;
-        if !((printed / own - 1.0).abs() < 1e-8) {
+        let error = (printed / own - 1.0).abs();
+        if error.is_nan() || error > 1e-8 {
             return Err(format!("{} is not that of the rates above it", label.trim()));
         }
     }
