@@ -16,7 +16,7 @@ fn saved(harness: &Harness) -> usize {
 }
 
 #[test]
-fn file_with_several_runs_is_refused_completely() {
+fn runs_of_a_file_are_records_in_their_order() {
     let harness = Harness::new();
     let stream = recorded("stream/tests/outputs/stream-gcc-2t.txt");
     let osu = recorded("messages/tests/outputs/osu72-ompi-osu_bw.txt");
@@ -24,30 +24,86 @@ fn file_with_several_runs_is_refused_completely() {
     let fio = recorded("files/tests/outputs/fio-seqread.json");
     let iozone = recorded("files/tests/outputs/iozone-a.txt");
     let babelstream = recorded("devices/tests/outputs/babelstream-text-2t.txt");
-    let one = harness.write("one.txt", &stream);
+    let nvbandwidth = recorded("devices/tests/outputs/nvbandwidth-0.8.txt");
     for (text, runs) in [
-        (stream.repeat(3), "3 runs (3 of STREAM)"),
-        (osu.repeat(2), "2 runs (2 of OSU micro-benchmarks)"),
-        (hpl.repeat(2), "2 runs (2 of HPL)"),
-        (fio.repeat(2), "2 runs (2 of fio)"),
-        (iozone.repeat(2), "2 runs (2 of iozone)"),
-        (babelstream.repeat(2), "2 runs (2 of BabelStream)"),
-        (format!("{osu}{stream}"), "2 runs (1 of STREAM, 1 of OSU micro-benchmarks)"),
+        (stream.repeat(3), 3),
+        (osu.repeat(2), 2),
+        (hpl.repeat(2), 2),
+        (fio.repeat(2), 2),
+        (iozone.repeat(2), 2),
+        (babelstream.repeat(2), 2),
+        (format!("Job 7 on n01\n+ ./osu_bw\n{osu}+ ./stream\n{stream}{nvbandwidth}bye\n"), 3),
     ] {
         let several = harness.write("several.txt", text);
-        harness
-            .run(&["history", "import", &one, &several])
-            .exits(2)
-            .prints_nothing()
-            .warns(&format!("several.txt contains {runs}, and an import reads one\nhint: "));
+        let ids = harness.run(&["history", "import", &several]).exits(0).stdout;
+        assert_eq!(ids.lines().count(), runs, "{ids}");
+        let records: Vec<serde_json::Value> = ids
+            .lines()
+            .map(|line| {
+                let id = line.split(' ').next().unwrap();
+                let json = harness.run(&["history", "show", id, "--json", "-"]).exits(0).stdout;
+                serde_json::from_str(&json).unwrap()
+            })
+            .collect();
+        assert!(records.iter().all(|record| record["labels"]["import"] == "several.txt"));
+        assert!(records.windows(2).all(|two| {
+            two[0]["started"].as_str().unwrap() < two[1]["started"].as_str().unwrap()
+        }));
     }
-    assert_eq!(saved(&harness), 0);
     // Several tests, sizes and tables of one run are one run.
     for text in [hpl, iozone, recorded("messages/tests/outputs/osu72-ompi-osu_mbw_mr.txt")] {
         let single = harness.write("single.txt", text);
-        harness.run(&["history", "import", &single]).exits(0);
+        let ids = harness.run(&["history", "import", &single]).exits(0).stdout;
+        assert_eq!(ids.lines().count(), 1);
     }
-    assert_eq!(saved(&harness), 3);
+}
+
+#[test]
+fn unread_and_cut_runs_are_named_and_others_saved() {
+    let harness = Harness::new();
+    let stream = recorded("stream/tests/outputs/stream-gcc-2t.txt");
+    let hpl = recorded("compute/tests/outputs/three-nb.txt");
+    let killed: String = hpl.lines().take(20).map(|line| format!("{line}\n")).collect();
+    let cut = hpl.split("Finished").next().unwrap();
+    let log = harness.write("log.txt", format!("{killed}killed\n{stream}{cut}killed\n"));
+    harness
+        .run(&["history", "import", &log])
+        .exits(2)
+        .warns("log.txt, output of HPL 2.3, line ")
+        .warns("it has no line with the result of a test")
+        .warns("\"End of Tests.\" is missing: the output may be cut");
+    assert_eq!(saved(&harness), 2);
+    // Of one run that cannot be read, nothing is saved.
+    let alone = harness.write("alone.txt", killed);
+    harness
+        .run(&["history", "import", &alone])
+        .exits(2)
+        .prints_nothing()
+        .warns("output of HPL 2.3");
+    assert_eq!(saved(&harness), 2);
+}
+
+#[test]
+fn outputs_are_read_without_a_history() {
+    let harness = Harness::new();
+    let stream = harness.write("stream.txt", recorded("stream/tests/outputs/stream-gcc-2t.txt"));
+    let osu = harness.write("osu.txt", recorded("messages/tests/outputs/osu72-ompi-osu_bw.txt"));
+    let other = harness.write("other.txt", "no table here\n");
+    let all =
+        harness.run(&["read", &stream, &osu, "--label", "nps=4"]).exits(0).warns_nothing().stdout;
+    let records: Vec<serde_json::Value> =
+        all.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(records.len(), 2);
+    assert!(records.iter().all(|record| record["labels"]["nps"] == "4"));
+    let part = harness.run(&["read", &other, &stream, "no-such-file", "."]).exits(2);
+    assert_eq!(part.stdout.lines().count(), 1);
+    part.warns("other.txt is not the output of STREAM, HPL, ").warns("cannot read no-such-file");
+    assert_eq!(saved(&harness), 0);
+    let ranks =
+        format!("OSU is a title\n{}", recorded("messages/tests/outputs/osu72-ompi-osu_bw.txt"));
+    let tagged: String = ranks.lines().map(|line| format!("[1,0]<stdout>:{line}\n")).collect();
+    let tagged = harness.write("tagged.txt", tagged);
+    harness.run(&["read", &tagged]).exits(0).prints("\"bw\"");
 }
 
 #[test]

@@ -297,13 +297,22 @@ fn of_program(program: &str, bytes: &[u8]) -> Result<(), String> {
     let text = String::from_utf8_lossy(bytes);
     let all = readers::all(&GAUGES);
     let reader = all.iter().find(|reader| reader.program() == program).ok_or("no such reader")?;
-    let lines = reader.runs(&text);
+    let lines = readers::find_runs(&[*reader], &text).unwrap_or_default();
+    let lines: Vec<usize> = lines.iter().map(|run| run.line).collect();
     let last = text.lines().count();
     if !lines.is_sorted() || lines.iter().any(|line| *line == 0 || *line > last) {
         return Err(format!("runs in lines {lines:?} of {last}"));
     }
-    if let Err(error) = readers::read(&all, &text, &context) {
-        short(&error.into_failure("x").single_line())?;
+    match readers::read(&all, &text, &context) {
+        Err(error) => short(&error.into_failure("x").single_line())?,
+        Ok(runs) => {
+            for run in runs {
+                let words = run.in_words();
+                if let Err(why) = run.printed {
+                    short(&why.into_failure("x", &words).single_line())?;
+                }
+            }
+        }
     }
     match reader.read(&text, &context) {
         Ok(run) => shown(run.measurements),
@@ -318,7 +327,9 @@ fn of_programs() -> Vec<Parser> {
     let parsers = all.into_iter().map(|reader| {
         let program = reader.program();
         let mut seeds = recorded.clone();
-        seeds.retain(|text| !reader.runs(&String::from_utf8_lossy(text)).is_empty());
+        seeds.retain(|text| {
+            readers::recognised(&[reader], &String::from_utf8_lossy(text)).is_some()
+        });
         let read = Box::new(move |bytes: &[u8]| of_program(program, bytes));
         Parser { name: program, seeds, read, one_in: 4 }
     });

@@ -37,9 +37,14 @@ impl WorkersConfig {
         }
     }
 
-    /// `2 threads`, `4 ranks, policy 3`.
+    /// `2 threads`, `4 ranks, policy 3`, `4 ranks of 16 threads`.
     pub(crate) fn in_words(&self) -> String {
-        let count = self.threads.unwrap_or(0) as usize;
+        let threads = self.threads.unwrap_or(0);
+        let of_rank = self.processes.filter(|ranks| *ranks > 0).map(|ranks| threads / ranks);
+        if let (Some(ranks), Some(of_rank @ 2..)) = (self.processes, of_rank) {
+            return format!("{} of {of_rank} threads", counted(ranks as usize, "rank"));
+        }
+        let count = threads as usize;
         let noun = if self.processes.is_some() { "rank" } else { "thread" };
         let policy = self.policy.map_or_else(String::new, |policy| format!(", policy {policy}"));
         let hosts = self.of.hosts.as_ref().map(|hosts| format!(" on {} hosts", hosts.len()));

@@ -24,6 +24,7 @@ pub(crate) mod memory;
 mod numactl;
 pub(crate) mod plan;
 pub(crate) mod ranks;
+pub(crate) mod read;
 pub(crate) mod report;
 pub(crate) mod roofline;
 pub(crate) mod stream;
@@ -280,6 +281,13 @@ pub(crate) enum Command {
         "nodegauge history show latest",
     ]))]
     History(HistoryCommand),
+    /// Print the output of other programs as records, one per line (JSON Lines)
+    #[command(long_about = format!("Print the output of other programs as records, one per line (JSON Lines). {}", read::programs()))]
+    #[command(after_long_help = examples::of(&[
+        "nodegauge read stream.out",
+        "nodegauge read stream.out --host n07 --label nps=4",
+    ]))]
+    Read(read::ReadArgs),
     /// Compare two runs or settings: ratio, confidence and verdict
     #[command(after_long_help = examples::of(&[
         "nodegauge compare latest~1 latest",

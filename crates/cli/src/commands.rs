@@ -20,6 +20,7 @@ mod manual;
 mod memory;
 mod mpi;
 mod places;
+pub(crate) mod read;
 mod report;
 mod roofline;
 mod run;
@@ -59,6 +60,7 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         Some(Command::ExamineNode { since }) => check::print_examination(*since),
         Some(Command::MeasureTouch { threads }) => check::print_touch_rates(*threads),
         Some(Command::History(history)) => history::execute(history),
+        Some(Command::Read(args)) => read::execute(args),
         Some(Command::Compare(args)) => compare::execute(args),
         Some(Command::Report(args)) => report::execute(args),
         Some(Command::Fleet(command)) => fleet::execute(command),

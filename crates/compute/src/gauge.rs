@@ -2,6 +2,8 @@
 
 use crate::ceilings::CeilingsPlan;
 use crate::config::{DgemmConfig, PeakConfig, RatingConfig};
+use crate::hpcc::HpccReader;
+use crate::hpl_mxp::HplMxpReader;
 use crate::options::HplOptions;
 use crate::plan::HplPlan;
 use crate::reader::HplReader;
@@ -91,7 +93,7 @@ impl Gauge for ComputeGauge {
     }
 
     fn readers(&self) -> Vec<&dyn Reader> {
-        vec![&HplReader]
+        vec![&HplReader, &HpccReader, &HplMxpReader]
     }
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {

@@ -4,6 +4,7 @@
 //! with W. The rate has five digits and is computed from a time with more digits than the printed time. Progress lines
 //! begin differently and are not results.
 
+use nodegauge_gauge::readers::RunMark;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::{FlopsPerSec, Seconds, printed};
 use std::fmt::Write;
@@ -67,17 +68,17 @@ impl HplOutput {
     }
 }
 
-/// Returns the numbers of the lines, from 1, in which runs begin or, without their title, end. Of a part of an output,
-/// the line of the first result.
-pub fn run_lines(text: &str) -> Vec<usize> {
-    let titles = printed::marked_lines(text, |line| title_version(line).is_some());
-    let ends = printed::marked_lines(text, |line| line.starts_with(END));
-    let runs = if ends.len() > titles.len() { ends } else { titles };
-    if !runs.is_empty() {
-        return runs;
+/// Phase of the last line of a run.
+pub(crate) const END_PHASE: u8 = 2;
+
+/// Returns the place of a line in the order of the lines of a run: title, tables of results, last line.
+pub(crate) fn mark(line: &str) -> Option<RunMark> {
+    match line.as_bytes().first()? {
+        b'H' => title_version(line).map(|_| RunMark::TITLE),
+        b'W' => encoded_variant(line).map(|_| RunMark::repeated(1)),
+        b'E' => line.starts_with(END).then_some(RunMark::once(END_PHASE)),
+        _ => None,
     }
-    let rows = printed::marked_lines(text, |line| row(line).is_some());
-    rows.into_iter().take(1).collect()
 }
 
 /// Last line of HPL's output.
@@ -86,10 +87,29 @@ const END: &str = "End of Tests.";
 /// Words after the number of tests without a result.
 const SKIPPED: &str = "tests skipped because of illegal input values.";
 
-/// Returns the version in HPL's title.
-fn title_version(line: &str) -> Option<&str> {
-    let version = line.strip_prefix("HPLinpack ")?.split_whitespace().next()?;
-    version.starts_with(|c: char| c.is_ascii_digit()).then_some(version)
+/// First words of the titles of HPL, and of the variant of NVIDIA.
+const TITLES: [&str; 2] = ["HPLinpack ", "HPL-NVIDIA "];
+
+/// Returns the version in HPL's title: `2.3`, or `NVIDIA 23.5.0`.
+pub(crate) fn title_version(line: &str) -> Option<String> {
+    let line = line.trim_start();
+    let (title, rest) =
+        TITLES.iter().find_map(|title| Some((*title, line.strip_prefix(title)?)))?;
+    let version = rest.split_whitespace().next()?.trim_start_matches('v');
+    version.starts_with(|c: char| c.is_ascii_digit()).then_some(())?;
+    let vendor = title.trim_end().split_once('-').map(|(_, vendor)| format!("{vendor} "));
+    Some(vendor.unwrap_or_default() + version)
+}
+
+/// Returns the encoded variant at the beginning of a result line: `WR11C2R4`, `WC0`.
+fn encoded_variant(line: &str) -> Option<&str> {
+    let after = line.strip_prefix("WR").or_else(|| line.strip_prefix("WC"))?;
+    after.starts_with(|c: char| c.is_ascii_digit()).then_some(())?;
+    let variant = line.split_whitespace().next()?;
+    let is_code = variant.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    // A sentence may begin with such a word.
+    let is_row = line.split_whitespace().nth(1)?.bytes().all(|byte| byte.is_ascii_digit());
+    (is_code && is_row).then_some(variant)
 }
 
 /// True if a line has words and is not decoration alone.
@@ -114,9 +134,12 @@ pub fn read(text: &str) -> HplOutput {
     let mut output = HplOutput { is_cut, ..HplOutput::default() };
     for line in printed::whole_lines(text).lines() {
         if let Some(version) = title_version(line) {
-            output.version = Some(version.to_owned());
+            output.version = Some(version);
         } else if let Some(row) = row(line) {
             output.rows.push(row);
+        } else if encoded_variant(line).is_some() {
+            let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+            output.errors.push(format!("the numbers of a result contradict each other: {line}"));
         } else if line.starts_with("||Ax-b||_oo/(eps*") {
             if let (Some(row), Some((_, value))) = (output.rows.last_mut(), line.split_once('=')) {
                 let mut words = value.split_whitespace();
@@ -141,16 +164,19 @@ pub fn read(text: &str) -> HplOutput {
     output
 }
 
+/// Parses a result line. NVIDIA's variant prints the rate per device in parentheses behind the rate.
 fn row(line: &str) -> Option<HplRow> {
-    let after = line.strip_prefix("WR").or_else(|| line.strip_prefix("WC"))?;
-    if !after.starts_with(|c: char| c.is_ascii_digit()) {
-        return None;
-    }
+    let variant = encoded_variant(line)?;
+    let line = line.replace(['(', ')'], " ");
     let words: Vec<&str> = line.split_whitespace().collect();
-    let [variant, n, nb, p, q, seconds, gflops] = words[..] else { return None };
-    let rate =
-        finite(gflops).map(|gflops| gflops * 1e9).filter(|rate| printed::is_figure(*rate))?;
-    Some(HplRow {
+    let (words, per_device) = match words[..] {
+        [ref row @ .., each] if row.len() == 7 => (row.to_vec(), Some(finite(each)?)),
+        _ => (words, None),
+    };
+    let [_, n, nb, p, q, seconds, gflops] = words[..] else { return None };
+    let gflops = finite(gflops)?;
+    let rate = Some(gflops * 1e9).filter(|rate| printed::is_figure(*rate))?;
+    let row = HplRow {
         variant: variant.to_owned(),
         n: n.parse().ok()?,
         nb: nb.parse().ok()?,
@@ -160,7 +186,27 @@ fn row(line: &str) -> Option<HplRow> {
         rate: FlopsPerSec(rate),
         residual: None,
         passed: None,
-    })
+    };
+    let devices = gflops / per_device.unwrap_or(gflops);
+    let is_count = (devices - devices.round()).abs() < 2e-3 * devices && devices >= 1.0 - 1e-3;
+    (is_count && row.is_consistent()).then_some(row)
+}
+
+impl HplRow {
+    /// True if the rate is that of the solution of N equations in the time, within the printed digits.
+    fn is_consistent(&self) -> bool {
+        /// Error of the printed time, seconds: it has two decimals.
+        const TIME: f64 = 0.006;
+        /// Relative error of the printed rate, of which some versions print three digits.
+        const RATE: f64 = 6e-3;
+        let n = self.n as f64;
+        let operations = n * n * (2.0 / 3.0 * n + 1.5);
+        let Seconds(seconds) = self.seconds;
+        let FlopsPerSec(rate) = self.rate;
+        let least = operations / (seconds + TIME);
+        let most = if seconds > TIME { operations / (seconds - TIME) } else { f64::INFINITY };
+        rate > least * (1.0 - RATE) && rate < most * (1.0 + RATE)
+    }
 }
 
 /// Formats rows as HPL prints them, for scripts that parse HPL's output. Before every row, a line contains the name of
@@ -273,10 +319,6 @@ mod tests {
         );
         let skipped = without_rows.replace("0 tests skipped", "1 tests skipped");
         assert_eq!(reason(&skipped), None);
-        assert_eq!(
-            [THREE, &[THREE, FAILED].concat(), ""].map(|text| run_lines(text).len()),
-            [1, 2, 0]
-        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Reader of the output of xhpl and hpcc.
 
 use crate::{output, reference};
-use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, UnreadOutput};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 
 /// Reader of the output of HPL.
 pub(crate) struct HplReader;
@@ -15,8 +15,20 @@ impl Reader for HplReader {
         "no `End of Tests.`; fewer results than HPL counts"
     }
 
-    fn runs(&self, text: &str) -> Vec<usize> {
-        output::run_lines(text)
+    fn first_characters(&self) -> &'static str {
+        "HWE"
+    }
+
+    fn mark(&self, line: &str) -> Option<RunMark> {
+        output::mark(line)
+    }
+
+    fn last_phase(&self) -> Option<u8> {
+        Some(output::END_PHASE)
+    }
+
+    fn version(&self, text: &str) -> Option<String> {
+        text.lines().find_map(output::title_version)
     }
 
     fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {

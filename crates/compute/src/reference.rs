@@ -4,7 +4,7 @@
 mod figures;
 mod program;
 
-pub use figures::{measurements, saved_figures};
+pub use figures::{figures_by, measurements, saved_figures};
 
 use crate::config::RatingConfig;
 use crate::options::{HplOptions, RankOptions};

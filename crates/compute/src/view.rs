@@ -8,6 +8,7 @@ use crate::{DGEMM, FMA_PEAK, FMA_PEAK_F32, GAUGE, RATING, TEST};
 use crate::{hpl, size};
 use nodegauge_analysis::ratio::closing;
 use nodegauge_gauge::Detail;
+use nodegauge_gauge::outputs::is_output;
 use nodegauge_gauge::view::sentence::{joined, quoted};
 use nodegauge_gauge::view::{
     Block, Chart, ChartSeries, ColumnList, Drawing, NamedFigure, Picture, Scale, Section, Step,
@@ -171,7 +172,7 @@ fn time_in_words(plan: &HplPlan) -> String {
 
 /// Returns the section of a record: the table and the evidence. On a page with other gauges, the evidence is brief.
 pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
-    let all = record.measurements.iter().filter(|m| m.gauge == GAUGE);
+    let all = record.measurements.iter().filter(|m| m.gauge == GAUGE && !is_output(m));
     let (all, others): (Vec<&Measurement>, Vec<_>) = all.partition(|m| is_known(m));
     let mut section = Section::new(TEST);
     if !all.is_empty() {

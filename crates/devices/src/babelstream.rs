@@ -7,14 +7,15 @@ use crate::GAUGE;
 use crate::config::{DeviceConfig, DeviceStreamConfig};
 use crate::kernels::babelstream_name;
 use crate::names::STREAM;
+use nodegauge_gauge::readers::RunMark;
 use nodegauge_kernels::{Element, Kernel};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Validity};
 use nodegauge_measure::{BytesPerSec, Seconds, Unit, UnitPrefix, printed};
 use std::fmt;
 
-/// First line of the text form.
-const TITLE: &str = "BabelStream";
+/// First line of the text form, also that of version 2.
+const TITLES: [&str; 2] = ["BabelStream", "GPU-STREAM"];
 /// Names of the first columns of the CSV form, before the column whose name contains the unit.
 const CSV: &str = "function,num_times,n_elements,sizeof,";
 /// Units of the rates that BabelStream prints, with the number of bytes per unit. Versions 3 to 5 print `MBytes/sec`, and
@@ -70,15 +71,18 @@ pub struct BabelStreamOutput {
     pub repeats: u64,
     /// Number of kernels that the run selected, if the output contains it.
     selected: Option<usize>,
+    /// True if the rate is that of all runs of Triad together.
+    is_total: bool,
     /// Message that BabelStream prints if results are wrong.
     pub failed: Option<String>,
     /// Lines of the table.
     pub lines: Vec<BabelstreamLine>,
 }
 
-/// Returns the numbers of the lines, from 1, in which runs begin: titles, or headers of CSV tables.
-pub fn run_lines(text: &str) -> Vec<usize> {
-    printed::marked_lines(text, |line| line == TITLE || line.starts_with(CSV))
+/// Returns the place of a line in the order of the lines of a run: title, or header of a CSV table.
+pub(crate) fn mark(line: &str) -> Option<RunMark> {
+    let is_begin = TITLES.contains(&line) || line.starts_with(CSV);
+    is_begin.then_some(RunMark::TITLE)
 }
 
 impl BabelStreamOutput {
@@ -87,7 +91,7 @@ impl BabelStreamOutput {
     /// # Errors
     /// Returns a message that names the missing or inconsistent part.
     pub fn read(text: &str) -> Option<Result<Self, String>> {
-        (!run_lines(text).is_empty()).then(|| Self::parse(text))
+        text.lines().any(|line| mark(line.trim()).is_some()).then(|| Self::parse(text))
     }
 
     fn parse(text: &str) -> Result<Self, String> {
@@ -113,6 +117,7 @@ impl BabelStreamOutput {
                 .and_then(|words| number_before(words, "times"))
                 .unwrap_or(0),
             selected: running.as_deref().and_then(selected_kernels),
+            is_total: false,
             failed: text.lines().map(str::trim).find(is_failure).map(str::to_owned),
             lines: Vec::new(),
         };
@@ -126,6 +131,9 @@ impl BabelStreamOutput {
         let mut unit = None;
         for line in text.lines().map(str::trim) {
             if let Some(rest) = line.strip_prefix(CSV) {
+                if rest.ends_with(",runtime") {
+                    return found.with_csv_total(text);
+                }
                 let column = rest.strip_prefix("max_").and_then(|rest| rest.split_once("_per_sec"));
                 let known = column.and_then(|(name, _)| rate_unit(name));
                 unit = Some(known.ok_or_else(|| unsupported(rest))?);
@@ -134,7 +142,7 @@ impl BabelStreamOutput {
                 let known = column.split_once('/').and_then(|(name, _)| rate_unit(name));
                 unit = Some(known.ok_or_else(|| unsupported(column))?);
             } else if line.starts_with("Runtime (seconds):") {
-                return Err(unsupported("the time of all runs together"));
+                return found.with_total(text);
             } else if let Some(unit) = unit {
                 let csv = line.contains(',');
                 let mut words = line.split([',', ' ']).filter(|word| !word.is_empty());
@@ -182,6 +190,64 @@ impl BabelStreamOutput {
         Ok(found)
     }
 
+    /// Adds the rate of Triad from the time of all its runs (`--triad-only`).
+    fn with_total(mut self, text: &str) -> Result<Self, String> {
+        let number = |key: &str| -> Option<(f64, f64)> {
+            let word = key_value(text, key)?;
+            let decimals = word.split_once('.').map_or(0, |(_, digits)| digits.len());
+            Some((word.parse().ok()?, 0.6 * 0.1f64.powi(i32::try_from(decimals).ok()?)))
+        };
+        let (rate, unit) =
+            [("Bandwidth (GB/s):", UnitPrefix::Giga), ("Bandwidth (GiB/s):", UnitPrefix::Gibi)]
+                .into_iter()
+                .find_map(|(key, prefix)| Some((number(key)?, prefix.factor())))
+                .ok_or("the output has no bandwidth; the run did not finish")?;
+        let seconds = number("Runtime (seconds):").ok_or("the time of all runs cannot be read")?;
+        self.total((rate.0 * unit, rate.1 * unit), seconds)
+    }
+
+    /// Adds the rate of Triad from the form of CSV.
+    fn with_csv_total(mut self, text: &str) -> Result<Self, String> {
+        let mut lines = text.lines().map(str::trim).skip_while(|line| !line.starts_with(CSV));
+        let header = lines.next().unwrap_or_default();
+        let unit = match header.strip_prefix(CSV) {
+            Some("gbytes_per_sec,runtime" | "GB_per_s,runtime") => 1e9,
+            Some("gibytes_per_sec,runtime" | "GiB_per_s,runtime") => UnitPrefix::Gibi.factor(),
+            _ => return Err(unsupported(header)),
+        };
+        let row = lines.next().and_then(|row| row.strip_prefix("Triad,"));
+        let row = row.ok_or("the output has no row of Triad; the run did not finish")?;
+        let numbers: Option<Vec<f64>> = row.split(',').map(|word| word.parse().ok()).collect();
+        let Some([repeats, elements, bytes, rate, seconds]) = numbers.as_deref() else {
+            return Err(format!("expected a line with five numbers: {row:?}"));
+        };
+        (self.repeats, self.elements) = (*repeats as u64, *elements as u64);
+        self.element = if *bytes == 4.0 { Element::F32 } else { Element::F64 };
+        self.total((rate * unit, rate * unit * 1e-4), (*seconds, seconds * 1e-4))
+    }
+
+    /// Adds the rate of Triad, which is the bytes of all runs divided by their time; both with their rounding errors.
+    fn total(&mut self, rate: (f64, f64), seconds: (f64, f64)) -> Result<Self, String> {
+        let bytes = self.bytes(Kernel::Triad) * self.repeats as f64;
+        let least = bytes / (seconds.0 + seconds.1) - rate.1;
+        let most = bytes / (seconds.0 - seconds.1).max(1e-9) + rate.1;
+        if !printed::is_figure(rate.0) || !(least * 0.9999..=most * 1.0001).contains(&rate.0) {
+            return Err(format!(
+                "rate and time of Triad are inconsistent with {} elements",
+                self.elements
+            ));
+        }
+        let mean = Seconds(seconds.0 / self.repeats.max(1) as f64);
+        self.selected = Some(1);
+        self.is_total = true;
+        self.lines.push(BabelstreamLine {
+            kernel: Kernel::Triad,
+            rate: BytesPerSec(rate.0),
+            times: [mean; 3],
+        });
+        Ok(self.clone())
+    }
+
     /// Returns the bytes that STREAM counts for one pass of a kernel.
     fn bytes(&self, kernel: Kernel) -> f64 {
         kernel.counted(self.element) as f64 * self.elements as f64
@@ -222,7 +288,7 @@ impl BabelStreamOutput {
         for line in &self.lines {
             let m = Measurement::new(GAUGE, STREAM, line.kernel.name(), Unit::BytesPerSecond)
                 .category(Category::Reference)
-                .value(Quoted::Best, line.rate.0);
+                .value(if self.is_total { Quoted::Mean } else { Quoted::Best }, line.rate.0);
             all.push(m.config(&config).judged(validity.clone()));
         }
         all
@@ -230,7 +296,7 @@ impl BabelStreamOutput {
 }
 
 /// Returns the text behind a key at the beginning of a line.
-fn key_value(text: &str, key: &str) -> Option<String> {
+pub(crate) fn key_value(text: &str, key: &str) -> Option<String> {
     let value = text.lines().find_map(|line| line.trim().strip_prefix(key))?;
     Some(value.trim().to_owned())
 }
@@ -396,22 +462,25 @@ mod tests {
     }
 
     #[test]
-    fn several_tables_are_counted_and_foreign_tables_refused() {
-        assert_eq!(
-            [TEXT, TABLE, &[TEXT, TABLE, RELEASED].concat()].map(|text| run_lines(text).len()),
-            [1, 1, 3]
-        );
+    fn several_tables_and_foreign_tables_are_refused() {
         let twice = format!("{RELEASED}{}", RELEASED.lines().nth(8).unwrap());
         assert!(BabelStreamOutput::read(&twice).unwrap().unwrap_err().contains("several lines"));
-        let triad_only = format!("{CSV}gbytes_per_sec,runtime\nTriad,100,33554432,8,184.4,0.437\n");
-        let as_text = "BabelStream\nVersion: 4.0\nRunning triad 100 times\n\
-            --------------------------------\nRuntime (seconds): 0.43712\nBandwidth (GB/s):  184.4\n";
-        for text in [triad_only.as_str(), as_text] {
-            let error = BabelStreamOutput::read(text).unwrap().unwrap_err();
-            assert!(
-                error.starts_with("these are not the columns of BabelStream's table"),
-                "{error}"
+    }
+
+    #[test]
+    fn time_of_all_runs_of_triad_is_their_mean_rate() {
+        let csv = format!("{CSV}gbytes_per_sec,runtime\nTriad,100,33554432,8,184.281,0.437\n");
+        let text = "BabelStream\nVersion: 4.0\nRunning triad 100 times\nNumber of elements: 33554432\n\
+            Precision: double\nRuntime (seconds): 0.43700\nBandwidth (GB/s):  184.281\n";
+        for whole in [csv.as_str(), text] {
+            let all = read(whole).measurements(None);
+            assert_eq!(
+                (all.len(), all[0].value, all[0].quoted),
+                (1, Some(184.281e9), Quoted::Mean)
             );
+            let wrong = whole.replace("184.281", "185.281");
+            let error = BabelStreamOutput::read(&wrong).unwrap().unwrap_err();
+            assert!(error.starts_with("rate and time of Triad are inconsistent"), "{error}");
         }
     }
 

@@ -7,6 +7,7 @@ use crate::GAUGE;
 use crate::config::{DeviceConfig, LinkConfig};
 use crate::info::DeviceInfo;
 use crate::names::{ACROSS, LINKS, TO_DEVICE, TO_HOST};
+use nodegauge_gauge::readers::RunMark;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Validity};
 use nodegauge_measure::{Unit, printed};
 use std::fmt;
@@ -54,41 +55,47 @@ pub struct NvbandwidthOutput {
     pub cases: Vec<TestCase>,
 }
 
-/// Returns the numbers of the lines, from 1, in which runs begin: titles, or beginnings of JSON documents.
-pub fn run_lines(text: &str) -> Vec<usize> {
-    if !text.trim_start().starts_with('{') {
-        return printed::marked_lines(text, |line| line.starts_with(TITLE));
+/// Returns the place of a line in the order of the lines of a run: title, or the root of a JSON document.
+pub(crate) fn mark(line: &str) -> Option<RunMark> {
+    if line.starts_with(TITLE) {
+        return Some(RunMark::TITLE);
     }
-    let mut documents = serde_json::Deserializer::from_str(text).into_iter::<serde_json::Value>();
-    let mut lines = Vec::new();
-    let mut line = 1;
-    let mut end = 0;
-    while let Some(Ok(document)) = documents.next() {
-        let whole = &text[end..documents.byte_offset()];
-        let blank = whole.len() - whole.trim_start().len();
-        let begin = line + whole[..blank].matches('\n').count();
-        if document.get(ROOT).is_some() {
-            lines.push(begin);
-        }
-        line = begin + whole[blank..].matches('\n').count();
-        end = documents.byte_offset();
-    }
-    lines
+    let (_, rest) = line.split_once("\"nvbandwidth\"")?;
+    rest.trim_start().starts_with(':').then_some(RunMark::DOCUMENT)
+}
+
+/// Returns the version in a text.
+pub(crate) fn version(text: &str) -> Option<String> {
+    let version = match text.lines().find_map(|line| line.trim().strip_prefix(TITLE)) {
+        Some(version) => version,
+        None => text.split_once("\"version\"")?.1.split('"').nth(1)?,
+    };
+    Some(version.trim().trim_start_matches('v').to_owned()).filter(|version| !version.is_empty())
 }
 
 impl TestCase {
+    /// True if a number is the sum of the entries, each of which has two decimals.
+    fn has_sum(&self, sum: f64) -> bool {
+        let entries = self.rows.iter().flatten().flatten();
+        let own: f64 = entries.clone().sum();
+        (own - sum).abs() <= 0.006 * (entries.count() as f64 + 1.0)
+    }
+
     fn from_json(case: &serde_json::Value) -> Option<Self> {
         let mut rows = Vec::new();
         for row in list(&case["bandwidth_matrix"]) {
             let values = list(row).iter().map(|value| matrix_entry(value.as_str()?));
             rows.push(values.collect::<Option<Vec<Option<f64>>>>()?);
         }
-        Some(Self {
+        let is_even = rows.windows(2).all(|two| two[0].len() == two[1].len());
+        let found = Self {
             name: word(&case["name"])?,
             description: word(&case["bandwidth_description"])?,
-            rows: Some(rows).filter(|rows| !rows.is_empty())?,
+            rows: Some(rows).filter(|rows| !rows.is_empty() && is_even)?,
             is_cut: false,
-        })
+        };
+        let sum = case["sum"].as_f64();
+        sum.is_none_or(|sum| found.has_sum(sum)).then_some(found)
     }
 }
 
@@ -116,7 +123,13 @@ impl NvbandwidthOutput {
     /// Returns a message that names the missing part.
     pub fn read(text: &str) -> Option<Result<Self, String>> {
         let found = if text.trim_start().starts_with('{') {
-            Self::from_json(text)?
+            if !text.lines().any(|line| mark(line.trim()).is_some()) {
+                return None;
+            }
+            match Self::from_json(text) {
+                Ok(found) => found,
+                Err(cause) => return Some(Err(cause)),
+            }
         } else if text.lines().any(|line| line.starts_with(TITLE)) {
             Self::from_text(text)
         } else {
@@ -157,17 +170,22 @@ impl NvbandwidthOutput {
                     is_cut: false,
                 });
             } else if line.trim().is_empty() || line.starts_with(SUM) {
+                if let Some(sum) = line.strip_prefix(SUM) {
+                    found.check_sum(sum);
+                }
                 found.cases.extend(case.take().filter(|case| !case.rows.is_empty()));
             } else if let Some(case) = &mut case {
                 let mut words = line.split_whitespace();
                 // The line with the column numbers has no values; values in the rows have a decimal point.
-                let values = words.by_ref().skip(1);
-                let values: Option<Vec<Option<f64>>> = values.map(matrix_entry).collect();
+                let number: Option<usize> = words.next().and_then(|word| word.parse().ok());
+                let values: Option<Vec<Option<f64>>> = words.map(matrix_entry).collect();
                 let is_row = line.contains('.') || line.contains("N/A");
                 if !is_row {
                     columns = line.split_whitespace().count();
                 }
-                let values = values.filter(|values| is_row && values.len() == columns);
+                // A row of another number follows one that is missing, and so do all rows behind it.
+                let is_next = number == Some(case.rows.len());
+                let values = values.filter(|values| is_row && is_next && values.len() == columns);
                 case.is_cut |= is_row && values.is_none();
                 case.rows.extend(values);
             }
@@ -177,10 +195,24 @@ impl NvbandwidthOutput {
         found
     }
 
-    fn from_json(text: &str) -> Option<Self> {
-        let json: serde_json::Value = serde_json::from_str(text).ok()?;
-        let root = json.get(ROOT)?;
-        Some(Self {
+    /// Removes the last test case if its sum is not that of its matrix. Each entry has two decimals.
+    fn check_sum(&mut self, printed: &str) {
+        let Some((name, sum)) = printed.trim().rsplit_once(' ') else { return };
+        let Some(case) = self.cases.last().filter(|case| case.name == name) else { return };
+        let agrees = sum.parse().is_ok_and(|sum: f64| case.has_sum(sum));
+        if !agrees && !case.is_cut {
+            self.cases.pop();
+        }
+    }
+
+    fn from_json(text: &str) -> Result<Self, String> {
+        let mut documents = serde_json::Deserializer::from_str(text).into_iter();
+        let json: serde_json::Value = documents
+            .next()
+            .ok_or("its JSON is empty")?
+            .map_err(|error| format!("its JSON is invalid: {error}"))?;
+        let root = json.get(ROOT).ok_or("its JSON has no object \"nvbandwidth\"")?;
+        Ok(Self {
             version: word(&root["version"])
                 .map(|version| version.trim_start_matches('v').to_owned()),
             driver: word(&root["Driver Version"]),
@@ -403,10 +435,6 @@ mod tests {
         assert_eq!((without_end.len(), doubted.count()), (12, 2));
         let torn = of(&TEXT.replace(" 0   1451.27   1452.03", " 0   1451.27"));
         assert_eq!(torn.len(), 10);
-        assert_eq!([TEXT, &[TEXT, TEXT].concat(), ""].map(|text| run_lines(text).len()), [1, 2, 0]);
-        let json = "{\"nvbandwidth\": {}}\n";
-        assert_eq!([json, &[json, json].concat()].map(|text| run_lines(text).len()), [1, 2]);
-        assert_eq!(run_lines("{\"a\":\n1}\n\n{\"nvbandwidth\": {}}{\"nvbandwidth\": {}}"), [4, 4]);
     }
 
     #[test]

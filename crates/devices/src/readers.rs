@@ -2,7 +2,7 @@
 
 use crate::babelstream::{self, BabelStreamOutput};
 use crate::nvbandwidth::{self, NvbandwidthOutput};
-use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, UnreadOutput};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 
 /// Reader of the output of BabelStream.
 pub(crate) struct BabelStreamReader;
@@ -16,8 +16,16 @@ impl Reader for BabelStreamReader {
         "fewer kernels than the run selected, five if the output does not say it"
     }
 
-    fn runs(&self, text: &str) -> Vec<usize> {
-        babelstream::run_lines(text)
+    fn first_characters(&self) -> &'static str {
+        "BGf"
+    }
+
+    fn mark(&self, line: &str) -> Option<RunMark> {
+        babelstream::mark(line)
+    }
+
+    fn version(&self, text: &str) -> Option<String> {
+        babelstream::key_value(text, "Version:")
     }
 
     fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
@@ -39,8 +47,16 @@ impl Reader for NvbandwidthReader {
         "a matrix without an end"
     }
 
-    fn runs(&self, text: &str) -> Vec<usize> {
-        nvbandwidth::run_lines(text)
+    fn first_characters(&self) -> &'static str {
+        "n{\""
+    }
+
+    fn mark(&self, line: &str) -> Option<RunMark> {
+        nvbandwidth::mark(line)
+    }
+
+    fn version(&self, text: &str) -> Option<String> {
+        nvbandwidth::version(text)
     }
 
     fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {

@@ -14,10 +14,8 @@ use std::collections::BTreeMap;
 nodegauge_measure::config! {
     /// Configuration of figures of file operations, own ones and those of reference programs.
     pub struct FilesConfig {
-        /// Size of the file, bytes.
-        file_bytes: u64 = Size "files", speaks;
-        /// Size of each operation's block, bytes.
-        block_bytes: u64 = Size "blocks", speaks;
+        file_bytes: shared::file_bytes;
+        block_bytes: shared::block_bytes;
         /// Use of the page cache.
         cache: CacheMode = Setting "cache";
         /// True if files are opened with `O_DIRECT`.

@@ -15,6 +15,7 @@ use nodegauge_blocks::engine::{IoEngine, Msync, SyncWrites};
 use nodegauge_blocks::task::CacheMode;
 use nodegauge_blocks::volume::Volume;
 use nodegauge_gauge::Detail;
+use nodegauge_gauge::outputs::is_output;
 use nodegauge_gauge::view::{self, FigureRow, Picture, Reach, Section, Step, distinct, grouped};
 use nodegauge_measure::figure_names::stream;
 use nodegauge_measure::record::{Category, Measurement, Record};
@@ -75,7 +76,7 @@ pub(crate) fn at<'r, 'a>(
 
 /// Returns the gauge's measurements in a record.
 pub(crate) fn rows(record: &Record) -> Vec<Row<'_>> {
-    let own = record.measurements.iter().filter(|m| m.gauge == GAUGE);
+    let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && !is_output(m));
     own.map(|m| Row { m, config: m.read_config() }).collect()
 }
 

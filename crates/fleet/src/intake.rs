@@ -1,12 +1,13 @@
 //! Records of many nodes from whatever carried them: a file per node, JSON Lines, lines with the name of the node in
-//! front (ClusterShell, pdsh, `srun --label`), the gathered output of ClusterShell, trees of Ansible and of
-//! parallel-ssh, and ReFrame's run report.
+//! front (ClusterShell, pdsh, `srun --label`, and those of `carriers`), the gathered output of ClusterShell, trees of
+//! Ansible and of parallel-ssh, JSON of Salt, a JSON array, and ReFrame's run report.
 //!
 //! Nothing is skipped silently: a text without a complete record is [`RejectedText`] with its name and reason, and
 //! counts as a missing run of its node if the node is known. Text around a record, such as the greeting of a login
 //! shell, and the log next to a record are ignored.
 
 mod ansible;
+mod carriers;
 mod lines;
 mod logs;
 mod parts;
@@ -180,8 +181,14 @@ impl Intake {
     /// Adds the records of a text.
     pub fn add(&mut self, text: &Text, selection: &FigureSelection<'_>) {
         let content = text.content.strip_prefix('\u{feff}').unwrap_or(&text.content);
+        if let Some(records) = array(content) {
+            for record in records {
+                self.add_value(text, &record.to_string(), selection);
+            }
+            return;
+        }
         // A line of another program may begin with any word and a colon, which is then no name of a node.
-        let without_record = json_start(content).is_none();
+        let without_record = !content.contains('{');
         if let Some(reason) = without_record.then(|| other_program(content, selection)).flatten() {
             self.reject_text(text, reason);
             return;
@@ -280,6 +287,17 @@ impl Intake {
                     reframe::add(self, text, json, selection);
                 } else if carrier.is_ansible() {
                     ansible::add(self, text, json, selection);
+                } else if let Some(minions) = minions(json) {
+                    for (node, output) in minions {
+                        let source = format!("{}, {node}", text.source);
+                        let of_node = Text {
+                            source,
+                            node: Some(node),
+                            evidence: Evidence::Record,
+                            content: String::new(),
+                        };
+                        self.add_node_output(&of_node, &output, selection);
+                    }
                 } else {
                     let why = other_program(json, selection);
                     let why = why.unwrap_or_else(|| "not a record of nodegauge".to_owned());
@@ -366,6 +384,30 @@ impl Carrier {
     }
 }
 
+/// Returns the elements of a JSON array; `None` if the text is none.
+fn array(content: &str) -> Option<Vec<serde_json::Value>> {
+    content.trim_start().starts_with('[').then_some(())?;
+    let all: Vec<serde_json::Value> = serde_json::from_str(content).ok()?;
+    all.iter().all(serde_json::Value::is_object).then_some(all)
+}
+
+/// Returns the output of each minion in Salt's JSON, an object of texts by the name of the minion; `None` if the document
+/// is no such object.
+fn minions(json: &str) -> Option<Vec<(String, String)>> {
+    let all: serde_json::Map<String, serde_json::Value> = serde_json::from_str(json).ok()?;
+    let mut outputs = Vec::new();
+    for (node, output) in all {
+        let output = match output {
+            serde_json::Value::String(output) => output,
+            // The minion did not return.
+            serde_json::Value::Bool(false) => String::new(),
+            _ => return None,
+        };
+        outputs.push((node, output));
+    }
+    outputs.iter().any(|(_, output)| output.contains('{')).then_some(outputs)
+}
+
 /// Adds the regular files of a folder, sorted by name. Hidden files and folders are left out.
 fn walk(folder: &Path, depth: usize, files: &mut Vec<Input>) -> Result<(), Failure> {
     let failed =
@@ -442,8 +484,7 @@ fn short(text: &str) -> String {
 
 /// Returns the reason why the output of another program is no record; `None` if no reader recognises the text.
 fn other_program(text: &str, selection: &FigureSelection<'_>) -> Option<String> {
-    let found = readers::recognise(&readers::all(selection.gauges), text);
-    let program = found.first()?.program;
+    let program = readers::recognised(&readers::all(selection.gauges), text)?;
     Some(format!("output of {program} instead of a record"))
 }
 

@@ -10,6 +10,7 @@
 pub mod cpus;
 pub mod hosts;
 pub mod ledger;
+pub mod outputs;
 pub mod readers;
 pub mod roofline;
 pub mod series;

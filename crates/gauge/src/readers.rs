@@ -1,22 +1,47 @@
 //! Outputs of other programs: recognised, then read, then judged by the gauge to which the program belongs.
 //!
 //! A gauge has a [`Reader`] for each program whose output it understands ([`crate::Gauge::readers`]). The reference runs
-//! of the gauge use the same parser. A text is recognised by its program first, so that the error of a reader is never
-//! reported for the output of another program. A text has one run.
+//! of the gauge use the same parser. A text is recognised by its program first ([`find_runs`]), so that the error of a
+//! reader is never reported for the output of another program. A text has any number of runs of any programs.
+
+mod runs;
+pub mod tags;
 
 use crate::Gauge;
-use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Machine, Measurement};
-use nodegauge_measure::{Bytes, Failure, printed};
+use nodegauge_measure::{Bytes, Failure, legible, printed};
+pub use runs::{FoundRun, MarkKind, RunMark, find_runs};
 
 /// Reader of the output of one program.
 pub trait Reader: Sync {
     /// Returns the name of the program, as it stands in messages.
     fn program(&self) -> &'static str;
 
-    /// Returns the numbers of the lines in which runs of the program begin, from 1, ascending; empty if the text is not
-    /// output of the program. Of a part of an output, the first line that the program certainly printed.
-    fn runs(&self, text: &str) -> Vec<usize>;
+    /// Returns the place of a line in the order of the lines of a run; `None` if runs are not recognised by it. The line
+    /// has no white space around it.
+    fn mark(&self, line: &str) -> Option<RunMark>;
+
+    /// Returns the first characters of the lines that [`Self::mark`] knows, without characters before the first letter or
+    /// digit for those that may be quoted. Empty if a line may begin with any character.
+    fn first_characters(&self) -> &'static str {
+        ""
+    }
+
+    /// Returns the phase of the last line of a run; `None` if the program prints no last line.
+    fn last_phase(&self) -> Option<u8> {
+        None
+    }
+
+    /// Returns the programs that the program runs, whose output is part of its own.
+    fn encloses(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Returns the version of the program that printed the text, if the text has it.
+    fn version(&self, text: &str) -> Option<String> {
+        let _ = text;
+        None
+    }
 
     /// Returns what makes an output of the program suspect, or not read, for the documentation: first of all, where it
     /// may be cut. For every program, that is a last line without a line end.
@@ -97,6 +122,40 @@ impl From<Vec<Measurement>> for PrintedRun {
     }
 }
 
+impl PrintedRun {
+    /// Returns the reason why the end of the output is missing; `None` if the output is complete, as far as it shows.
+    pub fn cut(&self) -> Option<&str> {
+        let reasons = self.measurements.iter().flat_map(|m| &m.validity.reasons);
+        reasons.map(String::as_str).find(|reason| reason.contains(printed::CUT))
+    }
+}
+
+/// Run in a text, with its figures or the reason why it has none.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReadRun {
+    /// Name of the program.
+    pub program: &'static str,
+    /// Version of the program.
+    pub version: Option<String>,
+    /// Number of the first line of the run, from 1.
+    pub line: usize,
+    /// Rank whose lines a launcher has marked.
+    pub rank: Option<u32>,
+    /// Figures of the run.
+    pub printed: Result<PrintedRun, UnreadOutput>,
+}
+
+impl ReadRun {
+    /// Returns the program, its version, and the place of its run in the text: `HPL 2.3, line 12`.
+    pub fn in_words(&self) -> String {
+        let version =
+            self.version.as_ref().map(|version| format!(" {}", legible::escaped(version)));
+        let rank = self.rank.map(|rank| format!(", rank {rank}"));
+        let [version, rank] = [version, rank].map(Option::unwrap_or_default);
+        format!("{}{version}, line {}{rank}", self.program, self.line)
+    }
+}
+
 /// Reason why the output of a recognised program is not read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnreadOutput {
@@ -109,22 +168,24 @@ pub struct UnreadOutput {
 }
 
 /// Remedy for texts that are not complete.
-const WHOLE: &str = "give a file with the complete output of one run";
+const WHOLE: &str = "give a file with the complete output of one of these programs";
 
 /// A cause that a complete output may remove.
 impl From<String> for UnreadOutput {
     fn from(cause: String) -> Self {
-        Self { problem: None, cause, hint: WHOLE.to_owned() }
+        Self { problem: None, cause, hint: "give the complete output of the run".to_owned() }
     }
 }
 
-/// Runs of one program in a text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FoundRuns {
-    /// Name of the program.
-    pub program: &'static str,
-    /// Numbers of the lines in which runs begin.
-    pub lines: Vec<usize>,
+impl UnreadOutput {
+    /// Returns the failure of a run in a text of this name.
+    pub fn into_failure(self, shown: &str, run: &str) -> Failure {
+        let problem = match self.problem {
+            Some(problem) => format!("{shown} {problem} ({run})"),
+            None => format!("{shown}, output of {run}"),
+        };
+        Failure::usage(problem).cause(self.cause).hint(self.hint)
+    }
 }
 
 /// Reason why a text gives no figures.
@@ -132,17 +193,15 @@ pub struct FoundRuns {
 pub enum ReadError {
     /// No reader recognises the text. The names are those of the programs that are read.
     Unknown(Vec<&'static str>),
-    /// The text has several runs, of which all but one would be lost.
-    RunComparison(Vec<FoundRuns>),
+    /// Lines of two programs are mixed, as those of two ranks that write into one file.
+    Mixed {
+        /// Names of the programs.
+        programs: [&'static str; 2],
+        /// Number of a line of the first one between those of the other, from 1.
+        line: usize,
+    },
     /// A line is longer than any line that a program prints. The number is that of its bytes.
     Overlong(usize),
-    /// The program was recognised and its output is not read.
-    UnreadOutput {
-        /// Name of the program.
-        program: &'static str,
-        /// Reason.
-        why: UnreadOutput,
-    },
     /// The user described a run of a program that describes its runs itself.
     Described {
         /// Option with which the user described the run.
@@ -163,17 +222,14 @@ impl ReadError {
                 let message = format!("{shown} is not the output of {known}");
                 Failure::usage(message).hint(WHOLE)
             }
-            Self::RunComparison(found) => several_runs_failure(shown, &found),
+            Self::Mixed { programs: [one, other], line } => {
+                Failure::usage(format!("{shown} has lines of {one} between those of {other}"))
+                    .cause(format!("line {line} may belong to either run"))
+                    .hint("give one file for each rank, or the output of mpirun --tag-output")
+            }
             Self::Overlong(length) => {
                 Failure::usage(format!("{shown} has a line of {length} bytes"))
                     .hint("give a file with the output of one of the programs that are read")
-            }
-            Self::UnreadOutput { program, why } => {
-                let problem = match why.problem {
-                    Some(problem) => format!("{shown} {problem}"),
-                    None => format!("{shown}, output of {program}"),
-                };
-                Failure::usage(problem).cause(why.cause).hint(why.hint)
             }
             Self::Described { option, program, of } => {
                 let message =
@@ -194,28 +250,6 @@ fn either(names: &[&str]) -> String {
     }
 }
 
-fn several_runs_failure(shown: &str, found: &[FoundRuns]) -> Failure {
-    let all: usize = found.iter().map(|of| of.lines.len()).sum();
-    let each: Vec<String> =
-        found.iter().map(|of| format!("{} of {}", of.lines.len(), of.program)).collect();
-    let message =
-        format!("{shown} contains {all} runs ({}), and an import reads one", each.join(", "));
-    let mut lines: Vec<usize> = found.iter().flat_map(|of| of.lines.iter().copied()).collect();
-    lines.sort_unstable();
-    let shown_lines: Vec<String> = lines.iter().take(MAX_LINES).map(usize::to_string).collect();
-    let more = match lines.len().saturating_sub(MAX_LINES) {
-        0 => String::new(),
-        more => format!(" and {}", counted(more, "other line")),
-    };
-    Failure::usage(message).hint(format!(
-        "give one file for each run (runs begin in lines {}{more}); nothing of this file was saved",
-        shown_lines.join(", ")
-    ))
-}
-
-/// Maximum number of lines in a message.
-const MAX_LINES: usize = 10;
-
 /// Returns the readers of all gauges, in the order of the gauges.
 pub fn all<'g>(gauges: &[&'g dyn Gauge]) -> Vec<&'g dyn Reader> {
     gauges.iter().flat_map(|gauge| gauge.readers()).collect()
@@ -227,58 +261,101 @@ pub fn programs(readers: &[&dyn Reader]) -> String {
     either(&names)
 }
 
-/// Returns the runs in a text, by program; empty if no reader recognises it.
-pub fn recognise(readers: &[&dyn Reader], text: &str) -> Vec<FoundRuns> {
-    let found = readers
-        .iter()
-        .map(|reader| FoundRuns { program: reader.program(), lines: reader.runs(text) });
-    found.filter(|of| !of.lines.is_empty()).collect()
+/// Returns the name of the program that printed a text; `None` if no reader recognises it.
+pub fn recognised(readers: &[&dyn Reader], text: &str) -> Option<&'static str> {
+    match find_runs(readers, text) {
+        Ok(runs) => runs.first().map(|run| readers[run.reader].program()),
+        Err(ReadError::Mixed { programs, .. }) => Some(programs[0]),
+        Err(_) => None,
+    }
 }
 
-/// Reads the only run of a text. A figure that is not positive or too large is missing.
+/// Position of a run among those of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunPosition {
+    /// Number of the run, from 0.
+    pub at: usize,
+    /// Number of all runs.
+    pub of: usize,
+}
+
+/// Reads all runs of a text, in the order of their first lines.
 ///
 /// # Errors
-/// Fails if the text is no output of one run of a known program, or cannot be read without doubt.
+/// Fails as [`read_each`] does.
 pub fn read(
     readers: &[&dyn Reader],
     text: &str,
     context: &ReadContext<'_>,
-) -> Result<PrintedRun, ReadError> {
-    let found = recognise(readers, text);
-    let runs: usize = found.iter().map(|of| of.lines.len()).sum();
-    if runs > 1 {
-        return Err(ReadError::RunComparison(found));
-    }
-    let is_json = text.trim_start().starts_with('{');
-    if let Some(length) = printed::overlong_line(text).filter(|_| !is_json) {
+) -> Result<Vec<ReadRun>, ReadError> {
+    let mut all = Vec::new();
+    read_each(readers, text, context, &mut |run, _| all.push(run))?;
+    Ok(all)
+}
+
+/// Calls `visit` with each run of a text, in the order of their first lines, of each rank if a launcher marked the lines.
+/// Only one run is in memory. A figure that is not positive or too large is missing.
+///
+/// # Errors
+/// Fails before the first run if the text has no run of a known program, or if the lines of two runs are mixed.
+pub fn read_each(
+    readers: &[&dyn Reader],
+    text: &str,
+    context: &ReadContext<'_>,
+    visit: &mut dyn FnMut(ReadRun, RunPosition),
+) -> Result<(), ReadError> {
+    if let Some(length) = runs::overlong_line(text) {
         return Err(ReadError::Overlong(length));
     }
-    let reader = match found.first() {
-        Some(of) => readers.iter().find(|reader| reader.program() == of.program),
-        None => readers.iter().find(|reader| reader.resembles(text)),
-    };
-    let Some(reader) = reader else {
-        return Err(ReadError::Unknown(readers.iter().map(|one| one.program()).collect()));
-    };
-    let program = reader.program();
-    if let Some(option) = context.known.option().filter(|_| !reader.takes_description()) {
+    let ranks = tags::by_rank(text).unwrap_or_default();
+    let mut found: Vec<(Option<&tags::RankText>, FoundRun<'_>)> = Vec::new();
+    for rank in &ranks {
+        found.extend(find_runs(readers, &rank.text)?.into_iter().map(|run| (Some(rank), run)));
+    }
+    if found.is_empty() {
+        found.extend(find_runs(readers, text)?.into_iter().map(|run| (None, run)));
+    }
+    if found.is_empty() {
+        let Some(reader) = readers.iter().position(|reader| reader.resembles(text)) else {
+            return Err(ReadError::Unknown(readers.iter().map(|one| one.program()).collect()));
+        };
+        found.push((None, FoundRun { reader, line: 1, text }));
+    }
+    if let Some(option) = context.known.option()
+        && let Some((_, run)) =
+            found.iter().find(|(_, run)| !readers[run.reader].takes_description())
+    {
         let described = readers.iter().filter(|one| one.takes_description());
         let of = described.map(|one| one.program()).collect();
-        return Err(ReadError::Described { option, program, of });
+        return Err(ReadError::Described { option, program: readers[run.reader].program(), of });
     }
-    let mut run =
-        reader.read(text, context).map_err(|why| ReadError::UnreadOutput { program, why })?;
-    if run.measurements.is_empty() {
-        let why = UnreadOutput::from("it contains no figures".to_owned());
-        return Err(ReadError::UnreadOutput { program, why });
+    for (at, (rank, run)) in found.iter().enumerate() {
+        let line = match rank {
+            Some(rank) => rank.lines.get(run.line - 1).copied().unwrap_or(run.line),
+            None => run.line,
+        };
+        let mut read = read_run(readers[run.reader], run.text, line, context);
+        read.rank = rank.map(|rank| rank.rank);
+        visit(read, RunPosition { at, of: found.len() });
     }
-    for measurement in &mut run.measurements {
-        if measurement.value.is_some_and(|value| !printed::is_figure(value)) {
-            let missing = measurement.clone().missing("the program printed no positive figure");
-            *measurement = missing;
+    Ok(())
+}
+
+/// Reads a run.
+fn read_run(reader: &dyn Reader, text: &str, line: usize, context: &ReadContext<'_>) -> ReadRun {
+    let printed = reader.read(text, context).and_then(|mut run| {
+        if run.measurements.is_empty() {
+            return Err(UnreadOutput::from("it contains no figures".to_owned()));
         }
-    }
-    Ok(run)
+        for measurement in &mut run.measurements {
+            if measurement.value.is_some_and(|value| !printed::is_figure(value)) {
+                let missing = measurement.clone().missing("the program printed no positive figure");
+                *measurement = missing;
+            }
+        }
+        Ok(run)
+    });
+    ReadRun { program: reader.program(), version: reader.version(text), line, rank: None, printed }
 }
 
 #[cfg(test)]

@@ -126,9 +126,19 @@ impl Store {
 
     fn nth_newest(&self, back: u32) -> rusqlite::Result<Option<String>> {
         let count = (back as usize).saturating_add(1);
-        let newest = RunFilter { limit: Some(count), ..RunFilter::default() };
-        let mut ids = self.runs("id", &newest, |row| row.get(0))?;
+        let mut ids = self.latest_ids(Some(count))?;
         Ok(if ids.len() == count { ids.pop() } else { None })
+    }
+
+    /// Returns the runs among which `latest` is the first, newest first: those that nodegauge measured, or all runs if it
+    /// measured none.
+    fn latest_ids(&self, limit: Option<usize>) -> rusqlite::Result<Vec<String>> {
+        let own = RunFilter { limit, own: true, ..RunFilter::default() };
+        let ids: Vec<String> = self.runs("id", &own, |row| row.get(0))?;
+        if !ids.is_empty() {
+            return Ok(ids);
+        }
+        self.runs("id", &RunFilter { own: false, ..own }, |row| row.get(0))
     }
 
     /// Returns the newest run with a value of the label `key`, or of any label.
@@ -167,7 +177,7 @@ impl Store {
     /// Returns suggestions to type instead of `selector`, the most similar first.
     fn near(&self, selector: &str) -> rusqlite::Result<Vec<String>> {
         Ok(match Selector::from(selector) {
-            Selector::Latest(_) => match self.all_ids()?.len() {
+            Selector::Latest(_) => match self.latest_ids(None)?.len() {
                 0 => Vec::new(),
                 1 => vec!["latest".to_owned()],
                 2 => vec!["latest".to_owned(), "latest~1".to_owned()],

@@ -28,7 +28,8 @@ config! {
         pairs: u64 = Setting "pairs";
         /// Messages under way at once.
         window: u64 = Setting "window";
-        /// `single` for one buffer, `multiple` for one a message of the window.
+        /// `single` for one buffer, `multiple` for one a message of the window; `cuda, device to device` and the like for
+        /// buffers in the memory of devices.
         buffers: String = Setting "buffers";
         /// Threads of the sender and of the receiver.
         threads: shared::threads as Setting of Vec<u64> = "sender and receiver may have different numbers";
@@ -58,6 +59,10 @@ config! {
         min: f64 = Observation "least";
         /// Greatest batch.
         max: f64 = Observation "greatest";
+        /// Median, as another program prints it.
+        p50: f64 = Observation "50th percentile";
+        /// 90th percentile, as another program prints it.
+        p90: f64 = Observation "90th percentile";
         /// 99 of 100 batches are at least as good.
         p99: f64 = Observation "99th percentile";
         /// The figure before it was measured again because it fell out of its curve.

@@ -1,10 +1,13 @@
 //! OSU micro-benchmarks: a parser of their output, and rounds in which their programs and the probe run alternately.
 
+mod columns;
+mod other;
 pub mod output;
 pub mod print;
 mod reader;
 pub(crate) mod reference;
 mod rounds;
+mod title;
 
 pub use output::OsuOutput;
 pub(crate) use reader::OsuReader;

@@ -15,6 +15,7 @@ use crate::curve::MessageCurve;
 use crate::pattern::Pattern;
 use nodegauge_analysis::ratio::closing;
 use nodegauge_gauge::Detail;
+use nodegauge_gauge::outputs::is_output;
 use nodegauge_gauge::view::{
     self, ColumnList, ColumnUnit, FigureRow, Section, Table, distinct, grouped, words,
 };
@@ -79,7 +80,7 @@ impl ShownFigure<'_> {
 
 /// Returns the gauge's figures in a record.
 fn figures(record: &Record) -> Vec<ShownFigure<'_>> {
-    let own = record.measurements.iter().filter(|m| m.gauge == GAUGE);
+    let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && !is_output(m));
     own.map(|m| ShownFigure { m, config: m.read_config(), pattern: m.name.parse().ok() }).collect()
 }
 

@@ -1,7 +1,7 @@
 //! Standard STREAM: the user's own unmodified stream.c (or stream.f), compiled and run.
 //!
 //! [`build`] compiles the source for the sizes and threads of the native run, and [`output`] parses the output of the
-//! program, whose table `table` reads; `reader` reads a saved output, `unread` has the reasons why a text is refused, and
+//! program, whose table `table` reads; `marks` finds runs in a text, and `cea` reads the rates of hosts; `reader` reads a saved output, `unread` has the reasons why a text is refused, and
 //! `known` the properties of a saved output that the user knows. [`figures`] checks the output and converts it to
 //! measurements, which are labelled as standard results.
 //! `forecast` predicts the time of a run, and refuses one that cannot keep its budget.
@@ -9,11 +9,13 @@
 //! machine. `stack` is the limit of the stack of stream.f. `mpi` runs STREAM's MPI source with placed ranks.
 
 pub mod build;
+mod cea;
 mod comparison;
 pub mod figures;
 mod forecast;
 pub(crate) mod known;
 pub(crate) mod macros;
+mod marks;
 mod mpi;
 pub mod output;
 mod plan;

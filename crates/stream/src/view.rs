@@ -22,6 +22,7 @@ use figures::{StreamFigure, comparable};
 use nodegauge_analysis::ratio::closing::several_figures_sentences;
 use nodegauge_arena::names::{CURVES, STREAM, TUNE};
 use nodegauge_gauge::Detail;
+use nodegauge_gauge::outputs::is_output;
 use nodegauge_gauge::view::{Section, plain_table, summary, summary_section};
 use nodegauge_measure::record::{Category, Finding, Measurement, Quoted, Record};
 use nodegauge_published as published;
@@ -89,7 +90,7 @@ pub fn has_sweep(record: &Record) -> bool {
 
 /// Returns a section with the figures of tests that this version does not know.
 fn unknown(record: &Record) -> Option<Section> {
-    let own = record.measurements.iter().filter(|m| m.gauge == GAUGE);
+    let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && !is_output(m));
     let unknown = own.filter(|m| ![&KNOWN[..], &CURVES[..]].concat().contains(&m.test.as_str()));
     let figures: Vec<&Measurement> = unknown.collect();
     if figures.is_empty() {

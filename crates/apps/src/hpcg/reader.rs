@@ -1,7 +1,7 @@
 //! Reader of the output of xhpcg.
 
 use super::output::{self, HpcgOutput};
-use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, UnreadOutput};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 
 /// Reader of the output of HPCG.
 pub(crate) struct HpcgReader;
@@ -15,8 +15,16 @@ impl Reader for HpcgReader {
         "no rating: no figures"
     }
 
-    fn runs(&self, text: &str) -> Vec<usize> {
-        output::run_lines(text)
+    fn first_characters(&self) -> &'static str {
+        "HF"
+    }
+
+    fn mark(&self, line: &str) -> Option<RunMark> {
+        output::mark(line)
+    }
+
+    fn version(&self, text: &str) -> Option<String> {
+        output::title_version(text.lines().next()?)
     }
 
     fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {

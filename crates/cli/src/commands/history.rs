@@ -5,6 +5,7 @@ mod list;
 
 use crate::args::stream::{ShowArgs, no_sweep};
 use crate::args::{Database, HistoryCommand};
+use crate::commands::read::RunDescription;
 use crate::failure::{Exit, Failure};
 use crate::gauges;
 use crate::output::{self, Sink};
@@ -34,7 +35,7 @@ pub(crate) fn execute(command: &HistoryCommand) -> Result<Exit, Failure> {
         HistoryCommand::Export { runs, output, db } => export(runs, output, db)?,
         HistoryCommand::Import { files, label, host, node, run, db } => {
             let run = &run.known();
-            let described = import::Described { labels: label, host: host.as_deref(), node, run };
+            let described = RunDescription { labels: label, host: host.as_deref(), node, run };
             return import::execute(files, &described, db);
         }
         HistoryCommand::Label { run, label: (key, value), db } => {

@@ -42,9 +42,10 @@ mod references;
 mod skip;
 
 /// Gauges whose own command measures without a series, with the reasons.
-const WITHOUT_SERIES: [(&str, &str); 2] = [
+const WITHOUT_SERIES: [(&str, &str); 3] = [
     ("compute", "the factorisation of HPL is one run; the peaks are cells of the roofline"),
     ("messages", "the loops of the OSU benchmarks run in their own processes"),
+    ("network", "its figures are those of other programs"),
 ];
 
 /// Problem of the failing turns.

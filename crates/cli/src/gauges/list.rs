@@ -5,7 +5,7 @@ use nodegauge_gauge::Gauge;
 use nodegauge_stream::Stream;
 
 /// Number of gauges in the list.
-const COUNT: usize = 9;
+const COUNT: usize = 15;
 
 /// All gauges of the program.
 pub(crate) const GAUGES: [&dyn Gauge; COUNT] = with_stream(&PLAIN_STREAM);
@@ -24,5 +24,11 @@ pub(crate) const fn with_stream(stream: &Stream) -> [&dyn Gauge; COUNT] {
         &nodegauge_apps::Apps,
         &nodegauge_programs::Programs,
         &nodegauge_roofline::RooflineGauge,
+        &nodegauge_outputs::MEMORY,
+        &nodegauge_outputs::COMPUTE,
+        &nodegauge_outputs::MESSAGES,
+        &nodegauge_outputs::FILES,
+        &nodegauge_outputs::DEVICE,
+        &nodegauge_outputs::NETWORK,
     ]
 }

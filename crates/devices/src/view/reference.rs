@@ -2,6 +2,7 @@
 
 use crate::GAUGE;
 use crate::config::{DeviceStreamConfig, LinkConfig};
+use nodegauge_gauge::outputs::is_output;
 use nodegauge_gauge::view::{ColumnList, Section, TableCell};
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, ScaledUnit, Seconds, Unit};
@@ -36,7 +37,10 @@ impl<'a> ForeignRow<'a> {
 
 /// Returns the section with a table for each program; `None` if there are no figures of other programs.
 pub(super) fn section(record: &Record) -> Option<Section> {
-    let of_gauge = record.measurements.iter().filter(|m| m.gauge == GAUGE && !m.is_published());
+    let of_gauge = record
+        .measurements
+        .iter()
+        .filter(|m| m.gauge == GAUGE && !m.is_published() && !is_output(m));
     let all: Vec<&Measurement> = of_gauge.filter(|m| m.category == Category::Reference).collect();
     let rows: Vec<ForeignRow<'_>> = all.iter().map(|m| ForeignRow::from_figure(m)).collect();
     let columns = ColumnList::<ForeignRow<'_>>::new()

@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Number of bytes in the unit of `bw`.
 const KIB: f64 = 1024.0;
 /// Key of fio's version, which is once in an output.
-const VERSION: &str = "\"fio version\"";
+pub(super) const VERSION: &str = "\"fio version\"";
 /// Minimum duration of a job in milliseconds. fio counts whole milliseconds, so that the rate of a shorter job has an
 /// error of more than 1 %.
 const SHORTEST_MS: f64 = 100.0;
@@ -58,6 +58,9 @@ struct FioLatency {
 pub(super) struct FioJob {
     #[serde(default, rename = "jobname")]
     pub(super) name: String,
+    /// Host of the client.
+    #[serde(default)]
+    hostname: Option<String>,
     /// Error number; 0 if the job succeeded.
     #[serde(default)]
     pub(super) error: i32,
@@ -80,11 +83,9 @@ pub(super) struct FioOutput {
     options: BTreeMap<String, String>,
     #[serde(default)]
     pub(super) jobs: Vec<FioJob>,
-}
-
-/// Returns the numbers of the lines, from 1, with the versions of the documents of runs.
-pub(super) fn run_lines(text: &str) -> Vec<usize> {
-    printed::marked_line_numbers(text, VERSION)
+    /// Jobs of the clients, and their sum, if fio controlled other instances (`--client`).
+    #[serde(default)]
+    client_stats: Vec<FioJob>,
 }
 
 impl FioOutput {
@@ -103,25 +104,45 @@ impl FioOutput {
         let mut output = document
             .ok_or("fio's JSON is empty")?
             .map_err(|error| format!("fio's JSON is invalid: {error}"))?;
+        output.jobs.append(&mut output.client_stats);
         if output.jobs.is_empty() {
             return Err("fio's JSON contains no jobs".to_owned());
         }
         for job in &mut output.jobs {
             let own = std::mem::replace(&mut job.options, output.options.clone());
             job.options.extend(own);
+            if let Some(host) = &job.hostname {
+                job.name.push_str(&format!(" on {host}"));
+            }
         }
         Ok(output)
     }
 }
 
 impl FioJob {
+    /// True if the job has results of reads.
+    pub(super) fn reads(&self) -> bool {
+        self.read.has_data()
+    }
+
+    /// True if the job has results of writes.
+    pub(super) fn writes(&self) -> bool {
+        self.write.has_data()
+    }
+
     /// Returns the results of the directions that transferred data.
     pub(super) fn halves(&self) -> Vec<&Half> {
-        [&self.read, &self.write].into_iter().filter(|half| half.operations > 0).collect()
+        [&self.read, &self.write].into_iter().filter(|half| half.has_data()).collect()
     }
 }
 
 impl Half {
+    /// True if one of the numbers shows that data was transferred. The rate is then checked with all of them.
+    fn has_data(&self) -> bool {
+        let amounts = [self.bw_bytes, self.bw, self.io_bytes];
+        self.operations > 0 || amounts.into_iter().flatten().any(|amount| amount > 0.0)
+    }
+
     /// Returns the rate in B/s.
     ///
     /// # Errors

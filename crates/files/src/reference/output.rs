@@ -2,10 +2,13 @@
 //! banner contains the unit of the figures (KiB/s, operations per second or microseconds per operation). All figures
 //! are converted to B/s.
 
+use nodegauge_gauge::readers::RunMark;
 use nodegauge_measure::printed;
 
 /// Title of IOzone's output.
 const TITLE: &str = "Iozone: Performance Test of File I/O";
+/// Title of the first table of the Excel part.
+const EXCEL: &str = "\"Writer report\"";
 /// Completion message of IOzone.
 const END: &str = "iozone test complete.";
 
@@ -161,21 +164,32 @@ fn kib(digits: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(KIB)
 }
 
-/// Returns the numbers of the lines, from 1, in which runs begin or, without their title, end; the first line of a part
-/// of an output. A run has a title and a completion message, of which one may be missing.
-pub(super) fn run_lines(text: &str) -> Vec<usize> {
-    let titles = printed::marked_line_numbers(text, TITLE);
-    let ends = printed::marked_line_numbers(text, END);
-    let runs = if ends.len() > titles.len() { ends } else { titles };
-    if runs.is_empty() && IozoneOutput::recognises(text) { vec![1] } else { runs }
+/// Returns the place of a line in the order of the lines of a run: title, figures, completion message, Excel part. A saved
+/// part may have no title.
+pub(super) fn mark(line: &str) -> Option<RunMark> {
+    if line.contains(TITLE) {
+        return Some(RunMark::TITLE);
+    }
+    if line.contains(END) {
+        return Some(RunMark::once(2));
+    }
+    if line == EXCEL {
+        return Some(RunMark::once(3));
+    }
+    let is_table = line.split_whitespace().take(2).eq(["kB", "reclen"]);
+    let is_figures = is_table || line.starts_with("Children see throughput for");
+    is_figures.then_some(RunMark::repeated(1))
+}
+
+/// Returns the version of IOzone in a text.
+pub(super) fn version(text: &str) -> Option<String> {
+    after(text, "Version $Revision:").map(|rest| rest.trim_matches([' ', '$']).to_owned())
 }
 
 impl IozoneOutput {
     /// True if a text looks like output of IOzone.
     pub(super) fn recognises(text: &str) -> bool {
-        text.contains(TITLE)
-            || text.contains("Children see throughput for")
-            || (text.contains(" report\"\n") && text.contains("\"Writer report\""))
+        text.contains(TITLE) || text.contains("Children see throughput for") || text.contains(EXCEL)
     }
 
     /// Parses the output of one run. The error is the reason why the output is invalid: it is from another program,
@@ -192,18 +206,19 @@ impl IozoneOutput {
             |kib, _| kib * KIB as f64
         };
         let mut output = Self {
-            version: after(text, "Version $Revision:")
-                .map(|rest| rest.trim_matches([' ', '$']).to_owned()),
+            version: version(text),
             command: after(text, "Command line used:").map(|rest| rest.trim().to_owned()),
             sizes: (size_after(text, "File size set to"), size_after(text, "Record Size")),
             complete: text.contains(END),
             poor_resolution: text.contains("Timer resolution is poor"),
             ..Self::default()
         };
-        output.table(text, unit)?;
-        output.throughput(text);
+        // A last line without a line end may be cut in the middle of a number.
+        let whole = printed::whole_lines(text);
+        output.table(whole, unit)?;
+        output.throughput(whole);
         if output.lines.is_empty() {
-            output.excel(text, unit);
+            output.excel(whole, unit)?;
         }
         if output.lines.is_empty() && output.throughput.is_empty() {
             return Err("the output of iozone contains no figures".to_owned());
@@ -260,9 +275,10 @@ impl IozoneOutput {
     }
 
     /// Parses the tables of the Excel part, if the text does not contain the main table.
-    fn excel(&mut self, text: &str, unit: ToRate) {
+    fn excel(&mut self, text: &str, unit: ToRate) -> Result<(), String> {
         let mut name = None;
         let mut blocks: Vec<u64> = Vec::new();
+        let mut files: Vec<u64> = Vec::new();
         for line in text.lines().map(str::trim) {
             let title = line.trim_matches('"');
             if let Some((ours, ..)) =
@@ -276,9 +292,17 @@ impl IozoneOutput {
             let mut words = line.split_whitespace();
             if blocks.is_empty() {
                 blocks = words.filter_map(quoted_size).collect();
+                files.clear();
+                if !grows_evenly(&blocks) {
+                    return Err(format!("the block sizes of the table of {name} are no sequence"));
+                }
                 continue;
             }
             let Some(file) = words.next().and_then(quoted_size) else { continue };
+            files.push(file);
+            if !grows_evenly(&files) {
+                return Err(format!("the file sizes of the table of {name} are no sequence"));
+            }
             for (&block, figure) in blocks.iter().zip(words) {
                 let Some(rate) = rated(name, figure, block, unit).flatten() else { continue };
                 match self.lines.iter_mut().find(|known| (known.file, known.block) == (file, block))
@@ -288,6 +312,7 @@ impl IozoneOutput {
                 }
             }
         }
+        Ok(())
     }
 }
 
@@ -301,6 +326,13 @@ impl IozoneThroughput {
         let children = throughput_figure(line)?;
         Some(Self { name, workers, children, ..Self::default() })
     }
+}
+
+/// True if sizes grow by one factor, as those of IOzone's automatic mode do.
+fn grows_evenly(sizes: &[u64]) -> bool {
+    let mut factors = sizes.windows(2).map(|two| two[1] as f64 / two[0] as f64);
+    let Some(first) = factors.next() else { return true };
+    first > 1.0 && factors.all(|factor| factor == first)
 }
 
 /// Returns a size of the Excel part, which is in quotes.

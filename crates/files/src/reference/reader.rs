@@ -3,7 +3,7 @@
 use super::fio::{self, FioOutput};
 use super::output::{self, IozoneOutput};
 use super::saved;
-use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, UnreadOutput};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 
 /// Reader of fio's JSON.
 pub(crate) struct FioReader;
@@ -17,8 +17,17 @@ impl Reader for FioReader {
         "JSON without its end: no figures"
     }
 
-    fn runs(&self, text: &str) -> Vec<usize> {
-        fio::run_lines(text)
+    fn first_characters(&self) -> &'static str {
+        "{\""
+    }
+
+    fn mark(&self, line: &str) -> Option<RunMark> {
+        line.contains(fio::VERSION).then_some(RunMark::DOCUMENT)
+    }
+
+    fn version(&self, text: &str) -> Option<String> {
+        let version = text.split_once(fio::VERSION)?.1.split('"').nth(1)?;
+        Some(version.trim_start_matches("fio-").to_owned())
     }
 
     fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
@@ -38,8 +47,16 @@ impl Reader for IozoneReader {
         "no `iozone test complete.`; a figure that does not end at the edge of its column is an error"
     }
 
-    fn runs(&self, text: &str) -> Vec<usize> {
-        output::run_lines(text)
+    fn first_characters(&self) -> &'static str {
+        "Iik\"C"
+    }
+
+    fn mark(&self, line: &str) -> Option<RunMark> {
+        output::mark(line)
+    }
+
+    fn version(&self, text: &str) -> Option<String> {
+        output::version(text)
     }
 
     fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {

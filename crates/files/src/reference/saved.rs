@@ -91,8 +91,8 @@ pub(super) fn fio_figures(output: &FioOutput) -> Vec<Measurement> {
 /// Returns the measurement of a job. Reads and writes of a mixed job are one operation.
 fn job_figure(job: &FioJob, version: &str) -> Measurement {
     let option = |name: &str| job.options.get(name).map(String::as_str);
-    let mode = option("rw").or_else(|| option("readwrite")).unwrap_or("read");
-    let name = match mode.split(':').next().unwrap_or(mode) {
+    let mode = option("rw").or_else(|| option("readwrite"));
+    let name = match mode.map_or("", |mode| mode.split(':').next().unwrap_or(mode)) {
         "write" => "write",
         "randread" => "random_read",
         "randwrite" => "random_write",
@@ -110,8 +110,7 @@ fn job_figure(job: &FioJob, version: &str) -> Measurement {
         depth: Some(option("iodepth").and_then(|n| n.parse().ok()).unwrap_or(1)),
         direct: Some(direct),
         cache: Some(cache_mode(direct)),
-        // The default block size of fio is 4096 bytes.
-        block_bytes: option("bs").or_else(|| option("blocksize")).map_or(Some(4096), size),
+        block_bytes: option("bs").or_else(|| option("blocksize")).and_then(size),
         file_bytes: option("size").and_then(size),
         ..FilesConfig::default()
     };
@@ -119,7 +118,20 @@ fn job_figure(job: &FioJob, version: &str) -> Measurement {
         let cause = std::io::Error::from_raw_os_error(job.error);
         return reference(name, &config).missing(format!("the job failed: {cause}"));
     }
+    if mode.is_none() {
+        return reference(name, &config).missing("fio did not print the mode (rw) of the job");
+    }
     let halves = job.halves();
+    let moves = [job.reads(), job.writes()];
+    let expected = match name {
+        "random_mix" | "mix" => [true, true],
+        "write" | "random_write" => [false, true],
+        _ => [true, false],
+    };
+    if moves != expected && moves != [false, false] {
+        return reference(name, &config)
+            .missing("the data of the job are not those of its mode (rw)");
+    }
     let rates: Result<Vec<f64>, String> = halves.iter().map(|half| half.rate()).collect();
     config.iops = Some(halves.iter().map(|half| half.iops).sum());
     config.operations = Some(halves.iter().map(|half| half.operations).sum());

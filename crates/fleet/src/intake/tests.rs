@@ -78,6 +78,94 @@ fn record_is_found_in_every_carrier_format() {
     assert_eq!(hosts(&read(&tree.to_string())), [expected[1]]);
 }
 
+/// Puts a prefix in front of each line of pretty records of nine nodes.
+fn prefixed(prefix: impl Fn(usize) -> String) -> String {
+    let one = |at: usize| {
+        let text = serde_json::to_string_pretty(&record(&format!("n{at}"), 3e9)).unwrap();
+        text.lines().map(|line| format!("{}{line}\n", prefix(at))).collect::<String>()
+    };
+    (1..10).map(one).collect()
+}
+
+#[test]
+fn nine_nodes_are_found_in_further_carriers() {
+    let records: Vec<serde_json::Value> =
+        (1..10).map(|at| record(&format!("n{at}"), 3e9)).collect();
+    let lines = |line: &dyn Fn(usize, &str) -> String| -> String {
+        records.iter().enumerate().map(|(at, one)| line(at + 1, &one.to_string())).collect()
+    };
+    let pretty = |at: usize| serde_json::to_string_pretty(&records[at - 1]).unwrap();
+    let salt: serde_json::Map<String, serde_json::Value> =
+        (1..10).map(|at| (format!("n{at}"), pretty(at).into())).collect();
+    let forms = [
+        ("kubectl", prefixed(|at| format!("[pod/n{at}-x7k/nodegauge] "))),
+        ("parallel", prefixed(|at| format!("n{at}\t"))),
+        ("Open MPI 4", prefixed(|at| format!("[1,{at}]<stdout>:"))),
+        ("Open MPI 5", prefixed(|at| format!("[prterun-n1-77@1,{at}]<stdout>: "))),
+        ("MPICH", prefixed(|at| format!("[{at}] "))),
+        (
+            "ansible -o",
+            lines(&|at, _| {
+                format!("n{at} | CHANGED | rc=0 | (stdout) {}\n", pretty(at).replace('\n', "\\n"))
+            }),
+        ),
+        (
+            "Salt",
+            lines(&|at, _| {
+                format!(
+                    "n{at}:\n{}",
+                    pretty(at).lines().map(|l| format!("    {l}\n")).collect::<String>()
+                )
+            }),
+        ),
+        ("Salt, JSON", serde_json::to_string_pretty(&salt).unwrap()),
+        (
+            "Salt, JSON per minion",
+            lines(&|at, _| json!({format!("n{at}"): pretty(at)}).to_string() + "\n"),
+        ),
+        ("array", serde_json::to_string_pretty(&records).unwrap()),
+        ("journal", prefixed(|at| format!("Nov 28 14:00:0{at} n{at} nodegauge[12{at}]: "))),
+        (
+            "journal, RFC 3339",
+            prefixed(|at| format!("2026-11-28T14:00:0{at}+01:00 n{at} nodegauge[1]: ")),
+        ),
+        (
+            "journal, JSON",
+            lines(&|at, one| {
+                json!({"_HOSTNAME": format!("n{at}"), "MESSAGE": one, "PRIORITY": "6"}).to_string()
+                    + "\n"
+            }),
+        ),
+        ("pssh -i", lines(&|at, one| format!("[{at}] 14:00:0{at} [SUCCESS] n{at}\n{one}\n"))),
+    ];
+    for (name, text) in forms {
+        let found = read(&text);
+        let names: std::collections::BTreeSet<&str> =
+            found.runs.iter().map(|run| run.host.as_str()).collect();
+        assert_eq!(names.len(), 9, "{name}: {:?}", reasons(&found));
+        assert!(found.rejected.is_empty(), "{name}: {:?}", reasons(&found));
+    }
+}
+
+#[test]
+fn failed_nodes_of_further_carriers_are_named() {
+    let good = record("n1", 3e9);
+    let text = format!(
+        "n1 | CHANGED | rc=0 | (stdout) {good}\nn2 | FAILED | rc=3 | (stdout)  (stderr) error: no memory\n\
+         n3 | UNREACHABLE!: timed out\n"
+    );
+    let found = read(&text);
+    assert_eq!(hosts(&found), [("n1", 3e9)]);
+    assert_eq!(
+        reasons(&found),
+        ["n2: exit code 3: error: no memory", "n3: unreachable: timed out"]
+    );
+    let inline = format!(
+        "[1] 14:00:01 [SUCCESS] n1\n{good}\n[2] 14:00:02 [FAILURE] n2 Exited with error code 1\nStderr: no\n"
+    );
+    assert_eq!(reasons(&read(&inline)), ["n2: Exited with error code 1"]);
+}
+
 #[test]
 fn invalid_records_are_rejected_with_reasons() {
     let whole = serde_json::to_string_pretty(&record("n1", 3e9)).unwrap();

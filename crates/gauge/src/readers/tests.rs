@@ -17,8 +17,17 @@ impl Reader for NamedReader {
         "a figure that is not positive"
     }
 
-    fn runs(&self, text: &str) -> Vec<usize> {
-        printed::marked_lines(text, |line| line == self.program)
+    fn mark(&self, line: &str) -> Option<RunMark> {
+        let is_end = line == format!("end of {}", self.program);
+        match line {
+            _ if line == self.program => Some(RunMark::TITLE),
+            _ if line == format!("{} table", self.program) => Some(RunMark::once(1)),
+            _ => is_end.then_some(RunMark::once(2)),
+        }
+    }
+
+    fn last_phase(&self) -> Option<u8> {
+        Some(2)
     }
 
     fn takes_description(&self) -> bool {
@@ -39,24 +48,34 @@ impl Reader for NamedReader {
 const ALPHA: NamedReader = NamedReader { program: "alpha", takes_description: true };
 const BETA: NamedReader = NamedReader { program: "beta", takes_description: false };
 
-fn read_as(text: &str, known: &KnownRun) -> Result<PrintedRun, ReadError> {
+fn read_as(text: &str, known: &KnownRun) -> Result<Vec<ReadRun>, ReadError> {
     read(&[&ALPHA, &BETA], text, &ReadContext { machine: &Machine::default(), known })
 }
 
-/// Returns the failure of a text in one line.
-fn failure(text: &str) -> String {
-    read_as(text, &KnownRun::default()).unwrap_err().into_failure("x.txt").single_line()
+/// Returns the programs of the runs in a text, with their lines and values.
+fn runs_of(text: &str) -> Vec<(&'static str, usize, Vec<f64>)> {
+    let runs = read_as(text, &KnownRun::default()).unwrap();
+    let values = |run: &ReadRun| {
+        let printed = run.printed.clone().unwrap_or_default();
+        printed.measurements.iter().filter_map(|m| m.value).collect()
+    };
+    runs.iter().map(|run| (run.program, run.line, values(run))).collect()
 }
 
 #[test]
 fn error_is_that_of_the_recognised_program() {
-    let run = read_as("beta\n=5\n", &KnownRun::default()).unwrap();
-    assert_eq!(run.measurements[0].value, Some(5.0));
-    let message = failure("beta\n=many\n");
-    assert!(message.starts_with("x.txt, output of beta"), "{message}");
+    assert_eq!(runs_of("beta\n=5\n"), [("beta", 1, vec![5.0])]);
+    let of = |text: &str| {
+        let run = read_as(text, &KnownRun::default()).unwrap().remove(0);
+        let words = run.in_words();
+        run.printed.unwrap_err().into_failure("x.txt", &words).single_line()
+    };
+    let message = of("noise\nbeta\n=many\n");
+    assert!(message.starts_with("x.txt, output of beta, line 2"), "{message}");
     assert!(message.contains("\"many\" is not a number"), "{message}");
-    assert!(failure("beta\n").contains("it contains no figures"));
-    let unknown = failure("gamma\n=5\n");
+    assert!(of("beta\n").contains("it contains no figures"));
+    let unknown = read_as("gamma\n=5\n", &KnownRun::default()).unwrap_err();
+    let unknown = unknown.into_failure("x.txt").single_line();
     assert!(unknown.starts_with("x.txt is not the output of alpha or beta"), "{unknown}");
 }
 
@@ -67,12 +86,27 @@ fn programs_are_alternatives() {
 }
 
 #[test]
-fn several_runs_are_named_with_their_lines() {
-    let message = failure("beta\n=5\nalpha\n=6\nbeta\n");
-    assert!(message.contains("3 runs (1 of alpha, 2 of beta)"), "{message}");
-    assert!(message.contains("lines 1, 3, 5"), "{message}");
-    let many = failure(&"beta\n".repeat(30));
-    assert!(many.contains("9, 10 and 20 other lines"), "{many}");
+fn runs_are_separated_whatever_stands_between_them() {
+    let text = "slurm: start\nbeta\n=5\n+ ./alpha\nalpha\n=6\nmotd\nbeta\n=7\n";
+    let expected = [("beta", 2, vec![5.0]), ("alpha", 5, vec![6.0]), ("beta", 8, vec![7.0])];
+    assert_eq!(runs_of(text), expected);
+    // A title that is printed twice begins one run; a killed run ends where the next one begins.
+    assert_eq!(runs_of("beta\nbeta\n=5\n").len(), 1);
+    assert_eq!(runs_of("beta\nbeta table\nbeta\nbeta table\n=5\n").len(), 2);
+    // A run without its title begins with its table.
+    assert_eq!(runs_of("beta\n=1\nend of beta\nbeta table\n=2\n").len(), 2);
+    let tagged = "[1,1]<stdout>:beta\n[1,0]<stdout>:alpha\n[1,1]<stdout>:=5\n[1,0]<stdout>:=6\n";
+    assert_eq!(runs_of(tagged), [("alpha", 2, vec![6.0]), ("beta", 1, vec![5.0])]);
+}
+
+#[test]
+fn mixed_lines_of_two_programs_are_refused() {
+    let mixed = read_as("alpha\nbeta\n=1\nalpha table\n=2\nbeta table\n", &KnownRun::default());
+    let message = mixed.unwrap_err().into_failure("x.txt").single_line();
+    assert!(message.starts_with("x.txt has lines of alpha between those of beta"), "{message}");
+    // After its end, a program may run again.
+    let again = "alpha\n=1\nend of alpha\nbeta\n=2\nend of beta\nalpha table\n=3\n";
+    assert_eq!(runs_of(again).len(), 3);
 }
 
 #[test]
@@ -85,7 +119,8 @@ fn given_properties_are_refused_for_other_programs() {
 
 #[test]
 fn figure_that_is_not_positive_is_missing() {
-    let run = read_as("alpha\n=0\n=-1\n=7\n", &KnownRun::default()).unwrap();
+    let run = read_as("alpha\n=0\n=-1\n=7\n", &KnownRun::default()).unwrap().remove(0);
+    let run = run.printed.unwrap();
     let values: Vec<Option<f64>> = run.measurements.iter().map(|m| m.value).collect();
     assert_eq!(values, [None, None, Some(7.0)]);
     assert_eq!(run.measurements[0].validity.status, Status::Invalid);

@@ -103,3 +103,18 @@ fn record_file_is_read_and_other_files_are_refused_with_reasons() {
     let denied = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
     assert!(is_environment(&HistoryError::from_file_error(&path, &denied)));
 }
+
+#[test]
+fn imported_run_is_latest_only_without_own_runs() {
+    let folder = folder();
+    let mut store = open(&folder.path().join("runs.sqlite")).unwrap();
+    let mut imported = record(3e9);
+    imported.machine.source = nodegauge_measure::record::MachineSource::Import;
+    imported.started = in_hours(1);
+    store.save(&imported).unwrap();
+    assert_eq!(store.find("latest").unwrap().id, imported.id);
+    let own = record(4e9);
+    store.save(&own).unwrap();
+    assert_eq!(store.find("latest").unwrap().id, own.id);
+    assert!(store.find("latest~1").is_err());
+}

@@ -87,6 +87,10 @@ crate::keys! {
     reported_cache_bytes: u64 = Observation "reported cache";
     /// Bytes of a message or copy.
     message_bytes: u64 = Size "messages", speaks;
+    /// Size of the file, bytes.
+    file_bytes: u64 = Size "files", speaks;
+    /// Size of each operation's block, bytes.
+    block_bytes: u64 = Size "blocks", speaks;
     /// Order of the problem.
     n: u64 = Identity "N";
     /// Columns of a panel in HPL.

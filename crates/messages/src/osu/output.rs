@@ -5,6 +5,9 @@
 //! Some options add columns: `-f` adds the minimum and maximum time and the iterations to collectives, `-c` adds the
 //! result of the data check, `-D` adds a second size, and `-z` adds percentiles.
 
+use super::columns::{Columns, OsuColumn, is_header};
+use super::title::OsuTitle;
+pub(super) use super::title::{mark, title_version};
 use crate::config::MessageConfig;
 use crate::figures::result::{self, MessageFigure};
 use crate::options::Timing;
@@ -25,6 +28,8 @@ pub struct OsuRow {
     pub spread: Option<(f64, f64)>,
     /// Result of the data check; only printed with `-c`.
     pub validated: Option<bool>,
+    /// Percentiles in percent, and their values; only printed with `-z`.
+    pub percentiles: Vec<(u8, f64)>,
 }
 
 /// Parsed output of one OSU program.
@@ -34,6 +39,8 @@ pub struct OsuOutput {
     pub pattern: Pattern,
     /// Version of the benchmarks.
     pub version: Option<String>,
+    /// Place of the buffers, if they may be in the memory of devices: `cuda, device to device`.
+    pub buffers: Option<String>,
     /// Number of concurrent pairs, if printed.
     pub pairs: Option<u32>,
     /// Number of messages in flight, if printed.
@@ -46,48 +53,28 @@ pub struct OsuOutput {
     pub is_cut: bool,
 }
 
-/// Returns the test and the version in a line that is the title of a test.
-fn title_test(line: &str) -> Option<&str> {
-    Some(line.trim().strip_prefix('#')?.trim().strip_prefix("OSU MPI")?.trim())
-}
-
-/// Returns the numbers of the lines, from 1, in which runs begin. A title begins a run, except the second one of
-/// `osu_mbw_mr` 7.2, which follows the same title directly.
-pub fn run_lines(text: &str) -> Vec<usize> {
-    let mut runs = Vec::new();
-    let mut before: Option<&str> = None;
-    for (at, line) in text.lines().map(str::trim).enumerate() {
-        if let Some(title) = title_test(line) {
-            if before != Some(title) {
-                runs.push(at + 1);
-            }
-            before = Some(title);
-        } else if is_row(line) {
-            before = None;
-        }
-    }
-    runs
-}
-
 /// True if a line is a row of a table.
-fn is_row(line: &str) -> bool {
+pub(super) fn is_row(line: &str) -> bool {
     line.starts_with(|c: char| c.is_ascii_digit())
 }
 
-/// True if a line is the header of a table.
-fn is_header(line: &str) -> bool {
-    line.starts_with('#') && (line.contains("(us)") || line.contains("MB/s"))
+/// True if a line has only what cells of a table may be, so that it is a row even if it cannot be read.
+pub(super) fn has_cells_only(line: &str) -> bool {
+    line.split_whitespace().all(|word| {
+        let is_number = word.bytes().all(|byte| b"0123456789.,+-eE".contains(&byte));
+        is_number || ["nan", "inf", "-nan", "-inf", "Pass", "Fail"].contains(&word)
+    })
 }
 
 /// Returns the number behind a label.
-fn number_after<N: std::str::FromStr>(text: &str, label: &str) -> Option<N> {
+pub(super) fn number_after<N: std::str::FromStr>(text: &str, label: &str) -> Option<N> {
     let rest = text.split_once(label)?.1.trim_start();
     let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     rest[..end].parse().ok()
 }
 
 /// Returns the number in a column of a row.
-fn number_in(words: &[&str], column: usize) -> Option<f64> {
+pub(super) fn number_in(words: &[&str], column: usize) -> Option<f64> {
     words.get(column)?.parse().ok().filter(|x: &f64| x.is_finite() && *x >= 0.0)
 }
 
@@ -98,26 +85,34 @@ impl OsuOutput {
     /// Fails when the text is not the output of a known test. The error text continues a sentence about the output.
     pub fn read(text: &str) -> Result<Self, String> {
         let lines: Vec<&str> = printed::whole_lines(text).lines().map(str::trim).collect();
-        let title = lines
-            .iter()
-            .find_map(|line| title_test(line))
-            .ok_or("it has no title such as \"# OSU MPI Latency Test v7.2\"")?;
-        let (name, version) = match title.rsplit_once(" v") {
-            Some((name, version)) => (name.trim(), Some(version.trim().to_owned())),
-            None => (title, None),
+        let title = lines.iter().find_map(|line| OsuTitle::parse(line)).ok_or(NO_TITLE)?;
+        let pattern = title
+            .pattern()
+            .ok_or_else(|| format!("its test {:?} is unknown", shortened(&title.test)))?;
+        let mut headers = lines.iter().filter(|line| is_header(line));
+        let columns = match headers.next() {
+            Some(header) => Columns::from_header(header)?,
+            None => Columns::default(),
         };
-        let name = name.strip_suffix("Test").unwrap_or(name).trim();
-        let pattern = Pattern::ALL.iter().copied().find(|pattern| pattern.row().title == name);
-        let pattern = pattern
-            .ok_or_else(|| format!("its title is {:?}, an unknown test", shortened(title)))?;
-        let header = lines.iter().find(|line| is_header(line));
-        let columns = header.map(|line| Columns::from_header(line)).unwrap_or_default();
+        if headers.next().is_some() {
+            return Err("it has several tables".to_owned());
+        }
+        if let Some(row) = lines.iter().find(|line| columns.0.is_empty() && is_table_row(line)) {
+            return Err(format!("its table has no header: {:?}", shortened(row)));
+        }
         let mut rows: Vec<OsuRow> = Vec::new();
         let mut last_row = "";
         for line in lines.iter().copied().filter(|line| is_row(line)) {
-            let row = columns.row(line, pattern).ok_or_else(|| {
-                format!("its table has a line that cannot be read: {:?}", shortened(line))
-            })?;
+            let Some(row) = OsuRow::parse(line, &columns, pattern) else {
+                if !has_cells_only(line) && !rows.is_empty() {
+                    // A line of another program behind the table.
+                    continue;
+                }
+                return Err(format!(
+                    "its table has a line that cannot be read: {:?}",
+                    shortened(line)
+                ));
+            };
             if let Some(last) = rows.last().filter(|last| last.bytes >= row.bytes) {
                 return Err(format!(
                     "its table has {} B after {} B: it is not one table",
@@ -130,7 +125,7 @@ impl OsuOutput {
         let unended = printed::unended_line(text).map(str::trim);
         let mut is_cut = unended.is_some();
         let whole = unended.filter(|line| is_row(line) && decimals(line) == decimals(last_row));
-        let whole = whole.and_then(|line| columns.row(line, pattern));
+        let whole = whole.and_then(|line| OsuRow::parse(line, &columns, pattern));
         if let Some(row) = whole
             && rows.last().is_some_and(|last| last.bytes < row.bytes)
         {
@@ -142,7 +137,8 @@ impl OsuOutput {
         }
         Ok(Self {
             pattern,
-            version,
+            version: title.version,
+            buffers: buffers(title.devices, &lines),
             pairs: number_after(text, "pairs:"),
             window: number_after(text, "window size:"),
             threads: number_after(text, "Sender threads:")
@@ -168,6 +164,10 @@ impl OsuOutput {
         if self.is_cut {
             return Some(format!("the last line has no line end: {}", printed::CUT));
         }
+        let sizes: Vec<u64> = self.rows.iter().map(|row| row.bytes).collect();
+        if let Some(missing) = missing_size(&sizes) {
+            return Some(format!("the table has no line for {}: {}", Bytes(missing), printed::CUT));
+        }
         let last = self.rows.last()?.bytes;
         let usual = self.pattern.usual_sizes().last().copied().unwrap_or_default();
         (last < usual).then(|| {
@@ -181,67 +181,80 @@ impl OsuOutput {
     }
 }
 
-/// Columns of a table, from its header.
-#[derive(Debug, Default)]
-struct Columns {
-    count: usize,
-    /// True if the size is followed by the number of bytes sent (`-D`).
-    has_transmit_size: bool,
-    has_spread: bool,
-    /// Column of the result of the data check (`-c`).
-    validation: Option<usize>,
-}
-
-impl Columns {
-    /// Parses the header. A column ends with a word that is a name of its own or contains a unit.
-    fn from_header(header: &str) -> Self {
-        const NAMES: [&str; 4] = ["Size", "Messages/s", "Iterations", "Validation"];
-        let mut columns = Self {
-            has_transmit_size: header.contains("Transmit Size"),
-            has_spread: header.contains("Min Lat"),
-            ..Self::default()
-        };
-        for word in header.split(['#', ' ', '\t']) {
-            let is_unit = ["(us)", "MB/s", "(%)"].iter().any(|unit| word.contains(unit));
-            if word == "Validation" {
-                columns.validation = Some(columns.count);
-            }
-            columns.count += usize::from(is_unit || NAMES.contains(&word));
-        }
-        columns
-    }
-
+impl OsuRow {
     /// Parses a line of the table; `None` if it is invalid or has not one word for each column.
-    fn row(&self, line: &str, pattern: Pattern) -> Option<OsuRow> {
+    fn parse(line: &str, columns: &Columns, pattern: Pattern) -> Option<Self> {
         let words: Vec<&str> = line.split_whitespace().collect();
-        if words.len() != self.count {
+        if words.len() != columns.0.len() {
             return None;
         }
-        let (bytes, at) = if pattern.is_sizeless() {
-            (0, 0)
-        } else {
-            (words.first()?.parse().ok()?, 1 + usize::from(self.has_transmit_size))
+        let at = |column: OsuColumn| columns.position(column);
+        let bytes = match (pattern.is_sizeless(), at(OsuColumn::Size)) {
+            (true, None) => 0,
+            (false, Some(at)) => words.get(at)?.parse().ok()?,
+            _ => return None,
         };
         let unit = if pattern.is_rate() { 1e6 } else { 1e-6 };
-        let rate_of_messages = at + 1;
-        let counts_messages = pattern.row().counts_messages
-            && rate_of_messages < self.validation.unwrap_or(self.count);
-        let messages =
-            if counts_messages { Some(number_in(&words, rate_of_messages)?) } else { None };
-        let spread = if self.has_spread {
-            Some((number_in(&words, at + 1)? * unit, number_in(&words, at + 2)? * unit))
-        } else {
-            None
+        let messages = match at(OsuColumn::Messages) {
+            Some(at) if pattern.row().counts_messages => Some(number_in(&words, at)?),
+            _ => None,
         };
-        let validated = match self.validation.and_then(|column| words.get(column)) {
-            Some(&"Pass") => Some(true),
-            Some(&"Fail") => Some(false),
-            Some(_) => return None,
-            None => None,
+        let spread = match (at(OsuColumn::Min), at(OsuColumn::Max)) {
+            (Some(min), Some(max)) => {
+                Some((number_in(&words, min)? * unit, number_in(&words, max)? * unit))
+            }
+            _ => None,
         };
-        let value = number_in(&words, at)? * unit;
-        value.is_finite().then_some(OsuRow { bytes, value, messages, spread, validated })
+        let mut percentiles = Vec::new();
+        for (percent, column) in columns.percentiles() {
+            percentiles.push((percent, number_in(&words, column)? * unit));
+        }
+        let validated = validated(at(OsuColumn::Validation).and_then(|at| words.get(at)).copied())?;
+        let value = number_in(&words, at(OsuColumn::Value)?)? * unit;
+        let row = Self { bytes, value, messages, spread, validated, percentiles };
+        value.is_finite().then_some(row)
     }
+}
+
+/// Returns the result of the data check in a cell; `None` if it is another word.
+pub(super) fn validated(cell: Option<&str>) -> Option<Option<bool>> {
+    match cell {
+        Some("Pass") => Some(Some(true)),
+        Some("Fail") => Some(Some(false)),
+        Some(_) => None,
+        None => Some(None),
+    }
+}
+
+/// Returns the place of the buffers from the title and from the line `# Send Buffer on DEVICE (D) and Receive Buffer on
+/// HOST (H)`.
+pub(super) fn buffers(devices: Option<String>, lines: &[&str]) -> Option<String> {
+    let devices = devices?;
+    let line = lines.iter().find_map(|line| line.strip_prefix("# Send Buffer on "));
+    let places = line.and_then(|line| {
+        let (send, rest) = line.split_once(" (")?;
+        let (_, receive) = rest.split_once("Receive Buffer on ")?;
+        let receive = receive.split(" (").next()?;
+        Some(format!(", {} to {}", send.to_lowercase(), receive.to_lowercase()))
+    });
+    Some(devices + &places.unwrap_or_default())
+}
+
+/// Returns the first size that is missing in a table whose sizes grow by one factor; `None` if none is.
+pub(super) fn missing_size(sizes: &[u64]) -> Option<u64> {
+    let known: Vec<u64> = sizes.iter().copied().filter(|size| *size > 0).collect();
+    let factors: Vec<f64> = known.windows(2).map(|two| two[1] as f64 / two[0] as f64).collect();
+    let usual = factors.iter().copied().min_by(f64::total_cmp)?;
+    let gap = factors.iter().position(|factor| (factor / usual - 1.0).abs() > 1e-6)?;
+    Some((known[gap] as f64 * usual).round() as u64)
+}
+
+/// Cause of a text without a title.
+pub(super) const NO_TITLE: &str = "it has no title such as \"# OSU MPI Latency Test v7.2\"";
+
+/// True if a line is a row of a table of figures.
+fn is_table_row(line: &str) -> bool {
+    is_row(line) && has_cells_only(line) && line.split_whitespace().count() > 1
 }
 
 /// Returns the number of digits after the decimal point of each word. OSU's programs print all figures of a table with
@@ -272,6 +285,11 @@ pub fn saved_figures(output: &OsuOutput) -> Vec<Measurement> {
 
 /// Returns the measurement for one size: the median of the values of several runs.
 pub(crate) fn figure(output: &OsuOutput, row: &OsuRow, unit: Unit, runs: &[f64]) -> MessageFigure {
+    // The percentiles are those of the time or of the data rate.
+    let percentiles = if unit == output.pattern.unit() { row.percentiles.as_slice() } else { &[] };
+    let percentile = |percent: u8| {
+        percentiles.iter().find(|(known, _)| *known == percent).map(|(_, value)| *value)
+    };
     let config = MessageConfig {
         engine: Some("osu".to_owned()),
         engine_version: output.version.clone(),
@@ -279,6 +297,10 @@ pub(crate) fn figure(output: &OsuOutput, row: &OsuRow, unit: Unit, runs: &[f64])
         pairs: output.pairs.map(u64::from),
         window: output.window.filter(|_| output.pattern.is_rate()).map(u64::from),
         threads: output.threads.map(|(senders, receivers)| vec![senders.into(), receivers.into()]),
+        buffers: output.buffers.clone(),
+        p50: percentile(50),
+        p90: percentile(90),
+        p99: percentile(99),
         validated: row.validated,
         fastest_rank: row.spread.map(|(min, _)| min),
         slowest_rank: row.spread.map(|(_, greatest)| greatest),
@@ -300,7 +322,7 @@ pub(crate) fn figure(output: &OsuOutput, row: &OsuRow, unit: Unit, runs: &[f64])
 }
 
 /// Returns a text, shortened to one line.
-fn shortened(text: &str) -> String {
+pub(super) fn shortened(text: &str) -> String {
     text.chars().take(80).collect()
 }
 
@@ -388,10 +410,7 @@ mod tests {
         let cases = [
             (String::new(), title),
             ("STREAM version".to_owned(), title),
-            (
-                "# OSU MPI_Put Latency Test v7.2\n".to_owned(),
-                "its title is \"_Put Latency Test v7.2\", an unknown test",
-            ),
+            ("# OSU MPI_Put Latency Test v7.2\n".to_owned(), "its test \"Put Latency\" is unknown"),
             (whole.lines().take(3).collect::<Vec<_>>().join("\n"), "its table is empty"),
             (
                 whole.replace("2048                 7967.90", "2048"),
@@ -450,20 +469,27 @@ mod tests {
     }
 
     #[test]
-    fn tables_of_several_runs_are_counted() {
-        let (bw, mbw_mr) = (recorded!("osu72-ompi-osu_bw"), recorded!("osu72-ompi-osu_mbw_mr"));
-        let other_test = "# OSU MPI Init Test v7.2\nnprocs: 2, min: 1.0\n".to_owned();
-        for (text, runs) in [
-            (bw.to_owned(), 1),
-            // This version prints its title twice.
-            (mbw_mr.to_owned(), 1),
-            ([bw, bw].concat(), 2),
-            ([mbw_mr, mbw_mr, bw].concat(), 3),
-            (other_test + bw, 2),
-            (String::new(), 0),
-        ] {
-            assert_eq!(run_lines(&text).len(), runs, "{text}");
-        }
+    fn missing_row_is_noticed_and_other_lines_are_skipped() {
+        let whole = recorded!("osu72-ompi-osu_bw");
+        let of = |text: &str| saved_figures(&OsuOutput::read(text).unwrap());
+        let line = whole.lines().find(|line| line.starts_with("2048 ")).unwrap();
+        let without = of(&whole.replace(&format!("{line}\n"), ""));
+        assert!(without.iter().all(|m| m.validity.status == Status::Suspect));
+        let reason = "the table has no line for 2 KiB: the output may be cut";
+        assert_eq!(without[0].validity.reasons, [reason]);
+        assert_eq!(of(&format!("{whole}2 nodes were released at 12:30\n")), of(whole));
+    }
+
+    #[test]
+    fn device_buffers_and_percentiles_are_kept() {
+        let text = "# OSU MPI-CUDA Latency Test v7.5\n# Datatype: MPI_CHAR.\n\
+                    # Send Buffer on DEVICE (D) and Receive Buffer on HOST (H)\n\
+                    # Size  Avg Lat(us)  P50 Tail Lat(us)  P90 Tail Lat(us)  P99 Tail Lat(us)\n\
+                    1   2.00   1.90   2.10   3.00\n2   2.10   2.00   2.20   3.10\n";
+        let all = saved_figures(&OsuOutput::read(text).unwrap());
+        let config: MessageConfig = all[0].read_config();
+        assert_eq!(config.buffers.as_deref(), Some("cuda, device to host"));
+        assert!(near(config.p50.unwrap(), 1.9e-6) && near(config.p99.unwrap(), 3e-6));
     }
 
     proptest! {

@@ -1,7 +1,12 @@
 //! Reader of the output of the OSU micro-benchmarks.
 
+use super::other;
 use super::output::{self, OsuOutput};
-use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, UnreadOutput};
+use super::title::OsuTitle;
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
+
+/// Assumption about every run.
+const ASSUMED: &str = "the MPI library and the placement of the ranks are unknown";
 
 /// Reader of the output of an OSU micro-benchmark.
 pub(crate) struct OsuReader;
@@ -16,13 +21,27 @@ impl Reader for OsuReader {
          column is an error"
     }
 
-    fn runs(&self, text: &str) -> Vec<usize> {
-        output::run_lines(text)
+    fn first_characters(&self) -> &'static str {
+        "#"
+    }
+
+    fn mark(&self, line: &str) -> Option<RunMark> {
+        output::mark(line)
+    }
+
+    fn version(&self, text: &str) -> Option<String> {
+        text.lines().find_map(output::title_version)
     }
 
     fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
+        let title = text.lines().find_map(OsuTitle::parse);
+        if title.is_some_and(|title| title.pattern().is_none()) {
+            return Ok(PrintedRun {
+                measurements: other::figures(text)?,
+                assumption: Some(ASSUMED),
+            });
+        }
         let found = OsuOutput::read(text)?;
-        let assumption = "the MPI library and the placement of the ranks are unknown";
-        Ok(PrintedRun { measurements: output::saved_figures(&found), assumption: Some(assumption) })
+        Ok(PrintedRun { measurements: output::saved_figures(&found), assumption: Some(ASSUMED) })
     }
 }

@@ -1,9 +1,11 @@
 //! Reader of the output of stream.c, stream_mpi.c and stream.f, of which a text may have the table alone.
 
+use super::cea;
 use super::figures;
 use super::known;
-use super::output::{StreamOutput, header_lines};
-use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, UnreadOutput};
+use super::marks;
+use super::output::StreamOutput;
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 
 /// Reader of the output of STREAM.
 pub(crate) struct StreamReader;
@@ -17,8 +19,20 @@ impl Reader for StreamReader {
         "no result of the check of the arrays: suspect (*unchecked*); rates that contradict the times: no figures"
     }
 
-    fn runs(&self, text: &str) -> Vec<usize> {
-        header_lines(text)
+    fn first_characters(&self) -> &'static str {
+        "SMFfADENTY"
+    }
+
+    fn mark(&self, line: &str) -> Option<RunMark> {
+        marks::mark(line)
+    }
+
+    fn last_phase(&self) -> Option<u8> {
+        Some(marks::END_PHASE)
+    }
+
+    fn version(&self, text: &str) -> Option<String> {
+        text.lines().find_map(marks::title_version)
     }
 
     fn resembles(&self, text: &str) -> bool {
@@ -30,6 +44,9 @@ impl Reader for StreamReader {
     }
 
     fn read(&self, text: &str, context: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
+        if let Some(figures) = cea::figures(text, self.version(text)) {
+            return Ok(figures?.into());
+        }
         let mut output = StreamOutput::saved(text).map_err(|cause| UnreadOutput {
             problem: Some("has a table of STREAM that cannot be read"),
             cause: cause.to_string(),

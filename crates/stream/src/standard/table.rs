@@ -116,7 +116,7 @@ fn plain(line: &str) -> String {
 }
 
 /// True if a line is the header of a table of STREAM.
-fn is_header(line: &str) -> bool {
+pub(super) fn is_header(line: &str) -> bool {
     let words = plain(line);
     words.starts_with("function ") && words.contains(" rate") && words.contains("/s")
 }

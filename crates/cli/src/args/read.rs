@@ -1,0 +1,33 @@
+//! The arguments of `read`.
+
+use super::ImportedNode;
+use super::history::ImportedRun;
+use super::values::label;
+use crate::gauges::GAUGES;
+use clap::Args as ClapArgs;
+use nodegauge_gauge::readers;
+use std::path::PathBuf;
+
+/// Arguments of `read`.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct ReadArgs {
+    /// Files with any number of runs; '-' is standard input
+    #[arg(required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Put a label on the records (repeatable), e.g. --label nps=4
+    #[arg(long, value_name = "KEY=VALUE", value_parser = label)]
+    pub(crate) label: Vec<(String, String)>,
+    /// Host on which the other programs ran
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Option<String>,
+    #[command(flatten)]
+    pub(crate) node: ImportedNode,
+    #[command(flatten)]
+    pub(crate) run: ImportedRun,
+}
+
+/// Returns a sentence with the programs whose output is read.
+pub(super) fn programs() -> String {
+    let programs = readers::programs(&readers::all(&GAUGES));
+    format!("Reads the output of {programs}. Saves nothing")
+}

@@ -1,0 +1,312 @@
+//! The corpus of outputs in `tests/corpus`, with the expected figures next to each file, and mutations of it: the result is
+//! the right figures, fewer right figures, or a refusal.
+
+use crate::gauges::GAUGES;
+use nodegauge_gauge::readers::{self, KnownRun, ReadContext, ReadRun};
+use nodegauge_measure::printed;
+use nodegauge_measure::record::{Machine, Measurement, Status};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+/// Folder of the corpus.
+const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/corpus");
+/// Keys that distinguish the figures of an output.
+const KEYS: [&str; 9] =
+    ["case", "message_bytes", "file_bytes", "block_bytes", "nb", "n", "device", "peer", "element"];
+/// One mutation of this number is tried, unless `CORPUS_MUTATIONS` is `all`.
+const ONE_IN: usize = 40;
+/// Maximum number of mutations of a text, unless all are tried.
+const MOST: usize = 15;
+/// Texts whose figures are invalid only by what follows them: a part of such a text has suspect figures.
+const INVALID_AT_THE_END: [&str; 2] =
+    ["hpl/2.3-recorded-failed.txt", "stream/5.10-recorded-gcc-corrupt-2t.txt"];
+
+/// Returns the texts of the corpus, sorted by path.
+fn texts() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for program in std::fs::read_dir(CORPUS).unwrap() {
+        let program = program.unwrap().path();
+        if !program.is_dir() {
+            continue;
+        }
+        for text in std::fs::read_dir(program).unwrap() {
+            let text = text.unwrap().path();
+            if text.extension().is_some_and(|ending| ending == "txt") {
+                found.push(text);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Returns the path of a text without the folder of the corpus.
+fn name(path: &Path) -> String {
+    path.strip_prefix(CORPUS).unwrap().display().to_string()
+}
+
+/// Reads a text; an error has the reason why nothing was read.
+fn read(bytes: &[u8]) -> Result<Vec<ReadRun>, String> {
+    let text = printed::decoded(bytes.to_vec())?;
+    let context = ReadContext { machine: &Machine::default(), known: &KnownRun::default() };
+    let runs = readers::read(&readers::all(&GAUGES), &text, &context);
+    runs.map_err(|error| error.into_failure("the text").single_line())
+}
+
+/// Returns the name, the value and the configuration of a figure in one line.
+fn in_words(m: &Measurement) -> String {
+    let value = m.value.map_or("none".to_owned(), |value| format!("{value:e}"));
+    let mut line = format!("{} {} {} {value} {}", m.gauge, m.test, m.name, m.unit);
+    for key in KEYS {
+        if let Some(setting) = m.config.get(key) {
+            let _ = write!(line, " {key}={setting}");
+        }
+    }
+    if m.validity.status != Status::Valid {
+        let _ = write!(line, " {}", m.validity.status.name());
+    }
+    line
+}
+
+/// Returns the runs and the figures of a text, one per line.
+fn figures_in_words(read: &Result<Vec<ReadRun>, String>) -> String {
+    let runs = match read {
+        Ok(runs) => runs,
+        Err(reason) => return format!("refused: {reason}\n"),
+    };
+    let mut words = String::new();
+    for run in runs {
+        let version = run.version.as_deref().unwrap_or("?");
+        let _ = write!(words, "{} {version}", run.program);
+        match &run.printed {
+            Ok(printed) => {
+                let cut =
+                    printed.cut().map(|reason| format!(", cut: {reason}")).unwrap_or_default();
+                let _ = writeln!(words, "{cut}");
+                for m in &printed.measurements {
+                    let _ = writeln!(words, "  {}", in_words(m));
+                }
+            }
+            Err(why) => {
+                let _ = writeln!(words, ", unread: {}", why.cause);
+            }
+        }
+    }
+    words
+}
+
+#[test]
+fn corpus_has_the_expected_figures() {
+    let is_update = std::env::var_os("UPDATE_CORPUS").is_some();
+    let mut different = Vec::new();
+    let mut unread = 0;
+    let all = texts();
+    for path in &all {
+        let words = figures_in_words(&read(&std::fs::read(path).unwrap()));
+        unread += usize::from(words.starts_with("refused:") || words.contains(", unread:"));
+        let beside = path.with_extension("expected");
+        let expected = std::fs::read_to_string(&beside).unwrap_or_default();
+        if expected != words {
+            if is_update {
+                std::fs::write(beside, &words).unwrap();
+            } else {
+                let lines = expected.lines().zip(words.lines()).find(|(one, other)| one != other);
+                different.push(format!("{}: {lines:?}", name(path)));
+            }
+        }
+    }
+    assert!(different.is_empty(), "UPDATE_CORPUS=1 writes the figures: {different:#?}");
+    assert!(20 * unread <= all.len(), "{unread} of {} are not read", all.len());
+    assert!(all.len() >= 200, "{}", all.len());
+}
+
+/// Figure of an output, without its doubts.
+#[derive(Debug, Clone, PartialEq)]
+struct Known {
+    figure: String,
+    config: Vec<(&'static str, String)>,
+}
+
+impl Known {
+    fn of(m: &Measurement) -> Self {
+        let key = |key: &'static str| Some((key, m.config.get(key)?.to_string()));
+        let value = m.value.unwrap_or_default();
+        Self {
+            figure: format!("{} {} {} {value:e} {}", m.gauge, m.test, m.name, m.unit),
+            config: KEYS.into_iter().filter_map(key).collect(),
+        }
+    }
+
+    /// True if the whole output has this figure, of which a part of the output may show less.
+    fn is_in(&self, whole: &[Self]) -> bool {
+        whole.iter().any(|known| {
+            known.figure == self.figure && self.config.iter().all(|key| known.config.contains(key))
+        })
+    }
+}
+
+/// Returns the figures with a value.
+fn values(read: &Result<Vec<ReadRun>, String>) -> Vec<Known> {
+    let runs = read.iter().flatten().filter_map(|run| run.printed.as_ref().ok());
+    let figures = runs.flat_map(|run| &run.measurements);
+    figures
+        .filter(|m| m.value.is_some() && m.validity.status != Status::Invalid)
+        .map(Known::of)
+        .collect()
+}
+
+/// Returns the numbers in a line.
+fn numbers(line: &str) -> impl Iterator<Item = f64> {
+    line.split(|c: char| !(c.is_ascii_digit() || ".eE+-".contains(c)))
+        .filter_map(|word| word.parse().ok())
+}
+
+/// True if a number of the line is one of the values, in any unit.
+fn has_value(line: &str, values: &[f64]) -> bool {
+    const SCALES: [f64; 4] = [1.0, 1.048576, 1.024, 1.073741824];
+    numbers(line).filter(|number| *number > 0.0).any(|number| {
+        values.iter().any(|value| {
+            let ratio = value / number;
+            SCALES.iter().flat_map(|scale| [*scale, 1.25 * scale]).any(|scale| {
+                let power = (ratio / scale).log10();
+                (power - power.round()).abs() < 1e-7
+            })
+        })
+    })
+}
+
+/// Returns mutated texts with the name of the mutation.
+fn mutations(text: &str, values: &[f64]) -> Vec<(String, Vec<u8>)> {
+    const UNITS: [(&str, &str); 12] = [
+        ("MB/s", "GB/s"),
+        ("GB/s", "MB/s"),
+        ("(us)", "(ms)"),
+        ("usec", "msec"),
+        ("MiB", "GiB"),
+        ("ns", "us"),
+        ("Gflops", "Tflops"),
+        ("MBytes", "GBytes"),
+        ("Mbytes", "Gbytes"),
+        ("MByte", "GByte"),
+        ("ms", "us"),
+        ("sec", "ms"),
+    ];
+    let mut all: Vec<(String, Vec<u8>)> = Vec::new();
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    for (at, line) in lines.iter().enumerate() {
+        let with = |other: String| lines[..at].concat() + &other + &lines[at + 1..].concat();
+        all.push((format!("line {} dropped", at + 1), with(String::new()).into_bytes()));
+        all.push((format!("line {} doubled", at + 1), with(line.repeat(2)).into_bytes()));
+        // A number that is 0 may be the place of a figure.
+        let is_value = has_value(line, values) || line.contains(" 0.0");
+        for (unit, other) in UNITS {
+            if line.contains(unit) {
+                all.push((
+                    format!("line {}: {unit} is {other}", at + 1),
+                    with(line.replace(unit, other)).into_bytes(),
+                ));
+            }
+        }
+        for (place, digit) in line.char_indices().filter(|(_, c)| c.is_ascii_digit() && !is_value) {
+            let other = if digit == '9' { '1' } else { '9' };
+            let changed = format!("{}{other}{}", &line[..place], &line[place + 1..]);
+            all.push((format!("line {}: digit {place}", at + 1), with(changed).into_bytes()));
+        }
+        if is_value {
+            for word in ["nan", "inf", "1e400", "-1.0"] {
+                let first = line.find('.').unwrap_or(0);
+                let begin = line[..first]
+                    .rfind(|c: char| !c.is_ascii_digit())
+                    .map_or(0, |before| before + 1);
+                let end = line[first..]
+                    .find(|c: char| !(c.is_ascii_digit() || c == '.'))
+                    .map_or(line.len(), |behind| first + behind);
+                if first > 0 && begin < first && line.is_char_boundary(begin) {
+                    let changed = format!("{}{word}{}", &line[..begin], &line[end..]);
+                    all.push((format!("line {}: {word}", at + 1), with(changed).into_bytes()));
+                }
+            }
+        }
+    }
+    for cut in (0..text.len()).step_by(10) {
+        all.push((format!("cut at {cut}"), text.as_bytes()[..cut].to_vec()));
+    }
+    let half = text.len() / 2;
+    let zero = [&text.as_bytes()[..half], b"\0\0", &text.as_bytes()[half..]].concat();
+    all.push(("NUL".to_owned(), zero));
+    let bytes: Vec<char> = text.chars().collect();
+    let mut commas = String::new();
+    for (at, c) in bytes.iter().enumerate() {
+        let is_decimal = *c == '.'
+            && at > 0
+            && bytes[at - 1].is_ascii_digit()
+            && bytes.get(at + 1).is_some_and(char::is_ascii_digit);
+        commas.push(if is_decimal { ',' } else { *c });
+    }
+    all.push(("commas".to_owned(), commas.into_bytes()));
+    all.push(("UTF-16".to_owned(), text.encode_utf16().flat_map(u16::to_le_bytes).collect()));
+    all
+}
+
+/// Returns the numbers of mutated texts with all figures, with fewer figures, and without any; and the false figures.
+fn mutated(path: &Path, one_in: usize) -> ([usize; 3], Vec<String>) {
+    let text = String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned();
+    let whole = read(text.as_bytes());
+    let known = values(&whole);
+    let figures = whole.iter().flatten().filter_map(|run| run.printed.as_ref().ok());
+    let numbers: Vec<f64> =
+        figures.flat_map(|run| &run.measurements).filter_map(|m| m.value).collect();
+    let mut counts = [0; 3];
+    let mut wrong = Vec::new();
+    let all = mutations(&text, &numbers);
+    let one_in = if one_in == 1 { 1 } else { one_in.max(all.len() / MOST) };
+    for (at, (what, bytes)) in all.into_iter().enumerate() {
+        if at % one_in != path.as_os_str().len() % one_in {
+            continue;
+        }
+        let found = values(&read(&bytes));
+        if let Some(first) = found.iter().find(|figure| !figure.is_in(&known)) {
+            wrong.push(format!("{}, {what}: {first:?}", name(path)));
+        }
+        counts[usize::from(found.len() < known.len()) + usize::from(found.is_empty())] += 1;
+    }
+    (counts, wrong)
+}
+
+#[test]
+fn mutated_corpus_has_no_false_figure() {
+    let one_in =
+        if std::env::var("CORPUS_MUTATIONS").is_ok_and(|of| of == "all") { 1 } else { ONE_IN };
+    let mut counts = [0; 3];
+    let mut wrong = Vec::new();
+    for path in texts() {
+        if INVALID_AT_THE_END.contains(&name(&path).as_str()) {
+            continue;
+        }
+        let (of_text, of_wrong) = mutated(&path, one_in);
+        for (sum, count) in counts.iter_mut().zip(of_text) {
+            *sum += count;
+        }
+        wrong.extend(of_wrong);
+    }
+    let [all, fewer, none] = counts;
+    let first = &wrong[..wrong.len().min(60)];
+    assert!(wrong.is_empty(), "{} of {}: {first:#?}", wrong.len(), all + fewer + none);
+    // Some mutations change nothing that is read, and others make a text unreadable.
+    assert!(all > 0 && fewer > 0 && none > 0, "{counts:?}");
+}
+
+#[test]
+fn encodings_of_the_corpus_have_equal_figures() {
+    for path in texts() {
+        let text = std::fs::read(&path).unwrap();
+        let whole = values(&read(&text));
+        let text = String::from_utf8_lossy(&text).into_owned();
+        if !text.contains('\r') {
+            let marked = format!("\u{feff}{}", text.replace('\n', "\r\n"));
+            assert_eq!(values(&read(marked.as_bytes())), whole, "{}", name(&path));
+        }
+        let wide: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        assert!(read(&wide).is_err(), "{}", name(&path));
+    }
+}

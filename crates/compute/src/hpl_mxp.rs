@@ -1,0 +1,98 @@
+//! Reader of the result of HPL-MxP: the solution in mixed precision, and its factorisation alone.
+
+use nodegauge_gauge::outputs::{COMPUTE, OutputFigure, OutputFigures};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
+use nodegauge_measure::record::{Quoted, Validity};
+use nodegauge_measure::{Unit, printed};
+
+/// Reader of the output of HPL-MxP.
+pub(crate) struct HplMxpReader;
+
+/// Rates: label, name.
+const RATES: [(&str, &str); 2] = [("GFLOPS =", "hpl_mxp"), ("LU GFLOPS =", "hpl_mxp_lu")];
+
+impl Reader for HplMxpReader {
+    fn program(&self) -> &'static str {
+        "HPL-MxP"
+    }
+
+    fn doubts(&self) -> &'static str {
+        "no residual: suspect; a rate that is not that of all devices together is an error"
+    }
+
+    fn first_characters(&self) -> &'static str {
+        "*HNL"
+    }
+
+    fn mark(&self, line: &str) -> Option<RunMark> {
+        if line.starts_with("HPL-MxP-NVIDIA ") || line.starts_with("HPL-MxP ver") {
+            return Some(RunMark::TITLE);
+        }
+        if line.contains("HPL MxP Result") || line.contains("HPL-MxP Result") {
+            return Some(RunMark::repeated(1));
+        }
+        None
+    }
+
+    fn version(&self, text: &str) -> Option<String> {
+        let rest = text.lines().find_map(|line| line.trim().strip_prefix("HPL-MxP-NVIDIA "))?;
+        Some(rest.split_whitespace().next()?.to_owned())
+    }
+
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
+        let lines = || printed::whole_lines(text).lines().map(str::trim);
+        let mut figures = OutputFigures::new("hpl-mxp", self.version(text));
+        let mut sizes = lines().filter(|line| line.starts_with("N =") && line.contains("NPROW ="));
+        let size =
+            sizes.next().ok_or_else(|| "it has no line with N, NB, NPROW and NPCOL".to_owned())?;
+        if sizes.next().is_some_and(|other| other != size) {
+            return Err(UnreadOutput::from("it has several results".to_owned()));
+        }
+        let value = |name: &str| -> Option<u64> {
+            let pairs = size.split(',').filter_map(|pair| pair.split_once('='));
+            let mut own = pairs.filter(|(key, _)| key.trim() == name);
+            own.next()?.1.trim().parse().ok()
+        };
+        let mut config = figures.config();
+        [config.n, config.nb, config.p, config.q] = ["N", "NB", "NPROW", "NPCOL"].map(value);
+        let residual =
+            lines().find(|line| line.starts_with("||Ax-b||_oo") && line.contains("......"));
+        let mut validity = Validity::valid();
+        match residual.map(|line| line.split_whitespace().next_back()) {
+            Some(Some("PASSED")) => {}
+            Some(Some("FAILED")) => validity.invalid("residual check FAILED: x is not a solution"),
+            _ => validity.suspect("no residual was printed: x is not verified"),
+        }
+        let devices = config.p.zip(config.q).map(|(p, q)| (p * q) as f64);
+        let devices =
+            devices.ok_or_else(|| "the numbers of its process grid cannot be read".to_owned())?;
+        for (label, name) in RATES {
+            let mut found = lines().filter_map(|line| line.strip_prefix(label));
+            let Some(line) = found.next() else { continue };
+            if found.next().is_some_and(|other| other != line) {
+                return Err(UnreadOutput::from(format!("it has {label:?} twice")));
+            }
+            let numbers = line.split_once(", per GPU =").and_then(|(rate, rest)| {
+                let each = rest.split_whitespace().next()?;
+                Some((rate.trim().parse::<f64>().ok()?, each.parse::<f64>().ok()?))
+            });
+            let (rate, each) =
+                numbers.ok_or_else(|| format!("the rates of {label:?} cannot be read"))?;
+            let is_sum = (rate / (each * devices) - 1.0).abs() < 1e-3;
+            if !printed::is_figure(rate) || !is_sum {
+                return Err(UnreadOutput::from(format!(
+                    "the rate of {label:?} is not that of all devices together"
+                )));
+            }
+            let figure = OutputFigure {
+                of: COMPUTE,
+                name: name.to_owned(),
+                unit: Unit::FlopsPerSecond,
+                value: rate * 1e9,
+                quoted: Quoted::Single,
+            };
+            figures.push_judged(figure, &config, validity.clone())?;
+        }
+        Ok(figures.finish(None))
+    }
+}

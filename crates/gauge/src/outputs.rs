@@ -1,0 +1,234 @@
+//! Figures that other programs print and that nodegauge does not measure in the same way: their configuration, their
+//! checks, and their section of a page. A gauge has one test for them.
+
+use crate::readers::PrintedRun;
+use crate::view::{ColumnList, Section, TableCell};
+use nodegauge_measure::keys::shared;
+use nodegauge_measure::quantity::significant;
+use nodegauge_measure::record::{Category, Measurement, Quoted, Record, Validity};
+use nodegauge_measure::{Bytes, Unit, printed};
+use std::collections::BTreeMap;
+
+nodegauge_measure::config! {
+    /// Configuration of a figure that another program printed.
+    pub struct OutputConfig {
+        engine: shared::engine;
+        engine_version: shared::engine_version;
+        /// Part of the output that has the figure, in the words of the program: the traffic, the pair of nodes, the loop.
+        case: String = Identity "case", speaks;
+        message_bytes: shared::message_bytes;
+        /// Data that the program uses in each thread, or altogether, bytes.
+        data_bytes: u64 = Size "data", speaks;
+        file_bytes: shared::file_bytes;
+        block_bytes: shared::block_bytes;
+        device_name: shared::device_name;
+        threads: shared::threads;
+        processes: shared::processes;
+        element: shared::element;
+        n: shared::n;
+        nb: shared::nb;
+        p: shared::p;
+        q: shared::q;
+        /// Least value that the program printed beside the figure, in the unit of the figure.
+        printed_min: f64 = Observation "printed minimum";
+        /// Greatest value that the program printed beside the figure, in the unit of the figure.
+        printed_max: f64 = Observation "printed maximum";
+    }
+}
+
+/// Test of a gauge for figures of other programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutputTest {
+    /// Name of the gauge.
+    pub gauge: &'static str,
+    /// Name of the test.
+    pub test: &'static str,
+}
+
+/// Memory and caches.
+pub const MEMORY: OutputTest = OutputTest { gauge: "memory", test: "memory_output" };
+/// Floating-point operations.
+pub const COMPUTE: OutputTest = OutputTest { gauge: "compute", test: "compute_output" };
+/// Messages of MPI.
+pub const MESSAGES: OutputTest = OutputTest { gauge: "messages", test: "messages_output" };
+/// Files and their metadata.
+pub const FILES: OutputTest = OutputTest { gauge: "files", test: "files_output" };
+/// Devices and their links.
+pub const DEVICE: OutputTest = OutputTest { gauge: "device", test: "device_output" };
+/// Networks between nodes or devices.
+pub const NETWORK: OutputTest = OutputTest { gauge: "network", test: "network_output" };
+/// All tests.
+pub const ALL: [OutputTest; 6] = [MEMORY, COMPUTE, MESSAGES, FILES, DEVICE, NETWORK];
+
+/// True if the figure is one of these tests.
+pub fn is_output(m: &Measurement) -> bool {
+    ALL.iter().any(|of| of.gauge == m.gauge && of.test == m.test)
+}
+
+/// Figure that a program printed.
+#[derive(Debug, Clone)]
+pub struct OutputFigure {
+    /// Test of the figure.
+    pub of: OutputTest,
+    /// Name of the figure.
+    pub name: String,
+    /// Unit of the value.
+    pub unit: Unit,
+    /// Value.
+    pub value: f64,
+    /// Statistic that the program printed.
+    pub quoted: Quoted,
+}
+
+/// Figures of a run of another program.
+#[derive(Debug, Clone)]
+pub struct OutputFigures {
+    config: OutputConfig,
+    all: Vec<Measurement>,
+    seen: BTreeMap<String, f64>,
+}
+
+impl OutputFigures {
+    /// Creates an empty list for a run of the program `engine`.
+    pub fn new(engine: &str, version: Option<String>) -> Self {
+        let config = OutputConfig {
+            engine: Some(engine.to_owned()),
+            engine_version: version,
+            ..OutputConfig::default()
+        };
+        Self { config, all: Vec::new(), seen: BTreeMap::new() }
+    }
+
+    /// Returns the configuration of the run, which figures add to.
+    pub fn config(&self) -> OutputConfig {
+        self.config.clone()
+    }
+
+    /// Adds a figure. A figure that the output has twice with one value counts once. A value that is not positive is no
+    /// figure, as in the diagonal of a matrix.
+    ///
+    /// # Errors
+    /// Fails if the output has another value for the same figure, or a value that is no number.
+    pub fn push(&mut self, figure: OutputFigure, config: &OutputConfig) -> Result<(), String> {
+        self.push_judged(figure, config, Validity::valid())
+    }
+
+    /// Adds a figure with doubts.
+    ///
+    /// # Errors
+    /// Fails as [`Self::push`] does.
+    pub fn push_judged(
+        &mut self,
+        figure: OutputFigure,
+        config: &OutputConfig,
+        validity: Validity,
+    ) -> Result<(), String> {
+        let OutputFigure { of, name, unit, value, quoted } = figure;
+        let identity = OutputConfig { printed_min: None, printed_max: None, ..config.clone() };
+        let identity = format!("{of:?} {name} {unit} {identity:?}");
+        if value == 0.0 {
+            return Ok(());
+        }
+        if config.case.as_ref().is_some_and(|case| case.contains(char::is_control)) {
+            return Err(format!("the words for its {name} have control characters"));
+        }
+        if !printed::is_figure(value) {
+            return Err(format!("its {name} is not a positive number: {value:e}"));
+        }
+        match self.seen.get(&identity) {
+            Some(known) if *known == value => return Ok(()),
+            Some(known) => {
+                let [known, other] = [*known, value].map(significant);
+                return Err(format!("it has two values for one {name}: {known} and {other}"));
+            }
+            None => self.seen.insert(identity, value),
+        };
+        let m = Measurement::new(of.gauge, of.test, name, unit)
+            .category(Category::Reference)
+            .value(quoted, value)
+            .config(config);
+        self.all.push(m.judged(validity));
+        Ok(())
+    }
+
+    /// True if there are no figures.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Returns the figures; `missing` is the part of the output that is missing, which makes them suspect.
+    pub fn finish(mut self, missing: Option<&str>) -> PrintedRun {
+        if let Some(missing) = missing {
+            for m in &mut self.all {
+                m.validity.suspect(format!("{missing}: {}", printed::CUT));
+            }
+        }
+        self.all.into()
+    }
+}
+
+/// Returns the section with the figures of a test; `None` if the record has none.
+pub fn section(record: &Record, of: OutputTest) -> Option<Section> {
+    let own = record.measurements.iter().filter(|m| m.gauge == of.gauge && m.test == of.test);
+    let rows: Vec<OutputRow<'_>> = own.map(|m| OutputRow { m, config: m.read_config() }).collect();
+    let first = rows.first()?;
+    let mut section = Section::new(of.test);
+    let columns = ColumnList::<OutputRow<'_>>::new()
+        .left("figure", |row| row.m.name_in_words())
+        .left("case", |row| row.config.case.clone().unwrap_or_default())
+        .right("size", |row| row.size())
+        .right("value", |row| match row.m.value {
+            Some(value) => TableCell::in_words(value, row.m.unit),
+            None => "-".into(),
+        })
+        .left("", |row| row.m.quoted.name());
+    section.push(columns.table(&rows)).gap();
+    section.note("program", first.program());
+    section.doubts(&rows.iter().map(|row| row.m).collect::<Vec<_>>());
+    Some(section)
+}
+
+/// Returns the sentence that the page of a record with these figures begins with.
+pub fn conclusion(record: &Record, of: OutputTest) -> Option<String> {
+    let mut own = record.measurements.iter().filter(|m| m.gauge == of.gauge && m.test == of.test);
+    let m = own.find(|m| m.value.is_some())?;
+    let row = OutputRow { m, config: m.read_config() };
+    let value = TableCell::in_words(m.value?, m.unit);
+    let case = row.config.case.as_ref().map(|case| format!(" ({case})")).unwrap_or_default();
+    let status = m.validity.status;
+    let doubt = match status {
+        nodegauge_measure::record::Status::Valid => String::new(),
+        _ => format!(" ({})", status.name()),
+    };
+    Some(format!("{} printed {}{doubt} for {}{case}", row.program(), value.text, m.name_in_words()))
+}
+
+/// Figure with its configuration.
+struct OutputRow<'a> {
+    m: &'a Measurement,
+    config: OutputConfig,
+}
+
+impl OutputRow<'_> {
+    /// Returns the program with its version, and its threads and processes.
+    fn program(&self) -> String {
+        let OutputConfig { engine, engine_version, threads, processes, .. } = &self.config;
+        let mut words = engine.clone().unwrap_or_else(|| "another program".to_owned());
+        if let Some(version) = engine_version {
+            words.push_str(&format!(" {version}"));
+        }
+        for (count, noun) in [(threads, "threads"), (processes, "processes")] {
+            if let Some(count) = count {
+                words.push_str(&format!(", {count} {noun}"));
+            }
+        }
+        words
+    }
+
+    /// Returns the size of the messages, blocks, data or files.
+    fn size(&self) -> String {
+        let OutputConfig { message_bytes, block_bytes, data_bytes, file_bytes, .. } = &self.config;
+        let known = message_bytes.or(*block_bytes).or(*data_bytes).or(*file_bytes);
+        known.map(|bytes| Bytes(bytes).to_string()).unwrap_or_default()
+    }
+}

@@ -1,0 +1,133 @@
+//! Prefixes that launchers put before each line of a rank: `[1,0]<stdout>:` of Open MPI 4 (`--tag-output`),
+//! `[prterun-n1-7@1,0]<stdout>: ` of Open MPI 5 (`--output tag`), `[0] ` of MPICH (`-prepend-rank`), and `0: ` of Slurm
+//! (`srun --label`).
+
+use std::collections::BTreeMap;
+
+/// Line without its prefix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TaggedLine<'a> {
+    /// Number of the rank.
+    pub rank: u32,
+    /// Host in the prefix; empty if it has none.
+    pub host: &'a str,
+    /// Line behind the prefix.
+    pub line: &'a str,
+}
+
+/// Form of a prefix.
+type Tag = for<'a> fn(&'a str) -> Option<TaggedLine<'a>>;
+
+/// Forms of prefixes.
+const TAGS: [Tag; 3] = [open_mpi, mpich, slurm];
+
+/// Returns the form of prefix that more than half of the lines have; `None` if there is none.
+pub fn form(text: &str) -> Option<Tag> {
+    /// Number of lines that decide.
+    const LOOKED_AT: usize = 200;
+    let lines = || text.lines().filter(|line| !line.trim().is_empty()).take(LOOKED_AT);
+    let all = lines().count();
+    TAGS.into_iter().find(|tag| 2 * lines().filter(|line| tag(line).is_some()).count() > all)
+}
+
+/// Text of a rank.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RankText {
+    /// Number of the rank.
+    pub rank: u32,
+    /// Its lines, without the prefix.
+    pub text: String,
+    /// Number of each line in the whole text, from 1.
+    pub lines: Vec<usize>,
+}
+
+/// Returns the text of each rank, in the order of the ranks; `None` if the lines have no prefixes. Lines without a prefix
+/// are those of the launcher.
+pub fn by_rank(text: &str) -> Option<Vec<RankText>> {
+    let tag = form(text)?;
+    let mut ranks: BTreeMap<u32, RankText> = BTreeMap::new();
+    let end =
+        if text.ends_with('\n') { text.len() } else { text.rfind('\n').map_or(0, |at| at + 1) };
+    for (number, line) in text[..end].lines().enumerate() {
+        let Some(tagged) = tag(line) else { continue };
+        let of_rank = ranks.entry(tagged.rank).or_default();
+        of_rank.rank = tagged.rank;
+        of_rank.text.push_str(tagged.line);
+        of_rank.text.push('\n');
+        of_rank.lines.push(number + 1);
+    }
+    Some(ranks.into_values().collect())
+}
+
+/// Returns a number of digits alone.
+fn number(word: &str) -> Option<u32> {
+    let is_number = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+    word.parse().ok().filter(|_| is_number)
+}
+
+/// Parses `[1,0]<stdout>:` and `[job@1,0]<stdout>: `, also with the host, `[1,0]<stdout>n1: `.
+fn open_mpi(line: &str) -> Option<TaggedLine<'_>> {
+    let (inside, rest) = line.strip_prefix('[')?.split_once(']')?;
+    let job_and_rank = inside.rsplit_once('@').map_or(inside, |(_, numbers)| numbers);
+    let (job, rank) = job_and_rank.split_once(',')?;
+    number(job)?;
+    let rank = number(rank)?;
+    let (stream, behind) = rest.strip_prefix('<')?.split_once('>')?;
+    ["stdout", "stderr", "stddiag"].contains(&stream).then_some(())?;
+    let (host, text) = behind.split_once(':')?;
+    let is_host = host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
+    let host = if is_host { host } else { "" };
+    // Open MPI 5 puts a space behind the colon.
+    let is_5 = inside.contains('@');
+    let own = if is_5 { text.strip_prefix(' ').unwrap_or(text) } else { text };
+    Some(TaggedLine { rank, host, line: own })
+}
+
+/// Parses `[0] `.
+fn mpich(line: &str) -> Option<TaggedLine<'_>> {
+    let (rank, rest) = line.strip_prefix('[')?.split_once(']')?;
+    let rank = number(rank)?;
+    Some(TaggedLine { rank, host: "", line: rest.strip_prefix(' ').unwrap_or(rest) })
+}
+
+/// Parses `0: `, whose number may be aligned.
+fn slurm(line: &str) -> Option<TaggedLine<'_>> {
+    let (rank, rest) = line.trim_start().split_once(':')?;
+    let rank = number(rank)?;
+    let own = rest.strip_prefix(' ').or(Some(rest).filter(|rest| rest.is_empty()))?;
+    Some(TaggedLine { rank, host: "", line: own })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_of_launchers_are_removed() {
+        for (text, rank, line) in [
+            ("[1,0]<stdout>:Copy: 1", 0, "Copy: 1"),
+            ("[prterun-n1-7@1,12]<stdout>:  Copy: 1", 12, " Copy: 1"),
+            ("[1,3]<stderr>n07:warning", 3, "warning"),
+            ("[2] # OSU", 2, "# OSU"),
+            (" 1: {", 1, "{"),
+            ("3:", 3, ""),
+        ] {
+            let found = TAGS.into_iter().find_map(|tag| tag(text)).unwrap();
+            assert_eq!((found.rank, found.line), (rank, line), "{text}");
+        }
+        for text in ["Copy:  1", "[n1] x", "10:20 x", "[1,0] x", "1 2"] {
+            let is_tagged = text != "10:20 x" && TAGS.into_iter().any(|tag| tag(text).is_some());
+            assert!(!is_tagged, "{text}");
+        }
+    }
+
+    #[test]
+    fn ranks_are_separated() {
+        let text = "mpirun: note\n[1,1]<stdout>:b\n[1,0]<stdout>:a\n[1,1]<stdout>:c\n[1,0]<stdo";
+        let ranks = by_rank(text).unwrap();
+        let texts: Vec<(&str, &[usize])> =
+            ranks.iter().map(|rank| (rank.text.as_str(), rank.lines.as_slice())).collect();
+        assert_eq!(texts, [("a\n", &[3][..]), ("b\nc\n", &[2, 4][..])]);
+        assert_eq!(by_rank("a\nb: c\n"), None);
+    }
+}

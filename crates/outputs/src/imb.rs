@@ -1,0 +1,254 @@
+//! Intel MPI Benchmarks: a table for each benchmark, below `# Benchmarking NAME`.
+
+use crate::text::{lines, number, quoted, rounding, slug, unread};
+use nodegauge_gauge::outputs::{MESSAGES, OutputConfig, OutputFigure, OutputFigures};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
+use nodegauge_measure::Unit;
+use nodegauge_measure::record::Quoted;
+
+/// Reader of the output of the Intel MPI Benchmarks.
+pub(crate) struct Imb;
+
+/// Titles of all versions, without the number.
+const TITLES: [&str; 3] =
+    ["Intel(R) MPI Benchmarks", "Intel (R) MPI Benchmarks", "Intel (R) MPI Benchmark Suite"];
+/// First words of a table.
+const TABLE: &str = "# Benchmarking";
+/// Last line of a run.
+const END: &str = "# All processes entering MPI_Finalize";
+
+impl Reader for Imb {
+    fn program(&self) -> &'static str {
+        "Intel MPI Benchmarks"
+    }
+
+    fn doubts(&self) -> &'static str {
+        "no `All processes entering MPI_Finalize`; a data rate that is not the size divided by the time is an error"
+    }
+
+    fn first_characters(&self) -> &'static str {
+        "#"
+    }
+
+    fn mark(&self, line: &str) -> Option<RunMark> {
+        if !line.starts_with('#') {
+            return None;
+        }
+        if version(line).is_some() {
+            return Some(RunMark::TITLE);
+        }
+        if line.starts_with(TABLE) {
+            return Some(RunMark::repeated(1));
+        }
+        line.starts_with(END).then_some(RunMark::once(2))
+    }
+
+    fn last_phase(&self) -> Option<u8> {
+        Some(2)
+    }
+
+    fn version(&self, text: &str) -> Option<String> {
+        lines(text).find_map(version)
+    }
+
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
+        let mut figures = OutputFigures::new("imb", self.version(text));
+        let mut table = Table::default();
+        for line in lines(text) {
+            table.line(line, &mut figures)?;
+        }
+        let missing = !lines(text).any(|line| line.starts_with(END));
+        Ok(figures.finish(missing.then_some("the last line of the benchmarks is missing")))
+    }
+}
+
+/// Returns the version in a title: `#    Intel(R) MPI Benchmarks 2021.3, MPI-1 part`.
+fn version(line: &str) -> Option<String> {
+    let rest = line.trim_start_matches(['#', ' ']);
+    let rest = TITLES.iter().find_map(|title| rest.strip_prefix(title))?;
+    let words = rest.trim().trim_start_matches(['V', 'v']).trim();
+    let words = words.strip_prefix("ersion").unwrap_or(words).trim();
+    let version = words.split([' ', ',']).next()?;
+    version.starts_with(|c: char| c.is_ascii_digit()).then(|| version.to_owned())
+}
+
+/// Table of a benchmark.
+#[derive(Debug, Default)]
+struct Table {
+    name: Option<String>,
+    processes: Option<u64>,
+    mode: Option<String>,
+    columns: Vec<String>,
+    last_bytes: Option<f64>,
+}
+
+impl Table {
+    fn line(&mut self, line: &str, figures: &mut OutputFigures) -> Result<(), String> {
+        if let Some(name) = line.strip_prefix(TABLE) {
+            *self = Self { name: Some(slug(name)), ..Self::default() };
+        } else if let Some(rest) = line.strip_prefix("# #processes =") {
+            self.processes =
+                rest.trim().split([' ', ';']).next().and_then(|word| word.parse().ok());
+        } else if let Some(mode) = line.strip_prefix("#    MODE:") {
+            self.mode = Some(mode.trim().to_lowercase());
+            self.columns.clear();
+            self.last_bytes = None;
+        } else if line.contains("[usec]") || line.starts_with("#bytes ") {
+            self.header(line)?;
+        } else if line.starts_with(|c: char| c.is_ascii_digit()) && !self.columns.is_empty() {
+            self.row(line, figures)?;
+        } else if line.is_empty() && self.last_bytes.is_some() {
+            self.columns.clear();
+        }
+        Ok(())
+    }
+
+    /// Reads the names of the columns.
+    fn header(&mut self, line: &str) -> Result<(), String> {
+        const KNOWN: [&str; 12] = [
+            "#bytes",
+            "#repetitions",
+            "t[usec]",
+            "t_min[usec]",
+            "t_max[usec]",
+            "t_avg[usec]",
+            "Mbytes/sec",
+            "Msg/sec",
+            "t_ovrl[usec]",
+            "t_pure[usec]",
+            "t_CPU[usec]",
+            "overlap[%]",
+        ];
+        let columns: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        let unknown =
+            columns.iter().find(|column| !KNOWN.contains(&column.as_str()) && *column != "defects");
+        if let Some(unknown) = unknown {
+            return Err(format!("its table has an unknown column: {unknown:?}"));
+        }
+        let is_repeated = (1..columns.len()).any(|at| columns[..at].contains(&columns[at]));
+        if is_repeated || !self.columns.is_empty() && self.last_bytes.is_none() {
+            return Err(format!("the header of a table is not clear: {}", quoted(line)));
+        }
+        self.columns = columns;
+        self.last_bytes = None;
+        Ok(())
+    }
+
+    fn row(&mut self, line: &str, figures: &mut OutputFigures) -> Result<(), String> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        // A size that did not fit the memory or the time has a remark instead of figures.
+        if ["out-of-mem.;", "int-overflow;", "time-out.;"].iter().any(|word| words.contains(word)) {
+            return Ok(());
+        }
+        if words.len() != self.columns.len() {
+            return Err(unread(line));
+        }
+        let name = self.name.clone().ok_or("a table has no name")?;
+        let values: Option<Vec<f64>> = words.iter().map(|word| number(word)).collect();
+        let values = values.ok_or_else(|| unread(line))?;
+        let at = |column: &str| self.columns.iter().position(|known| known == column);
+        let value = |column: &str| at(column).map(|at| values[at]);
+        let bytes = value("#bytes");
+        if let (Some(last), Some(now)) = (self.last_bytes, bytes)
+            && now <= last
+        {
+            return Err(format!("its table of {name} has {now} B after {last} B"));
+        }
+        self.last_bytes = Some(bytes.unwrap_or(0.0));
+        let times = ["t_min[usec]", "t_avg[usec]", "t_max[usec]"].map(value);
+        if let [Some(least), Some(mean), Some(most)] = times
+            && !(least <= mean + 0.01 && mean <= most + 0.01)
+        {
+            return Err(unread(line));
+        }
+        let mut config = figures.config();
+        config.message_bytes = bytes.map(|bytes| bytes as u64);
+        config.processes = self.processes;
+        config.case = self.mode.clone();
+        let rate = value("Mbytes/sec").zip(bytes);
+        let longest = at("t_max[usec]").or(at("t[usec]"));
+        let factor = match (rate, longest) {
+            (Some((printed, size)), Some(time)) => {
+                mega(printed, size, values[time], rounding(words[time])).ok_or_else(|| {
+                    format!(
+                        "the data rate of {name} is not its size divided by its time: {}",
+                        quoted(line)
+                    )
+                })?
+            }
+            (Some((printed, size)), None) => {
+                let messages = value("Msg/sec")
+                    .ok_or("its rates have neither times nor numbers of messages")?;
+                [1e6, 1_048_576.0].into_iter().find(|mega| {
+                    (printed * mega - messages * size).abs() <= 0.006 * mega + 0.6 * size
+                })
+            }
+            _ => None,
+        };
+        let time = value("t[usec]").or(value("t_avg[usec]")).or(value("t_pure[usec]"));
+        let known = [
+            (name.clone(), Unit::Seconds, time.map(|time| time * 1e-6)),
+            (
+                format!("{name}_overall"),
+                Unit::Seconds,
+                value("t_ovrl[usec]").map(|overall| overall * 1e-6),
+            ),
+            (
+                format!("{name}_overlap"),
+                Unit::Factor,
+                value("overlap[%]").map(|percent| percent * 1e-2),
+            ),
+            (
+                name.clone(),
+                Unit::BytesPerSecond,
+                factor.zip(value("Mbytes/sec")).map(|(unit, printed)| printed * unit),
+            ),
+            (name, Unit::MessagesPerSecond, value("Msg/sec")),
+        ];
+        for (figure_name, unit, printed) in known {
+            let Some(printed) = printed else { continue };
+            let is_mean = unit == Unit::Seconds && times[0].is_some();
+            let own = OutputConfig {
+                printed_min: times[0].filter(|_| is_mean).map(|least| least * 1e-6),
+                printed_max: times[2].filter(|_| is_mean).map(|most| most * 1e-6),
+                ..config.clone()
+            };
+            let figure = OutputFigure {
+                of: MESSAGES,
+                name: figure_name,
+                unit,
+                value: printed,
+                quoted: Quoted::Mean,
+            };
+            figures.push(figure, &own)?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the bytes of a megabyte of this version: 10^6, or 2^20 before 2018. The data rate is one, two or four times the
+/// size divided by the time. `Some(None)` if the printed digits do not show which it is, `None` if it is none of them.
+fn mega(rate: f64, bytes: f64, microseconds: f64, error: f64) -> Option<Option<f64>> {
+    if rate == 0.0 || bytes == 0.0 {
+        return Some(None);
+    }
+    let mut found: Option<f64> = None;
+    for scale in [1.0, 2.0, 4.0] {
+        for mega in [1e6, 1_048_576.0] {
+            let expected = |time: f64| scale * bytes / (time * 1e-6) / mega;
+            let least = expected(microseconds + error) - 0.006;
+            let most = if microseconds > error {
+                expected(microseconds - error) + 0.006
+            } else {
+                f64::INFINITY
+            };
+            if (least..=most).contains(&rate) {
+                match found {
+                    Some(other) if other != mega => return Some(None),
+                    _ => found = Some(mega),
+                }
+            }
+        }
+    }
+    found.map(Some)
+}

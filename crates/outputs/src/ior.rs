@@ -1,0 +1,232 @@
+//! IOR: the lines `Max Write` and `Max Read` in two units, rows of repetitions, and the form of CSV.
+
+use crate::text::{agree, behind, lines, number, size, unread};
+use nodegauge_gauge::outputs::{FILES, OutputConfig, OutputFigure, OutputFigures};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
+use nodegauge_measure::Unit;
+use nodegauge_measure::record::Quoted;
+use serde_json::Value;
+
+/// Reader of the output of IOR.
+pub(crate) struct Ior;
+
+/// Header of the form of CSV, of versions 3.2 and later.
+const CSV: &str = "access,bw(MiB/s),IOPS,Latency,block(KiB),xfer(KiB),open(s),wr/rd(s),close(s),total(s),numTasks,iter";
+/// Labels of the best rates.
+const BEST: [(&str, &str); 2] = [("Max Write:", "write"), ("Max Read:", "read")];
+/// Bytes of a mebibyte.
+const MEBI: f64 = 1_048_576.0;
+
+impl Reader for Ior {
+    fn program(&self) -> &'static str {
+        "IOR"
+    }
+
+    fn doubts(&self) -> &'static str {
+        "no line `Finished`; rates in MiB/s and MB/s that contradict each other are an error"
+    }
+
+    fn first_characters(&self) -> &'static str {
+        "IaFR{\""
+    }
+
+    fn mark(&self, line: &str) -> Option<RunMark> {
+        if version(line).is_some() || line == CSV {
+            return Some(RunMark::TITLE);
+        }
+        if line.contains("\"bwMaxMIB\"") {
+            return Some(RunMark::DOCUMENT);
+        }
+        is_end(line).then_some(RunMark::weak(2))
+    }
+
+    fn version(&self, text: &str) -> Option<String> {
+        lines(text).find_map(version)
+    }
+
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
+        let mut figures = OutputFigures::new("ior", self.version(text));
+        let first = text.lines().next().unwrap_or_default().trim();
+        if first.starts_with('{') {
+            json(text, &mut figures)?;
+            return Ok(figures.finish(None));
+        }
+        if first == CSV {
+            read_csv_rows(text, &mut figures)?;
+            return Ok(figures.finish(None));
+        }
+        table(text, &mut figures)?;
+        let missing = !lines(text).any(is_end);
+        Ok(figures.finish(missing.then_some("the line \"Finished\" of IOR is missing")))
+    }
+}
+
+/// Returns the version in a title: `IOR-3.3.0: MPI Coordinated Test of Parallel I/O`.
+fn version(line: &str) -> Option<String> {
+    let (version, rest) = line.strip_prefix("IOR-")?.split_once(':')?;
+    rest.contains("MPI Coordinated Test").then(|| version.trim().to_owned())
+}
+
+/// True if a line is the last one of a run.
+fn is_end(line: &str) -> bool {
+    let rest = line.strip_prefix("Finished").or_else(|| line.strip_prefix("Run finished"));
+    rest.is_some_and(|rest| rest.trim_start().starts_with(':'))
+}
+
+/// Returns the value of a line `label : value` or `label = value`.
+fn property<'a>(text: &'a str, label: &str) -> Option<&'a str> {
+    let rest = behind(text, label)?;
+    Some(rest.strip_prefix([':', '='])?.trim())
+}
+
+/// Returns the properties of the run.
+fn config(text: &str, figures: &OutputFigures) -> OutputConfig {
+    let of = |labels: &[&str]| labels.iter().find_map(|label| property(text, label));
+    let tasks = of(&["tasks", "clients"]).and_then(|words| words.split([' ', '(']).next());
+    let access = of(&["access"]).map(str::to_owned);
+    OutputConfig {
+        processes: tasks.and_then(|word| word.parse().ok()),
+        block_bytes: of(&["xfersize"]).and_then(size),
+        file_bytes: of(&["aggregate filesize"]).and_then(size),
+        case: [of(&["api"]).map(str::to_owned), access]
+            .into_iter()
+            .flatten()
+            .reduce(|a, b| a + ", " + &b),
+        ..figures.config()
+    }
+}
+
+/// Reads the best rates, and the rates of operations in the summary.
+fn table(text: &str, figures: &mut OutputFigures) -> Result<(), String> {
+    let config = config(text, figures);
+    is_transfer_size_consistent(text, config.block_bytes)?;
+    let rows = |name: &str| {
+        lines(text).filter(|line| line.split_whitespace().next() == Some(name)).count()
+    };
+    for (label, name) in BEST {
+        let mut found = lines(text).filter_map(|line| line.strip_prefix(label));
+        let Some(line) = found.next() else {
+            if rows(name) > 0 && figures.is_empty() && name == "read" {
+                return Err("its best rates are missing".to_owned());
+            }
+            continue;
+        };
+        if found.next().is_some_and(|other| other != line) {
+            return Err(format!("it has several lines {label:?}"));
+        }
+        let (mebi, mega) = line.split_once("MiB/sec").ok_or_else(|| unread(line))?;
+        let mega = mega.trim().strip_prefix('(').and_then(|rest| rest.strip_suffix("MB/sec)"));
+        let rates = number(mebi.trim()).zip(mega.map(str::trim).and_then(number));
+        let (binary, decimal) = rates.ok_or_else(|| unread(line))?;
+        if !agree(binary * MEBI, decimal * 1e6, 1e-4 + 1e4 / (decimal * 1e6).max(1.0)) {
+            return Err(format!("the two rates of {label:?} contradict each other"));
+        }
+        let figure = OutputFigure {
+            of: FILES,
+            name: name.to_owned(),
+            unit: Unit::BytesPerSecond,
+            value: binary * MEBI,
+            quoted: Quoted::Best,
+        };
+        figures.push(figure, &config)?;
+    }
+    if figures.is_empty() {
+        return Err("it has no line \"Max Write:\" or \"Max Read:\"".to_owned());
+    }
+    Ok(())
+}
+
+/// Fails if the rows of the repetitions have another transfer size than the description of the run.
+fn is_transfer_size_consistent(text: &str, bytes: Option<u64>) -> Result<(), String> {
+    // IOR transfers whole words.
+    if bytes.is_some_and(|bytes| bytes % 8 != 0) {
+        return Err("its transfer size is not a number of words".to_owned());
+    }
+    let mut columns: Option<usize> = None;
+    let mut at = 0;
+    for line in lines(text) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if let Some(position) = words.iter().position(|word| *word == "xfer(KiB)") {
+            columns = Some(words.len());
+            at = position;
+        } else if columns == Some(words.len())
+            && ["write", "read"].contains(&words[0])
+            && let (Some(bytes), Some(printed)) = (bytes, number(words[at]))
+            && (printed * 1024.0 - bytes as f64).abs() > 16.0
+        {
+            return Err("the transfer sizes of its rows and of its description differ".to_owned());
+        }
+    }
+    Ok(())
+}
+
+/// Reads the rows of CSV; the best rate of each access is its figure.
+fn read_csv_rows(text: &str, figures: &mut OutputFigures) -> Result<(), String> {
+    let mut best: Vec<(String, f64, OutputConfig)> = Vec::new();
+    for line in lines(text).skip(1) {
+        let cells: Vec<&str> = line.split(',').map(str::trim).collect();
+        if !["write", "read"].contains(&cells[0]) {
+            continue;
+        }
+        if cells.len() != CSV.split(',').count() {
+            return Err(unread(line));
+        }
+        let numbers: Option<Vec<f64>> = cells[1..].iter().map(|cell| number(cell)).collect();
+        let numbers = numbers.ok_or_else(|| unread(line))?;
+        let config = OutputConfig {
+            block_bytes: Some((numbers[4] * 1024.0) as u64),
+            processes: Some(numbers[9] as u64),
+            ..figures.config()
+        };
+        match best.iter_mut().find(|(name, _, known)| *name == cells[0] && *known == config) {
+            Some((_, rate, _)) => *rate = rate.max(numbers[0]),
+            None => best.push((cells[0].to_owned(), numbers[0], config)),
+        }
+    }
+    for (name, rate, config) in best {
+        let figure = OutputFigure {
+            of: FILES,
+            name,
+            unit: Unit::BytesPerSecond,
+            value: rate * MEBI,
+            quoted: Quoted::Best,
+        };
+        figures.push(figure, &config)?;
+    }
+    Ok(())
+}
+
+/// Reads the summary of the JSON form.
+fn json(text: &str, figures: &mut OutputFigures) -> Result<(), String> {
+    let mut documents = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    let document = documents.next().ok_or("its JSON is empty")?;
+    let document = document.map_err(|error| format!("its JSON is invalid: {error}"))?;
+    let summary = document.get("summary").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    for row in summary {
+        let name = row.get("operation").and_then(Value::as_str).ok_or("a row has no operation")?;
+        let rate = row.get("bwMaxMIB").and_then(Value::as_f64).ok_or("a row has no rate")?;
+        let whole = |key: &str| row.get(key).and_then(Value::as_u64);
+        let printed = whole("transferSize").map(|bytes| bytes as f64 / 1024.0);
+        let rows = text.split("\"xferKiB\":").skip(1);
+        let mut sizes = rows.filter_map(|rest| number(rest.trim_start().split(',').next()?.trim()));
+        if sizes.any(|size| printed.is_some_and(|printed| (printed - size).abs() > 1e-4)) {
+            return Err("the transfer sizes of its rows and of its summary differ".to_owned());
+        }
+        let config = OutputConfig {
+            block_bytes: whole("transferSize"),
+            processes: whole("numTasks"),
+            case: row.get("API").and_then(Value::as_str).map(str::to_owned),
+            engine_version: document.get("Version").and_then(Value::as_str).map(str::to_owned),
+            ..figures.config()
+        };
+        let figure = OutputFigure {
+            of: FILES,
+            name: name.to_owned(),
+            unit: Unit::BytesPerSecond,
+            value: rate * MEBI,
+            quoted: Quoted::Best,
+        };
+        figures.push(figure, &config)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! Output of programs that nodegauge neither runs nor replaces. A program is a file with its reader; its figures belong to
+//! one of the gauges below, which only show and compare them.
+#![forbid(unsafe_code)]
+
+mod core_to_core;
+mod elbencho;
+mod imb;
+mod ior;
+mod likwid_bench;
+mod mdtest;
+mod mlc;
+mod multichase;
+mod nccl;
+mod perfspect;
+mod perftest;
+mod rocm_bandwidth;
+mod sysbench;
+mod text;
+mod tinymembench;
+mod transferbench;
+
+use nodegauge_gauge::outputs::{self, OutputConfig, OutputTest};
+use nodegauge_gauge::readers::Reader;
+use nodegauge_gauge::view::Section;
+use nodegauge_gauge::{Detail, Gauge, Headline, PlannedRun, Site, SummaryRequest};
+use nodegauge_measure::Failure;
+use nodegauge_measure::keys::ConfigKind;
+use nodegauge_measure::record::Record;
+
+/// Gauge of figures that other programs print.
+pub struct OutputGauge {
+    of: OutputTest,
+    tests: &'static [&'static str],
+    readers: &'static [&'static dyn Reader],
+}
+
+/// Memory and caches.
+pub static MEMORY: OutputGauge = OutputGauge {
+    of: outputs::MEMORY,
+    tests: &[outputs::MEMORY.test],
+    readers: &[
+        &likwid_bench::LikwidBench,
+        &mlc::Mlc,
+        &multichase::Multichase,
+        &tinymembench::Tinymembench,
+        &sysbench::Sysbench,
+        &core_to_core::CoreToCore,
+        &perfspect::PerfSpect,
+    ],
+};
+
+/// Floating-point operations; the readers are those of HPL's gauge.
+pub static COMPUTE: OutputGauge =
+    OutputGauge { of: outputs::COMPUTE, tests: &[outputs::COMPUTE.test], readers: &[] };
+
+/// Messages of MPI.
+pub static MESSAGES: OutputGauge =
+    OutputGauge { of: outputs::MESSAGES, tests: &[outputs::MESSAGES.test], readers: &[&imb::Imb] };
+
+/// Files and their metadata.
+pub static FILES: OutputGauge = OutputGauge {
+    of: outputs::FILES,
+    tests: &[outputs::FILES.test],
+    readers: &[&ior::Ior, &mdtest::Mdtest, &elbencho::Elbencho],
+};
+
+/// Devices and their links.
+pub static DEVICE: OutputGauge = OutputGauge {
+    of: outputs::DEVICE,
+    tests: &[outputs::DEVICE.test],
+    readers: &[&rocm_bandwidth::RocmBandwidth, &transferbench::TransferBench],
+};
+
+/// Networks between nodes or devices.
+pub static NETWORK: OutputGauge = OutputGauge {
+    of: outputs::NETWORK,
+    tests: &[outputs::NETWORK.test],
+    readers: &[&nccl::Nccl, &perftest::Perftest],
+};
+
+impl Gauge for OutputGauge {
+    fn name(&self) -> &'static str {
+        self.of.gauge
+    }
+
+    fn kinds(&self) -> Vec<ConfigKind> {
+        vec![ConfigKind::of::<OutputConfig>(self.of.gauge, self.tests)]
+    }
+
+    /// Plans nothing: other programs measure these figures.
+    fn summary_plan(
+        &self,
+        _: &Site,
+        _: &SummaryRequest<'_>,
+    ) -> Result<Option<Box<dyn PlannedRun>>, Failure> {
+        Ok(None)
+    }
+
+    fn readers(&self) -> Vec<&dyn Reader> {
+        self.readers.to_vec()
+    }
+
+    fn headlines<'r>(&self, _: &'r Record) -> Vec<Headline<'r>> {
+        Vec::new()
+    }
+
+    fn conclusion(&self, record: &Record) -> Option<String> {
+        outputs::conclusion(record, self.of)
+    }
+
+    fn view(&self, record: &Record, _: Detail) -> Vec<Section> {
+        outputs::section(record, self.of).into_iter().collect()
+    }
+}

@@ -1,0 +1,83 @@
+//! likwid-bench: a block of lines `name: value` per run. The rates are the printed amounts divided by the printed time.
+
+use crate::text::{agree, behind, count, lines, number};
+use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
+use nodegauge_measure::Unit;
+use nodegauge_measure::record::Quoted;
+
+/// Reader of the output of likwid-bench.
+pub(crate) struct LikwidBench;
+
+/// Title of a run.
+const TITLE: &str = "LIKWID MICRO BENCHMARK";
+
+impl Reader for LikwidBench {
+    fn program(&self) -> &'static str {
+        "likwid-bench"
+    }
+
+    fn doubts(&self) -> &'static str {
+        "no line `MByte/s`: no figures"
+    }
+
+    fn first_characters(&self) -> &'static str {
+        "LM"
+    }
+
+    fn mark(&self, line: &str) -> Option<RunMark> {
+        if line == TITLE {
+            return Some(RunMark::TITLE);
+        }
+        line.starts_with("MByte/s:").then_some(RunMark::weak(1))
+    }
+
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
+        let only = |label: &str| -> Result<&str, String> {
+            let mut found = lines(text).filter_map(|line| line.strip_prefix(label));
+            let value = found.next().ok_or_else(|| format!("it has no line {label:?}"))?;
+            match found.next() {
+                Some(other) if other != value => Err(format!("it has {label:?} twice")),
+                _ => Ok(value.trim()),
+            }
+        };
+        let value = |label: &str| -> Result<f64, String> {
+            number(only(label)?).ok_or_else(|| format!("the number of {label:?} cannot be read"))
+        };
+        let kernel = only("Test:")?;
+        let time = only("Time:")?.strip_suffix("sec").map(str::trim).and_then(number);
+        let time = time.ok_or_else(|| "its time has no unit of seconds".to_owned())?;
+        let mut figures = OutputFigures::new("likwid-bench", None);
+        let mut config = figures.config();
+        config.case = Some(kernel.to_owned());
+        config.data_bytes = behind(text, "Size (Byte):").and_then(count);
+        config.threads = lines(text).find_map(|line| {
+            let threads = line.strip_prefix("Using ")?.strip_suffix(" threads")?;
+            threads.parse().ok()
+        });
+        let rates = [
+            ("bandwidth", "MByte/s:", "Data volume (Byte):", Unit::BytesPerSecond),
+            ("flops", "MFlops/s:", "Number of Flops:", Unit::FlopsPerSecond),
+        ];
+        for (name, rate, amount, unit) in rates {
+            let printed = value(rate)? * 1e6;
+            let computed = value(amount)? / time;
+            let is_both_zero = printed == 0.0 && computed == 0.0;
+            // Rates have two decimals, times seven digits.
+            if !is_both_zero && !agree(printed, computed, 1e-4 + 1e4 / printed.max(1.0)) {
+                return Err(UnreadOutput::from(format!(
+                    "{rate:?} is not {amount:?} divided by the time"
+                )));
+            }
+            let figure = OutputFigure {
+                of: MEMORY,
+                name: name.to_owned(),
+                unit,
+                value: printed,
+                quoted: Quoted::Single,
+            };
+            figures.push(figure, &config)?;
+        }
+        Ok(figures.finish(None))
+    }
+}

@@ -1,0 +1,101 @@
+//! The memory test of sysbench.
+
+use crate::text::{agree, behind, count, lines, number, size};
+use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
+use nodegauge_measure::Unit;
+use nodegauge_measure::record::Quoted;
+
+/// Reader of the output of sysbench.
+pub(crate) struct Sysbench;
+
+impl Reader for Sysbench {
+    fn program(&self) -> &'static str {
+        "sysbench"
+    }
+
+    fn doubts(&self) -> &'static str {
+        "no line with the data that was transferred: no figures; tests other than that of memory are not read"
+    }
+
+    fn first_characters(&self) -> &'static str {
+        "s"
+    }
+
+    fn mark(&self, line: &str) -> Option<RunMark> {
+        version(line).map(|_| RunMark::TITLE)
+    }
+
+    fn version(&self, text: &str) -> Option<String> {
+        version(text.lines().next()?.trim())
+    }
+
+    fn read(&self, text: &str, context: &ReadContext<'_>) -> Result<PrintedRun, UnreadOutput> {
+        let _ = context;
+        Ok(figures(text, self.version(text))?)
+    }
+}
+
+/// Returns the version in a title: `sysbench 1.0.20 (using system LuaJIT 2.1.0)`, `sysbench 0.4.12:  multi-threaded ...`.
+fn version(line: &str) -> Option<String> {
+    let mut words = line.strip_prefix("sysbench ")?.split_whitespace();
+    let version = words.next()?.trim_end_matches(':');
+    let is_version = version.starts_with(|c: char| c.is_ascii_digit()) && version.contains('.');
+    is_version.then(|| version.to_owned())
+}
+
+fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
+    let is_memory = lines(text).any(|line| {
+        line.to_lowercase().contains("memory speed test")
+            || line == "Doing memory operations speed test"
+    });
+    if !is_memory {
+        return Err("its test is not that of memory".to_owned());
+    }
+    let of = |labels: [&str; 2]| labels.into_iter().find_map(|label| behind(text, label));
+    let block = of(["block size:", "Memory block size:"]).and_then(size);
+    let block = block.ok_or("it does not print the size of its blocks")?;
+    let operation = of(["operation:", "Memory operations type:"]);
+    let operation = operation.ok_or("it does not print its operation")?;
+    let scope = of(["scope:", "Memory scope type:"]).ok_or("it does not print its scope")?;
+    let rates: Vec<&str> = lines(text).filter(|line| line.contains(" transferred (")).collect();
+    let counts: Vec<&str> = lines(text)
+        .filter(|line| {
+            line.starts_with("Total operations:") || line.starts_with("Operations performed:")
+        })
+        .collect();
+    let [rate] = rates[..] else {
+        return Err("it has no data rate, or several".to_owned());
+    };
+    let [operations] = counts[..] else {
+        return Err("it has no number of operations, or several".to_owned());
+    };
+    let inside = |line: &str, units: &[&str]| -> Option<f64> {
+        let (_, rest) = line.split_once('(')?;
+        let words = rest.strip_suffix(')')?;
+        units.iter().find_map(|unit| number(words.strip_suffix(unit)?.trim()))
+    };
+    let mebi = (1u64 << 20) as f64;
+    let rate =
+        inside(rate, &["MiB/sec", "MB/sec"]).ok_or("the unit of its rate is unknown")? * mebi;
+    let operations = inside(operations, &["per second", "ops/sec"])
+        .ok_or("the unit of its number of operations is unknown")?;
+    if !agree(rate, operations * block as f64, 2e-3 + 0.01 * mebi / rate) {
+        return Err("its rate is not that of its operations and blocks".to_owned());
+    }
+    let mut figures = OutputFigures::new("sysbench", version);
+    let mut config = figures.config();
+    config.threads = behind(text, "Number of threads:").and_then(count);
+    config.block_bytes = Some(block);
+    config.case = Some(format!("{operation}, {scope}"));
+    let known = [
+        ("bandwidth", Unit::BytesPerSecond, rate),
+        ("operations", Unit::OperationsPerSecond, operations),
+    ];
+    for (name, unit, value) in known {
+        let figure =
+            OutputFigure { of: MEMORY, name: name.to_owned(), unit, value, quoted: Quoted::Mean };
+        figures.push(figure, &config)?;
+    }
+    Ok(figures.finish(None))
+}

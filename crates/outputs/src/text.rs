@@ -1,0 +1,97 @@
+//! Lines and numbers in the output of other programs.
+
+use nodegauge_measure::printed;
+
+/// Returns the lines of a text without white space around them. A last line without a line end may be cut in the middle
+/// of a number and is left out.
+pub(crate) fn lines(text: &str) -> impl Iterator<Item = &str> {
+    printed::whole_lines(text).lines().map(str::trim)
+}
+
+/// Returns the text behind a label at the beginning of a line.
+pub(crate) fn behind<'a>(text: &'a str, label: &str) -> Option<&'a str> {
+    lines(text).find_map(|line| line.strip_prefix(label)).map(str::trim)
+}
+
+/// Returns a number that is not negative; `None` for other words.
+pub(crate) fn number(word: &str) -> Option<f64> {
+    let is_plain = word.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+    word.parse().ok().filter(|number: &f64| is_plain && number.is_finite())
+}
+
+/// Returns the count at the beginning of a text.
+pub(crate) fn count(text: &str) -> Option<u64> {
+    text.split_whitespace().next()?.parse().ok()
+}
+
+/// Returns a cell for a message, in one line.
+pub(crate) fn quoted(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    format!("{:?}", words.join(" ").chars().take(80).collect::<String>())
+}
+
+/// Returns the reason that a line cannot be read.
+pub(crate) fn unread(line: &str) -> String {
+    format!("a line cannot be read: {}", quoted(line))
+}
+
+/// Returns a name for a figure: words in lower case, joined by underscores.
+pub(crate) fn slug(words: &str) -> String {
+    let lower = words.to_lowercase();
+    let parts = lower.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join("_")
+}
+
+/// True if a number agrees with another one within a relative error.
+pub(crate) fn agree(one: f64, other: f64, error: f64) -> bool {
+    (one - other).abs() <= error * one.abs().max(other.abs())
+}
+
+/// Returns half of the last printed digit of a number: 0.005 for two decimals.
+pub(crate) fn rounding(word: &str) -> f64 {
+    let decimals = word
+        .split_once('.')
+        .map_or(0, |(_, digits)| digits.bytes().take_while(u8::is_ascii_digit).count());
+    0.5 / 10f64.powi(i32::try_from(decimals).unwrap_or(0))
+}
+
+/// Parses a size with a binary unit: `1KiB`, `64 KiB`, `1 MB`, `512`, where letters are powers of 1024.
+pub(crate) fn size(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+    let value = number(&text[..digits])?;
+    let unit = text[digits..].trim().to_lowercase();
+    let unit = unit.trim_end_matches("bytes").trim().trim_end_matches("ib").trim_end_matches('b');
+    let power = ["", "k", "m", "g", "t"].iter().position(|known| *known == unit)?;
+    let bytes = value * 1024f64.powi(i32::try_from(power).ok()?);
+    (1.0..1e18).contains(&bytes).then_some(bytes.round() as u64)
+}
+
+/// Returns a text without the escape sequences that colour a terminal.
+pub(crate) fn without_colours(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut parts = text.split('\u{1b}');
+    plain.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        let rest = part.strip_prefix('[').unwrap_or(part);
+        let end = rest.find(|c: char| c.is_ascii_alphabetic()).map_or(rest.len(), |at| at + 1);
+        plain.push_str(&rest[end..]);
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_names_are_read() {
+        let sizes = ["1KiB", "64 KiB", "512", "1 MB", "1.5 GiB", "x", "0"].map(size);
+        let known = [1024, 65536, 512, 1 << 20, 3 << 29].map(Some);
+        assert_eq!(sizes[..5], known);
+        assert_eq!(sizes[5..], [None, None]);
+        assert_eq!(slug("File creation:"), "file_creation");
+        assert_eq!(without_colours("a\u{1b}[1;37m52\u{1b}[0mb"), "a52b");
+        assert_eq!(["1.50", "3", "0.001"].map(rounding), [0.005, 0.5, 0.0005]);
+    }
+}

@@ -1,0 +1,88 @@
+//! Output of mpi_stream of CEA on several processes: the rate of Triad of each process, with its host. The processes of a
+//! host are the samples of its figure.
+
+use crate::GAUGE;
+use crate::config::StreamConfig;
+use nodegauge_gauge::view::grouped;
+use nodegauge_measure::figure_names::stream::TEST;
+use nodegauge_measure::record::{Category, Measurement, Quoted};
+use nodegauge_measure::{Unit, printed};
+
+/// Line before the rates.
+const BEGIN: &str = "Triad Rate (MB/s):";
+/// Labels of the summary.
+const MAX_LABEL: &str = "TRIAD_MAX ";
+const MIN_LABEL: &str = "TRIAD_MIN ";
+const MEAN_LABEL: &str = "TRIAD_AVG ";
+
+/// Returns the figures of a text; `None` if it is not such an output. The error continues a sentence.
+pub(super) fn figures(
+    text: &str,
+    version: Option<String>,
+) -> Option<Result<Vec<Measurement>, String>> {
+    let mut lines =
+        printed::whole_lines(text).lines().map(str::trim).skip_while(|line| *line != BEGIN);
+    lines.next()?;
+    let mut rates: Vec<(&str, f64)> = Vec::new();
+    for line in lines {
+        let mut words = line.split_whitespace();
+        let (Some(host), Some(rate), None) = (words.next(), words.next(), words.next()) else {
+            break;
+        };
+        let Some(rate) = rate.parse().ok().filter(|rate: &f64| printed::is_figure(*rate)) else {
+            return Some(Err(format!("the rate of a process cannot be read: {line:?}")));
+        };
+        rates.push((host, rate));
+    }
+    Some(checked(text, &rates).map(|()| measurements(text, &rates, version)))
+}
+
+/// Compares the rates with the summary.
+fn checked(text: &str, rates: &[(&str, f64)]) -> Result<(), String> {
+    let value = |label: &str| -> Result<f64, String> {
+        let line = text.lines().map(str::trim).find(|line| line.starts_with(label));
+        let words = line.and_then(|line| line.split_once('=')).map(|(_, words)| words.trim());
+        let mut words = words.unwrap_or_default().split_whitespace();
+        let value = words.next().and_then(|word| word.parse().ok());
+        let is_rate = words.next() == Some("MB/s");
+        value
+            .filter(|_| is_rate)
+            .ok_or_else(|| format!("the line {:?} of its summary is missing", label.trim()))
+    };
+    let values = || rates.iter().map(|(_, rate)| *rate);
+    let most = values().fold(0.0, f64::max);
+    let least = values().fold(f64::INFINITY, f64::min);
+    let mean = values().sum::<f64>() / rates.len() as f64;
+    for (label, own) in [(MAX_LABEL, most), (MIN_LABEL, least), (MEAN_LABEL, mean)] {
+        let printed: f64 = value(label)?;
+        let error = (printed / own - 1.0).abs();
+        if error.is_nan() || error > 1e-8 {
+            return Err(format!("{} is not that of the rates above it", label.trim()));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the figure of each host: the mean rate of its processes.
+fn measurements(text: &str, rates: &[(&str, f64)], version: Option<String>) -> Vec<Measurement> {
+    let count = |label: &str| -> Option<u64> {
+        let line = text.lines().find_map(|line| line.trim().strip_prefix(label))?;
+        line.trim().split([' ', ',']).next()?.parse().ok()
+    };
+    let mut all = Vec::new();
+    for (host, own) in grouped(rates.iter(), |(host, _)| *host) {
+        let own: Vec<f64> = own.into_iter().map(|(_, rate)| rate * 1e6).collect();
+        let mut config = StreamConfig {
+            engine: Some("mpi_stream".to_owned()),
+            engine_version: version.clone(),
+            threads: count("Number of Threads requested ="),
+            ntimes: count("Each test is run"),
+            ..StreamConfig::default()
+        };
+        config.of.host = Some(host.to_owned());
+        let m = Measurement::new(GAUGE, TEST, "triad", Unit::BytesPerSecond);
+        let m = m.category(Category::Reference).sampled(Quoted::Mean, own);
+        all.push(m.config(&config));
+    }
+    all
+}
