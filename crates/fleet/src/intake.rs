@@ -197,7 +197,7 @@ impl Intake {
             self.reject(text.source.clone(), text.node.clone(), EMPTY.to_owned());
             return;
         }
-        let parts = lines::by_node(content);
+        let parts = carriers::by_node(content).unwrap_or_else(|| lines::by_node(content));
         if parts.is_empty() {
             self.add_node_output(text, content, selection);
             return;

@@ -31,7 +31,7 @@ pub enum Role {
 }
 
 /// Keys that have a column in CSV, in the order of the columns. New keys are added at the end.
-pub const COLUMNS: [&str; 48] = [
+pub const COLUMNS: [&str; 49] = [
     "threads",
     "bind",
     "array_bytes",
@@ -80,6 +80,7 @@ pub const COLUMNS: [&str; 48] = [
     "host_memory",
     "host_node",
     "peer",
+    "case",
 ];
 
 /// One key of a configuration.

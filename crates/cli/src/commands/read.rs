@@ -14,7 +14,7 @@ use nodegauge_measure::{Notice, NoticeId};
 use nodegauge_measure::{legible, printed};
 use nodegauge_report::export::json_line;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// Maximum size of a file in bytes: about ten thousand runs with all their samples.
 const LONGEST_EXPORT: u64 = 1 << 30;
@@ -167,10 +167,9 @@ fn imported_record(
 ) -> Record {
     let shown = shown(place.file);
     let before = Duration::from_secs(place.behind as u64);
-    let text_of = |time: SystemTime| time.checked_sub(before).and_then(record::rfc3339);
     let written = std::fs::metadata(place.file).and_then(|metadata| metadata.modified()).ok();
     // A run that starts in the future would be the newest run for a long time; the texts sort in the order of time.
-    let started = written.and_then(text_of);
+    let started = written.and_then(|time| time.checked_sub(before)).and_then(record::rfc3339);
     let started = started.filter(|started| *started <= record::now_rfc3339());
     let source = match started {
         Some(_) => "the modification time of the file",

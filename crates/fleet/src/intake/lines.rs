@@ -20,9 +20,6 @@ pub(super) struct NodePart {
 
 /// Returns the output of each node; empty if the text is not the output of several nodes.
 pub(super) fn by_node(text: &str) -> Vec<NodePart> {
-    if let Some(parts) = super::carriers::by_node(text) {
-        return parts;
-    }
     if text.trim_start().starts_with(['{', '[']) {
         return Vec::new();
     }

@@ -222,8 +222,11 @@ impl OpenRun<'_> {
         }
         match mark.kind {
             MarkKind::Repeated | MarkKind::Weak => true,
-            // Some programs print their title twice.
-            MarkKind::Once => mark.phase == 0 && self.first == place.line,
+            // Some programs print their title twice, one line below the other.
+            MarkKind::Once => {
+                let is_next = place.number + 1 == self.line + 1;
+                mark.phase == 0 && is_next && self.first == place.line
+            }
             MarkKind::InDocument => place.document.is_some_and(|(_, from)| from <= self.from),
         }
     }

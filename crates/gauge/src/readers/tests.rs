@@ -92,6 +92,7 @@ fn runs_are_separated_whatever_stands_between_them() {
     assert_eq!(runs_of(text), expected);
     // A title that is printed twice begins one run; a killed run ends where the next one begins.
     assert_eq!(runs_of("beta\nbeta\n=5\n").len(), 1);
+    assert_eq!(runs_of("beta\n=5\nbeta\n=6\n").len(), 2);
     assert_eq!(runs_of("beta\nbeta table\nbeta\nbeta table\n=5\n").len(), 2);
     // A run without its title begins with its table.
     assert_eq!(runs_of("beta\n=1\nend of beta\nbeta table\n=2\n").len(), 2);
