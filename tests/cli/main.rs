@@ -37,6 +37,7 @@ mod jobs;
 mod machine;
 mod memory;
 mod mpi;
+mod noise;
 mod outcome;
 mod output;
 mod outputs;

@@ -17,6 +17,7 @@ mod jobs;
 mod machine;
 mod memory;
 mod mpi;
+mod noise;
 mod places;
 mod report;
 mod roofline;
@@ -51,6 +52,7 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         Some(Command::Io(io)) => io::execute(io),
         Some(Command::Device(device)) => device::execute(device),
         Some(Command::Apps(apps)) => apps::execute(apps),
+        Some(Command::Noise(args)) => noise::execute(args),
         Some(Command::Sweep(args)) => sweep::execute(args),
         Some(Command::Watch(args)) => watch::execute(args),
         Some(Command::Check(args)) => check::execute(args),
