@@ -368,10 +368,11 @@ impl<'r> ProgramReadings<'r> {
         let resident = self.reader.resident();
         let has_settled = resident as f64 <= GROWTH * self.resident as f64;
         self.resident = resident;
-        if elapsed >= SETTLED && has_settled {
-            if let Some(limit) = self.pages.take() {
-                self.reader.read_pages(limit);
-            }
+        if elapsed >= SETTLED
+            && has_settled
+            && let Some(limit) = self.pages.take()
+        {
+            self.reader.read_pages(limit);
         }
     }
 }
