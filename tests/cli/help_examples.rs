@@ -48,8 +48,12 @@ const SHORT: &[Short] = &[
     short("apps trapezoid", "", "--n=1e4 --samples=2 --budget=2 --policy=none", &[0]),
     short("apps iccg", "", "--elements=8,8,8 --samples=2 --budget=2 --policy=none", &[0]),
     short("apps hpcg", "", "--grid=16 --samples=2 --budget=2 --policy=none", &[0]),
+    short("noise", "", "--samples=2 --budget=2 --threads=1", &[0, 1]),
     short("sweep", "policy", "policy=0,5 --samples=2 --budget=2", &[0]),
     short("sweep", "", "--samples=2 --budget=2", &[0]),
+    // There is no such process and no such job, and the program ends at once.
+    short("where", "4711", "", &[0, 3]),
+    short("where", "--", "", &[0, 1, 3]),
     short("check", "--nagios", "", &[0, 2, 3]),
     short("check", "", "", &[0, 1]),
     short("compare", "--fail-on", "", &[0, 1]),

@@ -21,6 +21,7 @@ pub(crate) mod hpl;
 pub(crate) mod io;
 pub(crate) mod jobs;
 pub(crate) mod memory;
+pub(crate) mod noise;
 mod numactl;
 pub(crate) mod plan;
 pub(crate) mod ranks;
@@ -245,6 +246,15 @@ pub(crate) enum Command {
         "nodegauge apps hpcg --grid 64",
     ]))]
     Apps(Box<apps::AppsCommand>),
+    /// Measure the time that the node takes away from a program
+    ///
+    /// A loop of fixed work runs on all cores at once and records the times in which it did not run. The page shows
+    /// their lengths, what ran meanwhile, and the slowdown of a program with barriers on many hosts.
+    #[command(after_long_help = examples::of(&[
+        "nodegauge noise",
+        "nodegauge noise --budget 60 --threads 1",
+    ]))]
+    Noise(Box<noise::NoiseArgs>),
     /// Run your own program under placements and settings, compared
     ///
     /// Each round runs the program once under each

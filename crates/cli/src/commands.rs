@@ -19,6 +19,7 @@ mod machine;
 mod manual;
 mod memory;
 mod mpi;
+mod noise;
 mod places;
 pub(crate) mod read;
 mod report;
@@ -54,6 +55,7 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         Some(Command::Io(io)) => io::execute(io),
         Some(Command::Device(device)) => device::execute(device),
         Some(Command::Apps(apps)) => apps::execute(apps),
+        Some(Command::Noise(args)) => noise::execute(args),
         Some(Command::Sweep(args)) => sweep::execute(args),
         Some(Command::Watch(args)) => watch::execute(args),
         Some(Command::Check(args)) => check::execute(args),

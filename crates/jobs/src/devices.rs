@@ -65,7 +65,8 @@ pub(crate) fn open_device_files(root: &SysRoot, pid: u32) -> BTreeSet<String> {
     let Ok(entries) = std::fs::read_dir(root.path(&format!("proc/{pid}/fd"))) else { return found };
     for entry in entries.flatten().take(MAX_FILES) {
         let Ok(target) = std::fs::read_link(entry.path()) else { continue };
-        found.extend(target.to_str().and_then(|path| path.strip_prefix("/dev/")).map(str::to_owned));
+        found
+            .extend(target.to_str().and_then(|path| path.strip_prefix("/dev/")).map(str::to_owned));
     }
     found
 }
@@ -80,7 +81,9 @@ fn file_device<'t>(root: &SysRoot, topology: &'t Topology, file: &str) -> Option
         return named(topology, node);
     }
     let minor: u32 = file.strip_prefix("nvidia")?.parse().ok()?;
-    topology.accelerators().find(|device| nodegauge_machine::devices::nvidia_minor(root, &device.address) == Some(minor))
+    topology.accelerators().find(|device| {
+        nodegauge_machine::devices::nvidia_minor(root, &device.address) == Some(minor)
+    })
 }
 
 fn named<'t>(topology: &'t Topology, name: &str) -> Option<&'t PciDevice> {

@@ -31,14 +31,6 @@ pub struct WhereDocument {
     pub findings: Vec<Finding>,
 }
 
-impl WhereDocument {
-    /// Creates the document of some hosts, with the findings on each of them and on their differences.
-    pub fn new(version: String, hosts: Vec<JobHost>, missing: Vec<String>) -> Self {
-        let findings = crate::findings::all(&hosts);
-        Self { schema: SCHEMA.to_owned(), version, hosts, missing, findings }
-    }
-}
-
 /// Processes of a job on one host.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JobHost {

@@ -48,7 +48,8 @@ impl ProcessVariables {
         for (name, value) in text.split('\0').filter_map(|pair| pair.split_once('=')) {
             all.insert(name, value);
         }
-        let job = LauncherJob::from_variables(|name| all.get(name).map(|value| (*value).to_owned()));
+        let job =
+            LauncherJob::from_variables(|name| all.get(name).map(|value| (*value).to_owned()));
         let kept = all.iter().filter(|(name, _)| is_kept(name));
         let shown = kept.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         Self { shown, job }

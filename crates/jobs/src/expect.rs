@@ -15,8 +15,10 @@ pub fn check(conditions: &[Expectation]) -> Result<(), Failure> {
     for condition in conditions {
         let is_known = condition.scope.is_none() && NAMES.contains(&condition.name.as_str());
         if !is_known {
-            return Err(Failure::usage(format!("--expect {condition}: where has no figure of this name"))
-                .hint("use local, huge or waiting, e.g. --expect 'local>=95%'"));
+            return Err(Failure::usage(format!(
+                "--expect {condition}: where has no figure of this name"
+            ))
+            .hint("use local, huge or waiting, e.g. --expect 'local>=95%'"));
         }
         if condition.unit != "%" || condition.size.is_some() {
             return Err(Failure::usage(format!("--expect {condition}: expected a share in %"))
@@ -35,11 +37,12 @@ pub struct CheckedCondition {
     pub text: String,
 }
 
-/// Checks a condition on all processes. A process without the figure does not meet it.
+/// Checks a condition on all busy processes, or on all if none is busy. A process without the figure does not meet it.
 pub fn checked(condition: &Expectation, hosts: &[JobHost]) -> CheckedCondition {
     let mut worst: Option<(f64, String)> = None;
+    let any_busy = hosts.iter().flat_map(|host| &host.processes).any(JobProcess::is_busy);
     for host in hosts {
-        for process in &host.processes {
+        for process in host.processes.iter().filter(|process| process.is_busy() || !any_busy) {
             let title = format!("{} on {}", process.title(), host.host);
             let Some(share) = figure(&condition.name, process) else {
                 let text = format!("{condition}: unknown for {title}");

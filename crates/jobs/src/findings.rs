@@ -5,11 +5,11 @@
 //! threads of a full core, is no finding.
 
 use crate::cpus::CpuTable;
-use crate::document::{JobHost, JobProcess, JobThread};
+use crate::document::{JobHost, JobProcess, JobThread, SCHEMA, WhereDocument};
 use nodegauge_machine::{number_list, number_ranges};
+use nodegauge_measure::Fraction;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Finding, Severity};
-use nodegauge_measure::Fraction;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,11 +21,19 @@ mod tests;
 /// Share of waiting from which two threads that ran on one CPU disturb each other. A thread alone on its CPU waits for less
 /// than a hundredth of its time (kernel threads, interrupts).
 const DISTURBED: f64 = 0.1;
+/// Maximum number of processes without ranks that a finding names.
+const NAMED: usize = 4;
 /// Number of readings from which a thread that was always on one CPU counts as bound to it.
 const SETTLED: u32 = 3;
 
+/// Returns the document of some hosts, with the findings on each of them and on their differences.
+pub fn document(version: String, hosts: Vec<JobHost>, missing: Vec<String>) -> WhereDocument {
+    let findings = all(&hosts);
+    WhereDocument { schema: SCHEMA.to_owned(), version, hosts, missing, findings }
+}
+
 /// Returns the findings on all hosts and on their differences, worst first. With several hosts, the host is named.
-pub fn all(hosts: &[JobHost]) -> Vec<Finding> {
+fn all(hosts: &[JobHost]) -> Vec<Finding> {
     let mut found = Vec::new();
     for host in hosts {
         for finding in &host.findings {
@@ -88,8 +96,12 @@ fn named(processes: &[&JobProcess]) -> String {
         [one] => one.title(),
         _ if ranks.len() == processes.len() => format!("ranks {}", number_ranges(&ranks)),
         _ => {
-            let titles: Vec<String> = processes.iter().map(|one| one.title()).collect();
-            titles.join(", ")
+            let shown = processes.len().min(NAMED);
+            let titles: Vec<String> = processes[..shown].iter().map(|one| one.title()).collect();
+            match processes.len() - shown {
+                0 => titles.join(", "),
+                more => format!("{} and {more} more", titles.join(", ")),
+            }
         }
     }
 }
@@ -118,11 +130,14 @@ fn binding_remedy(process: &JobProcess, threads: usize) -> String {
         ),
         Some("Open MPI") => format!("mpirun --map-by slot:PE={threads} --bind-to core"),
         Some("MPICH or Intel MPI" | "MVAPICH") => {
-            format!("mpiexec -bind-to core:{threads} -map-by core:{threads}, or I_MPI_PIN_DOMAIN=omp")
+            format!(
+                "mpiexec -bind-to core:{threads} -map-by core:{threads}, or I_MPI_PIN_DOMAIN=omp"
+            )
         }
         Some(_) => format!("give each rank {threads} cores with the options of the launcher"),
         None => format!(
-            "start it on {threads} cores, e.g. taskset or numactl, with OMP_PLACES=cores OMP_PROC_BIND=close"
+            "start it on {}, e.g. taskset or numactl, with OMP_PLACES=cores OMP_PROC_BIND=close",
+            counted(threads, "core")
         ),
     }
 }
@@ -132,11 +147,7 @@ fn finding(id: &str, severity: Severity, text: String, remedy: impl Into<String>
 }
 
 /// Finds processes with several threads that may all run on one CPU only.
-fn one_cpu(
-    host: &JobHost,
-    table: &CpuTable<'_>,
-    reported: &mut BTreeSet<u32>,
-) -> Option<Finding> {
+fn one_cpu(host: &JobHost, table: &CpuTable<'_>, reported: &mut BTreeSet<u32>) -> Option<Finding> {
     let mut hit: Vec<&JobProcess> = Vec::new();
     let mut max = 0;
     for process in &host.processes {
@@ -149,15 +160,15 @@ fn one_cpu(
         reported.extend(process.threads.iter().map(|thread| thread.tid));
     }
     let first = hit.first()?;
-    let cpu = number_ranges(&first.allowed_cpus());
+    let cpu = number_ranges(first.allowed_cpus());
     if table.topology.threads.len() < 2 {
         return None;
     }
     let each = if hit.len() == 1 { String::new() } else { " each".to_owned() };
     let verb = agree(hit.len(), "runs", "run");
     let what = counted(max, "thread");
-    let example = if hit.len() == 1 { String::new() } else { format!(", {} on", first.title()) };
-    let text = format!("{} {verb} {what} on one CPU{each}{example} CPU {cpu}", named(&hit));
+    let example = if hit.len() == 1 { String::new() } else { format!("{} on ", first.title()) };
+    let text = format!("{} {verb} {what} on one CPU{each}: {example}CPU {cpu}", named(&hit));
     Some(finding("one-cpu", Severity::Critical, text, binding_remedy(first, max)))
 }
 
@@ -192,7 +203,10 @@ fn shared_cpus(threads: &[WorkingThread<'_>], reported: &mut BTreeSet<u32>) -> V
         let max = group.iter().filter_map(|working| working.thread.waiting).map(|share| share.0);
         let waited = Fraction(max.fold(0.0, f64::max)).in_whole_percent();
         let count = counted(group.len(), "busy thread");
-        let text = format!("{count} ran on CPU {cpu} and waited up to {waited} of their time: {}", owners(&group));
+        let text = format!(
+            "{count} ran on CPU {cpu} and waited up to {waited} of their time: {}",
+            owners(&group)
+        );
         found.push(shared(text, &group));
     }
     found
@@ -203,7 +217,12 @@ fn shared(text: String, group: &[&WorkingThread<'_>]) -> Finding {
         Some(first) => binding_remedy(first.process, 1),
         None => String::new(),
     };
-    finding("shared-cpu", Severity::Critical, text, format!("bind each thread to a CPU of its own: {remedy}"))
+    finding(
+        "shared-cpu",
+        Severity::Critical,
+        text,
+        format!("bind each thread to a CPU of its own: {remedy}"),
+    )
 }
 
 /// Finds threads that are bound to the hardware threads of one core, although there are enough cores.
@@ -247,14 +266,23 @@ fn siblings(
     let core = table.core_number(first.thread.cpu).unwrap_or(0);
     let text = if pairs > 0 {
         let on = counted(pairs, "core");
-        format!("busy threads share {on}, e.g. core {core}, while others are idle: {}", owners(&crowded))
+        format!(
+            "busy threads share {on}, e.g. core {core}, while others are idle: {}",
+            owners(&crowded)
+        )
     } else {
         let count = counted(thread_count(host, first.process), "thread");
         format!("{}: {count} will share core {core}, while other cores are idle", owners(&crowded))
     };
     let remedy = match first.process.launcher.as_deref() {
-        Some("Slurm") => "srun --hint=nomultithread, or twice the --cpus-per-task with OMP_PLACES=cores".to_owned(),
-        _ => format!("OMP_PLACES=cores; {}", binding_remedy(first.process, thread_count(host, first.process).max(1))),
+        Some("Slurm") => {
+            "srun --hint=nomultithread, or twice the --cpus-per-task with OMP_PLACES=cores"
+                .to_owned()
+        }
+        _ => format!(
+            "OMP_PLACES=cores; {}",
+            binding_remedy(first.process, thread_count(host, first.process).max(1))
+        ),
     };
     Some(finding("smt-siblings", Severity::Warning, text, remedy))
 }
@@ -324,7 +352,9 @@ fn not_spread(host: &JobHost, table: &CpuTable<'_>) -> Option<Finding> {
         Some("Slurm") => "srun --distribution=block:cyclic --cpu-bind=cores",
         Some("Open MPI") => "mpirun --map-by socket --bind-to core (package in Open MPI 5)",
         Some("MPICH or Intel MPI" | "MVAPICH") => "mpiexec -map-by socket -bind-to core",
-        _ => "spread the ranks over the sockets; nodegauge places --ranks N --rank-map cyclic --emit wrapper",
+        _ => {
+            "spread the ranks over the sockets; nodegauge places --ranks N --rank-map cyclic --emit wrapper"
+        }
     };
     Some(finding("not-spread", Severity::Warning, text, remedy))
 }
@@ -345,7 +375,10 @@ fn moving(threads: &[WorkingThread<'_>]) -> Option<Finding> {
         moved.len(),
         owners(&moved)
     );
-    let remedy = format!("bind threads, e.g. OMP_PROC_BIND=close OMP_PLACES=cores; {}", binding_remedy(first.process, 1));
+    let remedy = format!(
+        "bind threads, e.g. OMP_PROC_BIND=close OMP_PLACES=cores; {}",
+        binding_remedy(first.process, 1)
+    );
     Some(finding("moving-threads", Severity::Warning, text, remedy))
 }
 

@@ -19,11 +19,11 @@ mod process;
 mod reader;
 pub mod selection;
 #[cfg(test)]
-mod synthetic;
+mod tests;
 pub mod view;
 
 pub use document::{
-    IdleProcess, JobDevice, JobHost, JobProcess, JobThread, NodeCores, PictureCore, PrivateMemory, SCHEMA,
-    WhereDocument, schema,
+    IdleProcess, JobDevice, JobHost, JobProcess, JobThread, NodeCores, PictureCore, PrivateMemory,
+    SCHEMA, WhereDocument, schema,
 };
 pub use reader::{JobReader, PagesLimit, merged};

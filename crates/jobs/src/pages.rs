@@ -80,10 +80,10 @@ impl ProcessPages {
         let kib = status_line(rollup, "AnonHugePages:").and_then(|text| text.split(' ').next());
         let bytes = kib.and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) << 10;
         let base = self.sizes.entry(nodegauge_os::page_bytes() as u64).or_default();
-        let bytes = bytes.min(*base);
-        *base -= bytes;
-        *self.sizes.entry(huge).or_default() += bytes;
-        self.sizes.retain(|_, bytes| *bytes > 0);
+        let moved = bytes.min(*base);
+        *base -= moved;
+        *self.sizes.entry(huge).or_default() += moved;
+        self.sizes.retain(|_, left| *left > 0);
     }
 }
 
@@ -233,10 +233,7 @@ mod tests {
         let mut reader = PagesReader::new(Duration::from_secs(2));
         reader.learn(Duration::from_secs(1), 1 << 30);
         let root = SysRoot::recorded("/nonexistent");
-        assert_eq!(
-            reader.read(&root, 1, 4 << 30),
-            PagesResult::Skipped(Duration::from_secs(4))
-        );
+        assert_eq!(reader.read(&root, 1, 4 << 30), PagesResult::Skipped(Duration::from_secs(4)));
         let missing = PagesResult::Unreadable(Unreadable::Missing);
         assert_eq!(reader.read(&root, 1, 1 << 30), missing);
         let mut none = PagesReader::new(Duration::ZERO);

@@ -194,10 +194,7 @@ mod tests {
     #[test]
     fn counters_of_the_scheduler_are_parsed() {
         let times = schedule_times("167401610 831112451 51\n");
-        assert_eq!(
-            times,
-            Some(ScheduleTimes { running: 167_401_610, waiting: 831_112_451 })
-        );
+        assert_eq!(times, Some(ScheduleTimes { running: 167_401_610, waiting: 831_112_451 }));
         assert_eq!(schedule_times("0 0 0"), None);
         assert_eq!(schedule_times("1"), None);
         let text = "omp (14970, #threads: 2)\n---\nse.nr_migrations       :      12\n";

@@ -241,7 +241,7 @@ impl<'r> JobReader<'r> {
         });
         for thread in &reading.threads {
             match track.threads.get_mut(&thread.tid) {
-                Some(known) => known.add(thread.clone(), at),
+                Some(earlier) => earlier.add(thread.clone(), at),
                 None => {
                     track.threads.insert(thread.tid, ThreadTrack::new(thread.clone(), at));
                 }
@@ -418,11 +418,8 @@ fn private_memory(pages: &ProcessPages, process: &JobProcess) -> PrivateMemory {
 }
 
 /// Divides processes into those that work and those that wait for others. Of several processes of one rank, e.g. a shell and
-/// its program, those with busy threads work; without any, the largest.
-fn separate(
-    all: Vec<JobProcess>,
-    named: &BTreeSet<u32>,
-) -> (Vec<JobProcess>, Vec<IdleProcess>) {
+/// its program, those with busy threads work; without any, the largest. If none works, the largest of all does.
+fn separate(all: Vec<JobProcess>, named: &BTreeSet<u32>) -> (Vec<JobProcess>, Vec<IdleProcess>) {
     let mut largest: HashMap<u32, (bool, u64, u32)> = HashMap::new();
     for process in &all {
         let Some(rank) = process.rank else { continue };
@@ -431,13 +428,18 @@ fn separate(
         let max = largest.entry(rank).or_insert(key);
         *max = key.max(*max);
     }
+    let max = all.iter().max_by_key(|process| process.resident).map(|process| process.pid);
+    let has_work = all
+        .iter()
+        .any(|process| process.is_busy() || process.rank.is_some() || named.contains(&process.pid));
     let mut working = Vec::new();
     let mut idle = Vec::new();
     for process in all {
         let represents = process
             .rank
             .is_some_and(|rank| largest.get(&rank).is_some_and(|(_, _, pid)| *pid == process.pid));
-        if process.is_busy() || represents || named.contains(&process.pid) {
+        let is_max = !has_work && Some(process.pid) == max;
+        if process.is_busy() || represents || is_max || named.contains(&process.pid) {
             working.push(process);
         } else {
             idle.push(IdleProcess { pid: process.pid, name: process.name });
@@ -517,8 +519,8 @@ pub fn merged(hosts: Vec<JobHost>, topology: &Topology) -> JobHost {
     let mut all = hosts.into_iter();
     let mut host = all.next().expect("a job has at least one rank");
     for other in all {
-        host.cost = host.cost + other.cost;
-        host.pages_time = host.pages_time + other.pages_time;
+        host.cost += other.cost;
+        host.pages_time += other.pages_time;
         host.window = Seconds(host.window.0.max(other.window.0));
         host.readings = host.readings.max(other.readings);
         let available = [&host.available, &other.available].map(|list| number_list(list));
@@ -535,4 +537,68 @@ pub fn merged(hosts: Vec<JobHost>, topology: &Topology) -> JobHost {
     host.unread.dedup();
     complete(&mut host, topology);
     host
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_machine::TopologySource;
+
+    /// Process of the recorded readings of a program with two OpenMP threads, which were bound to two cores of a machine
+    /// that was busy with other programs.
+    const RECORDED: u32 = 17167;
+
+    fn recorded(second: u32) -> SysRoot {
+        let tree = format!("{}/tests/recorded/openmp/{second}", env!("CARGO_MANIFEST_DIR"));
+        SysRoot::recorded(tree)
+    }
+
+    #[test]
+    fn recorded_program_is_described_as_the_kernel_described_it() {
+        let source = TopologySource::Synthetic("Package:1 NUMANode:1 Core:2 PU:1".to_owned());
+        let topology = Topology::load(&source).unwrap();
+        let first = recorded(0);
+        let second = recorded(1);
+        let mut reader = JobReader::new(&first, []);
+        reader.take(&[RECORDED], Seconds(0.0));
+        reader.root = &second;
+        reader.take(&[RECORDED], Seconds(1.0));
+        reader.read_pages(PagesLimit(Duration::from_secs(600)));
+        let host = reader.host(&topology, false);
+        assert_eq!(host.in_words(), "1 process with 2 busy threads");
+        let process = &host.processes[0];
+        assert_eq!((process.name.as_str(), process.user, process.rank), ("omp", 0, None));
+        let variables: Vec<&str> = process.environment.keys().map(String::as_str).collect();
+        assert_eq!(variables, ["OMP_NUM_THREADS", "OMP_PLACES", "OMP_PROC_BIND"]);
+        let places: Vec<(&str, u32, Option<u32>)> = process
+            .threads
+            .iter()
+            .map(|thread| (thread.allowed.as_str(), thread.cpu, thread.core))
+            .collect();
+        assert_eq!(places, [("0", 0, Some(0)), ("1", 1, Some(1))]);
+        // 0.19 s on a CPU and 1.01 s of waiting, by schedstat.
+        let waiting = process.threads[0].waiting.unwrap().0;
+        assert!((waiting - 0.839).abs() < 0.01, "{waiting}");
+        let memory = process.memory.as_ref().unwrap();
+        assert_eq!((memory.policy.as_str(), memory.local), ("default", Some(Fraction(1.0))));
+        assert!((64 << 20..66 << 20).contains(&memory.bytes()), "{}", memory.bytes());
+        assert_eq!(host.findings, []);
+    }
+
+    #[test]
+    fn ranks_of_a_host_are_merged() {
+        use crate::tests::{T2K, bound, host, rank};
+        let alone = [0, 4].map(|cpu| {
+            let of_rank = rank(cpu / 4, 2, vec![bound(cpu)]);
+            let mut one = host(T2K, "n1", "0-15", &[of_rank], true);
+            one.processes[0].pid += cpu;
+            one
+        });
+        let source = TopologySource::Synthetic(T2K.to_owned());
+        let both = merged(alone.into(), &Topology::load(&source).unwrap());
+        assert_eq!(both.in_words(), "2 ranks");
+        let used: Vec<Vec<usize>> =
+            both.picture.iter().map(|node| node.cores[0].processes.clone()).collect();
+        assert_eq!(used, [vec![0], vec![1], vec![], vec![]]);
+    }
 }

@@ -56,11 +56,11 @@ pub struct NamedProcesses {
     pub missing: Vec<String>,
 }
 
-/// Returns the named processes with their descendants.
+/// Returns the named processes with their descendants, without the process `own`, which is this one.
 ///
 /// # Errors
 /// Fails if none of the processes exists.
-pub fn named(root: &SysRoot, pids: &[u32]) -> Result<NamedProcesses, Failure> {
+pub fn named(root: &SysRoot, pids: &[u32], own: u32) -> Result<NamedProcesses, Failure> {
     let mut named = BTreeSet::new();
     let mut missing = Vec::new();
     for pid in pids {
@@ -71,12 +71,16 @@ pub fn named(root: &SysRoot, pids: &[u32]) -> Result<NamedProcesses, Failure> {
         }
     }
     if named.is_empty() {
-        return Err(Failure::missing(missing.join("; "))
-            .hint("list processes, e.g. pgrep -u $USER -l"));
+        return Err(
+            Failure::missing(missing.join("; ")).hint("list processes, e.g. pgrep -u $USER -l")
+        );
     }
     let ancestors: Vec<u32> = named.iter().copied().collect();
     let mut all = descendants(root, &ancestors);
     all.extend(&named);
+    for pid in descendants(root, &[own]).into_iter().chain([own]) {
+        all.remove(&pid);
+    }
     Ok(NamedProcesses { named, all, missing })
 }
 
@@ -176,12 +180,17 @@ mod tests {
 
     #[test]
     fn named_processes_bring_their_descendants() {
-        let (_folder, root) =
-            tree(&[(5, 1, "/", ""), (7, 5, "/", ""), (8, 7, "/", ""), (9, 1, "/", "")]);
-        let found = named(&root, &[5, 77]).unwrap();
+        let (_folder, root) = tree(&[
+            (5, 1, "/", ""),
+            (7, 5, "/", ""),
+            (8, 7, "/", ""),
+            (9, 1, "/", ""),
+            (10, 5, "/", ""),
+        ]);
+        let found = named(&root, &[5, 77], 10).unwrap();
         assert_eq!(found.all, BTreeSet::from([5, 7, 8]));
         assert_eq!(found.missing, ["process 77 has ended or never existed"]);
-        let refused = named(&root, &[77]).unwrap_err();
+        let refused = named(&root, &[77], 10).unwrap_err();
         assert_eq!(refused.message, "process 77 has ended or never existed");
     }
 
@@ -192,7 +201,7 @@ mod tests {
         std::fs::create_dir_all(&path).unwrap();
         let mount = "24 30 0:22 / /proc rw,nosuid shared:5 - proc proc rw,hidepid=invisible\n";
         std::fs::write(path.join("mountinfo"), mount).unwrap();
-        let refused = named(&root, &[4]).unwrap_err();
+        let refused = named(&root, &[4], 10).unwrap_err();
         assert!(refused.message.contains("hidepid"), "{}", refused.message);
     }
 

@@ -60,7 +60,6 @@ fn findings(document: &WhereDocument) -> Option<Section> {
         return None;
     }
     let mut section = Section::new("findings");
-    section.gap();
     for finding in &document.findings {
         let (label, tone) = match finding.severity {
             Severity::Critical => ("critical", Tone::Bad),
@@ -89,7 +88,6 @@ fn pictures(document: &WhereDocument) -> Option<Section> {
         return None;
     }
     for (picture, hosts) in &shown {
-        section.gap();
         if document.hosts.len() > 1 {
             section.push(Block::Heading(hosts.join(", ")));
         }
@@ -164,7 +162,6 @@ fn processes(document: &WhereDocument) -> Section {
         .left("GPU", |row| devices(row.process, false))
         .left("network", |row| devices(row.process, true));
     let mut section = Section::new("processes");
-    section.gap();
     section.push(columns.table(&rows));
     section
 }
@@ -184,10 +181,11 @@ fn devices(process: &JobProcess, is_network: bool) -> String {
             None => None,
         };
         let details: Vec<String> = distance.into_iter().chain(node).collect();
-        words.push(match details.is_empty() {
-            true => device.name.clone(),
-            false => format!("{} ({})", device.name, details.join(", ")),
-        });
+        if details.is_empty() {
+            words.push(device.name.clone());
+        } else {
+            words.push(format!("{} ({})", device.name, details.join(", ")));
+        }
     }
     words.join(", ")
 }
@@ -210,7 +208,6 @@ fn threads(document: &WhereDocument, verbose: bool) -> Option<Section> {
         }
     }
     let mut section = Section::new("threads");
-    section.gap();
     if rows.len() > LISTED_THREADS && !verbose {
         let count = counted(rows.len(), "busy thread");
         section.push(Block::Text(format!("{count}; --verbose lists them, --json has them")));
@@ -228,22 +225,20 @@ fn threads(document: &WhereDocument, verbose: bool) -> Option<Section> {
             columns.known("rank", |row| Some(row.process.rank?.to_string()))
         })
         .right("thread", |row| row.thread.tid.to_string())
-        .left("allowed CPUs", |row| row.thread.allowed.clone())
+        .left("allowed", |row| row.thread.allowed.clone())
         .right("CPU", |row| row.thread.cpu.to_string())
         .known("core", |row| Some(row.thread.core?.to_string()))
-        .add_if(has_caches, |columns| {
-            columns.known("LLC", |row| Some(row.thread.llc?.to_string()))
-        })
+        .add_if(has_caches, |columns| columns.known("LLC", |row| Some(row.thread.llc?.to_string())))
         .known("socket", |row| Some(row.thread.socket?.to_string()))
         .known("NUMA", |row| Some(row.thread.numa_node?.to_string()))
         .add_if(!in_place, |columns| {
             columns
                 .known("running", |row| percent(row.thread.running))
                 .known("waiting", |row| percent(row.thread.waiting))
-                .known("migrations", |row| Some(row.thread.migrations?.to_string()))
+                .known("moved", |row| Some(row.thread.migrations?.to_string()))
                 .known("preempted", |row| Some(row.thread.involuntary_switches?.to_string()))
         });
-    section.push(columns.table(&rows));
+    section.push(columns.table(&rows).optional(&["LLC", "core", "preempted"]));
     if idle > 0 {
         let count = counted(idle, "idle thread");
         section.push(Block::Text(format!("and {count}, which --verbose lists")));
@@ -262,9 +257,11 @@ fn variables(document: &WhereDocument, verbose: bool) -> Option<Section> {
         .collect();
     let mut texts = Vec::new();
     for name in names {
-        let values = distinct(processes.iter().map(|process| {
-            process.environment.get(name).map_or("(unset)", String::as_str)
-        }));
+        let values = distinct(
+            processes
+                .iter()
+                .map(|process| process.environment.get(name).map_or("(unset)", String::as_str)),
+        );
         match values[..] {
             [value] => texts.push(format!("{name}={value}")),
             [first, ..] if verbose || is_placement(name) => {
@@ -276,20 +273,20 @@ fn variables(document: &WhereDocument, verbose: bool) -> Option<Section> {
     if texts.is_empty() {
         return None;
     }
-    section.gap();
     section.note("variables", texts.join(" "));
     Some(section)
 }
 
 /// True for variables whose values should be the same in all processes.
 fn is_placement(name: &str) -> bool {
-    ["OMP_", "GOMP_", "KMP_", "SLURM_CPU", "SLURM_DIST"].iter().any(|prefix| name.starts_with(prefix))
+    let of_slurm = ["SLURM_CPU_BIND", "SLURM_CPUS_PER_TASK", "SLURM_DISTRIBUTION"];
+    ["OMP_", "GOMP_", "KMP_"].iter().any(|prefix| name.starts_with(prefix))
+        || of_slurm.contains(&name)
 }
 
 /// Returns what was not read, and the time that reading took.
 fn unread(document: &WhereDocument) -> Section {
     let mut section = Section::new("unread");
-    section.gap();
     for host in &document.hosts {
         let prefix =
             if document.hosts.len() > 1 { format!("{}: ", host.host) } else { String::new() };
@@ -304,7 +301,7 @@ fn unread(document: &WhereDocument) -> Section {
         }
         for (reason, own) in reasons {
             let users: BTreeSet<u32> = own.iter().map(|process| process.user).collect();
-            let mut text = format!("{prefix}{reason} ({})", subject(&own));
+            let mut text = format!("{prefix}{reason} ({})", owners(&own));
             if reason.ends_with("permission denied") {
                 let users = number_ranges(&users);
                 text.push_str(&format!("; they belong to user {users}; root can read them"));
@@ -332,7 +329,7 @@ fn unread(document: &WhereDocument) -> Section {
     section
 }
 
-fn subject(processes: &[&JobProcess]) -> String {
+fn owners(processes: &[&JobProcess]) -> String {
     let ranks: Vec<u32> = processes.iter().filter_map(|process| process.rank).collect();
     match processes {
         [one] => one.title(),

@@ -11,9 +11,7 @@ pub mod nvml;
 mod visible;
 
 pub(crate) use visible::environment;
-pub use visible::{
-    VISIBLE, VisibleDevices, local_rank_variables, nvidia_minor, visible_devices,
-};
+pub use visible::{VISIBLE, VisibleDevices, local_rank_variables, nvidia_minor, visible_devices};
 
 use crate::pci::{self, PciDevice};
 use crate::root::SysRoot;

@@ -254,9 +254,7 @@ pub fn circumstances(
         boost: turbo(root),
         smt: smt(root),
         numa_balancing: root.value::<u8>("proc/sys/kernel/numa_balancing").map(|mode| mode != 0),
-        environment: environment
-            .filter(|(name, _)| is_runtime_variable(name))
-            .collect(),
+        environment: environment.filter(|(name, _)| is_runtime_variable(name)).collect(),
         uptime_seconds: uptime(root),
         boot_parameters: boot_parameters(root),
         inherited: inherited(root),

@@ -15,23 +15,23 @@ pub use crate::launched::join_timeout;
 /// Time in which a rank that has connected sends its message.
 const SENDING: Duration = Duration::from_secs(5);
 
-fn socket(started: &LauncherJob, subject: &str) -> String {
-    format!("{}-{subject}", started.socket_name())
+fn socket(started: &LauncherJob, topic: &str) -> String {
+    format!("{}-{topic}", started.socket_name())
 }
 
-/// Collects one message on a subject from all other ranks of a host, until the timeout. Called by the first rank; `started`
+/// Collects one message on a topic from all other ranks of a host, until the timeout. Called by the first rank; `started`
 /// are the ranks of the host.
 ///
 /// # Errors
 /// Fails if the socket is in use, or if a message cannot be read.
 pub fn collect<T: DeserializeOwned>(
     started: &LauncherJob,
-    subject: &str,
+    topic: &str,
     timeout: Duration,
 ) -> Result<Collection<T>, Failure> {
     let mut collection = Collection::new(1..started.ranks as usize, timeout);
     if started.ranks > 1 {
-        receive_all(&mut collection, &socket(started, subject))?;
+        receive_all(&mut collection, &socket(started, topic))?;
     }
     Ok(collection)
 }
@@ -55,17 +55,17 @@ fn next<T: DeserializeOwned>(
     serde_json::from_reader(stream).map(Some).map_err(Failure::missing)
 }
 
-/// Sends a message on a subject to the first rank of the host. Called by the other ranks.
+/// Sends a message on a topic to the first rank of the host. Called by the other ranks.
 ///
 /// # Errors
 /// Fails if the first rank does not respond before the timeout.
 pub fn send<T: Serialize>(
     started: &LauncherJob,
-    subject: &str,
+    topic: &str,
     message: &T,
     timeout: Duration,
 ) -> Result<(), Failure> {
-    send_to(&socket(started, subject), started.rank, message, timeout)
+    send_to(&socket(started, topic), started.rank, message, timeout)
 }
 
 fn send_to<T: Serialize>(

@@ -6,7 +6,7 @@ use crate::launched;
 use crate::output;
 use crate::session::{self, HostsRun};
 use nodegauge_gauge::view::Page;
-use nodegauge_jobs::{JobHost, JobReader, PagesLimit, WhereDocument, expect, merged, selection, view};
+use nodegauge_jobs::{JobHost, JobReader, PagesLimit, expect, findings, merged, selection, view};
 use nodegauge_machine::devices::local_rank_variables;
 use nodegauge_machine::{SysRoot, Topology, TopologySource, host_name};
 use nodegauge_measure::Seconds;
@@ -35,8 +35,8 @@ const GROWTH: f64 = 1.1;
 const NO_LIMIT: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// Minimum time in which the first rank of a host waits for the others.
 const RANKS_TIMEOUT: Duration = Duration::from_secs(60);
-/// Subject of the messages between the ranks of a host.
-const SUBJECT: &str = "where";
+/// Topic of the messages between the ranks of a host.
+const TOPIC: &str = "where";
 
 pub(crate) fn execute(args: &WhereArgs) -> Result<Exit, Failure> {
     if args.schema {
@@ -85,17 +85,17 @@ impl<'a> WhereRun<'a> {
         if let Some(id) = &self.args.job {
             let own = std::process::id();
             let pids = selection::job(&self.root, id, own)?;
-            return Ok(self.read_running(&pids, &BTreeSet::new(), false));
+            return self.read_running(&pids, &BTreeSet::new(), false);
         }
         if self.args.processes.is_empty() {
             let own = BTreeSet::from([std::process::id()]);
-            return Ok(self.read_running(&own, &own, true));
+            return self.read_running(&own, &own, true);
         }
-        let found = selection::named(&self.root, &self.args.processes)?;
+        let found = selection::named(&self.root, &self.args.processes, std::process::id())?;
         for missing in &found.missing {
             output::note(&format!("note: {missing}"));
         }
-        Ok(self.read_running(&found.all, &found.named, false))
+        self.read_running(&found.all, &found.named, false)
     }
 
     /// Reads running processes at least twice.
@@ -104,7 +104,7 @@ impl<'a> WhereRun<'a> {
         pids: &BTreeSet<u32>,
         named: &BTreeSet<u32>,
         in_place: bool,
-    ) -> JobHost {
+    ) -> Result<JobHost, Failure> {
         let window = self.args.window.unwrap_or(WINDOW);
         let pids: Vec<u32> = pids.iter().copied().collect();
         let mut reader = JobReader::new(&self.root, named.iter().copied());
@@ -119,15 +119,19 @@ impl<'a> WhereRun<'a> {
             let pause = interval(&reader).min(window.saturating_sub(elapsed));
             wait_out(&Wait::within(pause).unless(&interrupted));
         }
+        if !reader.has_processes() {
+            return Err(Failure::missing("the processes ended before they were read"));
+        }
         reader.read_pages(PagesLimit(self.args.pages));
-        reader.host(&self.topology, in_place)
+        Ok(reader.host(&self.topology, in_place))
     }
 
     /// Runs a program and reads its processes meanwhile.
     fn read_program(&self, name: &str, arguments: &[String]) -> Result<JobHost, Failure> {
         let path = Path::new(name);
         if find_program(path).is_none() {
-            let hint = "give the program and its arguments after --, e.g. nodegauge where -- ./solver";
+            let hint =
+                "give the program and its arguments after --, e.g. nodegauge where -- ./solver";
             return Err(Failure::missing(format!("there is no program {path:?}"))
                 .hint(with_path_hint(path, hint)));
         }
@@ -171,8 +175,14 @@ impl<'a> WhereRun<'a> {
         // A program may itself be a rank of the MPI, which has each rank once.
         let may_connect = self.args.program.is_empty() && started.is_spread() && started.has_mpi();
         if may_connect {
-            let give_up = |_| nodegauge_os::leave(Exit::Missing.number());
-            if let Ok(Some(hosts)) = Hosts::join(started, &session::version(), None, give_up) {
+            let is_rank_0 = started.rank == 0;
+            let joined = Hosts::join(started, &session::version(), None, move |refusal| {
+                if is_rank_0 {
+                    output::failure(&refusal);
+                }
+                nodegauge_os::leave(Exit::Missing.number())
+            });
+            if let Ok(Some(hosts)) = joined {
                 return launched::with_hosts(
                     &hosts,
                     None,
@@ -207,7 +217,7 @@ impl<'a> WhereRun<'a> {
 
     fn send(&self, here: &LauncherJob, host: &Result<JobHost, Failure>) -> Result<(), Failure> {
         let message = host.as_ref().map_err(|failure| failure.message.clone());
-        host_ranks::send(here, SUBJECT, &message, self.timeout())
+        host_ranks::send(here, TOPIC, &message, self.timeout())
     }
 
     /// Collects what the other ranks of this host have read.
@@ -217,7 +227,7 @@ impl<'a> WhereRun<'a> {
         own: Result<JobHost, Failure>,
     ) -> Result<GatheredHost, Failure> {
         let collection =
-            host_ranks::collect::<Result<JobHost, String>>(here, SUBJECT, self.timeout())?;
+            host_ranks::collect::<Result<JobHost, String>>(here, TOPIC, self.timeout())?;
         let mut missing: Vec<String> = collection.missing_ranks().into_iter().collect();
         let mut hosts = Vec::new();
         let mut first_failure = None;
@@ -255,7 +265,8 @@ impl<'a> WhereRun<'a> {
         hosts.start(&interrupted)?;
         let mut all = vec![gathered.host];
         let mut missing = gathered.missing;
-        let others = hosts.collect::<(JobHost, Vec<String>)>(self.started.elapsed(), &interrupted)?;
+        let others =
+            hosts.collect::<(JobHost, Vec<String>)>(self.started.elapsed(), &interrupted)?;
         for (name, result) in others {
             match result {
                 Ok((host, of_host)) => {
@@ -270,7 +281,7 @@ impl<'a> WhereRun<'a> {
 
     /// Writes the document, prints the page and checks the conditions.
     fn report(&self, hosts: Vec<JobHost>, missing: Vec<String>) -> Result<Exit, Failure> {
-        let document = WhereDocument::new(session::version(), hosts, missing);
+        let document = findings::document(session::version(), hosts, missing);
         let json = self.args.json.as_deref();
         if !output::documents(&[(json, &|| output::json(&document))])? {
             let sections = view::sections(&document, self.args.verbose);
@@ -357,10 +368,11 @@ impl<'r> ProgramReadings<'r> {
         let resident = self.reader.resident();
         let has_settled = resident as f64 <= GROWTH * self.resident as f64;
         self.resident = resident;
-        if elapsed >= SETTLED && has_settled {
-            if let Some(limit) = self.pages.take() {
-                self.reader.read_pages(limit);
-            }
+        if elapsed >= SETTLED
+            && has_settled
+            && let Some(limit) = self.pages.take()
+        {
+            self.reader.read_pages(limit);
         }
     }
 }

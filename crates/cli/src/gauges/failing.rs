@@ -24,6 +24,7 @@ use nodegauge_measure::schedule::{Budget, Turn, TurnFailure};
 use nodegauge_measure::{
     Bytes, Failure, FailureKind, Fraction, NoticeId, Observer, Outcome, clock,
 };
+use nodegauge_noise::{NoiseOptions, NoisePlan};
 use nodegauge_placement::PlacementOptions;
 use nodegauge_programs::{FigureSource, ProgramOptions, ProgramSweep, SweepLimits};
 use nodegauge_roofline::{RooflineOptions, RooflinePlan};
@@ -155,6 +156,7 @@ cases! {
     sums: "apps", trapezoid;
     solver: "apps", iccg;
     gradients: "apps", hpcg;
+    detours: "noise", noise;
     own_programs: "program", program;
     ceilings: "roofline", roofline;
 }
@@ -330,6 +332,15 @@ fn workers() -> WorkersOptions {
     options.cell.job.process = one_thread();
     options.cell.job.ranks.ranks = Some(1);
     options
+}
+
+fn noise(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
+    let options = NoiseOptions {
+        placement: one_thread(),
+        budget: Some(extent.budget),
+        samples: extent.samples,
+    };
+    boxed(NoisePlan::new(site, options))
 }
 
 fn trapezoid(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {

@@ -5,7 +5,7 @@ use nodegauge_gauge::Gauge;
 use nodegauge_stream::Stream;
 
 /// Number of gauges in the list.
-const COUNT: usize = 15;
+const COUNT: usize = 16;
 
 /// All gauges of the program.
 pub(crate) const GAUGES: [&dyn Gauge; COUNT] = with_stream(&PLAIN_STREAM);
@@ -20,6 +20,7 @@ pub(crate) const fn with_stream(stream: &Stream) -> [&dyn Gauge; COUNT] {
         &nodegauge_compute::ComputeGauge,
         &nodegauge_messages::Messages,
         &nodegauge_files::Files,
+        &nodegauge_noise::Noise,
         &nodegauge_devices::Devices,
         &nodegauge_apps::Apps,
         &nodegauge_programs::Programs,

@@ -43,7 +43,7 @@ fn names(hosts: &[&JobHost]) -> String {
 fn pattern(host: &JobHost) -> Vec<String> {
     let mut lines = Vec::new();
     for process in &host.processes {
-        let cpus = nodegauge_machine::number_ranges(&process.allowed_cpus());
+        let cpus = nodegauge_machine::number_ranges(process.allowed_cpus());
         let busy = process.threads.iter().filter(|thread| thread.busy).count();
         let policy = process.memory.as_ref().map_or("", |memory| memory.policy.as_str());
         lines.push(format!("CPUs {cpus}, {busy} busy, {policy}").trim_end_matches(", ").to_owned());

@@ -2,9 +2,7 @@
 
 use super::all;
 use crate::document::{JobDevice, JobHost};
-use crate::synthetic::{
-    SMT, SyntheticProcess, SyntheticThread, T2K, bound, host, on, rank,
-};
+use crate::tests::{SMT, SyntheticProcess, SyntheticThread, T2K, bound, host, on, rank};
 use nodegauge_measure::record::Severity;
 
 const ALL_T2K: &str = "0-15";
@@ -51,10 +49,7 @@ fn planted_mistakes_are_named() {
         ("one-cpu", on_t2k(&[rank(0, 2, threads([0, 0, 0])), rank(1, 2, threads([4, 4, 4]))])),
         ("shared-cpu", on_t2k(&ranks(&[0, 4, 4, 8, 12]))),
         ("shared-cpu", on_t2k(&[process((0..6).map(|at| on("0-3", at % 4)).collect())])),
-        (
-            "shared-cpu",
-            on_t2k(&[process(vec![on("0-15", 2).waits(0.5), on("0-3", 2).waits(0.5)])]),
-        ),
+        ("shared-cpu", on_t2k(&[process(vec![on("0-15", 2).waits(0.5), on("0-3", 2).waits(0.5)])])),
         ("smt-siblings", on_smt(&[process(threads([0, 1]))])),
         ("smt-siblings", on_smt(&[process(vec![on("0-1", 0), on("0-1", 1)])])),
         ("smt-siblings", on_smt(&ranks(&[0, 1, 16, 17]))),
@@ -75,16 +70,34 @@ fn planted_mistakes_are_named() {
         ("moving-threads", on_t2k(&[process(vec![moving])])),
         (
             "one-cpu",
-            host(T2K, "n1", ALL_T2K, &[rank(0, 2, threads([0])).variable("OMP_NUM_THREADS", "4"), rank(1, 2, threads([4]))], true),
+            host(
+                T2K,
+                "n1",
+                ALL_T2K,
+                &[
+                    rank(0, 2, threads([0])).variable("OMP_NUM_THREADS", "4"),
+                    rank(1, 2, threads([4])),
+                ],
+                true,
+            ),
         ),
-        ("shared-cpu", host(T2K, "n1", ALL_T2K, &ranks(&[5, 5]), true)),
+        ("shared-cpu", host(T2K, "n1", ALL_T2K, &ranks(&[5, 5, 0, 8, 12]), true)),
         (
             "smt-siblings",
-            host(SMT, "n1", ALL_SMT, &[rank(0, 2, vec![on("0-1", 0)]).variable("OMP_NUM_THREADS", "2"), rank(1, 2, vec![on("16-17", 16)])], true),
+            host(
+                SMT,
+                "n1",
+                ALL_SMT,
+                &[
+                    rank(0, 2, vec![on("0-1", 0)]).variable("OMP_NUM_THREADS", "2"),
+                    rank(1, 2, vec![on("16-17", 16)]),
+                ],
+                true,
+            ),
         ),
     ];
     for (expected, of_host) in cases {
-        let found = ids(&[of_host.clone()]);
+        let found = ids(std::slice::from_ref(&of_host));
         assert_eq!(found, [expected], "{:#?}", all(&[of_host]));
     }
 }
@@ -107,10 +120,8 @@ fn placements_without_a_mistake_have_no_finding() {
         ),
         (
             "interleaved",
-            on_t2k(&[process(threads([0])).memory(
-                "interleave:0-3",
-                &[(0, 200), (1, 200), (2, 200), (3, 200)],
-            )]),
+            on_t2k(&[process(threads([0]))
+                .memory("interleave:0-3", &[(0, 200), (1, 200), (2, 200), (3, 200)])]),
         ),
         (
             "small memory of another node",
@@ -118,8 +129,10 @@ fn placements_without_a_mistake_have_no_finding() {
         ),
         (
             "bound memory",
-            on_smt(&[rank(0, 2, threads([0, 2])).memory("bind:0", &[(0, 900)]),
-                rank(1, 2, threads([16, 18])).memory("bind:2", &[(2, 900)])]),
+            on_smt(&[
+                rank(0, 2, threads([0, 2])).memory("bind:0", &[(0, 900)]),
+                rank(1, 2, threads([16, 18])).memory("bind:2", &[(2, 900)]),
+            ]),
         ),
         ("every core of SMT", on_smt(&[process(threads((0..16).map(|core| 2 * core)))])),
         ("every hardware thread", on_smt(&[process(threads(0..32))])),

@@ -193,6 +193,17 @@ pub const STANDARD: RepetitionPolicy = RepetitionPolicy {
     ..SWEEP
 };
 
+/// `noise`: one cell, which is measured until the time is used up, because rare detours need a long time.
+pub const NOISE: RepetitionPolicy = RepetitionPolicy {
+    order: RoundOrder::AsGiven,
+    seed: 0x6E6F_6973,
+    // The figures are medians.
+    fewest: FOR_MEDIAN,
+    tolerance: None,
+    measure: Fraction(0.95),
+    ..SWEEP
+};
+
 /// `memory ladder`, `latency`, `matrix`, `loaded`, `mix`: many cells, which take milliseconds per measurement.
 pub const CURVES: RepetitionPolicy = RepetitionPolicy {
     seed: 0x7475_726E,

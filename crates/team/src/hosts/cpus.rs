@@ -5,12 +5,12 @@ use nodegauge_measure::Failure;
 use nodegauge_placement::launchers::LauncherJob;
 use nodegauge_placement::pin;
 
-/// Subject of the messages.
-const SUBJECT: &str = "cpus";
+/// Topic of the messages.
+const TOPIC: &str = "cpus";
 
 /// Returns the CPUs of all other ranks of the host. Called by the leader.
 pub(super) fn collect(started: &LauncherJob) -> Result<Vec<u32>, Failure> {
-    let collection = collect_messages::<Vec<u32>>(started, SUBJECT, join_timeout()?)?;
+    let collection = collect_messages::<Vec<u32>>(started, TOPIC, join_timeout()?)?;
     let of_ranks =
         collection.all_messages().map_err(|lost| lost.with_context("ranks of this host"))?;
     Ok(of_ranks.concat())
@@ -20,5 +20,5 @@ pub(super) fn collect(started: &LauncherJob) -> Result<Vec<u32>, Failure> {
 pub(super) fn offer(started: &LauncherJob) -> Result<(), Failure> {
     let own = pin::current_affinity().map_err(Failure::missing)?;
     let own: Vec<u32> = own.into_iter().map(|cpu| cpu.0).collect();
-    send(started, SUBJECT, &own, join_timeout()?)
+    send(started, TOPIC, &own, join_timeout()?)
 }

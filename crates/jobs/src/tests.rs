@@ -105,7 +105,10 @@ fn write_process(root: &Path, pid: u32, process: &SyntheticProcess, second: usiz
             .filter_map(|line| line.split("anon=").nth(1)?.split(' ').next()?.parse::<u64>().ok())
             .sum::<u64>()
             * 4;
-    let head = format!("Name:\tsolver\nPPid:\t1\nUid:\t1000\t1000\t1000\t1000\nVmRSS:\t{resident} kB\nVmSwap:\t{} kB\nMems_allowed_list:\t0-3\n", process.swapped_kib);
+    let head = format!(
+        "Name:\tsolver\nPPid:\t1\nUid:\t1000\t1000\t1000\t1000\nVmRSS:\t{resident} kB\nVmSwap:\t{} kB\nMems_allowed_list:\t0-3\n",
+        process.swapped_kib
+    );
     write_file(root, &format!("proc/{pid}/status"), &head);
     write_file(root, &format!("proc/{pid}/stat"), &format!("{pid} (solver) S 1 1 1 0\n"));
     write_file(root, &format!("proc/{pid}/environ"), &process.environment);
@@ -129,7 +132,8 @@ fn write_process(root: &Path, pid: u32, process: &SyntheticProcess, second: usiz
         let running = 1_000_000_000 + (thread.running * 1e9) as u64 * second as u64;
         let waiting = 1_000_000 + (thread.waiting * 1e9) as u64 * second as u64;
         write_file(root, &format!("{folder}/schedstat"), &format!("{running} {waiting} 51\n"));
-        let sched = format!("solver ({tid}, #threads: 2)\n---\nse.nr_migrations      :    {second}\n");
+        let sched =
+            format!("solver ({tid}, #threads: 2)\n---\nse.nr_migrations      :    {second}\n");
         write_file(root, &format!("{folder}/sched"), &sched);
         let status = format!(
             "Name:\tsolver\nCpus_allowed_list:\t{}\nnonvoluntary_ctxt_switches:\t7\n",

@@ -1,0 +1,128 @@
+//! Loop of fixed work that records its detours: the times for which something else ran on its CPU. A pass reads the clock
+//! once; a pass that takes at least nine times as long as usual is a detour. This is the selfish detour benchmark of
+//! Hoefler, Schneider and Lumsdaine, "Characterizing the Influence of System Noise on Large-Scale Applications by
+//! Simulation" (SC 2010), and the fixed work of Petrini, Kerbyson and Pakin (SC 2003) at its smallest.
+
+#![forbid(unsafe_code)]
+
+use std::time::{Duration, Instant};
+
+/// Length of a detour, divided by the time of a usual pass (Hoefler et al. 2010).
+pub const DETOUR: u64 = 9;
+/// Number of passes whose mean is the time of a usual pass, in the fastest of [`TRIALS`].
+const PASSES: u64 = 2000;
+const TRIALS: u32 = 10;
+/// Maximum number of detours that are kept with their times. The recorder stops before its memory would grow.
+const CAPACITY: usize = 1 << 17;
+
+/// Time in which the loop did not run. Times are in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Detour {
+    /// Start, since the start of the recording.
+    pub start: u64,
+    /// Length beyond a usual pass.
+    pub length: u64,
+}
+
+/// Recording of a loop. Times are in nanoseconds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recording {
+    /// Elapsed time.
+    pub elapsed: u64,
+    /// Time of a usual pass.
+    pub pass: u64,
+    /// Detours in their order.
+    pub detours: Vec<Detour>,
+}
+
+impl Recording {
+    /// Returns the time of all detours.
+    pub fn lost(&self) -> u64 {
+        self.detours.iter().map(|detour| detour.length).sum()
+    }
+
+    /// Returns the length of the longest detour; 0 without one.
+    pub fn longest(&self) -> u64 {
+        self.detours.iter().map(|detour| detour.length).max().unwrap_or(0)
+    }
+
+    /// Returns the time that detours took from each quantum of this length; that of a detour counts in the quantum in
+    /// which it begins. An incomplete last quantum is left out.
+    pub fn lost_per_quantum(&self, quantum: u64) -> Vec<u64> {
+        let mut lost = vec![0; (self.elapsed / quantum.max(1)) as usize];
+        for detour in &self.detours {
+            if let Some(own) = lost.get_mut((detour.start / quantum.max(1)) as usize) {
+                *own += detour.length;
+            }
+        }
+        lost
+    }
+}
+
+/// Runs the loop for this time.
+#[inline(never)]
+pub fn record(time: Duration) -> Recording {
+    let pass = usual_pass();
+    let limit = DETOUR * pass;
+    let end = nanoseconds(time);
+    let mut detours = Vec::with_capacity(CAPACITY);
+    // Its pages are touched now, not while the loop runs.
+    detours.resize(CAPACITY, Detour { start: 0, length: 0 });
+    detours.clear();
+    let begun = Instant::now();
+    let mut last = 0;
+    loop {
+        let now = nanoseconds(begun.elapsed());
+        if now - last >= limit {
+            detours.push(Detour { start: last, length: now - last - pass });
+            if detours.len() == CAPACITY {
+                return Recording { elapsed: now, pass, detours };
+            }
+        }
+        if now >= end {
+            return Recording { elapsed: now, pass, detours };
+        }
+        last = now;
+    }
+}
+
+/// Returns the time of a pass without detours: of some trials, the fastest mean.
+fn usual_pass() -> u64 {
+    let mut shortest = u64::MAX;
+    for _ in 0..TRIALS {
+        let begun = Instant::now();
+        let mut now = 0;
+        for _ in 0..PASSES {
+            now = nanoseconds(std::hint::black_box(begun.elapsed()));
+        }
+        shortest = shortest.min(now / PASSES);
+    }
+    shortest.max(1)
+}
+
+/// Returns a time in nanoseconds without the arithmetic of 128 bits of the standard library.
+fn nanoseconds(time: Duration) -> u64 {
+    time.as_secs() * 1_000_000_000 + u64::from(time.subsec_nanos())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recording_lasts_as_long_as_requested() {
+        let recording = record(Duration::from_millis(20));
+        assert!(recording.elapsed >= 20_000_000);
+        assert!(recording.lost() <= recording.elapsed);
+        assert!(recording.detours.iter().all(|one| one.length >= (DETOUR - 1) * recording.pass));
+        assert!(recording.detours.is_sorted_by_key(|one| one.start));
+    }
+
+    #[test]
+    fn detours_count_in_the_quantum_in_which_they_begin() {
+        let detours = vec![Detour { start: 5, length: 30 }, Detour { start: 19, length: 1 }];
+        let recording = Recording { elapsed: 45, pass: 1, detours };
+        assert_eq!(recording.lost_per_quantum(10), [30, 1, 0, 0]);
+        assert_eq!((recording.lost(), recording.longest()), (31, 30));
+    }
+}

@@ -1,0 +1,50 @@
+//! Keys of `config` of the figures of noise.
+
+use nodegauge_measure::keys::shared;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+nodegauge_measure::config! {
+    /// Configuration of figures of `noise`.
+    pub struct NoiseConfig including of: shared::HostConfig {
+        threads: shared::threads;
+        cpus: shared::cpus;
+        /// Time of a pass of the loop, seconds: the resolution.
+        pass_s: f64 = Observation "pass";
+        /// Length from which a pass is a detour, seconds.
+        detour_s: f64 = Observation "shortest detour";
+        /// Number of detours on all CPUs.
+        detours: u64 = Observation "detours";
+        /// Detours per second and CPU.
+        detours_per_s: f64 = Observation "detours per second";
+        /// Numbers of detours by length: element i has those of at least 2^i and less than 2^(i+1) nanoseconds.
+        histogram: Vec<u64> = Observation "detours by length";
+        /// What ran on the node meanwhile, by events per second and CPU.
+        sources: Vec<NoiseSource> = Observation "sources";
+        /// Consequence for a barrier after each quantum of computation.
+        barrier: Vec<BarrierPoint> = Observation "barrier";
+        /// Quantum of computation between two barriers, seconds.
+        quantum_s: f64 = Observation "quantum";
+        stopped: shared::stopped;
+    }
+}
+
+/// Counter of the kernel that grew while the loop ran.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NoiseSource {
+    /// Kind: `interrupt`, `softirq`, `steal`, or `task`.
+    pub kind: String,
+    /// Name, e.g. `LOC: Local timer interrupts`.
+    pub name: String,
+    /// Events per second and measuring CPU; for `steal`, the share of the time.
+    pub per_s: f64,
+}
+
+/// Slowdown of a program with barriers on some hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BarrierPoint {
+    /// Number of hosts like this one.
+    pub hosts: u64,
+    /// Expected time between two barriers, divided by the quantum.
+    pub slowdown: f64,
+}

@@ -1,0 +1,194 @@
+//! Run of `noise`: turns of the loop on all CPUs at once, and the judgement.
+
+use crate::config::NoiseConfig;
+use crate::sources::SourceReading;
+use crate::{GAUGE, TEST, barrier};
+use nodegauge_analysis::expect::Figures;
+use nodegauge_detours::{DETOUR, Recording, record};
+use nodegauge_gauge::series::Series;
+use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
+use nodegauge_measure::progress::SharedObserver;
+use nodegauge_measure::record::{Measurement, Quoted, Validity};
+use nodegauge_measure::samples::Sample;
+use nodegauge_measure::schedule::{
+    Budget, Limits, Predictable, PredictedTime, Turn, TurnFailure, policy,
+};
+use nodegauge_measure::{Failure, Notice, Observer, Outcome, Unit, clock};
+use nodegauge_placement::{Placement, PlacementOptions, plan};
+use nodegauge_team::Team;
+use std::time::Duration;
+
+/// Time of a turn.
+const TURN: Duration = Duration::from_millis(100);
+/// Quantum of computation between two barriers, nanoseconds: that of the fixed time quanta of the FTQ benchmark.
+const QUANTUM: u64 = 1_000_000;
+/// Number of the bins of the histogram, by powers of two of nanoseconds: up to 2 s.
+const BINS: usize = 31;
+
+/// Options of `noise`.
+#[derive(Debug, Clone, Default)]
+pub struct NoiseOptions {
+    /// Threads and their places; by default one thread on each core.
+    pub placement: PlacementOptions,
+    /// Time for the whole run, if the user set it; a run that would exceed it is refused.
+    pub budget: Option<Duration>,
+    /// Exact number of turns after the warm-up, independent of the time.
+    pub samples: Option<usize>,
+}
+
+/// Planned run of `noise`.
+pub struct NoisePlan {
+    placement: Placement,
+    options: NoiseOptions,
+    notices: Vec<Notice>,
+}
+
+impl NoisePlan {
+    /// Default time for the whole run: rare detours need a long one.
+    pub const BUDGET: Duration = Duration::from_secs(20);
+
+    /// Plans a run with one thread on each core, or with the requested threads.
+    ///
+    /// # Errors
+    /// Fails if this node does not have the threads.
+    pub fn new(site: &Site, options: NoiseOptions) -> Result<Self, Failure> {
+        let team = options.placement.team(&site.topology, "noise")?;
+        let placement = plan(&site.topology, &team.request)?;
+        let notices = team.gauge_notices(GAUGE);
+        Ok(Self { placement, options, notices })
+    }
+}
+
+/// Turns before the first.
+struct PredictedTurns;
+
+impl Predictable for PredictedTurns {
+    fn predicted(&self) -> PredictedTime {
+        let warm_up = 1;
+        let turns = warm_up + policy::NOISE.fewest as u32;
+        PredictedTime { min: turns * TURN, likely: turns * TURN }
+    }
+
+    fn shorten(&mut self) -> bool {
+        false
+    }
+
+    fn smaller(&self) -> &str {
+        "a longer budget"
+    }
+}
+
+impl PlannedRun for NoisePlan {
+    fn foreseen(&self) -> ExpectedCost {
+        ExpectedCost { time: Some(self.options.budget.unwrap_or(Self::BUDGET)), memory: None }
+    }
+
+    fn figures(&self, _: &Site) -> Vec<Figures> {
+        vec![Figures::new(GAUGE, TEST, ["available", "longest"], &[Unit::Factor, Unit::Seconds])]
+    }
+
+    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+        let Self { placement, options, notices } = *self;
+        let limits =
+            Limits::from_budget(Budget::new(options.budget, Self::BUDGET), options.samples);
+        limits.admit(&mut PredictedTurns)?;
+        let places = placement.thread_cpus();
+        observer.phase("starting threads");
+        let mut team = Team::start(&places)?;
+        let cpus: Vec<u32> = places.iter().flatten().map(|cpu| cpu.0).collect();
+        let own = std::process::id();
+        let before = SourceReading::take(&site.root, &cpus, own);
+        let begun = clock::now();
+        let mut run = NoiseRun::default();
+        let mut series = Series::new(policy::NOISE, limits, 1);
+        let shared = SharedObserver::new(observer);
+        (&mut &shared).phase("recording detours on all CPUs");
+        series.run(&mut |_: Turn| run.turn(&mut team), &mut &shared, None)?;
+        let elapsed = clock::now().saturating_duration_since(begun).as_secs_f64();
+        let after = SourceReading::take(&site.root, &cpus, own);
+        let mut config = run.config(places.len());
+        config.cpus =
+            Some(places.iter().map(|place| place.iter().map(|cpu| cpu.0).collect()).collect());
+        config.sources = Some(after.since(&before, elapsed, places.len()));
+        config.stopped = Some(series.stop().to_string());
+        let mut outcome =
+            Outcome { measurements: figures(&series, &config), notices, ..Outcome::default() };
+        series.end(&mut outcome);
+        Ok(outcome)
+    }
+}
+
+/// Returns the figures: the share of the time that is left, and the longest detour of a turn.
+fn figures(series: &Series, config: &NoiseConfig) -> Vec<Measurement> {
+    let judged = series.one_regime(&[]);
+    let available = Measurement::new(GAUGE, TEST, "available", Unit::Factor);
+    let available = series.timed(&judged, (0, 0), available, Quoted::Median, &|seconds| seconds);
+    let longest = Measurement::new(GAUGE, TEST, "longest", Unit::Seconds);
+    let longest = series.timed(&judged, (0, 1), longest, Quoted::Median, &|seconds| seconds);
+    let mut all = Vec::new();
+    for figure in [available, longest].into_iter().flatten() {
+        all.push(series.judged(0, figure.config(config).judged(Validity::valid())));
+    }
+    all
+}
+
+/// Recordings of all turns.
+#[derive(Debug, Default)]
+struct NoiseRun {
+    /// Time of all CPUs, nanoseconds.
+    elapsed: u64,
+    pass: u64,
+    detours: u64,
+    histogram: Vec<u64>,
+    /// Lost time of each quantum of each CPU.
+    lost: Vec<u64>,
+}
+
+impl NoiseRun {
+    /// Records the detours of all CPUs at once. The parts of the sample are the share of the time that was left, and the
+    /// longest detour, at least a pass, in seconds.
+    fn turn(&mut self, team: &mut Team) -> Result<Vec<Sample>, TurnFailure> {
+        let recordings = team.map(|member| {
+            member.barrier();
+            record(TURN)
+        })?;
+        let mut elapsed = 0;
+        let mut lost = 0;
+        let mut longest = 0;
+        for recording in &recordings {
+            elapsed += recording.elapsed;
+            lost += recording.lost();
+            longest = longest.max(recording.longest()).max(recording.pass);
+            self.add(recording);
+        }
+        let available = (elapsed - lost.min(elapsed)) as f64 / elapsed.max(1) as f64;
+        Ok(vec![Sample::from_times(vec![available, longest as f64 * 1e-9])])
+    }
+
+    fn add(&mut self, recording: &Recording) {
+        self.elapsed += recording.elapsed;
+        self.pass = self.pass.max(recording.pass);
+        self.detours += recording.detours.len() as u64;
+        self.histogram.resize(BINS, 0);
+        for detour in &recording.detours {
+            let bin = detour.length.max(1).ilog2() as usize;
+            self.histogram[bin.min(BINS - 1)] += 1;
+        }
+        self.lost.extend(recording.lost_per_quantum(QUANTUM));
+    }
+
+    fn config(&self, threads: usize) -> NoiseConfig {
+        let seconds = self.elapsed.max(1) as f64 * 1e-9;
+        NoiseConfig {
+            threads: Some(threads as u64),
+            pass_s: Some(self.pass as f64 * 1e-9),
+            detour_s: Some((DETOUR * self.pass) as f64 * 1e-9),
+            detours: Some(self.detours),
+            detours_per_s: Some(self.detours as f64 / seconds),
+            histogram: Some(self.histogram.clone()),
+            barrier: Some(barrier::curve(&self.lost, QUANTUM, threads)),
+            quantum_s: Some(QUANTUM as f64 * 1e-9),
+            ..NoiseConfig::default()
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! View of `noise`: the share of the time that is left, the detours by length, what ran meanwhile, and the consequence for
+//! barriers.
+
+use crate::config::{BarrierPoint, NoiseConfig, NoiseSource};
+use crate::{GAUGE, TEST};
+use nodegauge_gauge::Detail;
+use nodegauge_gauge::view::sentence::{quotable, quoted};
+use nodegauge_gauge::view::{ColumnList, Section, Table, TableCell, grouped};
+use nodegauge_measure::record::{Measurement, Record};
+use nodegauge_measure::stats::Summary;
+use nodegauge_measure::{Fraction, Seconds};
+
+/// Figure and its configuration.
+type NoiseFigure<'a> = (&'a Measurement, NoiseConfig);
+
+/// Bin of the histogram.
+struct Bin {
+    /// Smallest length, nanoseconds.
+    from: u64,
+    count: u64,
+    /// Number of detours divided by that of the bin with the most.
+    share: f64,
+}
+
+fn own(record: &Record) -> Vec<NoiseFigure<'_>> {
+    let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == TEST);
+    own.map(|m| (m, m.read_config())).collect()
+}
+
+/// Returns the sentence that the page begins with.
+pub(crate) fn conclusion(record: &Record) -> Option<String> {
+    let all = own(record);
+    let longest = quotable(all.iter().filter(|(m, _)| m.name == "longest"), |(m, _)| *m);
+    let (longest, config) = longest.into_iter().next()?;
+    let available = all.iter().find(|(m, _)| m.name == "available")?;
+    let lost = Fraction(1.0 - available.0.value?);
+    Some(format!(
+        "The node takes {} of the time of a program, {:.0} times per second and CPU; the longest detour in 0.1 s is {}",
+        lost.in_short(),
+        config.detours_per_s?,
+        quoted(longest)?
+    ))
+}
+
+/// Returns the sections; none if the record has no such figures.
+pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
+    let all = own(record);
+    let Some((_, config)) = all.first() else { return Vec::new() };
+    let mut section = Section::new(TEST);
+    let columns = ColumnList::<NoiseFigure<'_>>::new()
+        .left("figure", |(m, _)| m.name.clone())
+        .left("median", |(m, _)| TableCell::value_of(m, |value| m.unit.in_words(value)))
+        .left("5 %", |(m, _)| quantile(m, |summary| summary.p05))
+        .left("95 %", |(m, _)| quantile(m, |summary| summary.p95));
+    section.push(columns.table(&all)).gap();
+    section.push(histogram(config)).gap();
+    if detail == Detail::Full {
+        let sources = config.sources.clone().unwrap_or_default();
+        let of_sources = ColumnList::<NoiseSource>::new()
+            .left("source", |source| source.kind.clone())
+            .left("name", |source| source.name.clone())
+            .right("per second and CPU", |source| match source.kind.as_str() {
+                "steal" => Fraction(source.per_s).to_string(),
+                _ => format!("{:.1}", source.per_s),
+            });
+        section.push(of_sources.table(&sources));
+        for (remedy, own) in grouped(&sources, |source| remedy(source)) {
+            if !remedy.is_empty() {
+                let names: Vec<&str> = own.iter().map(|source| source.name.as_str()).collect();
+                section.note("remedy", format!("{}: {remedy}", names.join(", ")));
+            }
+        }
+        section.gap();
+        let points = config.barrier.clone().unwrap_or_default();
+        let of_hosts = ColumnList::<BarrierPoint>::new()
+            .right("hosts", |point| point.hosts.to_string())
+            .right("slowdown", |point| format!("{:.3}", point.slowdown));
+        section.push(of_hosts.table(&points));
+        let quantum = Seconds(config.quantum_s.unwrap_or(0.0));
+        section.note(
+            "barrier",
+            format!(
+                "expected time between barriers after {quantum} of computation on hosts like this one, without the barrier \
+                 itself; losses longer than the recorded ones are not in it"
+            ),
+        );
+        let pass = Seconds(config.pass_s.unwrap_or(0.0));
+        let shortest = Seconds(config.detour_s.unwrap_or(0.0));
+        let stop = config.stopped.as_deref().unwrap_or("?");
+        section.note(
+            "how",
+            format!("a pass of the loop takes {pass}, a detour at least {shortest}; {stop}"),
+        );
+    }
+    let measurements: Vec<&Measurement> = all.iter().map(|(m, _)| *m).collect();
+    section.doubts(&measurements);
+    vec![section]
+}
+
+fn quantile(m: &Measurement, of: impl Fn(&Summary) -> f64) -> String {
+    m.summary.as_ref().map_or("-".to_owned(), |summary| m.unit.in_words(of(summary)))
+}
+
+fn histogram(config: &NoiseConfig) -> Table {
+    let counts = config.histogram.clone().unwrap_or_default();
+    let max = counts.iter().copied().max().unwrap_or(0).max(1);
+    let mut bins = Vec::new();
+    for (at, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+        bins.push(Bin { from: 1 << at, count: *count, share: *count as f64 / max as f64 });
+    }
+    let columns = ColumnList::<Bin>::new()
+        .right("detours from", |bin| Seconds(bin.from as f64 * 1e-9).to_string())
+        .right("number", |bin| bin.count.to_string())
+        .left("", |bin| TableCell::bar(Fraction(bin.share)));
+    columns.table(&bins)
+}
+
+/// Returns what reduces a source.
+fn remedy(source: &NoiseSource) -> &'static str {
+    match source.kind.as_str() {
+        "interrupt" if source.name.starts_with("LOC") => "nohz_full= on the cores of jobs",
+        "interrupt" if source.name.starts_with("RES") || source.name.starts_with("CAL") => "",
+        "interrupt" if source.name.starts_with(|first: char| first.is_ascii_digit()) => {
+            "irqaffinity= or irqbalance away from the cores of jobs"
+        }
+        "steal" => "a dedicated host",
+        "task" => "stop it, or bind it to a core of the system",
+        _ => "",
+    }
+}
