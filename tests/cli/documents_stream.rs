@@ -257,14 +257,6 @@ fn ambiguous_tables_are_refused_with_line_and_hint() {
             "\"0,056085\" may be a decimal or thousands (line 5)\nhint: ",
         ),
         (
-            format!("{orfeo}\n{t2k}"),
-            "2 runs (2 of STREAM), and an import reads one\nhint: give one file for each run (runs begin in lines 2, 25)",
-        ),
-        (
-            format!("Array size = 5 (elements)\n{}", text("oci-nps1.txt")),
-            "the text says \"Array size =\" twice: 5 (line 1) and 430080000 (line 7)",
-        ),
-        (
             text("oci-nps1.txt").replace("430080000 (", "430.08 ("),
             "no whole number behind \"Array size =\": \"430.08\" (line 6)",
         ),

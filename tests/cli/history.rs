@@ -112,9 +112,10 @@ fn list_is_newest_first_and_filtered() {
     assert_eq!(list(&["--since", "1h", "--until", "2099-12-31", "--gauge", "memory"]).len(), 2);
     assert!(list(&["--until", "2025-12-31T23:59:59+01:00"]).is_empty());
     assert!(list(&["--gauge", "hpl"]).is_empty());
-    harness.run(&["history", "list", "--gauge", "tryad"]).exits(2).warns(
-        "unknown gauge or test 'tryad': expected apps, bandwidth, compute, device, device_links,",
-    );
+    harness
+        .run(&["history", "list", "--gauge", "tryad"])
+        .exits(2)
+        .warns("unknown gauge or test 'tryad': expected apps, bandwidth, compute, ");
     harness
         .run(&["history", "list"])
         .prints(" nps=4 ")

@@ -28,7 +28,7 @@ fn unavailable_page_size_is_omitted_with_the_reason() {
     let reported = harness.stream(&axes).exits(0);
     reported
         .prints_words(
-            "note pages 1g left out: cannot put 1 GiB on 1g pages: 0 of the 0 reserved pages",
+            "note pages 1g left out: cannot put 1 GiB on 1g pages: reserved pages of 1 GiB: 0 of 0 free",
         )
         .never_prints("  1g  ");
     assert_eq!(measured(&harness.latest(), "pages"), ["4k"]);

@@ -409,8 +409,9 @@ mod tests {
             case.rows.iter().map(|row| row.iter().map(word).collect()).collect()
         };
         let cases = text.cases.iter().map(|case| {
+            let sum: f64 = case.rows.iter().flatten().flatten().sum();
             serde_json::json!({"name": case.name, "status": "Passed",
-                "bandwidth_description": case.description, "bandwidth_matrix": rows(case), "sum": 1.0})
+                "bandwidth_description": case.description, "bandwidth_matrix": rows(case), "sum": sum})
         });
         let waived = serde_json::json!({"name": "device_to_host_memcpy_sm", "status": "Waived"});
         let json = serde_json::json!({"nvbandwidth": {

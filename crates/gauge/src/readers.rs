@@ -341,9 +341,26 @@ pub fn read_each(
     Ok(())
 }
 
-/// Reads a run.
+/// Reads a run that begins in this line of the whole text.
 fn read_run(reader: &dyn Reader, text: &str, line: usize, context: &ReadContext<'_>) -> ReadRun {
-    let printed = reader.read(text, context).and_then(|mut run| {
+    let printed = read_figures(reader, text, context).map_err(|unread| {
+        if line == 1 || !unread.cause.contains("line ") {
+            return unread;
+        }
+        // The cause names lines of the run. Empty lines before it make them those of the whole text.
+        let padded = "\n".repeat(line - 1) + text;
+        read_figures(reader, &padded, context).err().unwrap_or(unread)
+    });
+    ReadRun { program: reader.program(), version: reader.version(text), line, rank: None, printed }
+}
+
+/// Reads the figures of a run, at least one of which must have a value.
+fn read_figures(
+    reader: &dyn Reader,
+    text: &str,
+    context: &ReadContext<'_>,
+) -> Result<PrintedRun, UnreadOutput> {
+    reader.read(text, context).and_then(|mut run| {
         if run.measurements.is_empty() {
             return Err(UnreadOutput::from("it contains no figures".to_owned()));
         }
@@ -354,8 +371,7 @@ fn read_run(reader: &dyn Reader, text: &str, line: usize, context: &ReadContext<
             }
         }
         Ok(run)
-    });
-    ReadRun { program: reader.program(), version: reader.version(text), line, rank: None, printed }
+    })
 }
 
 #[cfg(test)]

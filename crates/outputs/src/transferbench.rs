@@ -35,6 +35,9 @@ impl Reader for TransferBench {
     }
 }
 
+/// First words of the lines with a rate.
+const KINDS: [&str; 3] = ["Executor", "Transfer", "Aggregate"];
+
 /// Returns the version in a title: `TransferBench v1.52`, `TransferBench v1.66.01 (with NIC support)`.
 fn version(line: &str) -> Option<String> {
     let version = line.strip_prefix("TransferBench v")?.split_whitespace().next()?;
@@ -69,6 +72,9 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
         }
         let route = cells.get(4).copied().unwrap_or_default();
         let words: Vec<&str> = cells[0].split_whitespace().collect();
+        if !words.first().is_some_and(|first| KINDS.contains(&first.trim_end_matches(':'))) {
+            return Err(unread(line));
+        }
         let what = words.join(" ").trim_end_matches(':').to_owned();
         let parts = [test.as_str(), what.as_str(), route];
         let case: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();

@@ -531,7 +531,7 @@ mod tests {
         let four = vec![(Kernel::VectorTriad, shape())];
         let error = StreamPoint::prepare(TargetConfig { kernels: four.clone(), ..three.clone() });
         let text = error.err().unwrap().to_string();
-        assert_eq!(text, "a vector_triad kernel needs more than 3 arrays");
+        assert_eq!(text, "the kernel vector_triad needs more than 3 arrays");
         let mut point = StreamPoint::prepare(three).unwrap();
         assert_eq!(point.arrays.count(), 3);
         assert!(point.reshape(four.clone()).is_err());

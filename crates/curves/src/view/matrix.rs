@@ -87,7 +87,11 @@ pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
             section.push(Block::Text(format!("n{node} is the memory of device {device}")));
         }
         firmware::add(section, &[&rates, &writes, &times]);
-        evidence(section, &rates, "the cores of each NUMA node read; memory is bound to its NUMA node".to_owned());
+        evidence(
+            section,
+            &rates,
+            "the cores of each NUMA node read; memory is bound to its NUMA node".to_owned(),
+        );
     }
     if cpus.is_empty() {
         return;

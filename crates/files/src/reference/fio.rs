@@ -143,6 +143,15 @@ impl Half {
         self.operations > 0 || amounts.into_iter().flatten().any(|amount| amount > 0.0)
     }
 
+    /// True if operations of `block` bytes move the amount of data. The last operation may be shorter.
+    pub(super) fn has_block(&self, block: u64) -> bool {
+        let unit = if self.bw_bytes.is_some() { 1.0 } else { KIB };
+        let Some(bytes) = self.io_bytes.map(|amount| amount * unit) else { return false };
+        let operations = self.operations as f64;
+        let blocks = bytes / block as f64;
+        (operations - blocks).abs() <= 1.0 + unit / block as f64
+    }
+
     /// Returns the rate in B/s.
     ///
     /// # Errors

@@ -132,6 +132,9 @@ fn job_figure(job: &FioJob, version: &str) -> Measurement {
         return reference(name, &config)
             .missing("the data of the job are not those of its mode (rw)");
     }
+    // A size that the operations contradict is not that of the calls, e.g. with several sizes.
+    config.block_bytes =
+        config.block_bytes.filter(|block| halves.iter().all(|half| half.has_block(*block)));
     let rates: Result<Vec<f64>, String> = halves.iter().map(|half| half.rate()).collect();
     config.iops = Some(halves.iter().map(|half| half.iops).sum());
     config.operations = Some(halves.iter().map(|half| half.operations).sum());

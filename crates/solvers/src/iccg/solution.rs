@@ -670,7 +670,7 @@ mod tests {
         assert_eq!(rank_grid(Mesh { elements: [9; 3] }, 8).unwrap(), [2, 2, 2]);
         let error = rank_grid(mesh, 41).unwrap_err().to_string();
         assert!(
-            error.starts_with("41 ranks cannot divide a mesh of 10 x 10 x 40 nodes"),
+            error.starts_with("41 ranks cannot divide a mesh of 10 x 10 x 40 points"),
             "{error}"
         );
     }

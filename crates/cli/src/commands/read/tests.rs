@@ -16,7 +16,7 @@ const KEYS: [&str; 9] =
 /// One mutation of this number is tried, unless `CORPUS_MUTATIONS` is `all`.
 const ONE_IN: usize = 40;
 /// Maximum number of mutations of a text, unless all are tried.
-const MOST: usize = 15;
+const MOST: usize = 6;
 /// Texts whose figures are invalid only by what follows them: a part of such a text has suspect figures.
 const INVALID_AT_THE_END: [&str; 2] =
     ["hpl/2.3-recorded-failed.txt", "stream/5.10-recorded-gcc-corrupt-2t.txt"];
@@ -207,7 +207,11 @@ fn mutations(text: &str, values: &[f64]) -> Vec<(String, Vec<u8>)> {
                 ));
             }
         }
-        for (place, digit) in line.char_indices().filter(|(_, c)| c.is_ascii_digit() && !is_value) {
+        // The size of fio's file stands in one place, and a run that ends by its time moves any part of it.
+        let keeps_digits = is_value || line.contains("\"size\": ");
+        for (place, digit) in
+            line.char_indices().filter(|(_, c)| c.is_ascii_digit() && !keeps_digits)
+        {
             let other = if digit == '9' { '1' } else { '9' };
             let changed = format!("{}{other}{}", &line[..place], &line[place + 1..]);
             all.push((format!("line {}: digit {place}", at + 1), with(changed).into_bytes()));
@@ -261,7 +265,7 @@ fn mutated(path: &Path, one_in: usize) -> ([usize; 3], Vec<String>) {
     let all = mutations(&text, &numbers);
     let one_in = if one_in == 1 { 1 } else { one_in.max(all.len() / MOST) };
     for (at, (what, bytes)) in all.into_iter().enumerate() {
-        if at % one_in != path.as_os_str().len() % one_in {
+        if at % one_in != name(path).len() % one_in {
             continue;
         }
         let found = values(&read(&bytes));
