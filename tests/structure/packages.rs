@@ -28,7 +28,7 @@ fn included(text: &str) -> Vec<&str> {
         INCLUDING.iter().flat_map(|name| text.match_indices(name).map(|(at, it)| at + it.len()));
     let rest = starts.map(|at| text[at..].trim_start());
     let literals = rest.map(|rest| rest.strip_prefix("concat!(").unwrap_or(rest).trim_start());
-    literals.filter_map(|rest| rest.strip_prefix('"')?.split('"').next()).collect()
+    literals.filter_map(|literal| literal.strip_prefix('"')?.split('"').next()).collect()
 }
 
 /// Returns the part of the manifest of the workspace below a table.
