@@ -507,7 +507,7 @@ mod thorough {
         let fixed = ["--stores", "regular", "--prefetch", "off", "--side-by-side", "1"];
         let more = [&fixed[..], &["--dimms=1024x20000"]].concat();
         let running = place.0.start(&[&args[..], &more[..], &["--compiler", "gcc -O1"]].concat());
-        let running = running.shows_times(10, "native and compiled kernels interleaved: round");
+        let running = running.shows_times(10, "native and compiled kernels, interleaved: round");
         running.signal("INT");
         running.end().exits(130).warns("the results so far are saved and marked incomplete");
         let record = place.0.latest();

@@ -204,6 +204,13 @@ impl Harness {
         self.run(&["history", "show", "latest", "--json"]).exits(0).json()
     }
 
+    /// Imports a file with one run, and returns its record.
+    pub fn imported(&self, file: &str) -> Value {
+        let imported = self.run(&["history", "import", file]).exits(0);
+        let (id, _) = imported.stdout.split_once(' ').expect("no identifier");
+        self.run(&["history", "show", id, "--json"]).exits(0).json()
+    }
+
     /// Returns the running processes whose home is the folder of this harness, which are those of its commands.
     pub fn processes(&self) -> Vec<HarnessProcess> {
         let home = self.path("").display().to_string();

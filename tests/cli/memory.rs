@@ -372,7 +372,7 @@ mod thorough {
         for (test, signal, code) in [("ladder", "INT", 130), ("latency", "TERM", 143)] {
             let running = harness.start(&[&["memory", test], &endless[..]].concat());
             // More steps than twice the number of sets and patterns: the first round is the warm-up.
-            let running = running.shows_times(30, "all working sets interleaved");
+            let running = running.shows_times(30, "all working sets, interleaved");
             running.signal(signal);
             running.end().exits(code).prints("incomplete");
             let record = harness.latest();

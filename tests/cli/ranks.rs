@@ -279,7 +279,7 @@ mod thorough {
         let args = ["--sweep", "ranks=1,2", "--size", "100000elements", "--samples", "1000000"];
         let sink = ["--budget", "4", "--json", "killed.json"];
         let running = harness.start(&[&["stream"], &args[..], &sink].concat());
-        let running = running.shows_times(10, "configurations interleaved: round");
+        let running = running.shows_times(10, "configurations, interleaved: round");
         signal(children(running.process())[0], "KILL");
         running.end().exits(1).warns("error: rank 0 (process ").prints("incomplete");
         let record: Value =

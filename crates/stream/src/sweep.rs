@@ -459,7 +459,7 @@ impl Running {
         observer.phase("choosing loops");
         self.choose_loops(observer)?;
         let count = self.cells.len();
-        observer.phase(&format!("measuring {} interleaved", counted(count, "configuration")));
+        observer.phase(&format!("measuring {}, interleaved", counted(count, "configuration")));
         let Self { cells, mut candidates, limits, mut notices } = self;
         let mut series = Series::new(policy::SWEEP, limits, count);
         let trends = Trends { cells: &cells, topology: &site.topology, limits };

@@ -16,8 +16,7 @@ fn hpl_text_is_imported() {
     assert!(text.contains("WR20R2R4         600    64     1     1"), "{text}");
     assert!(text.contains("...... PASSED"));
     let file = harness.write("HPL.out", &text);
-    harness.run(&["history", "import", &file]).exits(0);
-    let record = harness.latest();
+    let record = harness.imported(&file);
     let rating = named(&record, "rating")[0];
     assert_eq!((&rating["category"], &rating["config"]["n"]), (&"reference".into(), &600.into()));
     assert!(rating["value"].as_f64().unwrap() > 0.0);
