@@ -234,7 +234,7 @@ fn threads(document: &WhereDocument, verbose: bool) -> Option<Section> {
         .add_if(!in_place, |columns| {
             columns
                 .known("running", |row| percent(row.thread.running))
-                .known("waiting", |row| percent(row.thread.waiting))
+                .known("waiting", |row| percent(row.thread.waiting.filter(|_| row.thread.busy)))
                 .known("moved", |row| Some(row.thread.migrations?.to_string()))
                 .known("preempted", |row| Some(row.thread.involuntary_switches?.to_string()))
         });
