@@ -33,7 +33,7 @@ static T2K: Shape = Shape {
         "-numa",
         "node,nodeid=3,memdev=m3,cpus=12-15",
     ],
-    setup: PROGRAMS,
+    setup: PLACED,
     commands: &[
         ("numactl", "numactl --hardware"),
         ("machine", "nodegauge machine --json"),
@@ -56,8 +56,6 @@ static T2K: Shape = Shape {
         ),
         ("program", "nodegauge sweep policy=0-5 --samples 2 --no-save -- ./placed"),
         ("program-placed", "cat placed.txt"),
-        ("where", WHERE),
-        ("where-held", "cat held.txt"),
         ("no-pages", "nodegauge stream --pages 2m --size 100000elements"),
         ("no-map", "nodegauge stream --ranks 17 --policy 3"),
         ("no-policy", "nodegauge stream --ranks 4 --policy 6"),
@@ -65,43 +63,9 @@ static T2K: Shape = Shape {
     ..Shape::PLAIN
 };
 
-/// Options of numactl that place a program as the policies of the lecture do on socket 1, and one that binds its memory to
-/// another socket.
-const PLACEMENTS: [&str; 7] = [
-    "--physcpubind=0-15",
-    "--cpunodebind=1 --interleave=all",
-    "--cpunodebind=1 --interleave=1",
-    "--cpunodebind=1 --membind=1",
-    "--cpunodebind=1 --localalloc",
-    "--localalloc",
-    "--cpunodebind=1 --membind=3",
-];
-
-/// Runs a program under [`PLACEMENTS`].
-const WHERE: &str = "for options in --physcpubind=0-15 '--cpunodebind=1 --interleave=all' \
-                     '--cpunodebind=1 --interleave=1' '--cpunodebind=1 --membind=1' '--cpunodebind=1 --localalloc' \
-                     --localalloc '--cpunodebind=1 --membind=3'; do \
-                     numactl $options nodegauge where --json --pages 600 -- ./held || exit; done";
-
-/// Writes the programs of this machine: `placed` touches 8 MiB and ends; `held` touches at least 32 MB, appends to a file its
-/// CPUs, as a bit mask, and the line of its numa_maps with this memory, and computes for 12 s, because readings are rare
-/// where they take long.
-const PROGRAMS: &str = r#"
-cat >held <<'END'
-#!/bin/sh
-exec awk 'BEGIN {
-    text = "x"
-    while (length(text) < 32000000) text = text text
-    while ((getline line < "/proc/self/status") > 0)
-        if (line ~ /^Cpus_allowed:/) { sub(/.*\t/, "", line); cpus = line }
-    while ((getline line < "/proc/self/numa_maps") > 0)
-        if (line ~ /anon=[0-9][0-9][0-9][0-9]/) { print cpus, line >> "held.txt"; break }
-    close("held.txt")
-    srand(); start = srand()
-    do { for (i = 0; i < 20000; i++) sum += i; srand(); now = srand() } while (now - start < 12)
-}'
-END
-chmod 755 held
+/// Writes a program that touches 8 MiB and appends to a file its CPUs, as a bit mask, and the line of its numa_maps with
+/// this memory.
+const PLACED: &str = r#"
 cat >placed <<'END'
 #!/bin/sh
 exec awk 'BEGIN {
@@ -256,54 +220,6 @@ fn t2k_policies_place_a_program_as_in_the_lecture() {
     }
 }
 
-/// What `where` reports of a running program, compared with what the program itself reads of the kernel.
-#[test]
-fn t2k_where_reports_what_the_program_got() {
-    let Some(guest) = guest() else { return };
-    let text = guest.of("where").exits(0).stdout;
-    let documents: Vec<Value> = serde_json::Deserializer::from_str(&text)
-        .into_iter()
-        .map(|document| document.unwrap())
-        .collect();
-    let held = guest.of("where-held").exits(0).stdout;
-    assert_eq!(documents.len(), PLACEMENTS.len(), "{text}");
-    for ((document, line), options) in documents.iter().zip(held.lines()).zip(PLACEMENTS) {
-        let (mask, rest) = line.split_once(' ').unwrap();
-        let of_program = mapping(rest);
-        let process = &document["hosts"][0]["processes"][0];
-        let memory = &process["memory"];
-        assert_eq!(memory["policy"], of_program.policy, "{options}: {document:#}");
-        // The largest mapping is most of the memory.
-        let total: f64 = memory["nodes"]
-            .as_object()
-            .unwrap()
-            .values()
-            .map(|bytes| bytes.as_f64().unwrap())
-            .sum();
-        for node in 0..4 {
-            let share = memory["nodes"][node.to_string()].as_f64().unwrap_or(0.0) / total;
-            let difference = (share - of_program.share(node)).abs();
-            assert!(difference < 0.1, "{options}, node {node}: {memory:#} {line}");
-        }
-        let thread = &process["threads"][0];
-        let cpus = match u64::from_str_radix(mask, 16).unwrap() {
-            0xffff => "0-15",
-            0xf0 => "4-7",
-            _ => panic!("{line}"),
-        };
-        assert_eq!(thread["allowed"], cpus, "{options}");
-        let cpu = thread["cpu"].as_u64().unwrap();
-        assert_eq!(thread["socket"], json!(cpu / 4));
-        let findings: Vec<&Value> =
-            document["findings"].as_array().unwrap().iter().map(|found| &found["id"]).collect();
-        let is_far = findings.contains(&&json!("memory-on-other-socket"));
-        // A thread that is not bound may have moved away from its memory.
-        if options.contains("--cpunodebind") {
-            assert_eq!(is_far, options.ends_with("--membind=3"), "{options}: {document:#}");
-        }
-    }
-}
-
 #[test]
 fn t2k_page_confirms_the_bound_memory_of_each_rank() {
     let Some(guest) = guest() else { return };
@@ -313,7 +229,7 @@ fn t2k_page_confirms_the_bound_memory_of_each_rank() {
         .prints_words(
             "4 ranks of 1 thread (policy 3 cyclic) bound to cpus {0-3}, {4-7}, {8-11}, {12-15}",
         )
-        .prints_words("100 % of the pages on the nodes of the policy")
+        .prints_words("100 % of the pages on the NUMA nodes of the policy")
         .never_prints("not bound");
 }
 

@@ -140,7 +140,7 @@ fn two_numa_nodes_cannot_share_three_pages_evenly() {
     let Some(guest) = guest() else { return };
     let page = guest.of("few-pages").exits(0);
     page.prints_words(
-        "requested interleave:0-1: not checked: too few pages for 2 nodes (3 pages of 2 MiB)",
+        "requested interleave:0-1: not checked: too few pages for 2 NUMA nodes (3 pages of 2 MiB)",
     )
     .never_prints("not evenly distributed");
 }
@@ -153,7 +153,7 @@ fn two_sockets_have_ranks_with_local_memory() {
         .exits(0)
         .prints_words("4 ranks of 1 thread (policy 3 block) bound to cpus {0-1}, {0-1}, {2-3}, {2-3}")
         .prints_words(
-            "requested bind:0 (ranks 0-1), bind:1 (ranks 2-3): 100 % of the pages on the nodes of the \
+            "requested bind:0 (ranks 0-1), bind:1 (ranks 2-3): 100 % of the pages on the NUMA nodes of the \
              policy; 50 % on NUMA node 0, 50 % on NUMA node 1",
         );
 }
