@@ -7,8 +7,7 @@ use crate::{GAUGE, hpcg, iccg, points, trapezoid};
 use nodegauge_gauge::readers::Reader;
 use nodegauge_gauge::roofline::{NoPoint, RooflinePoint};
 use nodegauge_gauge::view::Section;
-use nodegauge_gauge::{Detail, Gauge, Headline, PlannedRun, Site, SummaryRequest};
-use nodegauge_measure::Failure;
+use nodegauge_gauge::{Detail, Gauge};
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::Record;
 
@@ -30,15 +29,6 @@ impl Gauge for Apps {
         ]
     }
 
-    /// Plans no measurement, because `run` describes the node, and applications run only on request.
-    fn summary_plan(
-        &self,
-        _: &Site,
-        _: &SummaryRequest<'_>,
-    ) -> Result<Option<Box<dyn PlannedRun>>, Failure> {
-        Ok(None)
-    }
-
     /// Returns the roofline points of the newest saved runs of the applications.
     fn points(
         &self,
@@ -49,10 +39,6 @@ impl Gauge for Apps {
 
     fn readers(&self) -> Vec<&dyn Reader> {
         vec![&HpcgReader]
-    }
-
-    fn headlines<'r>(&self, _: &'r Record) -> Vec<Headline<'r>> {
-        Vec::new()
     }
 
     fn conclusion(&self, record: &Record) -> Option<String> {

@@ -100,9 +100,9 @@ fn judge(figure: &mut Measurement, gauges: &[&dyn Gauge], during: &[EventCount])
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Detail;
     use crate::view::Section;
-    use crate::{Detail, Headline, PlannedRun, Site, SummaryRequest};
-    use nodegauge_measure::Failure;
+
     use nodegauge_measure::keys::ConfigKind;
     use nodegauge_measure::record::Record;
     use nodegauge_measure::record::{HardwareEvent, Quoted, Status};
@@ -131,18 +131,6 @@ mod tests {
 
         fn uses_links(&self) -> bool {
             self.1
-        }
-
-        fn summary_plan(
-            &self,
-            _: &Site,
-            _: &SummaryRequest<'_>,
-        ) -> Result<Option<Box<dyn PlannedRun>>, Failure> {
-            Ok(None)
-        }
-
-        fn headlines<'r>(&self, _: &'r Record) -> Vec<Headline<'r>> {
-            Vec::new()
         }
 
         fn view(&self, _: &Record, _: Detail) -> Vec<Section> {

@@ -2,8 +2,8 @@
 //! before anything is measured, runs that return an [`Outcome`], the configuration keys of the figures, and the display
 //! of the figures in a record.
 //!
-//! Gauges implement [`Gauge`] and [`PlannedRun`] and are registered in a list in the crate of the command. All code that
-//! runs gauges and shows, compares or exports records uses that list. The interface does not assume that a gauge
+//! Gauges implement [`Gauge`] and [`PlannedRun`] and are registered in a list in the crate of the command. All code
+//! that runs gauges and shows, compares or exports records uses that list. The interface does not assume that a gauge
 //! measures processors; a gauge can also measure a device with its own memory and queues.
 #![forbid(unsafe_code)]
 
@@ -115,8 +115,8 @@ pub trait PlannedRun {
 pub struct PlanSequence {
     /// Plans in their order.
     pub plans: Vec<Box<dyn PlannedRun>>,
-    /// Time of all plans, within the budget of the user: a plan that would begin later is left out. `None` if every plan
-    /// runs.
+    /// Time of all plans, within the budget of the user: a plan that would begin later is left out. `None` if every
+    /// plan runs.
     pub time: Option<Duration>,
 }
 
@@ -234,8 +234,8 @@ impl<'r> Headline<'r> {
     }
 }
 
-/// Runs the plan of a gauge as part of a larger run ([`measured`]), and returns the outcome. A failure of a plan without
-/// figures becomes a notice, so that the figures of the other gauges are kept.
+/// Runs the plan of a gauge as part of a larger run ([`measured`]), and returns the outcome. A failure of a plan
+/// without figures becomes a notice, so that the figures of the other gauges are kept.
 pub fn attempted(
     gauge: &dyn Gauge,
     planned: Result<Option<Box<dyn PlannedRun>>, Failure>,
@@ -303,15 +303,18 @@ pub trait Gauge: Sync {
         false
     }
 
-    /// Plans the gauge's measurements for the command `run`; returns `None` if there are none on this node.
+    /// Plans the gauge's measurements for the command `run`; returns `None` if there are none on this node. By default,
+    /// the gauge has none.
     ///
     /// # Errors
     /// Fails if something that the run requires is missing or does not fit.
     fn summary_plan(
         &self,
-        site: &Site,
-        ask: &SummaryRequest<'_>,
-    ) -> Result<Option<Box<dyn PlannedRun>>, Failure>;
+        _site: &Site,
+        _ask: &SummaryRequest<'_>,
+    ) -> Result<Option<Box<dyn PlannedRun>>, Failure> {
+        Ok(None)
+    }
 
     /// Plans the gauge's measurements for a roofline: ceilings, and kernels below the ceilings. The figures have the
     /// gauge name [`roofline::GAUGE`]. Returns `None` if the gauge measures no ceilings.
@@ -344,8 +347,10 @@ pub trait Gauge: Sync {
     }
 
     /// Returns the gauge's representative figures for a short summary of a node, in display order. All these figures
-    /// were measured on the node itself.
-    fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>>;
+    /// were measured on the node itself. By default, the gauge has none.
+    fn headlines<'r>(&self, _record: &'r Record) -> Vec<Headline<'r>> {
+        Vec::new()
+    }
 
     /// Returns the best value that the cores of a headline figure are known to reach, from the figures of the record;
     /// `None` if the record does not tell, or if the limit of the figure is this value.

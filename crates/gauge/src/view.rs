@@ -109,7 +109,7 @@ impl Section {
 
     /// Adds the reasons why figures are suspect or invalid, each reason once. The decisive reason of an invalid figure
     /// is labelled with the status, its other reasons with "also", because records do not have a status of each reason.
-    /// Of reasons that differ only in a leading number, only the first is added.
+    /// Adds only the first of reasons that differ only in a leading number.
     pub fn doubts(&mut self, measurements: &[&Measurement]) -> &mut Self {
         let mut seen: Vec<&str> = Vec::new();
         for m in measurements {

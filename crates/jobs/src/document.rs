@@ -1,6 +1,6 @@
 //! JSON document of `where`, schema `nodegauge-where/1`. The types are plain data for serde. Numbers of CPUs, cores,
-//! sockets and NUMA nodes are those of the operating system; lists of CPUs have the kernel's notation, `0-3,8`, because a
-//! node has thousands of threads.
+//! sockets and NUMA nodes are those of the operating system; lists of CPUs have the kernel's notation, `0-3,8`, because
+//! a node has thousands of threads.
 
 use nodegauge_measure::record::Finding;
 use nodegauge_measure::{Fraction, Seconds};
@@ -52,7 +52,7 @@ pub struct JobHost {
     pub processes: Vec<JobProcess>,
     /// Other processes.
     pub idle: Vec<IdleProcess>,
-    /// What could not be read, with the reason.
+    /// Parts that could not be read, with the reason.
     pub unread: Vec<String>,
     /// NUMA nodes with their cores and the processes on them.
     pub picture: Vec<NodeCores>,
@@ -106,7 +106,7 @@ pub struct JobProcess {
     pub requested_threads: Option<u32>,
     /// Threads, beginning with the first.
     pub threads: Vec<JobThread>,
-    /// What could not be read of the process, with the reason.
+    /// Parts of the process that could not be read, with the reason.
     pub unread: Vec<String>,
 }
 
@@ -182,8 +182,8 @@ pub struct JobThread {
     pub numa_node: Option<u32>,
     /// Share of the window for which the thread ran.
     pub running: Option<Fraction>,
-    /// Time in which the thread waited for a CPU, as a share of the time in which it wanted one; in the window, or since its
-    /// start if it wanted none in the window.
+    /// Time in which the thread waited for a CPU, as a share of the time in which it wanted one; in the window, or
+    /// since its start if it wanted none in the window.
     pub waiting: Option<Fraction>,
     /// Migrations to other CPUs, since the start of the thread.
     pub migrations: Option<u64>,

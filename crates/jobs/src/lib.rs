@@ -1,9 +1,10 @@
-//! What running processes got from a node: the CPUs of each thread, the NUMA nodes and sizes of the pages, memory policy,
-//! devices, limits and variables, read from the kernel's files without rights and without changing the processes.
+//! Resources that running processes got from a node: the CPUs of each thread, the NUMA nodes and sizes of the pages,
+//! memory policy, devices, limits and variables, read from the kernel's files without rights and without changing the
+//! processes.
 //!
 //! [`JobReader`] takes readings of processes below a root directory. [`JobReader::host`] makes a [`JobHost`] of them,
-//! plain data that ranks send to each other, and [`findings`] names what is wrong with it. Nothing here is a figure: there
-//! are no samples, no limits and no record.
+//! plain data that ranks send to each other, and [`findings`] names what is wrong with it. Nothing here is a figure:
+//! there are no samples, no limits and no record.
 
 #![forbid(unsafe_code)]
 

@@ -19,7 +19,7 @@ nodegauge_measure::config! {
         detours_per_s: f64 = Observation "detours per second";
         /// Numbers of detours by length: element i has those of at least 2^i and less than 2^(i+1) nanoseconds.
         histogram: Vec<u64> = Observation "detours by length";
-        /// What ran on the node meanwhile, by events per second and CPU.
+        /// Sources that ran on the node meanwhile, by events per second and CPU.
         sources: Vec<NoiseSource> = Observation "sources";
         /// Consequence for a barrier after each quantum of computation.
         barrier: Vec<BarrierPoint> = Observation "barrier";

@@ -3,12 +3,11 @@
 use crate::config::NoiseConfig;
 use crate::{GAUGE, TEST, view};
 use nodegauge_gauge::view::Section;
-use nodegauge_gauge::{Detail, Gauge, Headline, PlannedRun, Site, SummaryRequest};
-use nodegauge_measure::Failure;
+use nodegauge_gauge::{Detail, Gauge};
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::Record;
 
-/// Gauge of noise.
+/// Gauge of noise. `run` does not measure it, because rare detours need more time than `run` has.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Noise;
 
@@ -19,19 +18,6 @@ impl Gauge for Noise {
 
     fn kinds(&self) -> Vec<ConfigKind> {
         vec![ConfigKind::of::<NoiseConfig>(GAUGE, &[TEST]).headed(&["available", "longest"])]
-    }
-
-    /// Plans no measurement, because rare detours need more time than `run` has.
-    fn summary_plan(
-        &self,
-        _: &Site,
-        _: &SummaryRequest<'_>,
-    ) -> Result<Option<Box<dyn PlannedRun>>, Failure> {
-        Ok(None)
-    }
-
-    fn headlines<'r>(&self, _: &'r Record) -> Vec<Headline<'r>> {
-        Vec::new()
     }
 
     fn conclusion(&self, record: &Record) -> Option<String> {

@@ -1,5 +1,5 @@
-//! Output of programs that nodegauge neither runs nor replaces. A program is a file with its reader; its figures belong to
-//! one of the gauges below, which only show and compare them.
+//! Output of programs that nodegauge neither runs nor replaces. A program is a file with its reader; its figures belong
+//! to one of the gauges below, which only show and compare them.
 #![forbid(unsafe_code)]
 
 mod core_to_core;
@@ -22,8 +22,7 @@ mod transferbench;
 use nodegauge_gauge::outputs::{self, OutputConfig, OutputTest};
 use nodegauge_gauge::readers::Reader;
 use nodegauge_gauge::view::Section;
-use nodegauge_gauge::{Detail, Gauge, Headline, PlannedRun, Site, SummaryRequest};
-use nodegauge_measure::Failure;
+use nodegauge_gauge::{Detail, Gauge};
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::Record;
 
@@ -87,21 +86,8 @@ impl Gauge for OutputGauge {
         vec![ConfigKind::of::<OutputConfig>(self.of.gauge, self.tests)]
     }
 
-    /// Plans nothing: other programs measure these figures.
-    fn summary_plan(
-        &self,
-        _: &Site,
-        _: &SummaryRequest<'_>,
-    ) -> Result<Option<Box<dyn PlannedRun>>, Failure> {
-        Ok(None)
-    }
-
     fn readers(&self) -> Vec<&dyn Reader> {
         self.readers.to_vec()
-    }
-
-    fn headlines<'r>(&self, _: &'r Record) -> Vec<Headline<'r>> {
-        Vec::new()
     }
 
     fn conclusion(&self, record: &Record) -> Option<String> {

@@ -3,12 +3,11 @@
 use crate::config::ProgramConfig;
 use crate::{GAUGE, TEST, view};
 use nodegauge_gauge::view::Section;
-use nodegauge_gauge::{Detail, Gauge, Headline, PlannedRun, Site, SummaryRequest};
-use nodegauge_measure::Failure;
+use nodegauge_gauge::{Detail, Gauge};
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::Record;
 
-/// Gauge of the user's program.
+/// Gauge of the user's program, which `run` does not have.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Programs;
 
@@ -19,19 +18,6 @@ impl Gauge for Programs {
 
     fn kinds(&self) -> Vec<ConfigKind> {
         vec![ConfigKind::of::<ProgramConfig>(GAUGE, &[TEST]).headed(&["elapsed", "figure"])]
-    }
-
-    /// Plans no measurement, because `run` has no program of the user.
-    fn summary_plan(
-        &self,
-        _: &Site,
-        _: &SummaryRequest<'_>,
-    ) -> Result<Option<Box<dyn PlannedRun>>, Failure> {
-        Ok(None)
-    }
-
-    fn headlines<'r>(&self, _: &'r Record) -> Vec<Headline<'r>> {
-        Vec::new()
     }
 
     fn conclusion(&self, record: &Record) -> Option<String> {

@@ -19,10 +19,10 @@ use nodegauge_gauge::roofline::{
     RooflinePointConfig, intensity,
 };
 use nodegauge_gauge::view::Section;
-use nodegauge_gauge::{Detail, Gauge, Headline, PlannedRun, Site, SummaryRequest};
+use nodegauge_gauge::{Detail, Gauge};
 use nodegauge_measure::keys::{ConfigKind, shared};
 use nodegauge_measure::record::{Measurement, Record};
-use nodegauge_measure::{Failure, Fraction, Unit};
+use nodegauge_measure::{Fraction, Unit};
 use std::collections::HashMap;
 
 /// Maximum relative excess of a rate above the roof that measurement noise can explain. Above it, bytes or operations
@@ -102,19 +102,6 @@ impl Gauge for RooflineGauge {
 
     fn kinds(&self) -> Vec<ConfigKind> {
         vec![ConfigKind::of::<RooflinePointConfig>(GAUGE, &[POINT])]
-    }
-
-    /// Returns no plan, because the other gauges plan the measurements of `run`.
-    fn summary_plan(
-        &self,
-        _: &Site,
-        _: &SummaryRequest<'_>,
-    ) -> Result<Option<Box<dyn PlannedRun>>, Failure> {
-        Ok(None)
-    }
-
-    fn headlines<'r>(&self, _: &'r Record) -> Vec<Headline<'r>> {
-        Vec::new()
     }
 
     fn conclusion(&self, record: &Record) -> Option<String> {

@@ -35,14 +35,14 @@ pub fn form(text: &str) -> Option<Tag> {
 pub struct RankText {
     /// Number of the rank.
     pub rank: u32,
-    /// Its lines, without the prefix.
+    /// Lines of the rank, without the prefix.
     pub text: String,
     /// Number of each line in the whole text, from 1.
     pub lines: Vec<usize>,
 }
 
-/// Returns the text of each rank, in the order of the ranks; `None` if the lines have no prefixes. Lines without a prefix
-/// are those of the launcher.
+/// Returns the text of each rank, in the order of the ranks; `None` if the lines have no prefixes. Lines without a
+/// prefix are those of the launcher.
 pub fn by_rank(text: &str) -> Option<Vec<RankText>> {
     let tag = form(text)?;
     let mut ranks: BTreeMap<u32, RankText> = BTreeMap::new();
