@@ -1,7 +1,8 @@
 //! Virtual machines: a shape, its start, and the results of the commands that run in it.
 //!
-//! The guest's file system contains the program, numactl, busybox and one file per command. Each command writes its
-//! output and its exit code to the second serial line, between marks; the first one is the kernel's.
+//! The guest's file system contains the program, numactl, busybox, hwloc-bind if it is installed, and one file per
+//! command. Each command writes its output and its exit code to the second serial line, between marks; the first one is
+//! the kernel's.
 
 use crate::archive::Archive;
 use crate::outcome::Outcome;
@@ -277,10 +278,17 @@ fn files() -> Result<Files, Missing> {
     archive.file("init", INIT.as_bytes());
     archive.file("bin/busybox", &fs::read(&busybox).unwrap());
     archive.file("bin/numactl", &fs::read(&numactl).unwrap());
+    let hwloc_bind = find("hwloc-bind").ok();
+    if let Some(hwloc_bind) = &hwloc_bind {
+        archive.file("bin/hwloc-bind", &fs::read(hwloc_bind).unwrap());
+    }
     archive.file("bin/nodegauge", &without_debug_information(Path::new(crate::program::path())));
     let mut folders = Vec::new();
     let mut libraries = libraries(Path::new(crate::program::path()));
     libraries.extend(self::libraries(&numactl));
+    for program in &hwloc_bind {
+        libraries.extend(self::libraries(program));
+    }
     libraries.sort();
     libraries.dedup();
     for library in &libraries {

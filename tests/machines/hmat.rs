@@ -70,6 +70,11 @@ static HMAT: Shape = Shape {
             "matrix",
             "nodegauge memory matrix --size 8MiB --samples 1 --emit hwloc --output /tmp/matrix.xml --accept-suspect",
         ),
+        (
+            "bound",
+            "HWLOC_XMLFILE=/tmp/matrix.xml HWLOC_THISSYSTEM=1 hwloc-bind --best-memattr bandwidth --strict --cpubind pu:0 \
+             --membind all -- numactl --show",
+        ),
         ("xml", "cat /tmp/matrix.xml; rm /tmp/matrix.xml"),
     ],
     ..Shape::PLAIN
@@ -134,6 +139,15 @@ fn hmat_is_replaced_by_measured_values_for_tools_of_hwloc() {
         };
         assert_eq!(of_first.get(&chosen), best, "{attribute}: {chosen} of {of_first:?}");
     }
+    let bandwidths = values(&printed, "Bandwidth").into_iter();
+    let best =
+        bandwidths.filter(|value| value.cpus == "0x00000001").max_by_key(|value| value.value);
+    let bound = guest.of("bound");
+    if bound.code == Some(127) {
+        skip(Part::Hwloc, "there is no hwloc-bind");
+        return;
+    }
+    bound.exits(0).prints_words(&format!("membind: {}", best.unwrap().node));
 }
 
 #[test]

@@ -93,6 +93,9 @@ fn nodes(section: &mut Section, machine: &Machine) {
             let rank = if kind.starts_with("tier ") { "memory " } else { "" };
             memory += &format!(" of {rank}{kind}");
         }
+        if let Some(figure) = &node.theoretical {
+            memory += &format!(", {}{} theoretical", at_most(figure), BytesPerSec(figure.value));
+        }
         if let Some(cache) = node.cache_bytes {
             memory += &format!(" behind a memory-side cache of {}", Bytes(cache));
         }
