@@ -6,6 +6,7 @@
 mod barrier;
 pub mod config;
 mod gauge;
+mod lengths;
 mod plan;
 mod sources;
 mod view;

@@ -1,7 +1,8 @@
 //! Run of `noise`: turns of the loop on all CPUs at once, and the judgement.
 
 use crate::config::NoiseConfig;
-use crate::sources::SourceReading;
+use crate::lengths::Lengths;
+use crate::sources::{Measured, SourceReading};
 use crate::{GAUGE, TEST, barrier};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_detours::{DETOUR, Recording, record};
@@ -109,7 +110,17 @@ impl PlannedRun for NoisePlan {
         let mut config = run.config(places.len());
         config.cpus =
             Some(places.iter().map(|place| place.iter().map(|cpu| cpu.0).collect()).collect());
-        config.sources = Some(after.since(&before, elapsed, places.len()));
+        let measured = Measured {
+            seconds: elapsed,
+            cpus: &cpus,
+            lengths: &run.lengths,
+            recorded: run.elapsed as f64 * 1e-9 / places.len() as f64,
+        };
+        config.sources = Some(after.since(&before, &measured));
+        config.irqbalance = Some(after.has_irqbalance());
+        let tickless = site.root.numbers("sys/devices/system/cpu/nohz_full").unwrap_or_default();
+        config.tickless_cpus =
+            Some(cpus.iter().copied().filter(|cpu| tickless.contains(cpu)).collect());
         config.stopped = Some(series.stop().to_string());
         let mut outcome =
             Outcome { measurements: figures(&series, &config), notices, ..Outcome::default() };
@@ -140,6 +151,7 @@ struct NoiseRun {
     pass: u64,
     detours: u64,
     histogram: Vec<u64>,
+    lengths: Lengths,
     /// Lost time of each quantum of each CPU.
     lost: Vec<u64>,
 }
@@ -173,6 +185,7 @@ impl NoiseRun {
         for detour in &recording.detours {
             let bin = detour.length.max(1).ilog2() as usize;
             self.histogram[bin.min(BINS - 1)] += 1;
+            self.lengths.add(detour.length);
         }
         self.lost.extend(recording.lost_per_quantum(QUANTUM));
     }
