@@ -164,7 +164,36 @@ fn cause<'a>(own: &[&'a Measurement], findings: &'a [Finding]) -> &'a str {
     }
 }
 
-/// Returns how far the figures of a record can be trusted, in one sentence.
+/// Maximum number of valid figures that are named; more are counted.
+const NAMED: usize = 4;
+
+/// Returns the sentence on the valid figures of a record that also has others, with a blank at its end; empty if there are
+/// none. Figures of one test are named, those of several gauges are counted by gauge.
+fn valid_part(own: &[&Measurement]) -> String {
+    let valid: Vec<&Measurement> =
+        own.iter().copied().filter(|m| m.validity.status == Status::Valid).collect();
+    if valid.is_empty() || valid.len() == own.len() {
+        return String::new();
+    }
+    let mut parts = Vec::new();
+    let gauges = distinct(own.iter().map(|m| m.gauge.as_str()));
+    let names = distinct(valid.iter().map(|m| m.name.as_str()));
+    if gauges.len() > 1 {
+        for gauge in gauges {
+            let all = own.iter().filter(|m| m.gauge == gauge).count();
+            let count = valid.iter().filter(|m| m.gauge == gauge).count();
+            if count > 0 {
+                parts.push(format!("{gauge} {count} of {all}"));
+            }
+        }
+    } else if valid.len() == names.len() && names.len() <= NAMED {
+        parts.extend(names.into_iter().map(str::to_owned));
+    }
+    let which = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
+    format!("Valid: {} of {}{which}. ", valid.len(), counted(own.len(), "figure"))
+}
+
+/// Returns how far the figures of a record can be trusted: first which are valid, then which are not, and why.
 fn trust(record: &Record) -> (Tone, String) {
     let own: Vec<&Measurement> = record.measurements.iter().filter(|m| !m.is_published()).collect();
     let [suspect, invalid] = [Status::Suspect, Status::Invalid]
@@ -181,13 +210,15 @@ fn trust(record: &Record) -> (Tone, String) {
         (
             Tone::Bad,
             format!(
-                "Do not use the invalid figures: {} invalid ({why}).",
+                "{}Do not use the invalid figures: {} invalid ({why}).",
+                valid_part(&own),
                 part(invalid, own.len())
             ),
         )
     } else if suspect > 0 {
         let why = cause(&own, &record.findings);
-        (Tone::Warning, format!("Use with care: {} suspect ({why}).", part(suspect, own.len())))
+        let suspect = part(suspect, own.len());
+        (Tone::Warning, format!("{}Use with care: {suspect} suspect ({why}).", valid_part(&own)))
     } else if record.machine.is_imported() {
         let text = "As printed by another program: the state of the node is unknown.";
         (Tone::Plain, text.to_owned())
@@ -271,5 +302,20 @@ mod tests {
         let same =
             [suspect(&several[..1]), suspect(&[LOAD]), suspect(&["7 of 9 passes were disturbed"])];
         assert_eq!(named(&same, &[]), LOAD);
+    }
+
+    #[test]
+    fn valid_figures_are_named_before_the_suspect_ones() {
+        let good = |name: &str, gauge: &str| {
+            Measurement::new(gauge, "test", name, Unit::BytesPerSecond).value(Quoted::Best, 1e9)
+        };
+        let sentence = |figures: &[Measurement]| valid_part(&figures.iter().collect::<Vec<_>>());
+        let doubted = suspect(&[FEW]);
+        assert_eq!(sentence(&[good("copy", "memory")]), "");
+        assert_eq!(sentence(std::slice::from_ref(&doubted)), "");
+        let one = [good("copy", "memory"), doubted.clone()];
+        assert_eq!(sentence(&one), "Valid: 1 of 2 figures (copy). ");
+        let two = [good("copy", "memory"), good("rating", "compute"), doubted];
+        assert_eq!(sentence(&two), "Valid: 2 of 3 figures (memory 1 of 2, compute 1 of 1). ");
     }
 }
