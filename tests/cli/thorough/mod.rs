@@ -26,3 +26,4 @@ mod signals;
 pub mod slurm;
 mod tasks;
 mod unsaved;
+mod where_slurm;
