@@ -286,7 +286,7 @@ fn files() -> Result<Files, Missing> {
     let mut folders = Vec::new();
     let mut libraries = libraries(Path::new(crate::program::path()));
     libraries.extend(self::libraries(&numactl));
-    for program in &hwloc_bind {
+    if let Some(program) = &hwloc_bind {
         libraries.extend(self::libraries(program));
     }
     libraries.sort();
