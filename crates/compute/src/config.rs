@@ -24,15 +24,15 @@ nodegauge_measure::config! {
         blas: shared::blas;
         /// File of the library.
         blas_path: String = Setting "BLAS path";
-        /// Bits of the library's integers.
+        /// Width of the library's integers in bits.
         blas_integer_bits: u32 = Setting "BLAS integer bits";
-        /// Environment variable that selects these kernels, where the library would select others.
+        /// Environment variable that selects these kernels, if the library would select others.
         blas_setting: String = Setting "BLAS setting";
     }
 }
 
 nodegauge_measure::config! {
-    /// Configuration of a rating: of the native solution or of the reference program.
+    /// Configuration of a rating, of nodegauge or of a reference program.
     pub struct RatingConfig including dgemm: DgemmConfig {
         /// `native`, `xhpl` or `hpcc`.
         engine: shared::engine;
@@ -47,7 +47,7 @@ nodegauge_measure::config! {
         q: shared::q;
         /// Seed of the random matrix.
         seed: u64 = Observation "seed";
-        /// Time of the solution, seconds.
+        /// Time of the solve, seconds.
         seconds: shared::seconds;
         /// Formula of the rating from N and time.
         formula: shared::formula;
@@ -56,16 +56,16 @@ nodegauge_measure::config! {
             as Observation of ResidualConfig = "HPL's residual must have a threshold and norms";
         /// Breakdown of the threads' time.
         time: TimeConfig = Observation "time";
-        /// Start of the solution, seconds since the epoch.
+        /// Start of the solve, seconds since the epoch.
         began: Seconds = Observation "began";
         /// Formula by which N was chosen.
         order_formula: String = Observation "order formula";
-        /// Predicted time of the solution, seconds.
+        /// Predicted time of the solve, seconds.
         predicted_seconds: Seconds = Observation "predicted seconds";
         matrix_bytes: shared::matrix_bytes;
         /// Share of the matrix on huge pages, 0 to 1.
         on_huge_pages: Fraction = Observation "on huge pages";
-        /// Runs of the NB search, in order of time.
+        /// Runs of the search for NB, in chronological order.
         search: Vec<SearchStep> = Observation "search";
         /// Rating divided by the rate of DGEMM.
         of_dgemm: Fraction = Observation "of DGEMM";
@@ -73,7 +73,7 @@ nodegauge_measure::config! {
         of_fma_peak: Fraction = Observation "of FMA peak";
         /// Rating divided by the theoretical peak.
         of_theoretical: Fraction = Observation "of theoretical peak";
-        /// Power during the solution.
+        /// Power during the solve.
         power: PowerConfig = Observation "power";
     }
 }

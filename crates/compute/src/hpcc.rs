@@ -45,7 +45,7 @@ impl Reader for HpccReader {
     }
 
     fn doubts(&self) -> &'static str {
-        "no `End of Summary section.`; a residual of HPL that failed: invalid"
+        "no `End of Summary section.`: suspect; a residual of HPL that failed: invalid"
     }
 
     fn first_characters(&self) -> &'static str {

@@ -72,7 +72,7 @@ nodegauge_measure::config! {
         peer: String = Setting "other device", speaks;
         /// `pinned` or `pageable`.
         host_memory: String = Setting "host memory", speaks;
-        /// NUMA node that the host's memory was bound to.
+        /// NUMA node to which the host's memory was bound.
         host_node: u64 = Setting "NUMA node";
         on_node: shared::on_node;
         /// Number of devices that copy at the same time.

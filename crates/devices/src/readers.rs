@@ -13,7 +13,7 @@ impl Reader for BabelStreamReader {
     }
 
     fn doubts(&self) -> &'static str {
-        "fewer kernels than the run selected, five if the output does not say it"
+        "fewer kernels than the run selected (five if the output does not have their number): suspect"
     }
 
     fn first_characters(&self) -> &'static str {
@@ -44,7 +44,7 @@ impl Reader for NvbandwidthReader {
     }
 
     fn doubts(&self) -> &'static str {
-        "a matrix without an end"
+        "a matrix without an end: suspect"
     }
 
     fn first_characters(&self) -> &'static str {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 nodegauge_measure::config! {
-    /// Configuration of figures of file operations, own ones and those of reference programs.
+    /// Configuration of figures of file operations, of nodegauge or of a reference program.
     pub struct FilesConfig {
         file_bytes: shared::file_bytes;
         block_bytes: shared::block_bytes;
@@ -22,7 +22,7 @@ nodegauge_measure::config! {
         direct: bool = Setting "direct";
         /// Event for which each write waits; `null` for none.
         sync_writes: Option<SyncWrites> = Setting "sync writes";
-        /// Blocks under way at once.
+        /// Number of blocks in flight.
         depth: u32 = Setting "depth";
         /// True if closing the file is timed.
         include_close: bool = Setting "include close";
@@ -32,7 +32,7 @@ nodegauge_measure::config! {
         dropped_before_reads: bool = Setting "dropped before reads";
         /// The file system and its device.
         volume: Volume = Setting "volume";
-        /// When a written mapping is written out.
+        /// Moment at which a written mapping is written back.
         msync: Msync = Setting "msync";
         /// Share of reads of a mix, percent.
         read_percent: Percent = Setting "read percent";
@@ -46,21 +46,21 @@ nodegauge_measure::config! {
         engine: shared::engine;
         /// Share of the data that compresses, percent.
         compressible_percent: u8 = Setting "compressible percent";
-        /// True if what was read was compared with what was written.
+        /// True if the data that was read was compared with the data that was written.
         verified: bool = Setting "verified";
         version: shared::version;
-        /// Engine of the own figures that stand beside one of a reference program.
+        /// Engine of nodegauge's figures with which this figure of a reference program is compared.
         beside_engine: String = Setting "beside engine";
         command: shared::command;
-        /// fio's name of the job.
+        /// Name of the job in fio.
         job: String = Setting "job";
-        /// fio's options of the job.
+        /// Options of the job in fio.
         options: BTreeMap<String, String> = Setting "options";
-        /// fio's engine.
+        /// I/O engine of fio.
         ioengine: String = Setting "ioengine";
         /// Number of blocks that were read or written.
         operations: shared::operations;
-        /// Blocks that the file has.
+        /// Number of blocks of the file.
         operations_planned: u64 = Observation "operations planned";
         /// Time of the operation, seconds.
         seconds: shared::seconds;
@@ -72,13 +72,13 @@ nodegauge_measure::config! {
         clock: shared::clock as Observation of ClockUsed = "reading it costs a share of an operation";
         /// Reason why the operation ended.
         ended: PassEnd = Observation "ended";
-        /// Share of the data that came from or went to the device; `null` when nothing tells.
+        /// Share of the data that came from or went to the device; `null` if it is unknown.
         device_share: Option<f64> = Observation "device share";
-        /// Counter from which the share is known.
+        /// Counter from which the share is computed.
         device_share_basis: Option<String> = Observation "device share basis";
-        /// The share in a word: `cached`, `device`, `mixed`.
+        /// Class of the share: `cached`, `device` or `mixed`.
         served: Option<String> = Observation "served";
-        /// Bytes of all workers over the time from the start to the end of the last, B/s.
+        /// Bytes of all workers divided by the time from the start to the end of the last worker, B/s.
         parent_rate: f64 = Observation "parent rate";
         /// Rate of the slowest worker, B/s.
         worker_rate_min: f64 = Observation "worker rate min";
@@ -86,7 +86,7 @@ nodegauge_measure::config! {
         worker_rate_max: f64 = Observation "worker rate max";
         /// Mean rate of the workers, B/s.
         worker_rate_mean: f64 = Observation "worker rate mean";
-        /// Fewest bytes that a worker moved.
+        /// Minimum number of bytes that a worker moved.
         worker_bytes_min: u64 = Observation "worker bytes min";
     }
 }

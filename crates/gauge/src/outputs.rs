@@ -14,10 +14,11 @@ nodegauge_measure::config! {
     pub struct OutputConfig {
         engine: shared::engine;
         engine_version: shared::engine_version;
-        /// Part of the output that has the figure, in the words of the program: the traffic, the pair of nodes, the loop.
+        /// Part of the output that contains the figure, in the words of the program: the kind of traffic, the pair of
+        /// NUMA nodes, the loop.
         case: String = Identity "case", speaks;
         message_bytes: shared::message_bytes;
-        /// Data that the program uses in each thread, or altogether, bytes.
+        /// Data that the program uses, per thread or in total, bytes.
         data_bytes: u64 = Size "data", speaks;
         file_bytes: shared::file_bytes;
         block_bytes: shared::block_bytes;
@@ -29,9 +30,9 @@ nodegauge_measure::config! {
         nb: shared::nb;
         p: shared::p;
         q: shared::q;
-        /// Least value that the program printed beside the figure, in the unit of the figure.
+        /// Minimum that the program printed with the figure, in the unit of the figure.
         printed_min: f64 = Observation "printed minimum";
-        /// Greatest value that the program printed beside the figure, in the unit of the figure.
+        /// Maximum that the program printed with the figure, in the unit of the figure.
         printed_max: f64 = Observation "printed maximum";
     }
 }

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 config! {
-    /// Configuration of figures of messages: of the probe, and of the OSU micro-benchmarks.
+    /// Configuration of figures of messages, of the probe or of the OSU micro-benchmarks.
     pub struct MessageConfig {
         /// Origin of the figure: `probe` or `osu`; without MPI `shm` or `tcp`.
         engine: shared::engine;
@@ -18,18 +18,18 @@ config! {
         distance: nodegauge_placement::keys::distance;
         /// CPUs of each rank.
         places: shared::places;
-        /// Host of each rank, where they are on several.
+        /// Host of each rank, if the ranks are on several hosts.
         hosts: shared::hosts;
-        /// The ranks of the pair, where every pair has figures of its own.
+        /// Ranks of the pair, if every pair has its own figures.
         ranks: shared::ranks as Observation of Vec<PairRank> = "ranks of messages have hosts";
-        /// Ranks that were started together.
+        /// Number of ranks that were started together.
         processes: shared::processes;
-        /// Pairs that worked at once.
+        /// Number of pairs that exchanged messages at the same time.
         pairs: u64 = Setting "pairs";
-        /// Messages under way at once.
+        /// Number of messages in flight.
         window: u64 = Setting "window";
-        /// `single` for one buffer, `multiple` for one a message of the window; `cuda, device to device` and the like for
-        /// buffers in the memory of devices.
+        /// `single` for one buffer, `multiple` for one per message of the window; for buffers in device memory e.g.
+        /// `cuda, device to device`.
         buffers: String = Setting "buffers";
         /// Threads of the sender and of the receiver.
         threads: shared::threads as Setting of Vec<u64> = "sender and receiver may have different numbers";
@@ -39,41 +39,41 @@ config! {
         mpi: MpiConfig = Setting "MPI", speaks;
         /// Route of the messages without MPI: `ring` in shared memory, `process_vm_readv`, `tcp`.
         route: String = Choice "route";
-        /// Starts whose samples are together here.
+        /// Number of starts whose samples are combined in this figure.
         starts: u64 = Observation "starts";
-        /// Operations that count.
+        /// Number of operations that count.
         operations: shared::operations;
-        /// Operations of the last batch.
+        /// Number of operations in the last batch.
         batch_operations: u64 = Observation "operations of a batch";
         /// Reason why the size ended: `stable`, `samples` or `limit`.
         stop: String = Observation "stop";
         /// True if the data arrived as it was sent; absent if it was not checked.
         validated: bool = Observation "validated";
-        /// Round trip of a bare cache line between the two cores, seconds.
+        /// Round trip of a cache line between the two cores, without a message, seconds.
         round_trip_s: shared::round_trip_s;
         /// Mean time of the fastest rank of a collective, seconds.
         fastest_rank: f64 = Observation "fastest rank";
         /// Mean time of the slowest rank of a collective, seconds.
         slowest_rank: f64 = Observation "slowest rank";
-        /// Least batch.
+        /// Minimum of the batches.
         min: f64 = Observation "least";
-        /// Greatest batch.
+        /// Maximum of the batches.
         max: f64 = Observation "greatest";
         /// Median, as another program prints it.
         p50: f64 = Observation "50th percentile";
         /// 90th percentile, as another program prints it.
         p90: f64 = Observation "90th percentile";
-        /// 99 of 100 batches are at least as good.
+        /// Value that 99 of 100 batches reach or exceed in performance.
         p99: f64 = Observation "99th percentile";
-        /// The figure before it was measured again because it fell out of its curve.
+        /// First value of the figure, if it deviated from its curve and was measured again.
         dip: DipConfig = Observation "dip";
         /// Properties of the curve over all sizes, in the figure of the first size.
         curve: MessageCurve = Observation "curve";
-        /// The figure over that of the OSU micro-benchmarks.
+        /// Figure divided by that of the OSU micro-benchmarks.
         over_osu: f64 = Observation "over OSU";
-        /// The figure against what the hardware allows.
+        /// Comparison with the lower bound, nodegauge's own transport.
         floor: FloorConfig = Observation "of floor";
-        /// Rounds that count of the probe and an OSU program by turns.
+        /// Number of interleaved rounds of the probe and an OSU program that count.
         rounds: shared::rounds;
     }
 }

@@ -11,17 +11,17 @@ nodegauge_measure::config! {
         cpus: shared::cpus;
         /// Time of a pass of the loop, seconds: the resolution.
         pass_s: f64 = Observation "pass";
-        /// Length from which a pass is a detour, seconds.
+        /// Minimum time of a pass that counts as a detour, seconds.
         detour_s: f64 = Observation "shortest detour";
         /// Number of detours on all CPUs.
         detours: u64 = Observation "detours";
         /// Detours per second and CPU.
         detours_per_s: f64 = Observation "detours per second";
-        /// Numbers of detours by length: element i has those of at least 2^i and less than 2^(i+1) nanoseconds.
+        /// Number of detours by length: element i counts those of at least 2^i and less than 2^(i+1) nanoseconds.
         histogram: Vec<u64> = Observation "detours by length";
-        /// Sources that ran on the measuring CPUs meanwhile.
+        /// Sources that ran on the measuring CPUs during the measurement.
         sources: Vec<NoiseSource> = Observation "sources";
-        /// Consequence for a barrier after each quantum of computation.
+        /// Predicted slowdown by a barrier after each quantum of computation.
         barrier: Vec<BarrierPoint> = Observation "barrier";
         /// Quantum of computation between two barriers, seconds.
         quantum_s: f64 = Observation "quantum";

@@ -24,7 +24,7 @@ impl Reader for CoreToCore {
     }
 
     fn doubts(&self) -> &'static str {
-        "a matrix without `Mean latency`: suspect; a mean that is not that of the matrix: no figures"
+        "a matrix without `Mean latency`: suspect; a mean that differs from the mean of the matrix: no figures"
     }
 
     fn first_characters(&self) -> &'static str {

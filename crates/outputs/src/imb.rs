@@ -23,7 +23,7 @@ impl Reader for Imb {
     }
 
     fn doubts(&self) -> &'static str {
-        "no `All processes entering MPI_Finalize`; a data rate that is not the size divided by the time is an error"
+        "no `All processes entering MPI_Finalize`: suspect; a data rate that is not the size divided by the time is an error"
     }
 
     fn first_characters(&self) -> &'static str {

@@ -23,7 +23,7 @@ impl Reader for Ior {
     }
 
     fn doubts(&self) -> &'static str {
-        "no line `Finished`; rates in MiB/s and MB/s that contradict each other are an error"
+        "no line `Finished`: suspect; rates in MiB/s and MB/s that contradict each other are an error"
     }
 
     fn first_characters(&self) -> &'static str {

@@ -18,7 +18,7 @@ impl Reader for Mdtest {
     }
 
     fn doubts(&self) -> &'static str {
-        "no line `-- finished at`; a mean that is not between the extremes is an error"
+        "no line `-- finished at`: suspect; a mean that is not between the extremes is an error"
     }
 
     fn first_characters(&self) -> &'static str {

@@ -23,7 +23,7 @@ impl Reader for Mlc {
     }
 
     fn doubts(&self) -> &'static str {
-        "a section without its unit: an error; the output has no last line, so that missing sections are not noticed"
+        "a section without its unit is an error; missing sections are not detected, because the output has no last line"
     }
 
     fn first_characters(&self) -> &'static str {

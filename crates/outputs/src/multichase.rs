@@ -37,7 +37,7 @@ impl Reader for Multichase {
     }
 
     fn doubts(&self) -> &'static str {
-        "multichase without `-v` prints a number alone, which is not recognised; no final number: no figures"
+        "without `-v`, multichase prints only a number, which is not recognised; no final number: no figures"
     }
 
     fn first_characters(&self) -> &'static str {

@@ -20,7 +20,7 @@ impl Reader for Nccl {
     }
 
     fn doubts(&self) -> &'static str {
-        "no line `Avg bus bandwidth`; wrong data: invalid; a bandwidth that is not the size divided by the time is an error"
+        "no line `Avg bus bandwidth`: suspect; wrong data: invalid; a bandwidth that is not the size divided by the time is an error"
     }
 
     fn first_characters(&self) -> &'static str {

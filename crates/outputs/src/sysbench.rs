@@ -15,7 +15,7 @@ impl Reader for Sysbench {
     }
 
     fn doubts(&self) -> &'static str {
-        "no line with the data that was transferred: no figures; tests other than that of memory are not read"
+        "no line with the amount of transferred data: no figures; tests other than the memory test are not read"
     }
 
     fn first_characters(&self) -> &'static str {

@@ -26,9 +26,9 @@ const LIST: &str = "list";
 nodegauge_measure::config! {
     /// Configuration of a published figure.
     pub struct PublishedConfig {
-        /// Always [`PUBLISHED`].
+        /// Always `published`.
         engine: shared::engine;
-        /// Reason for showing it: `asked` or `nearest`.
+        /// Reason why the figure is shown: `asked` or `nearest`.
         shown: String = Observation "shown";
         /// The machine and its settings, in one line.
         machine: String = Setting "machine";

@@ -13,8 +13,8 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 config! {
-    /// Configuration of figures of STREAM's kernels: native loops, what compilers made of them, and
-    /// stream.c itself.
+    /// Configuration of figures of STREAM's kernels: native loops, loops that a compiler of this system has compiled,
+    /// and stream.c.
     pub struct StreamConfig including of: shared::HostConfig {
         /// Origin of the loops: `native`, `compiled`, or a program such as `stream.c`.
         engine: shared::engine;
@@ -23,11 +23,11 @@ config! {
         places: shared::places;
         places_asked: shared::places_asked;
         bind: shared::bind;
-        /// Processes that measure together, each with arrays of its own.
+        /// Number of processes that measure together, each with its own arrays.
         processes: shared::processes;
-        /// Threads of each of them.
+        /// Number of threads of each process.
         threads_per_rank: u64 = Setting "threads per rank";
-        /// Each of them.
+        /// Each rank: its memory, its CPUs, and the best and the median of its own rates.
         ranks: shared::ranks as Observation of Vec<RankConfig> = "ranks of STREAM have memory";
         stores: shared::stores;
         pages: keys::pages;
@@ -45,11 +45,11 @@ config! {
         layout: ArrayLayout = Setting "layout";
         memory_policy: keys::memory_policy;
         numa: keys::numa;
-        /// Passes behind the warm-up.
+        /// Number of passes after the warm-up.
         passes: keys::passes;
         stopped: shared::stopped;
         loops_tried: shared::loops_tried;
-        /// Lead of the loop over the second in the trial.
+        /// Lead of the selected loop over the second fastest in the trial.
         loop_lead: LeadConfig = Observation "lead of the loop";
         checks: shared::checks;
         /// Smallest step of the clock, seconds.
@@ -64,23 +64,23 @@ config! {
         code: CodeConfig = Observation "code";
         /// Counts of the memory controllers.
         counters: CountersConfig = Observation "counters";
-        /// Computed traffic on the memory bus, where it was also counted.
+        /// Computed traffic on the memory bus; present only if traffic was also counted.
         traffic_computed: Traffic = Observation "computed traffic";
         sweep: shared::sweep;
-        /// The rate over that of the reference of a sweep.
+        /// Rate divided by the rate of the configuration with which the sweep compares.
         relative: RelativeConfig = Observation "relative";
-        /// The source that was compiled.
+        /// Source that was compiled.
         source: shared::source;
-        /// Passes of stream.c, the first of which it does not count.
+        /// Number of passes of stream.c, which does not count the first one.
         ntimes: u64 = Setting "NTIMES";
-        /// Variables that stream.c was given.
+        /// Environment variables that were set for stream.c.
         environment: BTreeMap<String, String> = Setting "environment";
-        /// Limit of the stack with which stream.f ran, if it was raised for the run: bytes, or `unlimited`.
+        /// Stack limit of stream.f, if it was raised for the run: bytes, or `unlimited`.
         stack_limit: String = Setting "stack limit";
         /// Number of runs of stream.c.
         runs: u64 = Observation "runs";
         times_s: shared::times_s;
-        /// All that it printed in that run, with Triad.
+        /// Complete output of stream.c in the fastest run; only in the figure of Triad.
         printed: String = Observation "printed";
     }
 }
@@ -104,26 +104,26 @@ config! {
         stores: shared::stores as Setting = "the tuner compares kinds of stores";
         loops: shared::loops;
         element: shared::element;
-        /// True if it is what a run without tuning would take.
+        /// True if a run without tuning would use this configuration.
         plain: bool = Setting "plain";
-        /// The choice itself.
+        /// Selected configuration.
         choice: ChoiceConfig = Observation "choice";
         /// Rate without tuning, B/s.
         from: keys::from;
-        /// Rate of the choice, B/s.
+        /// Rate of the selected configuration, B/s.
         to: keys::to;
-        /// Passes of the whole search.
+        /// Number of passes of the whole search.
         passes: keys::passes;
     }
 }
 
 config! {
-    /// Configuration of figures of `explain`: what each choice is worth.
+    /// Configuration of figures of `explain`: the contribution of each choice.
     pub struct ExplainConfig {
         engine: shared::engine;
         /// The kernel that is explained.
         kernel: keys::kernel;
-        /// Change of the step.
+        /// Setting that the step changes.
         what: keys::what;
         /// Option before the step and option of the step, e.g. `4k` and `thp`.
         step_options: Vec<String> = Observation "options";
@@ -140,9 +140,9 @@ config! {
         /// Rate after the step, B/s.
         to: keys::to;
         rounds: shared::rounds;
-        /// Rounds in which something interfered.
+        /// Number of rounds that do not count.
         rounds_left_out: u64 = Observation "rounds left out";
-        /// Budget that suffices for ten rounds, seconds; absent if as many count.
+        /// Budget that suffices for ten rounds, seconds; absent if ten rounds count.
         enough_budget_s: Seconds = Observation "budget for ten rounds";
         array_bytes: shared::array_bytes;
         array_times_llc: shared::array_times_llc;

@@ -44,7 +44,7 @@ impl Reader for IozoneReader {
     }
 
     fn doubts(&self) -> &'static str {
-        "no `iozone test complete.`; a figure that does not end at the edge of its column is an error"
+        "no `iozone test complete.`: suspect; a figure that does not end at the edge of its column is an error"
     }
 
     fn first_characters(&self) -> &'static str {

@@ -145,7 +145,7 @@ crate::keys! {
     basis: String = Observation "basis";
     /// Elapsed time, seconds.
     seconds: Seconds = Observation "seconds";
-    /// Times that stream.c printed for the fastest run.
+    /// Times that stream.c printed in the fastest run.
     times_s: TimesConfig = Observation "times";
     /// Core-to-core round trip that identifies the regime of the figure, seconds.
     round_trip_s: f64 = Observation "round trip";
@@ -155,7 +155,7 @@ crate::keys! {
     clock_hz: Hertz = Observation "clock";
     /// Value of each axis of a sweep.
     sweep: Map<String, Value> = Observation "sweep";
-    /// Reason why measuring ended.
+    /// Reason why the measurement ended.
     stopped: String = Observation "stopped";
 }
 

@@ -17,8 +17,8 @@ impl Reader for OsuReader {
     }
 
     fn doubts(&self) -> &'static str {
-        "a table that ends before the usual largest size (also with `-m`); a row that has not one word for each \
-         column is an error"
+        "a table that ends before the usual largest size (also with `-m`): suspect; a row with more or \
+         fewer words than columns is an error"
     }
 
     fn first_characters(&self) -> &'static str {

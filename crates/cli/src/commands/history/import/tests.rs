@@ -130,7 +130,7 @@ fn every_reader_has_a_corpus() {
 
 #[test]
 fn history_chapter_lists_every_program() {
-    const HEADER: &str = "| program | suspect, or not read |\n| --- | --- |";
+    const HEADER: &str = "| program | case: result |\n| --- | --- |";
     let readers = readers::all(&GAUGES);
     let rows = readers.iter().map(|one| format!("\n| {} | {} |", one.program(), one.doubts()));
     let table = format!("{HEADER}{}", rows.collect::<String>());
