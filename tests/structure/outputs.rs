@@ -3,7 +3,7 @@
 use crate::root;
 
 /// Chapters with the commands whose output they show.
-const SHOWN: [(&str, &str); 33] = [
+const SHOWN: [(&str, &str); 35] = [
     ("apps", "apps hpcg"),
     ("apps", "apps iccg"),
     ("apps", "apps trapezoid"),
@@ -30,8 +30,10 @@ const SHOWN: [(&str, &str); 33] = [
     ("memory", "memory matrix"),
     ("memory", "memory mix"),
     ("mpi", "mpi"),
+    ("noise", "noise"),
     ("published", "stream --against"),
     ("ranks", "places"),
+    ("readers", "read"),
     ("report", "report"),
     ("roofline", "roofline"),
     ("run", "run"),
