@@ -1,4 +1,4 @@
-//! Position of each CPU in the topology, found in constant time: a job has thousands of threads.
+//! Position of each CPU in the topology, found in constant time, because a job has thousands of threads.
 
 use nodegauge_machine::Topology;
 use nodegauge_machine::topology::HardwareThread;

@@ -1,5 +1,6 @@
-//! Variables with which a process was started. Only variables of OpenMP, of BLAS libraries, of launchers and of devices are
-//! kept: others may contain secrets. A process may change its variables later; the kernel shows those of its start.
+//! Environment variables with which a process was started. Only variables of OpenMP, BLAS libraries, launchers and
+//! devices are kept, because others may contain secrets. Changes that a process makes to its variables later are not
+//! visible in `/proc`.
 
 use nodegauge_machine::devices::{VISIBLE, local_rank_variables};
 use nodegauge_machine::{SysRoot, is_runtime_variable};
@@ -9,7 +10,7 @@ use std::collections::BTreeMap;
 
 use crate::process::{Unreadable, file_text};
 
-/// Variables of Slurm that place tasks, and of libraries that choose adapters.
+/// Variables of Slurm for task placement, and variables of libraries for the choice of a network adapter.
 const PLACING: [&str; 14] = [
     "SLURM_JOB_ID",
     "SLURM_CPUS_PER_TASK",
@@ -55,7 +56,7 @@ impl ProcessVariables {
         Self { shown, job }
     }
 
-    /// Returns the number of threads that the variables request: on the first level of parallelism.
+    /// Returns the number of threads that the variables request for the first level of parallelism.
     pub(crate) fn requested_threads(&self) -> Option<u32> {
         let value = REQUESTS.iter().find_map(|name| self.shown.get(*name))?;
         value.split(',').next()?.trim().parse().ok().filter(|count| *count > 0)

@@ -7,10 +7,10 @@ use nodegauge_measure::{Failure, Fraction};
 /// Quantities that a condition can name.
 const NAMES: [&str; 3] = ["local", "huge", "waiting"];
 
-/// Refuses conditions that no run of `where` can decide.
+/// Refuses conditions that `where` can never check.
 ///
 /// # Errors
-/// Fails for another name, another unit than %, and a size.
+/// Fails if the name is unknown, if the unit is not %, or if the condition names a size.
 pub fn check(conditions: &[Expectation]) -> Result<(), Failure> {
     for condition in conditions {
         let is_known = condition.scope.is_none() && NAMES.contains(&condition.name.as_str());
@@ -37,7 +37,8 @@ pub struct CheckedCondition {
     pub text: String,
 }
 
-/// Checks a condition on all busy processes, or on all if none is busy. A process without the figure does not meet it.
+/// Checks a condition on all busy processes, or on all processes if none is busy. A process with an unknown value does
+/// not meet the condition.
 pub fn checked(condition: &Expectation, hosts: &[JobHost]) -> CheckedCondition {
     let mut worst: Option<(f64, String)> = None;
     let any_busy = hosts.iter().flat_map(|host| &host.processes).any(JobProcess::is_busy);
@@ -66,7 +67,7 @@ pub fn checked(condition: &Expectation, hosts: &[JobHost]) -> CheckedCondition {
     CheckedCondition { is_met, text: format!("{condition}: {word}, {percent:.1} % for {title}") }
 }
 
-/// Returns the figure of a process; of its threads, the largest.
+/// Returns the figure of a process; for threads, the largest value.
 fn figure(name: &str, process: &JobProcess) -> Option<Fraction> {
     match name {
         "local" => process.memory.as_ref()?.local,

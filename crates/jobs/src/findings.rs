@@ -1,8 +1,8 @@
-//! Conditions that make a job slower, from what its processes got; worst first, each with its remedy.
+//! Conditions that make a job slower, found in the resources of its processes. The worst is first; each has a remedy.
 //!
-//! A finding needs evidence in the readings: two threads that are bound to one CPU, or that ran there and waited; memory
-//! that is not where its threads are. What a user may want, such as interleaved memory, threads that are not bound, or all
-//! threads of a full core, is no finding.
+//! A finding needs evidence in the readings, for example two threads that are bound to one CPU or waited for it, or
+//! memory on a NUMA node without threads. Settings that a user may want are not findings: interleaved memory, unbound
+//! threads, both hardware threads of a core.
 
 use crate::cpus::CpuTable;
 use crate::document::{JobHost, JobProcess, JobThread, SCHEMA, WhereDocument};
@@ -18,21 +18,22 @@ mod memory;
 #[cfg(test)]
 mod tests;
 
-/// Share of waiting from which two threads that ran on one CPU disturb each other. A thread alone on its CPU waits for less
-/// than a hundredth of its time (kernel threads, interrupts).
+/// Share of waiting from which two threads on one CPU count as disturbing each other. A thread alone on its CPU waits
+/// for less than 1 % of its time (kernel threads, interrupts).
 const DISTURBED: f64 = 0.1;
 /// Maximum number of processes without ranks that a finding names.
 const NAMED: usize = 4;
-/// Number of readings from which a thread that was always on one CPU counts as bound to it.
+/// Minimum number of readings on one CPU from which a thread counts as bound to it.
 const SETTLED: u32 = 3;
 
-/// Returns the document of some hosts, with the findings on each of them and on their differences.
+/// Returns the document for several hosts, with the findings on each host and on differences between hosts.
 pub fn document(version: String, hosts: Vec<JobHost>, missing: Vec<String>) -> WhereDocument {
     let findings = all(&hosts);
     WhereDocument { schema: SCHEMA.to_owned(), version, hosts, missing, findings }
 }
 
-/// Returns the findings on all hosts and on their differences, worst first. With several hosts, the host is named.
+/// Returns the findings on all hosts and on their differences, worst first. With several hosts, each finding names its
+/// host.
 fn all(hosts: &[JobHost]) -> Vec<Finding> {
     let mut found = Vec::new();
     for host in hosts {
@@ -72,7 +73,8 @@ struct WorkingThread<'h> {
     thread: &'h JobThread,
 }
 
-/// Returns the busy threads. Those of a process without any are left out, except for this program in place of another.
+/// Returns the busy threads of all processes. If this program runs in place of the user's, its first threads count as
+/// busy.
 fn working_threads(host: &JobHost) -> Vec<WorkingThread<'_>> {
     let mut threads = Vec::new();
     for process in &host.processes {
@@ -82,7 +84,8 @@ fn working_threads(host: &JobHost) -> Vec<WorkingThread<'_>> {
     threads
 }
 
-/// Returns the number of threads that a process has or, in place of another program, will have.
+/// Returns the number of threads of a process. If this program runs in place of the user's, returns the requested
+/// number.
 fn thread_count(host: &JobHost, process: &JobProcess) -> usize {
     let busy = process.threads.iter().filter(|thread| thread.busy).count();
     let requested = process.requested_threads.unwrap_or(1) as usize;
@@ -106,7 +109,7 @@ fn named(processes: &[&JobProcess]) -> String {
     }
 }
 
-/// Names threads by their processes, each once.
+/// Names the processes of some threads, each process once.
 fn owners<'h>(threads: &[&WorkingThread<'h>]) -> String {
     let mut processes: Vec<&JobProcess> = Vec::new();
     for thread in threads {
@@ -122,7 +125,7 @@ fn agree(processes: usize, singular: &'static str, plural: &'static str) -> &'st
     if processes == 1 { singular } else { plural }
 }
 
-/// Returns the options of the launcher of a process that give each rank CPUs for its threads.
+/// Returns the launcher options that give each rank CPUs for its threads.
 fn binding_remedy(process: &JobProcess, threads: usize) -> String {
     match process.launcher.as_deref() {
         Some("Slurm") => format!(
@@ -146,7 +149,7 @@ fn finding(id: &str, severity: Severity, text: String, remedy: impl Into<String>
     Finding { id: id.to_owned(), severity, text, remedy: remedy.into(), cost: None }
 }
 
-/// Finds processes with several threads that may all run on one CPU only.
+/// Finds processes whose threads may all run on one CPU only.
 fn one_cpu(host: &JobHost, table: &CpuTable<'_>, reported: &mut BTreeSet<u32>) -> Option<Finding> {
     let mut hit: Vec<&JobProcess> = Vec::new();
     let mut max = 0;
@@ -172,8 +175,8 @@ fn one_cpu(host: &JobHost, table: &CpuTable<'_>, reported: &mut BTreeSet<u32>) -
     Some(finding("one-cpu", Severity::Critical, text, binding_remedy(first, max)))
 }
 
-/// Finds CPUs that several busy threads share: more threads are bound to some CPUs than there are, or threads ran on one
-/// CPU and waited for it.
+/// Finds CPUs that several busy threads share: the threads are bound to fewer CPUs than there are threads, or they ran
+/// on one CPU and waited for it.
 fn shared_cpus(threads: &[WorkingThread<'_>], reported: &mut BTreeSet<u32>) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut by_mask: BTreeMap<&str, Vec<&WorkingThread<'_>>> = BTreeMap::new();
@@ -225,7 +228,7 @@ fn shared(text: String, group: &[&WorkingThread<'_>]) -> Finding {
     )
 }
 
-/// Finds threads that are bound to the hardware threads of one core, although there are enough cores.
+/// Finds threads that are bound to the hardware threads of one core while other cores are idle.
 fn siblings(
     host: &JobHost,
     table: &CpuTable<'_>,
@@ -287,7 +290,7 @@ fn siblings(
     Some(finding("smt-siblings", Severity::Warning, text, remedy))
 }
 
-/// Finds control groups whose quota is below the number of their busy threads.
+/// Finds control groups whose CPU quota is below the number of their busy threads.
 fn quota(host: &JobHost) -> Vec<Finding> {
     let mut groups: BTreeMap<&str, Vec<&JobProcess>> = BTreeMap::new();
     for process in host.processes.iter().filter(|process| process.cpu_quota.is_some()) {
@@ -311,7 +314,7 @@ fn quota(host: &JobHost) -> Vec<Finding> {
     found
 }
 
-/// Finds ranks that leave sockets empty, or NUMA nodes on a machine with one socket.
+/// Finds ranks that leave sockets without ranks; on a machine with one socket, NUMA nodes.
 fn not_spread(host: &JobHost, table: &CpuTable<'_>) -> Option<Finding> {
     let ranks: Vec<&JobProcess> =
         host.processes.iter().filter(|process| process.rank.is_some()).collect();
@@ -328,7 +331,7 @@ fn not_spread(host: &JobHost, table: &CpuTable<'_>) -> Option<Finding> {
             .into_iter()
             .filter_map(|cpu| part(table, cpu, by_socket))
             .collect();
-        // A rank that may run on several is not placed.
+        // A rank that may run on several sockets is not placed.
         if parts.len() != 1 {
             return None;
         }
@@ -359,12 +362,12 @@ fn not_spread(host: &JobHost, table: &CpuTable<'_>) -> Option<Finding> {
     Some(finding("not-spread", Severity::Warning, text, remedy))
 }
 
-/// Returns the number of the socket of a CPU, or that of its NUMA node.
+/// Returns the number of a CPU's socket or NUMA node.
 fn part(table: &CpuTable<'_>, cpu: u32, by_socket: bool) -> Option<u32> {
     if by_socket { table.socket_number(cpu) } else { table.node_number(cpu) }
 }
 
-/// Finds busy threads that moved between NUMA nodes while they were read.
+/// Finds busy threads that moved between NUMA nodes during the readings.
 fn moving(threads: &[WorkingThread<'_>]) -> Option<Finding> {
     let moved: Vec<&WorkingThread<'_>> =
         threads.iter().filter(|working| working.thread.numa_nodes_seen > 1).collect();
@@ -390,7 +393,7 @@ fn far_devices(host: &JobHost) -> Vec<Finding> {
         let mut example = None;
         for process in &host.processes {
             let mut own = process.devices.iter().filter(|device| device.is_network == is_network);
-            // A process with a near device of the kind can use that one.
+            // A process with a near device of the same kind can use that one.
             let far = own.clone().find(|device| device.near == Some(false));
             if let Some(device) = far.filter(|_| own.all(|device| device.near == Some(false))) {
                 hit.push(process);

@@ -1,9 +1,9 @@
 //! NUMA nodes, sizes and memory policy of the pages of a process, from `/proc/PID/numa_maps` and `smaps_rollup` (proc(5)).
 //!
-//! Both files make the kernel walk the page tables while it holds the lock of the process's mappings, which the process
-//! needs to map memory. Therefore each is read once, and only if the predicted time is within a limit. The prediction is
-//! the resident memory at the rate at which pages were read before: of this process first, then of the processes read so
-//! far. `numa_maps` is read in parts, between which the kernel releases the lock and the limit is checked.
+//! For both files, the kernel walks the page tables while it holds the lock that the process needs to map memory.
+//! Therefore each file is read once, and only if the predicted time is within a limit. The prediction is the resident
+//! memory times the time per byte of the last reading; before the first one, this process is read. `numa_maps` is read in
+//! chunks; between two chunks the kernel releases the lock, and the limit is checked.
 
 use crate::process::{Unreadable, file_text, status_line};
 use nodegauge_machine::SysRoot;
@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io::Read;
 use std::time::{Duration, Instant};
 
-/// Size of a part. The kernel fills a part of this size with mappings before it releases the lock.
+/// Size of a chunk in bytes. The kernel fills a buffer of this size with mappings before it releases the lock.
 const PART: usize = 4096;
 
 /// File with the size of transparent huge pages.
@@ -35,7 +35,8 @@ impl ProcessPages {
         self.policies.iter().max_by_key(|(_, bytes)| **bytes).map(|(policy, _)| policy.as_str())
     }
 
-    /// Adds the private memory in the text of `numa_maps`. A mapped file counts if most of its pages are private copies.
+    /// Adds the private memory in the text of `numa_maps`. A mapped file counts as private if most of its pages are
+    /// copies.
     fn add_maps(&mut self, text: &str) {
         for line in text.lines() {
             self.add_line(line);
@@ -75,7 +76,7 @@ impl ProcessPages {
         Some(())
     }
 
-    /// Moves the bytes on transparent huge pages, which `numa_maps` counts as small pages, to their own size.
+    /// Moves bytes on transparent huge pages to their page size, because `numa_maps` counts them as small pages.
     fn add_transparent(&mut self, rollup: &str, huge: u64) {
         let kib = status_line(rollup, "AnonHugePages:").and_then(|text| text.split(' ').next());
         let bytes = kib.and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) << 10;
@@ -92,7 +93,7 @@ fn node_pages(key: &str, value: &str) -> Option<(u32, u64)> {
     Some((key.strip_prefix('N')?.parse().ok()?, value.parse().ok()?))
 }
 
-/// Reader of pages with a time limit for all processes.
+/// Reader of pages with one time limit for all processes.
 #[derive(Debug)]
 pub(crate) struct PagesReader {
     left: Duration,
@@ -107,7 +108,7 @@ pub(crate) enum PagesResult {
     Read(ProcessPages),
     /// The files cannot be read.
     Unreadable(Unreadable),
-    /// Reading was predicted to take this time, or was given up after it.
+    /// Reading was predicted to take this time, or was stopped after it.
     Skipped(Duration),
 }
 
@@ -136,7 +137,8 @@ impl PagesReader {
         result
     }
 
-    /// Returns the time that reading the pages takes, at the rate of the processes before; at first, of this process.
+    /// Returns the predicted time for reading the pages, from the last reading. Before the first one, the pages of this
+    /// process are read.
     fn predicted(&mut self, root: &SysRoot, resident: u64) -> Duration {
         if self.rate.is_none() && root.is_live() {
             let started = Instant::now();
@@ -180,7 +182,7 @@ fn read_pages(root: &SysRoot, pid: u32, deadline: Instant) -> PagesResult {
     PagesResult::Read(pages)
 }
 
-/// Reads a file of the kernel in parts; returns `None` if the deadline passes.
+/// Reads a file of the kernel in chunks; returns `None` if the deadline passes.
 fn read_in_parts(
     root: &SysRoot,
     path: &str,
@@ -205,7 +207,7 @@ fn read_in_parts(
 mod tests {
     use super::*;
 
-    /// Lines of a program with OpenMP, of a process with reserved huge pages and of one with a policy.
+    /// Lines of a program with OpenMP, of a process with reserved huge pages, and of a process with a memory policy.
     const MAPS: &str = "\
 564d3f3a5000 default file=/tmp/omp dirty=1 N0=1 kernelpagesize_kB=4
 564d3f3a8000 default file=/tmp/omp anon=1 dirty=1 active=0 N0=1 kernelpagesize_kB=4

@@ -1,5 +1,5 @@
-//! Choice of the processes that are read: those that a user names with their descendants, the descendants of this process,
-//! or those of a job.
+//! Selection of the processes to read: those that a user names with their descendants, the descendants of this process,
+//! or the processes of a job.
 
 use crate::process::{Stat, file_text, status_line};
 use nodegauge_machine::SysRoot;
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Variables in which schedulers pass the identifier of a job to its processes.
 const JOB_VARIABLES: [&str; 4] = ["SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID"];
 
-/// Returns the processes that the kernel lists, in ascending order.
+/// Returns all processes in `/proc`, in ascending order.
 fn listed(root: &SysRoot) -> Vec<u32> {
     let Ok(entries) = std::fs::read_dir(root.path("proc")) else { return Vec::new() };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
@@ -30,7 +30,8 @@ fn children(root: &SysRoot) -> BTreeMap<u32, Vec<u32>> {
     children
 }
 
-/// Returns all descendants of some processes, without the processes themselves unless they descend from each other.
+/// Returns all descendants of some processes. The processes themselves are included only if they descend from each
+/// other.
 pub fn descendants(root: &SysRoot, ancestors: &[u32]) -> BTreeSet<u32> {
     let children = children(root);
     let mut found = BTreeSet::new();
@@ -45,7 +46,7 @@ pub fn descendants(root: &SysRoot, ancestors: &[u32]) -> BTreeSet<u32> {
     found
 }
 
-/// Processes that a user named, and those that do not exist.
+/// Result of looking up the processes that a user named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedProcesses {
     /// Named processes that exist.
@@ -84,7 +85,7 @@ pub fn named(root: &SysRoot, pids: &[u32], own: u32) -> Result<NamedProcesses, F
     Ok(NamedProcesses { named, all, missing })
 }
 
-/// Returns the words for processes that `/proc` may hide from this user: its option `hidepid` (proc(5)).
+/// Returns an addition to messages if `/proc` may hide processes from this user: its option `hidepid` (proc(5)).
 fn hidden(root: &SysRoot) -> &'static str {
     let mounts = file_text(root, "proc/self/mountinfo").unwrap_or_default();
     let of_proc = mounts.lines().find(|line| line.contains(" /proc ") && line.contains(" - proc "));
@@ -120,8 +121,8 @@ pub fn job(root: &SysRoot, id: &str, own: u32) -> Result<BTreeSet<u32>, Failure>
     Ok(found)
 }
 
-/// True if a folder of a process's control group is that of the job: `job_7` of Slurm, or one that begins with the
-/// identifier, as of PBS and LSF.
+/// True if a folder of a process's control group belongs to the job: `job_7` (Slurm), or a name that begins with the
+/// job identifier (PBS, LSF).
 fn is_in_job_group(root: &SysRoot, pid: u32, id: &str) -> bool {
     let Ok(groups) = file_text(root, &format!("proc/{pid}/cgroup")) else { return false };
     let mut folders = groups.lines().filter_map(|line| line.splitn(3, ':').nth(2));

@@ -1,12 +1,12 @@
-//! Differences of the placement between hosts.
+//! Findings on differences between hosts.
 
 use super::finding;
 use crate::document::JobHost;
 use nodegauge_measure::record::{Finding, Severity};
 use std::collections::BTreeMap;
 
-/// Finds hosts whose processes are placed in another way than those of most hosts. Hosts with different processors or
-/// numbers of ranks differ, too.
+/// Finds hosts with another placement of processes than most hosts. Hosts with another processor or another number of
+/// ranks count as different, too.
 pub(super) fn placement_differs(hosts: &[JobHost]) -> Option<Finding> {
     let mut groups: BTreeMap<Vec<String>, Vec<&JobHost>> = BTreeMap::new();
     for host in hosts {
@@ -39,7 +39,7 @@ fn names(hosts: &[&JobHost]) -> String {
     }
 }
 
-/// Returns the placement of each process on a host: its CPUs and its memory policy, in the order of the ranks.
+/// Returns the CPUs and the memory policy of each process on a host, in rank order.
 fn pattern(host: &JobHost) -> Vec<String> {
     let mut lines = Vec::new();
     for process in &host.processes {
@@ -51,7 +51,7 @@ fn pattern(host: &JobHost) -> Vec<String> {
     lines
 }
 
-/// Returns the first lines that differ.
+/// Returns the first pair of lines that differ.
 fn first_difference(one: &[String], other: &[String]) -> (String, String) {
     let count = one.len().max(other.len());
     for at in 0..count {

@@ -1,4 +1,4 @@
-//! Mistakes of placement, planted in processes on synthetic machines, and placements without a mistake.
+//! Tests of the findings: placement mistakes on synthetic machines, and correct placements.
 
 use super::all;
 use crate::document::{JobDevice, JobHost};
@@ -25,7 +25,7 @@ fn process(threads: Vec<SyntheticThread>) -> SyntheticProcess {
     SyntheticProcess { threads, ..SyntheticProcess::default() }
 }
 
-/// Returns ranks of one thread on these CPUs.
+/// Returns ranks with one thread each on these CPUs.
 fn ranks(cpus: &[u32]) -> Vec<SyntheticProcess> {
     let count = cpus.len() as u32;
     (0..).zip(cpus).map(|(number, cpu)| rank(number, count, vec![bound(*cpu)])).collect()
