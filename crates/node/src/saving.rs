@@ -1,4 +1,4 @@
-//! Saving of a record in the history, or in a file that can be imported later.
+//! Saving of a record in the history, or in a file for a later import.
 
 use crate::caller::Outputs;
 use crate::signals::Signals;
@@ -9,23 +9,23 @@ use nodegauge_toolchain::CommandLine;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Time after which a locked history is reported to the user.
+/// Time after which the user is told that the history is locked.
 const SHORT_WAIT: Duration = Duration::from_secs(2);
-/// The maximum wait for a history that another program is writing is the elapsed time divided by this number, within
-/// the bounds below.
+/// The maximum wait for a locked history is the elapsed time of the measurement divided by this number, limited by the
+/// two constants below.
 const SHARE_OF_RUN: u32 = 10;
 const MIN_WAIT: Duration = Duration::from_secs(30);
 const MAX_WAIT: Duration = Duration::from_secs(300);
-/// Maximum wait after a signal: the user wants the program to end.
+/// Maximum wait after a signal, because the user wants the program to end.
 const WAIT_AFTER_SIGNAL: Duration = Duration::from_secs(5);
 
-/// Context for saving a record.
+/// Context in which a record is saved.
 pub struct SavingContext<'a> {
     /// The history, as given by the user.
     pub history: &'a HistoryFile,
-    /// Signals that end the wait for the history.
+    /// Signals that end the wait for a locked history.
     pub signals: &'a Signals,
-    /// Time that was spent on the measurement.
+    /// Elapsed time of the measurement.
     pub elapsed: Duration,
     /// Outputs for remarks and for a file with the record.
     pub outputs: &'a dyn Outputs,
@@ -33,7 +33,7 @@ pub struct SavingContext<'a> {
 
 impl SavingContext<'_> {
     /// Saves a record. `copy` is a file that already contains it, if any. If the history cannot be written immediately,
-    /// the record is first written to a file, so that the record is not lost if this process ends during the wait.
+    /// the record is first written to a file, so that it is not lost if this process ends during the wait.
     ///
     /// # Errors
     /// Fails if the record is not saved; the failure names the file that contains it.
@@ -59,7 +59,7 @@ impl SavingContext<'_> {
         if let Ok(file) = copy
             && is_temporary
         {
-            // A file that cannot be removed does no harm: an import skips its record.
+            // A file that cannot be removed does no harm, because an import skips saved records.
             let _ = std::fs::remove_file(file);
         }
         Ok(())
@@ -122,7 +122,7 @@ fn folders(history: &Path) -> Vec<PathBuf> {
     vec![beside, std::env::temp_dir(), PathBuf::new()]
 }
 
-/// Writes records to a new file in the first writable folder.
+/// Writes records to a new file in the first folder that is writable.
 pub(crate) fn keep(
     records: &[Record],
     folders: &[PathBuf],
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
     use nodegauge_gauge::view::Page;
 
-    /// Outputs that write files and print nothing.
+    /// Outputs that only write files.
     struct OnlyFiles;
 
     impl Outputs for OnlyFiles {

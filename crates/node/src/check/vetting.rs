@@ -1,7 +1,7 @@
-//! Vetting of the nodes of a job: each rank of a launcher checks its node, and rank 0 keeps the best.
+//! Vetting of the nodes of a job: each rank checks its node, and rank 0 keeps the best nodes.
 //!
-//! The ranks pass their verdicts to rank 0 in files next to the list of excluded nodes, each written under its final
-//! name by a rename. This needs nothing but the shared file system on which the job script reads the list.
+//! The ranks send their verdicts to rank 0 through files next to the list of excluded nodes. Each file is renamed to
+//! its final name when it is complete. This needs only the shared file system from which the job script reads the list.
 
 use super::{CheckReport, Deadline};
 use crate::caller::{Caller, Ended, Outputs, as_json};
@@ -18,12 +18,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Time after the deadline for which rank 0 waits for the others: their processes start later, and a shared file system
-/// shows their files later.
+/// Time for which rank 0 waits for the other ranks after the deadline. They may start later, and a shared file system
+/// may show their files later.
 const LATE: Duration = Duration::from_secs(10);
-/// Interval at which the files are looked for.
+/// Interval between two looks for the files.
 const LOOK: Duration = Duration::from_millis(50);
-/// Longest file of a rank.
+/// Maximum size of the file of a rank, in bytes.
 const LONGEST: u64 = 1 << 20;
 
 /// Command in hints.
@@ -41,7 +41,7 @@ pub struct VettingRequest {
     pub node_file: Option<PathBuf>,
 }
 
-/// Verdict of a rank in its file.
+/// Verdict of a rank, as its file contains it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct RankVerdict {
     rank: u32,
@@ -49,25 +49,25 @@ struct RankVerdict {
     verdict: NodeVerdict,
     /// Line with the verdict.
     line: String,
-    /// Smallest share of the reference of all figures.
+    /// Smallest of the figures' shares of the reference.
     share: Option<f64>,
-    /// Value of the first figure, as performance: higher is better. It orders nodes without a reference.
+    /// Value of the first figure, converted so that higher is better. It orders nodes without a reference.
     rate: Option<f64>,
 }
 
-/// Vetting with the place of this rank.
+/// Vetting, with the rank of this process.
 pub(super) struct Vetting {
     keep: usize,
     job: LauncherJob,
     host: String,
     exclude: PathBuf,
     nodes: Option<PathBuf>,
-    /// Nodes of the step, as far as the launcher names them.
+    /// Nodes of the job step, if the launcher names them.
     join_step: Vec<String>,
 }
 
 impl Vetting {
-    /// Returns the vetting for this rank.
+    /// Prepares the vetting for this rank.
     pub(super) fn new(request: &VettingRequest, outputs: &dyn Outputs) -> Result<Self, Failure> {
         let job = LauncherJob::own().ok_or_else(|| {
             Failure::usage("--vet needs several ranks of a launcher, one per node").hint(EXAMPLE)
@@ -84,7 +84,7 @@ impl Vetting {
         for file in [&request.exclude_file, &request.node_file].into_iter().flatten() {
             outputs.check_file(file)?;
         }
-        // Slurm's name of the node, which its options accept, may differ from that of the host.
+        // The node name in Slurm, which its options accept, may differ from the host name.
         let named = std::env::var("SLURMD_NODENAME").ok();
         let host = named.unwrap_or_else(super::host);
         let names: HostList = host
@@ -110,14 +110,14 @@ impl Vetting {
         &self.host
     }
 
-    /// Returns the path of the file of a rank.
+    /// Returns the path of the verdict file of a rank.
     fn rank_path(&self, rank: u32) -> PathBuf {
         let mut name = self.exclude.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{}.{rank}", self.job.file_name()));
         self.exclude.with_file_name(name)
     }
 
-    /// Passes the verdict to rank 0, which writes the lists and prints them. Only rank 0 has an exit code other than 0,
+    /// Sends the verdict to rank 0, which writes the lists and prints them. Only rank 0 has an exit code other than 0,
     /// so that the launcher reports the result of the vetting.
     pub(super) fn end(
         &self,
@@ -160,7 +160,7 @@ impl Vetting {
         self.write_lists(std::iter::once(own).chain(others).collect(), outputs)
     }
 
-    /// Writes the verdict of this rank and waits until rank 0 has taken it, so that no file is left.
+    /// Writes the verdict of this rank and waits until rank 0 has read it, so that no file is left.
     fn pass(
         &self,
         own: &RankVerdict,
@@ -173,14 +173,14 @@ impl Vetting {
         let interrupted = || signals.is_received();
         let wait = Wait::until(until).every(LOOK).unless(&interrupted);
         if wait_until(&wait, || (!path.exists()).then_some(())).is_err() {
-            // Rank 0 has ended without taking it, or takes it now.
+            // Rank 0 has ended without reading it, or is reading it now.
             let _ = std::fs::remove_file(&path);
         }
         Ok(Ended::Met)
     }
 
-    /// Takes the verdict of a rank, if it has been written. A file or link of another user is no verdict; it is named once,
-    /// and its rank put into `refused`.
+    /// Reads the verdict file of a rank if it exists. A file or link of another user is refused and reported once; its
+    /// rank is added to `refused`.
     fn take(
         &self,
         rank: u32,
@@ -200,7 +200,7 @@ impl Vetting {
         }
     }
 
-    /// Writes both lists and prints them.
+    /// Writes and prints both lists.
     fn write_lists(
         &self,
         verdicts: Vec<RankVerdict>,
@@ -250,18 +250,18 @@ fn node_names(nodes: &[RankVerdict]) -> Vec<String> {
     nodes.iter().map(|node| node.host.clone()).collect()
 }
 
-/// Returns names, one per line.
+/// Returns a text with one name per line.
 fn name_lines(names: &[String]) -> String {
     names.iter().map(|name| format!("{name}\n")).collect()
 }
 
-/// Returns names in a list, or `none`.
+/// Returns names as a host list, or `none`.
 fn list_or_none(names: &[String]) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(",") }
 }
 
-/// Takes the verdict of a rank out of its file and removes the file; `None` if it is not that of the rank. Ranks belong to
-/// the same user as this process, which accepts no other files.
+/// Reads the verdict file of a rank and removes it; `None` if it contains the verdict of another rank. All ranks belong
+/// to the same user; files of other users are refused.
 fn taken(path: &Path, rank: u32) -> Result<Option<RankVerdict>, TrustError> {
     let bytes = nodegauge_os::read_trusted_file(path, LONGEST)?;
     let Ok(found) = serde_json::from_slice::<RankVerdict>(&bytes) else { return Ok(None) };
@@ -270,8 +270,8 @@ fn taken(path: &Path, rank: u32) -> Result<Option<RankVerdict>, TrustError> {
     Ok(is_valid.then_some(found))
 }
 
-/// Divides the nodes into the best that are not bad, best first, and the others. A node with several ranks has the worst
-/// of their verdicts.
+/// Splits the nodes into the best ones, best first, and the others. Bad nodes are never among the best. A node with
+/// several ranks has the worst of their verdicts.
 fn chosen(verdicts: Vec<RankVerdict>, keep: usize) -> (Vec<RankVerdict>, Vec<RankVerdict>) {
     let mut nodes: Vec<RankVerdict> = Vec::new();
     for verdict in verdicts {
@@ -292,7 +292,7 @@ fn chosen(verdicts: Vec<RankVerdict>, keep: usize) -> (Vec<RankVerdict>, Vec<Ran
     (nodes, rest)
 }
 
-/// Returns a value that orders nodes; an unknown value comes after all others.
+/// Returns a value by which nodes are sorted; an unknown value comes last.
 fn known_or_minimum(value: Option<f64>) -> f64 {
     value.unwrap_or(f64::NEG_INFINITY)
 }
@@ -344,7 +344,7 @@ mod tests {
         let open = write("open");
         std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o666)).unwrap();
         let theirs = write("theirs");
-        // Only root can give a file away.
+        // Only root can change the owner of a file.
         let is_given = chown(&theirs, Some(65_534), None).is_ok();
         write("target");
         symlink("target", at("link")).unwrap();

@@ -1,12 +1,12 @@
-//! Names of two commands by what differs between them: `--pages 4k` and `--pages 2m` (pure).
+//! Names of two commands that show their differences: `--pages 4k` and `--pages 2m` (pure).
 
 use nodegauge_toolchain::CommandLine;
 
-/// Name of this program, which may begin a command.
+/// Name of this program, with which a command may begin.
 const OWN: &str = "nodegauge";
 
-/// Returns the names of two commands: the options and arguments in which they differ, or the whole commands if these are
-/// different programs or the same command twice. The name of a command that only lacks words of the other begins with
+/// Returns the names of two commands: the options and arguments that differ. Different programs, and the same command
+/// twice, are named by the whole commands. If a command only lacks words of the other one, its name begins with
 /// `without`.
 pub(super) fn names(commands: [&CommandLine; 2]) -> [String; 2] {
     let [a, b] = commands.map(words);
@@ -45,14 +45,14 @@ fn is_variable(word: &str) -> bool {
     })
 }
 
-/// True if the word at this index is the program or the command, behind variables.
+/// True if the word at this index is the program or the command, after any variables.
 fn is_program(words: &[String], at: usize) -> bool {
     words[..at].iter().all(|word| is_variable(word))
 }
 
-/// Returns the positions of the words that two commands have in common, in order: the longest common subsequence.
+/// Returns the positions of the longest common subsequence of the words of two commands.
 fn common(a: &[String], b: &[String]) -> Vec<(usize, usize)> {
-    // Length of the longest common subsequence of the words from i and from j on.
+    // Length of the longest common subsequence of the words from i and from j onwards.
     let mut length = vec![vec![0_usize; b.len() + 1]; a.len() + 1];
     for i in (0..a.len()).rev() {
         for j in (0..b.len()).rev() {
@@ -80,7 +80,7 @@ fn common(a: &[String], b: &[String]) -> Vec<(usize, usize)> {
     pairs
 }
 
-/// Returns the words that are not common, each value with its option.
+/// Returns the words that are not common, each value together with its option.
 fn with_options(words: &[String], common: impl Iterator<Item = usize>) -> Vec<String> {
     let common: Vec<usize> = common.collect();
     let mut own: Vec<String> = Vec::new();
@@ -100,7 +100,7 @@ fn with_options(words: &[String], common: impl Iterator<Item = usize>) -> Vec<St
     own
 }
 
-/// Formats words with the quotes that a shell requires.
+/// Returns the words, quoted for a shell.
 fn quoted(words: &[String]) -> String {
     match words {
         [] => String::new(),
