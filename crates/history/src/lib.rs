@@ -1,8 +1,8 @@
 //! Saved records: an SQLite database of runs, which are selected by identifier, age or label.
 //!
-//! The complete record is stored as JSON; values for searches and lists are also stored in columns. A
-//! database that cannot be read, or that belongs to another program, is never written to. A database of a
-//! newer version is refused. This crate does not measure or print.
+//! The complete record is stored as JSON; values for searches and lists are also stored in columns. A database that
+//! cannot be read, or that belongs to another program, is never changed. A database of a newer version is refused. This
+//! crate does not measure or print.
 
 #![forbid(unsafe_code)]
 

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-/// Returns the error of opening a path for writing, and the error of opening it for reading.
+/// Returns the errors of opening a path for writing and for reading.
 fn refusals(path: &Path) -> [HistoryError; 2] {
     [open(path).unwrap_err(), open_to_read(path).unwrap_err()]
 }
@@ -79,7 +79,7 @@ fn newer_history_is_refused_with_both_versions() {
     }
 }
 
-/// Databases of every version, as written by the program of that version: upgrade steps, and rows of one run.
+/// Upgrade steps and rows of one run, for a database of each version, as the program of that version wrote them.
 const SAVED: [(&[&str], &str); 3] = [
     (&[include_str!("../schema/1.sql")], include_str!("v1.sql")),
     (&[include_str!("../schema/1.sql"), include_str!("../schema/2.sql")], include_str!("v2.sql")),
