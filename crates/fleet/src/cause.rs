@@ -1,9 +1,9 @@
-//! Reasons of 20 characters, and the words that they have for the causes of low figures.
+//! Reasons of at most 20 characters, and short words for the causes of low figures.
 
-/// Maximum number of characters of a reason: `sinfo -R` shows no more.
+/// Maximum number of characters of a reason; `sinfo -R` shows no more.
 pub const LONGEST_REASON: usize = 20;
 
-/// Findings of the doctor with the word that a reason has for them.
+/// Findings of the doctor, with their short words.
 const WORDS: [(&str, &str); 14] = [
     ("cpu-quota", "quota"),
     ("clock-low", "clock"),
@@ -21,7 +21,7 @@ const WORDS: [(&str, &str); 14] = [
     ("device-throttled", "GPU clock"),
 ];
 
-/// Returns the word for a finding; `None` if it does not explain a low figure.
+/// Returns the short word for a finding; `None` if it does not explain a low figure.
 pub(crate) fn finding_word(id: &str) -> Option<&'static str> {
     WORDS.iter().find(|(known, _)| *known == id).map(|(_, word)| *word)
 }
@@ -30,13 +30,13 @@ fn fits(text: &str) -> bool {
     text.chars().count() <= LONGEST_REASON
 }
 
-/// Returns the first of several reasons that is short enough, otherwise the last one, in which words are left out.
+/// Returns the first reason that is short enough. If none is, returns the last one with fewer words.
 pub(crate) fn first_that_fits<const N: usize>(reasons: [String; N]) -> String {
     let found = reasons.iter().find(|reason| fits(reason)).or(reasons.last());
     found.map(|reason| whole_words(reason)).unwrap_or_default()
 }
 
-/// Returns the first words that fit into a reason. Only a single word that is too long itself is cut.
+/// Returns as many words from the beginning as fit into a reason. Only a first word that is too long is cut.
 pub(crate) fn whole_words(text: &str) -> String {
     let mut reason = String::new();
     for word in text.split_whitespace() {
@@ -52,8 +52,8 @@ pub(crate) fn whole_words(text: &str) -> String {
     reason.trim_end_matches([' ', ':', ',', ';']).to_owned()
 }
 
-/// Returns the reason with the first cause that fits, whose words are whole: `mem 69% of med: DIMM`,
-/// `mem 69% med: clock`, or `mem 69%: governor`.
+/// Returns the reason with the first cause that fits: `mem 69% of med: DIMM`, `mem 69% med: clock`, or `mem 69%:
+/// governor`. Words of a cause are not cut.
 pub(crate) fn with_cause<'a>(
     figure: &str,
     base: &str,

@@ -1,7 +1,7 @@
-//! Differences between nodes of one kind, and of nodes since earlier records, without measurements.
+//! Differences between nodes of one kind, and between a node and its earlier records, without measurements.
 //!
-//! A fact that a record lacks is not a difference, because older versions and unprivileged users know fewer facts. A
-//! mount, library, module or kernel parameter is absent if the record lists others.
+//! A fact that a record does not contain is not a difference, because older versions and unprivileged users cannot read
+//! all facts. A mount, library, module or kernel parameter counts as absent if the record lists others of its kind.
 
 use crate::intake::Intake;
 use crate::names::Names;
@@ -11,21 +11,22 @@ use nodegauge_measure::quantity::counted;
 use nodegauge_toolchain::mpi::HostList;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Maximum number of rows; the others are counted.
+/// Maximum number of rows; further differences are only counted.
 const MAX_ROWS: usize = 500;
 
-/// A fact in which nodes differ.
+/// Fact in which nodes differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FactDifference {
-    /// Nodes, folded.
+    /// Nodes, as a host list.
     pub nodes: String,
     /// Name of the fact, e.g. `kernel`, or path of a part, e.g. `memory.dimms[A7]`.
     pub what: String,
     /// Value of the nodes.
     pub value: String,
-    /// Value of most of their peers, or the earlier value. If no value is that of most peers, its nodes are named.
+    /// Value that most of the other nodes have, or the earlier value. In a tie, the value comes with the names of its
+    /// nodes.
     pub usual: String,
-    /// True if `usual` is the value of as many nodes as have `value`, so that it is not that of most.
+    /// True if `usual` and `value` belong to equally many nodes.
     pub is_tie: bool,
 }
 
@@ -51,13 +52,13 @@ impl<'a> NewestRuns<'a> {
         Self { intake, names, runs }
     }
 
-    /// Returns a note on each text without a record.
+    /// Returns one note per text without a record.
     fn not_read(&self) -> impl Iterator<Item = String> {
         self.intake.rejected.iter().map(|text| format!("{}: {}", text.source, text.reason))
     }
 }
 
-/// Returns the differences of nodes from most of the nodes of their kind.
+/// Returns the facts in which nodes differ from most nodes of their kind.
 pub fn between(newest: &NewestRuns<'_>) -> Vec<FactDifference> {
     let mut found = Vec::new();
     for (_, nodes) in grouped(&newest.runs, |(_, run)| run.kind.clone()) {
@@ -74,7 +75,7 @@ pub fn between(newest: &NewestRuns<'_>) -> Vec<FactDifference> {
             }
             let mut ranked: Vec<(&str, Vec<&str>)> = values.into_iter().collect();
             ranked.sort_by(|a, b| b.1.len().cmp(&a.1.len()).then(a.0.cmp(b.0)));
-            // Of two nodes, or of two halves, none is usual: its nodes are named.
+            // With two nodes, or two equal halves, no value is usual, so the nodes of each value are named.
             let (first, others) = &ranked[0];
             let is_tie = others.len() == ranked[1].1.len();
             let usual =
@@ -87,17 +88,17 @@ pub fn between(newest: &NewestRuns<'_>) -> Vec<FactDifference> {
     in_order(found)
 }
 
-/// Differences of nodes from their earlier records.
+/// Differences between nodes and their earlier records.
 #[derive(Debug)]
 pub struct Changes<'a> {
     earlier: &'a NewestRuns<'a>,
-    /// Differences of the nodes that have an earlier record.
+    /// Differences of nodes that have an earlier record.
     pub found: Vec<FactDifference>,
     /// Nodes without an earlier record.
     unknown: Vec<&'a str>,
 }
 
-/// Returns the differences of nodes from their earlier records.
+/// Returns the differences between nodes and their earlier records.
 pub fn since<'a>(earlier: &'a NewestRuns<'a>, now: &'a NewestRuns<'a>) -> Changes<'a> {
     let mut changes = Vec::new();
     let mut unknown = Vec::new();
@@ -299,7 +300,7 @@ mod tests {
             texts(&between(&NewestRuns::from_intake(&three))),
             ["n2 memory.dimms[A4]: present | absent"]
         );
-        // Users without privileges know no modules.
+        // Modules can only be read with privileges.
         let mut unknown = machine(12, "6.1");
         unknown.memory.dimms.clear();
         let with = of(vec![node("n1", None), node("n2", None), run("n3", &unknown)]);
@@ -344,7 +345,7 @@ mod tests {
                 let library = software.libraries.get_mut("libmpi.so.40").unwrap();
                 library.build_id = Some("0a1b2c".to_owned());
             }),
-            // An older record lists nothing.
+            // An older record has no such lists.
             run("n5", &machine(8, "6.1")),
         ];
         let now = Intake { runs, ..Intake::default() };

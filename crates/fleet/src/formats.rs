@@ -1,7 +1,7 @@
-//! Rankings for other programs: CSV, JSON, node lists for schedulers, lines for NHC and for `scontrol`.
+//! Rankings for other programs: CSV, JSON, host lists for schedulers, lines for NHC, commands for `scontrol`.
 //!
-//! Names of nodes come from records of other nodes. Only names that follow the grammar of [`HostList`] are printed for
-//! another program; the others are named in the page only.
+//! Host names come from records of other nodes. Only names that are valid in the grammar of [`HostList`] are printed
+//! for other programs; the others appear only on the page.
 
 use crate::rank::{RankVerdict, RankedNode, Ranking};
 use nodegauge_analysis::csv;
@@ -10,7 +10,7 @@ use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::mpi::HostList;
 use serde_json::{Value, json};
 
-/// Columns of the table in CSV; new columns are added at the end.
+/// Columns of the CSV table. New columns are added at the end.
 const COLUMNS: [&str; 13] = [
     "host",
     "verdict",
@@ -112,24 +112,24 @@ pub fn json(ranking: &Ranking) -> Value {
     })
 }
 
-/// Returns the nodes with a verdict as one word.
+/// Returns the nodes with a verdict as a host list.
 fn folded(ranking: &Ranking, verdict: RankVerdict) -> String {
     HostList::folded(&ranking.hosts(verdict))
 }
 
-/// Returns the slow nodes as one word, for `--exclude`; empty if there is none.
+/// Returns the slow nodes as a host list for `--exclude`; empty if there are none.
 pub fn exclude(ranking: &Ranking) -> String {
     let (valid, _) = HostList::partition(&ranking.hosts(RankVerdict::Slow));
     if valid.is_empty() { String::new() } else { format!("{}\n", HostList::folded(&valid)) }
 }
 
-/// Returns the slow nodes that lists for other programs leave out, because their names are no host names.
+/// Returns the slow nodes that lists for other programs cannot contain, because their names are invalid.
 pub fn left_out(ranking: &Ranking) -> Vec<String> {
     let (_, others) = HostList::partition(&ranking.hosts(RankVerdict::Slow));
     others
 }
 
-/// Returns slow nodes whose names other programs may see, grouped by reason.
+/// Returns the slow nodes with valid names, grouped by reason.
 fn by_reason(ranking: &Ranking) -> Vec<(String, String)> {
     let slow = ranking.nodes(RankVerdict::Slow).map(|(_, node)| node);
     let mut found = Vec::new();
@@ -143,24 +143,24 @@ fn by_reason(ranking: &Ranking) -> Vec<(String, String)> {
     found
 }
 
-/// Keeps the characters of a reason that no shell interprets: it is printed for a line that a person pastes.
+/// Removes characters from a reason that a shell interprets, because people copy the printed command.
 fn plain(reason: &str) -> String {
     let mut plain = reason.to_owned();
     plain.retain(|c| c.is_ascii_alphanumeric() || " %:/.-".contains(c));
     plain
 }
 
-/// Returns lines of `nhc.conf` that fail on the slow nodes.
+/// Returns lines for `nhc.conf` that fail on slow nodes.
 pub fn nhc(ranking: &Ranking) -> String {
     let mut lines = String::new();
     for (nodes, reason) in by_reason(ranking) {
-        // NHC's match strings: a node range is written in braces.
+        // In NHC's match strings, a range of nodes is written in braces.
         lines.push_str(&format!("{{{nodes}}} || die 1 \"{reason}\"\n"));
     }
     lines
 }
 
-/// Returns the commands that drain the slow nodes, for a person to run. Slurm shows the first characters of the reason.
+/// Returns commands with which a person can drain the slow nodes. Slurm shows only the first characters of the reason.
 pub fn scontrol(ranking: &Ranking) -> Vec<String> {
     let mut commands = Vec::new();
     for (nodes, reason) in by_reason(ranking) {

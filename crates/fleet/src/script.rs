@@ -1,22 +1,22 @@
-//! The lines with which a site's engine measures all its nodes, and with which the records are ranked. Host names come
-//! from the grammar of [`HostList`]; the words of the command are quoted for a shell.
+//! Scripts with which a site's scheduler or parallel shell measures all nodes, and then ranks the records. Host names
+//! have the grammar of [`HostList`]; the words of the command are quoted for a shell.
 
 use nodegauge_measure::legible;
 use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::mpi::HostList;
 
-/// Program that carries a measurement to nodes.
+/// Scheduler or parallel shell that runs a measurement on many nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Carrier {
     /// One step of Slurm inside an allocation.
     Slurm,
-    /// ReFrame with the shipped check.
+    /// ReFrame with the check that is shipped.
     Reframe,
     /// ClusterShell.
     Clush,
     /// pdsh.
     Pdsh,
-    /// Ansible, ad hoc.
+    /// Ansible, without a playbook.
     Ansible,
     /// Flux.
     Flux,
@@ -42,12 +42,12 @@ nodegauge_measure::names!(
     K8s = "k8s"
 );
 
-/// Command that each node runs unless the user gives one.
+/// Command that each node runs if the user gives none.
 const USUAL: [&str; 2] = ["run", "--quick"];
-/// Line about carriers that were written from their manuals.
+/// Line for tools whose script was written from their manuals.
 const UNTESTED: &str = "# Written from the manual; not tested with this program.\n";
 
-/// Returns the words of the command that prints the record of a node on its standard output, and nothing else.
+/// Returns the command that prints the record of a node on standard output, and nothing else.
 pub fn record_command(program: &str, command: &[String], record: &str) -> CommandLine {
     let command: Vec<&str> = match command {
         [] => USUAL.to_vec(),
@@ -58,24 +58,24 @@ pub fn record_command(program: &str, command: &[String], record: &str) -> Comman
         all => all.to_vec(),
     };
     let output: &[&str] = match command.first() {
-        // A description of the node is never saved and shows no progress.
+        // The description of a node is never saved and shows no progress.
         Some(&"machine") => &["--json", record],
         _ => &["--quiet", "--no-save", "--json", record],
     };
-    // What follows `--` are the words of a user's program.
+    // Words after `--` belong to a user's program.
     let end = command.iter().position(|word| *word == "--").unwrap_or(command.len());
     let (own, of_program) = command.split_at(end);
     CommandLine::new(program, [own, output, of_program].concat())
 }
 
-/// Returns the lines for a shell. `folder` receives the records.
+/// Returns the script for a shell. `folder` receives the records.
 pub fn script_text(carrier: Carrier, nodes: &[String], folder: &str, command: &[String]) -> String {
     let measure = record_command("nodegauge", command, "-");
-    // Shells expand brackets: zsh fails if no file has such a name.
+    // Brackets are quoted because shells expand them, and zsh fails if no file matches.
     let folded = CommandLine::new(HostList::folded(nodes), []).to_string();
     let quoted = CommandLine::new(folder, []).to_string();
     let make = format!("mkdir -p {quoted}\n");
-    // One quoted word for programs that pass a command to a shell on the node.
+    // One quoted word, for programs that pass the command to a shell on the node.
     let as_word = CommandLine::new(measure.to_string(), []).to_string();
     let list = nodes.join(" ");
     let lines = match carrier {
@@ -105,8 +105,8 @@ pub fn script_text(carrier: Carrier, nodes: &[String], folder: &str, command: &[
             format!("{make}pdsh -w {folded} {as_word} > {} 2>&1\n", quoted_in(folder, "all.txt"))
         }
         Carrier::Ansible => {
-            // The callback `minimal` prints a result per node in all versions. `--tree` and `--one-line` are deprecated
-            // since ansible-core 2.19; another callback of the configuration is not loaded.
+            // In all versions, the callback `minimal` prints one result per node. `--tree` and `--one-line` are
+            // deprecated since ansible-core 2.19; another callback in the configuration is not loaded.
             let hosts = nodes.join(",");
             format!(
                 "{make}ANSIBLE_LOAD_CALLBACK_PLUGINS=0 ansible all -i {hosts}, -m command \\\n    \
@@ -151,7 +151,7 @@ fn arguments(command: &CommandLine) -> String {
     words.map(|word| word.to_string()).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns a text as a string of YAML: one of JSON, without the characters that end a line in YAML and not in JSON.
+/// Returns a text as a YAML string: a JSON string without characters that end a line only in YAML.
 fn yaml(text: &str) -> String {
     let json = serde_json::Value::from(text).to_string();
     let mut yaml = String::new();
@@ -166,7 +166,7 @@ fn yaml(text: &str) -> String {
     yaml
 }
 
-/// Returns the manifests of a job per node. `folder` is one line: it is named in a comment.
+/// Returns manifests with one job per node. `folder` must be one line, because a comment contains it.
 fn kubernetes(nodes: &[String], measure: &CommandLine, folder: &str) -> String {
     let words: Vec<String> = measure.words().iter().map(|word| yaml(word)).collect();
     let mut text = format!(

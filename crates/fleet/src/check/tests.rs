@@ -15,7 +15,7 @@ fn measured(value: f64, doubt: Option<&str>) -> NodeFigure {
     NodeFigure { doubt: doubt.map(str::to_owned), ..NodeFigure::new(triad(), value) }
 }
 
-/// Returns a bound of a reference of 64 nodes with this spread.
+/// Returns a bound from a reference with 64 nodes and this spread.
 fn figure_bound(spread: f64, bound: f64) -> FigureBound {
     let spread = Components { nodes: Some(spread), runs: None };
     let peers = Peers { spread, nodes: 64, runs: 64 };
@@ -54,7 +54,7 @@ fn figure_is_bad_only_after_two_measurements() {
         twice.text,
         "triad 231.0 GB/s of 335.0 GB/s, bound 321.6 GB/s (median of 64 nodes less 4 %), measured 2 times"
     );
-    // The second measurement shows that the first was disturbed.
+    // The second measurement shows that the first one was disturbed.
     assert_eq!(checked(&[231e9, 330e9]).remark(None), None);
     let mut disturbed = checked(&[231e9, 229e9]);
     disturbed.measured[1].doubt = Some("steal time".to_owned());
@@ -68,7 +68,7 @@ fn node_without_a_bound_is_not_bad() {
     assert_eq!(FigureBound::from_own_runs(&triad(), &[300e9; 4]), None);
     let own = FigureBound::from_own_runs(&triad(), &[300e9; 5]).unwrap();
     assert!((own.bound - 288e9).abs() < 1.0 && own.base == "own");
-    // Runs that vary widen the bound.
+    // A larger variation of the runs gives a lower bound.
     let noisy = FigureBound::from_own_runs(&triad(), &[280e9, 290e9, 300e9, 310e9, 320e9]).unwrap();
     assert!(noisy.bound < 260e9, "{noisy:?}");
 }
@@ -87,7 +87,7 @@ fn bound_without_power_never_makes_a_node_good() {
         assert!(remark.text.ends_with(" runs of each node would suffice"), "{}", remark.text);
         assert!(!wide(&[value]).is_to_repeat() && wide(&[value]).loss_found().is_none());
     }
-    // What is below the bound is bad without power, too.
+    // A value below the bound is bad even without power.
     let bad = wide(&[0.2 * 335e9, 0.2 * 335e9]).remark(Some("quota")).unwrap();
     assert_eq!((bad.verdict, bad.reason.as_str()), (NodeVerdict::Bad, "mem 20% ref: quota"));
     let found = checked(&[330e9]).loss_found().unwrap();
@@ -96,7 +96,7 @@ fn bound_without_power_never_makes_a_node_good() {
 
 #[test]
 fn value_that_does_not_exclude_the_loss_is_repeated_and_unknown() {
-    // The bound was edited by hand.
+    // The bound was changed by hand.
     let low = |values: &[f64]| CheckedFigure {
         bound: Some(figure_bound(0.008, 0.5 * 335e9)),
         ..checked(values)
@@ -130,13 +130,13 @@ fn figure_of_another_size_is_not_compared() {
          make the reference of runs with --size 64MiB"
     );
     assert!(!other.is_to_repeat() && other.loss_found().is_none());
-    // A reference of an earlier version has no size: its arrays follow the rule.
+    // A reference from an earlier version has no size; its arrays follow STREAM's rule.
     assert_eq!(of_size(small, None).remark(None).unwrap().verdict, NodeVerdict::Bad);
     let reduced = CheckedFigure { is_reduced: true, ..of_size(small, None) };
     assert_eq!(reduced.remark(None).unwrap().reason, "other size");
 }
 
-/// Simulated references of 12 nodes, and a check of a node that measures a low figure again.
+/// Simulates references from 12 nodes, and checks that repeat the measurement of a low figure.
 #[test]
 fn simulated_checks_find_the_loss_and_accept_good_nodes() {
     let mut random = fastrand::Rng::with_seed(23);
@@ -220,7 +220,7 @@ fn busy_node_is_unknown_and_critical_finding_is_bad() {
     assert_eq!(judged(LOAD, Severity::Info), NodeVerdict::Good);
     assert_eq!(judged("cpu-quota", Severity::Critical), NodeVerdict::Bad);
     assert_eq!(judged("thp-never", Severity::Warning), NodeVerdict::Good);
-    // Errors since boot may be old; the interval since the last check decides.
+    // Errors since boot may be old, so only the interval since the last check counts.
     assert_eq!(judged("memory-errors", Severity::Critical), NodeVerdict::Good);
 }
 

@@ -46,7 +46,7 @@ fn reasons(intake: &Intake) -> Vec<String> {
     intake.rejected.iter().map(one).collect()
 }
 
-/// Puts a label in front of each line of a pretty record.
+/// Prefixes each line of a formatted record with a label.
 fn labelled(label: &str, record: &serde_json::Value) -> String {
     let text = serde_json::to_string_pretty(record).unwrap();
     text.lines().map(|line| format!("{label}: {line}\n")).collect()
@@ -62,7 +62,7 @@ fn record_is_found_in_every_carrier_format() {
     let pretty =
         format!("Welcome to n1\n{}\n{}\nbye", serde_json::to_string_pretty(&a).unwrap(), b);
     assert_eq!(hosts(&read(&pretty)), expected);
-    // Lines of two nodes arrive interleaved.
+    // Lines of two nodes are interleaved.
     let [first, second] = [labelled("n1", &a), labelled("n2", &b)];
     let mixed: String =
         first.lines().zip(second.lines()).map(|(one, other)| format!("{other}\n{one}\n")).collect();
@@ -78,7 +78,7 @@ fn record_is_found_in_every_carrier_format() {
     assert_eq!(hosts(&read(&tree.to_string())), [expected[1]]);
 }
 
-/// Puts a prefix in front of each line of pretty records of nine nodes.
+/// Prefixes each line of the formatted records of nine nodes.
 fn prefixed(prefix: impl Fn(usize) -> String) -> String {
     let one = |at: usize| {
         let text = serde_json::to_string_pretty(&record(&format!("n{at}"), 3e9)).unwrap();

@@ -1,8 +1,8 @@
 //! Groups of nodes of one kind.
 //!
-//! Nodes of one kind that differ in parts are variants. A variant of at least eight nodes is a group of its own: the
-//! site bought such nodes. A smaller one joins the largest variant of its kind, because a node that has lost a memory
-//! module must be compared with those that have not; the difference is then a reason.
+//! Nodes of one kind with different parts are variants. A variant with at least eight nodes is a group, because the
+//! site bought such nodes. A smaller one joins the largest variant of its kind: a node that has lost a memory module
+//! must be compared with nodes that have all modules, and the difference is then a reason.
 
 use super::Node;
 use crate::inventory::{Inventory, NodeKind};

@@ -1,4 +1,4 @@
-//! Reasons why a node is slow, from its record and the records of its peers.
+//! Reasons why a node is slow, from its record and the records of the other nodes in its group.
 
 use super::{FigureStatistics, Node, RankVerdict, RankedFigure, RankedNode};
 use crate::cause::{finding_word, whole_words, with_cause};
@@ -19,7 +19,7 @@ pub(crate) struct NodePeers {
 }
 
 impl NodePeers {
-    /// Collects those of all nodes of a group.
+    /// Finds what most nodes of a group have.
     pub(crate) fn from_nodes(nodes: &[Node<'_>]) -> Self {
         let mut counts: BTreeMap<&'static str, HashMap<&str, usize>> = BTreeMap::new();
         let mut findings: HashMap<String, usize> = HashMap::new();
@@ -45,12 +45,12 @@ impl NodePeers {
         }
     }
 
-    /// True if most nodes of the group were used by other programs, so that the load distinguishes no node.
+    /// True if other programs used most nodes of the group, so that load does not distinguish a node.
     pub(crate) fn are_busy(&self) -> bool {
         2 * self.busy > self.nodes
     }
 
-    /// Returns the word for a finding, if it explains low figures and most nodes do not have it.
+    /// Returns the short word for a finding that explains low figures; `None` if most nodes have the finding, too.
     fn finding_word(&self, id: &str) -> Option<&'static str> {
         let with = self.findings.get(id).copied().unwrap_or_default();
         finding_word(id).filter(|_| 2 * with < self.nodes)
@@ -61,8 +61,8 @@ impl NodePeers {
         run.critical.iter().any(|id| self.finding_word(id).is_some())
     }
 
-    /// Returns the first critical finding of a run that most nodes do not have. A node without peers has it alone.
-    /// Other load is judged apart.
+    /// Returns the first critical finding of a run that most nodes do not have; for a node without others in its group,
+    /// the first one. Other load does not count here.
     pub(crate) fn rare_defect<'r>(&self, run: &'r crate::node::NodeRun) -> Option<&'r str> {
         let mut critical = run.critical.iter().map(String::as_str);
         critical.find(|id| {
@@ -77,29 +77,29 @@ impl NodePeers {
     }
 }
 
-/// Reason in two lengths.
+/// Reason in a short and a long form.
 #[derive(Default)]
 pub(crate) struct Reason {
-    /// At most [`LONGEST_REASON`](crate::cause::LONGEST_REASON) characters.
+    /// Text of at most [`LONGEST_REASON`](crate::cause::LONGEST_REASON) characters.
     pub(crate) short: String,
-    /// A sentence.
+    /// Sentence.
     pub(crate) long: String,
 }
 
-/// Cause with a short word and a description.
+/// Cause, with a short word and a description.
 struct Cause {
     word: String,
     words: String,
 }
 
 impl Cause {
-    /// Returns a part that the peers have not as the cause.
+    /// Makes a cause from a part that the node lacks.
     fn missing_part(difference: &crate::inventory::InventoryDifference) -> Self {
         Self { word: difference.word.to_owned(), words: difference.in_words() }
     }
 }
 
-/// Returns the most frequent value; of several, the first in alphabetical order.
+/// Returns the most frequent value; if there are several, the first in alphabetical order.
 fn most_frequent(of: HashMap<&str, usize>) -> String {
     let mut all: Vec<(&str, usize)> = of.into_iter().collect();
     all.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
@@ -154,7 +154,7 @@ pub(crate) fn find_reason(
     Reason { short: with_cause(&head, base, words), long }
 }
 
-/// Returns the reason why a node whose figures are within the limits is not good.
+/// Returns the reason why a node is not good although its figures are within the limits.
 fn within_limits(
     of: &FigureStatistics,
     figure: &RankedFigure,
@@ -192,7 +192,7 @@ fn within_limits(
     Reason { short: whole_words(&format!("{word} {}: undecided", share.in_short())), long }
 }
 
-/// Returns the differences of a node from its peers, the most likely cause first.
+/// Returns the differences between a node and its group, the most likely cause first.
 fn causes(node: &Node<'_>, ranked: &RankedNode, peers: &NodePeers) -> Vec<Cause> {
     let run = node.latest();
     let mut causes: Vec<Cause> = Vec::new();

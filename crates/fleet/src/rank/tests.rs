@@ -32,14 +32,14 @@ fn rank(runs: Vec<NodeRun>, options: &RankingOptions) -> Ranking {
     Ranking::from_intake(&Intake { runs, ..Intake::default() }, options)
 }
 
-/// Returns a sample of the normal distribution.
+/// Returns a random number with normal distribution.
 fn normal(random: &mut fastrand::Rng) -> f64 {
     let radius = (-2.0 * (1.0 - random.f64()).ln()).sqrt();
     radius * (std::f64::consts::TAU * random.f64()).cos()
 }
 
-/// Returns recall and false positives of simulated fleets of 1000 nodes with this spread between nodes, of which 1 % are
-/// slower by `loss`.
+/// Simulates fleets of 1000 nodes with this spread between nodes, of which 1 % are slower by `loss`. Returns recall and
+/// false positive rate.
 fn simulated(spread: f64, loss: f64, key: &FigureKey) -> (f64, f64) {
     let mut random = fastrand::Rng::with_seed(11);
     let (mut found, mut slow, mut wrong, mut good) = (0, 0, 0, 0);
@@ -73,7 +73,7 @@ fn slow_nodes_of_simulated_fleets_are_found_without_false_alarms() {
     found(0.02, 0.11, &triad(), 0.99);
     let rating = Measurement::new("compute", "hpl", "rating", Unit::FlopsPerSecond);
     found(0.01, 0.06, &FigureKey::named(&rating, "rating".to_owned()), 0.99);
-    // The practical limit of memory, 4 %, is what remains of a loss of 6 % for one node of sixty.
+    // About one in sixty nodes with a loss of 6 % stays within the practical limit of memory, 4 %.
     found(0.01, 0.06, &triad(), 0.97);
 }
 
@@ -162,12 +162,12 @@ fn fewer_than_eight_alike_nodes_need_a_reference() {
     assert_eq!(judged.hosts(RankVerdict::Slow), ["n01"]);
     assert_eq!(judged.groups[0].nodes[0].reason, "mem 80% of ref");
     assert_eq!(judged.hosts(RankVerdict::Good).len(), 3);
-    // One run is not enough if two are required; a second one that is slow confirms it.
+    // If two runs are required, one is not sufficient; a second slow run confirms the node as slow.
     options.confirm = 2;
     assert_eq!(rank(runs.clone(), &options).hosts(RankVerdict::Suspect), ["n01"]);
     runs.push(run("n01", 305e9));
     assert_eq!(rank(runs.clone(), &options).hosts(RankVerdict::Slow), ["n01"]);
-    // If all nodes are busy, a low share of the reference is no verdict on a node.
+    // If all nodes are busy, a low share of the reference does not make a node slow.
     let mut busy = runs.clone();
     for one in &mut busy {
         one.other_load = Some("2 other tasks are running".to_owned());
@@ -222,7 +222,7 @@ fn nodes_without_a_record_are_missing_with_their_reason() {
         ranking.missing.iter().map(|(host, why)| format!("{host}: {why}")).collect()
     };
     assert_eq!(missing(&options), ["n2: the file is empty", "n3: NODE_FAIL", "n4: no record"]);
-    // Without expected nodes, a carrier names them.
+    // Without a list of expected nodes, tools name them.
     assert_eq!(missing(&RankingOptions::default()), ["n2: the file is empty", "vm: text"]);
     let named = RankingOptions { expected: vec!["README".to_owned()], ..RankingOptions::default() };
     assert_eq!(missing(&named), ["README: text", "n2: the file is empty"]);
@@ -243,10 +243,10 @@ fn fast_second_run_acquits_a_node() {
         // The better value counts.
         assert!(node.figures[0].as_ref().unwrap().share > 0.99);
     }
-    // Two of three are slow.
+    // Two of three runs are slow.
     runs.push(run("n03", 0.68 * 380e9));
     assert_eq!(rank(runs.clone(), &options).hosts(RankVerdict::Slow), ["n03"]);
-    // Fewer runs than required are slow, but the value of the node excludes no loss.
+    // Too few runs are slow, but the value of the node does not exclude a loss.
     options.confirm = 3;
     let disagreeing = rank(runs.clone(), &options);
     assert_eq!(disagreeing.hosts(RankVerdict::Good).len(), 11);
@@ -266,7 +266,7 @@ fn nodes_with_one_host_name_are_named_by_their_carrier() {
     assert_eq!(ranking.count(), 12);
     assert!(ranking.remarks[0].contains("records of n[00-11] have the same host name, localhost"));
     assert!(ranking.missing.is_empty());
-    // Repeats of a node, in a file of its own and in a file of all nodes, are one node.
+    // Repeated runs of a node, in its own file and in a file of all nodes, belong to one node.
     let mut all = fleet(3);
     all.extend(fleet(3));
     for (i, one) in all.iter_mut().enumerate() {
@@ -307,7 +307,7 @@ fn node_keeps_the_requested_name() {
     assert_eq!(hosts(&["n05"], &["n05.cluster.example.org"]), ["n05.cluster.example.org"]);
     assert_eq!(hosts(&["n05", "n05.site"], &["n05"]), ["n05", "n05"]);
     assert_eq!(hosts(&["n05.site"], &[]), ["n05.site"]);
-    // Two hosts, or two nodes, that share the name without the domain keep their names.
+    // Hosts or nodes whose names differ only in the domain keep their full names.
     assert_eq!(hosts(&["n05.a", "n05.b"], &["n05"]), ["n05.a", "n05.b"]);
     assert_eq!(hosts(&["n05"], &["n05.a", "n05.b"]), ["n05"]);
     let runs = vec![run("n05.site", 1e9)];
@@ -315,8 +315,8 @@ fn node_keeps_the_requested_name() {
     assert!(rank(runs, &options).missing.is_empty());
 }
 
-/// Returns the verdicts on nodes of simulated fleets of twelve nodes with this spread between runs: on the first node,
-/// which has lost `loss`, and on the others.
+/// Simulates fleets of twelve nodes with this spread between runs. Returns the verdicts on the first node, which has
+/// lost `loss`, and on the others.
 fn verdicts(
     fleets: usize,
     spread: f64,
@@ -363,7 +363,7 @@ fn loss_of_a_tenth_is_found_and_good_nodes_are_good() {
             assert!(good >= 95 * 11, "{runs} runs: {good} of 1100 good nodes are good");
         }
     }
-    // More runs prove it.
+    // More runs make the verdict certain.
     let (lost, _) = verdicts(100, 0.02, 4, 0.1);
     let slow = count(&lost, RankVerdict::Slow);
     assert!(slow >= 95, "{slow} of 100 are slow");
@@ -405,7 +405,7 @@ fn node_with_a_critical_finding_of_its_own_is_never_good() {
     assert_eq!((limited, reason.as_str()), (RankVerdict::Unknown, "quota"));
     assert_eq!(explanation, "critical finding that most nodes do not have: cpu quota");
     assert_eq!(verdict(&runs, "n04").0, RankVerdict::Good);
-    // Load is no defect, and a quota that most nodes have is their environment.
+    // Load is not a defect, and a quota on most nodes is part of their environment.
     let mut busy = fleet(12);
     busy[5].critical.push("other-load".to_owned());
     busy[5].findings.push("other-load".to_owned());

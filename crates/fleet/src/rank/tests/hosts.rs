@@ -1,4 +1,4 @@
-//! The ranking of the hosts of one run has the verdicts of the ranking of nodes by the same figures.
+//! Test that hosts of one run and nodes with the same figures get the same verdicts.
 
 use super::*;
 use nodegauge_analysis::slow::GroupVerdict;
