@@ -1,4 +1,4 @@
-//! Figures as CSV, one per line.
+//! Exporter of figures as CSV, one line per figure.
 
 use super::{Document, Export, Exporter};
 use nodegauge_analysis::csv;

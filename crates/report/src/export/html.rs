@@ -1,4 +1,4 @@
-//! The page of runs as one HTML file: the complete page of one run, or several runs side by side.
+//! Exporter of an HTML file: the complete page of one run, or a page of several runs next to each other.
 
 use super::{Document, Export, Exporter, title};
 use crate::{html, run};

@@ -1,4 +1,4 @@
-//! Records as JSON, one per line.
+//! Exporter of records as JSON, one line per record.
 
 use super::{Document, Export, Exporter};
 use nodegauge_measure::Failure;

@@ -1,4 +1,4 @@
-//! Tickets in Markdown, one per run.
+//! Exporter of tickets in Markdown, one per run.
 
 use super::{Document, Export, Exporter};
 use crate::{markdown, run};
