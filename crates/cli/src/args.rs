@@ -1,4 +1,4 @@
-//! Definition of the command line, used for parsing, help, man page and shell completions.
+//! Definition of the command line, from which parsing, help, man page and shell completions are made.
 
 // Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
@@ -116,8 +116,8 @@ enum ColorWhen {
 }
 
 impl Color {
-    /// Applies the choice to all output. With `auto`, a process that an MPI launcher started prints no colours: the
-    /// launcher may copy the output from a pseudo-terminal to a file.
+    /// Applies the choice to all output. With `auto`, a process that an MPI launcher started prints no colours, because
+    /// the launcher may copy output from a pseudo-terminal to a file.
     pub(crate) fn write_global(self) {
         match self.color {
             ColorWhen::Auto if LauncherJob::on_a_launchers_terminal() => {
@@ -164,9 +164,9 @@ pub(crate) enum Command {
     Places(Box<PlacesArgs>),
     /// Show what running processes got: CPUs, memory, pages, devices
     ///
-    /// Reads the processes with these numbers and their descendants, those of a job, or a program that it runs.
-    /// Without any, it reads itself: started by srun or mpirun in place of a program, it shows what each rank gets.
-    /// Nothing is measured or changed, and no rights are needed.
+    /// Reads the given processes with their descendants, the processes of a job, or a program that it starts. Without
+    /// arguments, it reads itself: started by srun or mpirun in place of a program, it shows what each rank gets. It
+    /// measures nothing, changes nothing, and needs no privileges.
     #[command(after_long_help = examples::of(&[
         "nodegauge where 4711",
         "nodegauge where --expect 'local>=95%' -- ./solver input",
@@ -185,9 +185,8 @@ pub(crate) enum Command {
     Stream(Box<stream::StreamArgs>),
     /// Explain the best STREAM result: the effect of each choice
     ///
-    /// Each step is compared with the step before it: threads, binding, layout, pages, stores, loop,
-    /// side_by_side, and memcpy of the C library compared with copy. A choice that an option sets is not a
-    /// step.
+    /// Each step is compared with the previous one: threads, binding, layout, pages, stores, loop, side_by_side;
+    /// finally, memcpy of the C library is compared with copy. A choice that an option sets is not a step.
     #[command(after_long_help = examples::of(&[
         "nodegauge explain",
         "nodegauge explain --threads 1 --kernels triad",
@@ -203,7 +202,7 @@ pub(crate) enum Command {
     Memory(Box<memory::MemoryCommand>),
     /// Measure the node's roofline: bandwidth ceilings and peaks
     ///
-    /// The result shows which of them limits each kernel.
+    /// The result shows which ceiling limits each kernel.
     #[command(after_long_help = examples::of(&[
         "nodegauge roofline",
         "nodegauge roofline --point spmv,2.4e9,1.9e10,0.8",
@@ -248,8 +247,8 @@ pub(crate) enum Command {
     Apps(Box<apps::AppsCommand>),
     /// Measure the time that the node takes away from a program
     ///
-    /// A loop of fixed work runs on all cores at once and records the times in which it did not run. The page shows
-    /// their lengths, what ran meanwhile, and the slowdown of a program with barriers on many hosts.
+    /// A loop of fixed work runs on all cores at the same time and records its interruptions. The page shows how long
+    /// they last, what ran instead, and how much they slow down a program with barriers on many hosts.
     #[command(after_long_help = examples::of(&[
         "nodegauge noise",
         "nodegauge noise --budget 60 --threads 1",
@@ -257,10 +256,9 @@ pub(crate) enum Command {
     Noise(Box<noise::NoiseArgs>),
     /// Run your own program under placements and settings, compared
     ///
-    /// Each round runs the program once under each
-    /// combination of the values, in random order. Speeds are compared within the rounds with the first
-    /// combination. The intervals are simultaneous: those of all combinations hold together with 95 %. The program
-    /// reads no terminal, and what it starts ends with it.
+    /// Each round runs the program once under each combination of values, in random order. Speeds are compared within a
+    /// round, with the first combination. The 95 % intervals are simultaneous: they hold for all combinations together.
+    /// The program cannot read the terminal, and its child processes end with it.
     #[command(after_long_help = examples::of(&[
         "nodegauge sweep policy=0-5 -- ./solver input",
         "nodegauge sweep env:BLOCK=16,64 --threads 1 -- ./solver input",
@@ -363,7 +361,7 @@ pub(crate) enum Command {
     /// Start ranks that exchange messages without an MPI (internal)
     #[command(hide = true, name = nodegauge_messages::transport::COMMAND)]
     TransportRanks {
-        /// Description of the job of the ranks
+        /// Description of the ranks' job
         order: String,
     },
     /// Try a BLAS library in a process that may crash (internal)
@@ -390,7 +388,7 @@ pub(crate) enum Command {
     /// Clean up after a process that was killed (internal)
     #[command(hide = true, name = nodegauge_toolchain::watchdog::COMMAND)]
     CleanUpAfter {
-        /// Process whose end is awaited
+        /// Process to wait for
         process: u32,
     },
     /// List the devices of a driver in a process that may crash (internal)
@@ -413,7 +411,7 @@ pub(crate) enum Command {
     },
 }
 
-/// Options that write the shown content to a file, as JSON or CSV.
+/// Options that write the shown content to a file as JSON or CSV.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct Documents {
     /// Write the shown data as JSON; '-' or no FILE is standard output
@@ -438,7 +436,7 @@ pub(crate) struct Common {
     /// Total time, in seconds or as 10m, including set-up and checks
     #[arg(long, value_name = "TIME", value_parser = seconds, help_heading = "How long")]
     pub(crate) budget: Option<Duration>,
-    /// Exceed a budget that is too short instead of refusing it, where the setup decides; for `watch`
+    /// Exceed a budget that is shorter than the setup instead of refusing it; for `watch`
     #[arg(long, hide = true)]
     pub(crate) exceed_budget: bool,
     /// Take exactly this many samples, regardless of the time
@@ -462,9 +460,9 @@ pub(crate) struct Common {
     pub(crate) verbose: bool,
     /// Compare with published figures, e.g. --against 'EPYC 7H12'
     ///
-    /// Every word of NAME must occur in the processor, settings or source of a published node. --against list
-    /// prints the published nodes and measures nothing. Figures published for this node's processor are shown
-    /// without this option.
+    /// Every word of NAME must occur in the processor, settings or source of a published node. --against list prints
+    /// the published nodes and measures nothing. Published figures for this node's processor are shown without this
+    /// option.
     #[arg(long, value_name = "NAME", help_heading = "Output")]
     pub(crate) against: Option<PublishedSelection>,
     /// Memory modules, populated channels x MT/s, for the theoretical bandwidth, e.g. 16x3200
@@ -476,19 +474,19 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    /// Returns the budget of the user, otherwise `usual`.
+    /// Returns the budget that the user gave, otherwise `usual`.
     pub(crate) fn budget(&self, usual: Duration) -> Budget {
         let budget = Budget::new(self.budget, usual);
         Budget { asked: budget.asked && !self.exceed_budget, ..budget }
     }
 }
 
-/// Time that helper processes such as compilers have at least, also with a short budget: on a busy node, a compilation
-/// or the listing of devices may take some seconds.
+/// Minimum time for helper processes such as compilers, even with a short budget: on a busy node, a compilation or the
+/// listing of devices may take several seconds.
 const MIN_HELPER_TIME: Duration = Duration::from_secs(10);
 
-/// Returns the end of the time of helper processes: the end of the budget of the user with its grace time; `None`
-/// without a budget that must be kept, and for `run`, whose gauges have shares of the budget like default budgets.
+/// Returns the time at which helper processes must end: the end of the user's budget plus its grace period. `None`
+/// without such a budget, and for `run`, whose gauges have shares of the budget that work like default budgets.
 pub(crate) fn end_of_helpers(matches: &ArgMatches) -> Option<Instant> {
     if matches.subcommand_name().is_none_or(|name| name == "run") {
         return None;
@@ -507,31 +505,31 @@ pub(crate) fn end_of_helpers(matches: &ArgMatches) -> Option<Instant> {
     Some(limits.started + (budget + limits.grace()).max(MIN_HELPER_TIME))
 }
 
-/// Option for runs on several hosts.
+/// Option for measurements on several hosts.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct HostsArgs {
-    /// On several hosts, write the names of the slow ones and of those without a figure, one per line
+    /// Write the slow hosts and those without a figure to this file, one per line
     ///
-    /// Started by srun or mpirun on several hosts, the command measures each host, all at the same time, and
-    /// ranks them. Eight or more hosts are judged as by fleet rank; of fewer hosts, those are written whose figure is
-    /// worse than the median by more than the practical limit (4 % for memory, 3 % for hpl, 5 % for latency).
+    /// Started by srun or mpirun on several hosts, the command measures all hosts at the same time and ranks them.
+    /// Eight or more hosts are judged as by fleet rank. With fewer hosts, a host is slow if its figure is worse than
+    /// the median by more than the practical limit (4 % for memory, 3 % for hpl, 5 % for latency).
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) exclude_file: Option<String>,
 }
 
-/// Options for conditions that the measured figures must meet.
+/// Options with conditions that the figures must meet.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct Conditions {
     /// Exit with 1 unless this holds, e.g. 'triad>=300GB/s' (repeatable)
     ///
-    /// [GAUGE.|TEST.]NAME, then >=, <=, > or <, and a value with its unit, or % of the known limit. @SIZE
-    /// selects the figures of one message, block or array size; without it, all figures of the name must meet
-    /// the condition. A name, unit or limit that the command cannot produce is an error before the
-    /// measurement. A suspect figure meets no condition unless --accept-suspect is given. Examples: --expect
-    /// 'triad>=75%', --expect 'latency<2us@8B', --expect 'mpi.bw>=10GB/s@1MiB', --expect 'io.random_read>=1GB/s@4KiB', --expect 'hpl.rating>=80%'
+    /// [GAUGE.|TEST.]NAME, then >=, <=, > or <, and a value with its unit, or % of the known limit. @SIZE selects the
+    /// figures of one message, block or array size; without it, all figures of this name must meet the condition. A
+    /// name, unit or limit that the command cannot produce is reported before the measurement. A suspect figure meets
+    /// no condition unless --accept-suspect is given. Examples: --expect 'triad>=75%', --expect 'latency<2us@8B',
+    /// --expect 'mpi.bw>=10GB/s@1MiB', --expect 'io.random_read>=1GB/s@4KiB', --expect 'hpl.rating>=80%'
     #[arg(long, value_name = "CONDITION", help_heading = "Output")]
     pub(crate) expect: Vec<Expectation>,
-    /// Exit with 1 if a figure is worse than the bound of this reference, which fleet baseline wrote
+    /// Exit with 1 if a figure is worse than its bound in this reference (see fleet baseline)
     #[arg(long, value_name = "FILE", value_parser = fleet::read_reference, help_heading = "Output")]
     pub(crate) reference: Option<Reference>,
     /// Let suspect figures meet the conditions of --expect
@@ -564,7 +562,7 @@ pub(crate) struct RunArgs {
     pub(crate) common: Common,
 }
 
-/// Option for a machine other than this node.
+/// Option that describes another machine.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct Described {
     /// Describe another machine: FILE.xml of lstopo, or 'synthetic:Package:2 Core:4 PU:1'
@@ -633,7 +631,7 @@ pub(crate) struct PlacementArgs {
 }
 
 impl PlacementArgs {
-    /// Returns the placement options. The environment variables of this process apply where an option is absent.
+    /// Returns the placement options. Environment variables apply where an option is missing.
     pub(crate) fn options(&self) -> PlacementOptions {
         PlacementOptions {
             threads: self.threads.clone(),
@@ -659,7 +657,7 @@ pub(crate) struct PlacesArgs {
     /// Give each rank N devices and the cores near them [default: 1]; without --ranks, one rank per N devices
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Where")]
     pub(crate) devices: Option<u32>,
-    /// Place --ranks on this number of nodes, an equal number on each; every node is like the one described
+    /// Place --ranks on this number of equal nodes, with an equal number on each
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536), help_heading = "Where")]
     pub(crate) nodes: Option<u32>,
     /// Print the placement for another program instead, e.g. --emit slurm > run.sh; sh run.sh ./a.out
@@ -680,12 +678,12 @@ pub(crate) struct PlacesArgs {
     pub(crate) verify: bool,
 }
 
-/// Returns the definition of the command line, including the long version text, which depends on this processor.
+/// Returns the definition of the command line, with the long version text for this processor.
 pub(crate) fn command() -> clap::Command {
     definition().long_version(long_version())
 }
 
-/// Returns the definition of the command line. Documents such as the man page are generated from it too.
+/// Returns the definition of the command line. Documents such as the man page are generated from it, too.
 pub(crate) fn definition() -> clap::Command {
     let command = Args::command()
         .mut_subcommand("explain", with_one_team)
@@ -694,8 +692,8 @@ pub(crate) fn definition() -> clap::Command {
     examples::shown(tree::in_order(summary::short(command)))
 }
 
-/// Changes the options of `explain` and `roofline`, which measure with a single number of threads, and for which no
-/// published figures exist.
+/// Changes the help of `explain` and `roofline`, which measure with one number of threads, and which have no published
+/// figures.
 fn with_one_team(command: clap::Command) -> clap::Command {
     command
         .mut_arg("threads", |threads| {
@@ -704,7 +702,7 @@ fn with_one_team(command: clap::Command) -> clap::Command {
         .mut_arg("against", |against| against.hide(true))
 }
 
-/// Makes the options of `report` that select the runs of `--trend` require it.
+/// Makes those options of `report` that select the runs of `--trend` require `--trend`.
 fn with_filters_of_trend(mut report: clap::Command) -> clap::Command {
     for id in ["gauge", "label", "host", "since", "until"] {
         report = report.mut_arg(id, |arg| arg.requires("trend"));
@@ -712,12 +710,11 @@ fn with_filters_of_trend(mut report: clap::Command) -> clap::Command {
     report
 }
 
-/// Returns the text of `--version`: version, commit, kernels that this processor supports, and
-/// hwloc.
+/// Returns the text of `--version`: version, commit, kernels that this processor supports, and version of hwloc.
 fn long_version() -> String {
     let isas: Vec<&str> =
         nodegauge_kernels::available_isas().iter().map(|isa| isa.name()).collect();
-    // The release names the version that it contains; a library of the system only names its interface.
+    // A release names the version of hwloc that it contains; a shared library names only its interface version.
     let hwloc = match option_env!("NODEGAUGE_HWLOC") {
         Some(version) => format!("{version} (linked statically)"),
         None => format!("interface {}", nodegauge_machine::topology::hwloc_interface()),

@@ -35,7 +35,7 @@ use crate::output;
 
 /// Runs the given command; without a command, runs `run`.
 pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
-    // Also the outputs of commands that do not read the history must not replace it.
+    // Outputs of commands that do not read the history must not replace it either.
     if let Some(history) = nodegauge_history::default_path(nodegauge_os::variable) {
         output::protect(&history);
     }

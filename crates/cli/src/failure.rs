@@ -15,11 +15,11 @@ pub(crate) enum Exit {
     Usage,
     /// Something that the command needs is missing.
     Missing,
-    /// The command was ended by this signal.
+    /// A signal ended the command.
     Signal(u8),
     /// Exit code for the verdict on a node.
     Checked(u8),
-    /// Exit code received from the process that coordinates the ranks.
+    /// Exit code that rank 0 has sent.
     Told(u8),
 }
 

@@ -1,8 +1,8 @@
-//! The command `nodegauge`: parses arguments, runs the gauges and prints their results. Contains no
-//! measurement code.
+//! The command `nodegauge`: parses arguments, runs the gauges and prints their results. It contains no measurement
+//! code.
 //!
-//! This is a library because cargo compiles a library while those below it are still being compiled, but a program only
-//! after all of them.
+//! This is a library to shorten the build: cargo starts to compile a library while its dependencies are still being
+//! compiled, but a program only after all of them.
 
 mod args;
 mod cache_size;
@@ -19,10 +19,10 @@ mod session;
 use clap::FromArgMatches;
 use failure::{Exit, Failure};
 
-/// Exit code of a run that misses something, e.g. memory.
+/// Exit code of a run that lacks something, e.g. memory.
 pub const EXIT_MISSING: u8 = Exit::Missing.number();
 
-/// Runs the command of this process's arguments, and ends the process.
+/// Runs the command given by the arguments of this process, and ends the process.
 pub fn run() -> ! {
     // This call sets time zero of all samples.
     nodegauge_measure::clock::since_start();
@@ -45,13 +45,13 @@ pub fn run() -> ! {
     nodegauge_os::leave(output::ended_by_signal().unwrap_or(exit).number())
 }
 
-/// Returns the exit status for a failure of the command of this process's arguments.
+/// Returns the exit status for a failure of the command.
 fn exit_of(failure: &Failure) -> Exit {
     let words = std::env::args_os().skip(1);
     args::check::failure_exit_code(words).map_or_else(|| Exit::from(failure), Exit::Checked)
 }
 
-/// Prints help, version or error of clap and exits. Errors have the format of all other errors.
+/// Prints the help, version or error of clap and exits. Errors have the format of all other errors.
 fn refuse(error: clap::Error) -> ! {
     let words: Vec<String> =
         std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();

@@ -1,5 +1,5 @@
-//! Common steps of all measuring commands, in [`conduct`]: check outputs, measure, make the record, print,
-//! save, compare with expectations, and return the exit code.
+//! Steps that all measuring commands have in common, in [`conduct`]: check the outputs, measure, make the record, print
+//! and save it, compare it with expectations, and return the exit code.
 
 use crate::args::plan::PlanForArgs;
 use crate::args::{Common, Conditions, Database};
@@ -30,12 +30,12 @@ use nodegauge_report::{Style, run, text};
 use nodegauge_team::hosts::Hosts;
 use std::time::Instant;
 
-/// Returns the history that the user gives, or the default one.
+/// Returns the history that the user gave, or the default one.
 pub(crate) fn history(db: &Database) -> HistoryFile {
     HistoryFile { given: db.db.clone(), former_names: gauges::registry().former_names() }
 }
 
-/// Returns the history, which outputs of this command cannot replace.
+/// Returns the history, and prevents outputs of this command from replacing it.
 pub(crate) fn protected_history(db: &Database) -> Result<HistoryFile, Failure> {
     let history = history(db);
     output::protect(&history.path()?);
@@ -47,13 +47,13 @@ pub(crate) fn open_store(db: &Database) -> Result<Store, Failure> {
     protected_history(db)?.open()
 }
 
-/// Opens the history for reading; `None` if there is none.
+/// Opens the history for reading; returns `None` if it does not exist.
 pub(crate) fn open_store_to_read(db: &Database) -> Result<Option<Store>, Failure> {
     protected_history(db)?.open_to_read()
 }
 
-/// Returns a function that finds the newest saved run of this node with a figure, given the test and the name of the
-/// figure; see [`Store::own_runs`]. The function returns `None` if the history cannot be read.
+/// Returns a function that finds the newest saved run of this node with a figure, by the names of the test and the
+/// figure (see [`Store::own_runs`]). It returns `None` if the history cannot be read.
 pub(crate) fn newest(db: &Database, site: &Site) -> impl Fn(&str, &str) -> Option<Record> {
     move |test, name| {
         let store = open_store_to_read(db).ok()??;
@@ -61,7 +61,7 @@ pub(crate) fn newest(db: &Database, site: &Site) -> impl Fn(&str, &str) -> Optio
     }
 }
 
-/// Returns the core-to-core round trips saved with the latest runs of this node.
+/// Returns the core-to-core round trips in the latest runs of this node.
 fn saved_trips(db: &Database, site: &Site) -> Option<SavedTrips> {
     let store = open_store_to_read(db).ok()??;
     store.saved_trips(site.machine.host.as_deref()).ok()
@@ -75,20 +75,20 @@ pub(crate) fn tool() -> Tool {
     }
 }
 
-/// Returns version and commit of this program as one text; all ranks of a job must have the same.
+/// Returns version and commit of this program as one text, which must be equal on all ranks of a job.
 pub(crate) fn version() -> String {
     let tool = tool();
     format!("{} {}", tool.version, tool.commit.unwrap_or_default()).trim_end().to_owned()
 }
 
-/// Returns topology and description of this machine.
+/// Returns the topology and the description of this machine.
 pub(crate) fn this_machine(options: &DescribeOptions) -> Result<(Topology, Machine), Failure> {
     let topology = cache_size::with_reported(Topology::load(&TopologySource::Live)?);
     let machine = nodegauge_machine::describe(&topology, &SysRoot::live(), options);
     Ok((topology, machine))
 }
 
-/// Returns the options of `--dimms` and `--processor`, or an error for an unknown processor.
+/// Returns the options `--dimms` and `--processor`, or an error for an unknown processor.
 pub(crate) fn describe_options(
     dimms: Option<nodegauge_machine::DimmSpec>,
     processor: Option<&str>,
@@ -99,9 +99,9 @@ pub(crate) fn describe_options(
     Ok(DescribeOptions { dimms, processor: processor.map(str::to_owned), passive: false })
 }
 
-/// Returns the words of this command after the name of the program.
+/// Returns the command line without the name of the program.
 pub(crate) fn command_words() -> Vec<String> {
-    // Paths need not be UTF-8.
+    // Paths may contain bytes that are not UTF-8.
     std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
@@ -124,18 +124,18 @@ pub(crate) fn description(machine: Machine, findings: Vec<record::Finding>) -> R
     }
 }
 
-/// State of a measuring command while it runs.
+/// State of a running measurement.
 struct Session {
     started: Instant,
     started_at: String,
     store: Option<Store>,
     json: Option<Sink>,
     csv: Option<Sink>,
-    /// Signals that request the end of the command.
+    /// Signals that end the command.
     signals: Signals,
 }
 
-/// Reads a topology and prevents outputs from replacing the file of the topology.
+/// Reads a topology, and prevents outputs from replacing its file.
 pub(crate) fn load_topology(source: &TopologySource) -> Result<Topology, Failure> {
     if let TopologySource::Xml(file) = source {
         output::protect(file);
@@ -143,7 +143,7 @@ pub(crate) fn load_topology(source: &TopologySource) -> Result<Topology, Failure
     Topology::load(source)
 }
 
-/// Returns this machine, with the properties that the user gives.
+/// Returns this machine, with the properties that the user gave.
 pub(crate) fn site(common: &Common) -> Result<Site, Failure> {
     let describe = describe_options(common.dimms, common.processor.as_deref())?;
     let (topology, machine) = this_machine(&describe)?;
@@ -152,15 +152,15 @@ pub(crate) fn site(common: &Common) -> Result<Site, Failure> {
     Ok(Site { round_trips, ..site })
 }
 
-/// Returns this machine like [`site`], for a command that sizes arrays: with the capacity of its caches, which is
-/// measured if it is not remembered.
+/// Returns this machine like [`site`], with the capacity of its caches, for commands that size arrays. The capacity is
+/// measured if it is not saved.
 pub(crate) fn array_site(common: &Common) -> Result<Site, Failure> {
     let mut site = site(common)?;
     site.machine.measured_cache = cache_size::found(&site, cache_size::max_time(common.budget));
     Ok(site)
 }
 
-/// Returns a described machine, with the properties that the user gives.
+/// Returns a described machine, with the properties that the user gave.
 pub(crate) fn described(common: &Common, source: &TopologySource) -> Result<Site, Failure> {
     let describe = describe_options(common.dimms, common.processor.as_deref())?;
     let topology = load_topology(source)?;
@@ -168,7 +168,7 @@ pub(crate) fn described(common: &Common, source: &TopologySource) -> Result<Site
     Ok(Site::new(topology, machine, SysRoot::live()))
 }
 
-/// Returns the machine of a plan: this machine or a described one, with the memory to plan for.
+/// Returns the machine of a plan: this one or a described one, with the memory to plan for.
 pub(crate) fn planned(common: &Common, plan_for: &PlanForArgs) -> Result<Site, Failure> {
     let site = match &plan_for.topology {
         Some(source) => described(common, source)?,
@@ -179,28 +179,28 @@ pub(crate) fn planned(common: &Common, plan_for: &PlanForArgs) -> Result<Site, F
 
 /// Content for standard output.
 pub(crate) enum Shown {
-    /// Human-readable text, followed by a line with the path of the history.
+    /// Text for people, followed by a line with the path of the history.
     Text(String),
     /// Table for other programs, without other lines.
     Table(String),
 }
 
 impl Shown {
-    /// Returns the renderer for the page of a gauge's own command.
+    /// Returns the renderer for the page of a command with one gauge.
     pub(crate) fn page_of(gauge: &dyn Gauge) -> impl Fn(&Record, Style) -> Self {
         move |record, style| Self::Text(text::page(&run::own(record, gauge), style))
     }
 }
 
-/// Ranks of a launcher on several hosts, with what the user wants to know about the hosts.
+/// Ranks on several hosts, with the options of the user for several hosts.
 pub(crate) struct HostsRun<'a> {
     /// The hosts.
     pub(crate) hosts: &'a Hosts,
-    /// File for the names of the slow hosts.
+    /// File that receives the names of the slow hosts.
     pub(crate) exclude_file: Option<&'a str>,
 }
 
-/// Runs a command that consists of one plan and shows the page of its gauge.
+/// Runs a command that consists of one plan, and shows the page of its gauge.
 pub(crate) fn conduct_plan(
     common: &Common,
     node: Site,
@@ -210,7 +210,7 @@ pub(crate) fn conduct_plan(
     conduct_plan_on(None, common, node, plan, gauge)
 }
 
-/// Runs a command that consists of one plan, like [`conduct_plan`], on this host or on each of several hosts.
+/// Runs a command that consists of one plan, like [`conduct_plan`], on this host or on several hosts.
 pub(crate) fn conduct_plan_on(
     hosts: Option<&HostsRun<'_>>,
     common: &Common,
@@ -229,7 +229,7 @@ pub(crate) fn conduct_plan_on(
     )
 }
 
-/// Runs a plan; its predicted time is the estimate that `progress` shows.
+/// Runs a plan. `progress` shows its predicted time as an estimate.
 pub(crate) fn measure(
     plan: Box<dyn PlannedRun>,
     site: &Site,
@@ -241,8 +241,8 @@ pub(crate) fn measure(
 
 /// Runs a measuring command: opens the outputs, calls `gauge` with progress and signals, makes the record, shows it
 /// with `show`, saves it, and returns the exit code. Callers report usage errors before they call this function,
-/// because it creates the history if necessary. An expectation that none of `figures` can meet is an error that is
-/// reported before the history is opened.
+/// because it creates the history if necessary. An expectation that none of `figures` can meet is reported before the
+/// history is opened.
 pub(crate) fn conduct(
     common: &Common,
     node: Site,
@@ -253,8 +253,8 @@ pub(crate) fn conduct(
     conduct_on(None, common, node, figures, gauge, show)
 }
 
-/// Runs a measuring command like [`conduct`], on this host or on each of several hosts. The leader of the first host
-/// makes the record of all; the others only measure.
+/// Runs a measuring command like [`conduct`], on this host or on several hosts. The leader of the first host makes the
+/// record of all hosts; the others only measure.
 pub(crate) fn conduct_on(
     hosts: Option<&HostsRun<'_>>,
     common: &Common,
@@ -318,7 +318,7 @@ pub(crate) fn conduct_on(
     if let Some(sink) = exclude {
         failures.extend(sink.write(&excluded_hosts(&record)).err());
     }
-    // The reason for an early end is printed below the results measured until then.
+    // The reason for an early end is printed below the results.
     if ended != Exit::Success && ended != Exit::Unmet {
         ending = None;
     }
@@ -328,8 +328,7 @@ pub(crate) fn conduct_on(
     Err(last)
 }
 
-/// Measures this host, and reads its counters of hardware errors, its sources of time and its CPUs before and after the
-/// measurement.
+/// Measures this host. Reads its hardware error counters, time sources and CPUs before and after the measurement.
 fn watched(
     node: &Site,
     progress: &mut Progress,
@@ -347,7 +346,7 @@ fn watched(
     Ok((found, ledger))
 }
 
-/// Measures all hosts of a run at the same time, this one included, and merges their results.
+/// Measures all hosts at the same time, including this one, and merges their results.
 fn on_all_hosts(
     run: &HostsRun<'_>,
     node: &Site,
@@ -377,7 +376,7 @@ fn on_all_hosts(
     Ok((found, ledger))
 }
 
-/// Measures this host for the leader of the first host; returns the exit code that it sends.
+/// Measures this host for the leader of the first host; returns the exit code that the leader sends.
 fn follow(
     run: &HostsRun<'_>,
     node: Site,
@@ -396,7 +395,7 @@ fn follow(
     Ok(Exit::Told(run.hosts.report(report)?))
 }
 
-/// Returns the hosts of a run to be left out, one per line.
+/// Returns the hosts to be excluded, one per line.
 fn excluded_hosts(record: &Record) -> String {
     let registry = gauges::registry();
     let gauge = record.measurements.first().map(|m| m.gauge.as_str()).unwrap_or_default();
@@ -406,8 +405,8 @@ fn excluded_hosts(record: &Record) -> String {
 }
 
 impl Session {
-    /// Opens all outputs before the measurement, so that no result is lost to an unwritable file. From here on, a
-    /// signal ends the run with a record.
+    /// Opens all outputs before the measurement, so that no result is lost because a file cannot be written. From now
+    /// on, a signal ends the run with a record.
     fn begin(common: &Common) -> Result<Self, Failure> {
         let signals = Signals::listen()?;
         let json = common.json.as_deref().map(Sink::from);
@@ -423,7 +422,7 @@ impl Session {
             sink.check()?;
         }
         let store = if common.no_save { None } else { Some(open_store(&common.db)?) };
-        // The history may just have been created at the path of an output; therefore the outputs are checked again.
+        // The history may just have been created at the path of an output, so the outputs are checked again.
         for sink in sinks.into_iter().flatten() {
             sink.check()?;
         }
@@ -437,14 +436,14 @@ impl Session {
         })
     }
 
-    /// True if standard output belongs to `--json -` or `--csv -`.
+    /// True if `--json -` or `--csv -` writes to standard output.
     fn stdout_is_taken(&self) -> bool {
         [&self.json, &self.csv].into_iter().flatten().any(|sink| *sink == Sink::Stdout)
     }
 
-    /// Shows the record, writes the requested documents and saves the record; returns the exit status and all
-    /// failures. After a failure, the remaining steps still run. Saving is last, because other programs may
-    /// lock the history.
+    /// Shows the record, writes the requested documents and saves the record; returns the exit status and all failures.
+    /// After a failure, the remaining steps are still executed. Saving is last, because other programs may have locked
+    /// the history.
     fn end(
         mut self,
         common: &Common,
@@ -452,7 +451,7 @@ impl Session {
         shown: Shown,
         details: &[String],
     ) -> (Exit, Vec<Failure>) {
-        // Later signals end the wait for the history, not the measurement.
+        // Further signals end the wait for the history, not the measurement.
         let signal = self.signals.received();
         let mut failures = Vec::new();
         let is_page = self.show(common, shown, details).unwrap_or_else(|failure| {
@@ -491,7 +490,7 @@ impl Session {
         (exit(common, record, is_saved, signal), failures)
     }
 
-    /// Prints the result; returns true if it is a page, after which the path of the history is printed.
+    /// Prints the result; returns true if it is a page, which is followed by the path of the history.
     fn show(&self, common: &Common, shown: Shown, details: &[String]) -> Result<bool, Failure> {
         if self.stdout_is_taken() {
             return Ok(false);
@@ -513,7 +512,7 @@ impl Session {
     }
 }
 
-/// Reports unmet conditions and the signal that ended the measurement; returns the exit status.
+/// Reports unmet conditions, and the signal that ended the measurement; returns the exit status.
 fn exit(common: &Common, record: &Record, is_saved: bool, signal: Option<u8>) -> Exit {
     let unmet = unmet(&common.conditions, record, "", common.verbose);
     if let Some(signal) = signal {
@@ -529,7 +528,7 @@ fn exit(common: &Common, record: &Record, is_saved: bool, signal: Option<u8>) ->
     if unmet || has_invalid(record) { Exit::Unmet } else { Exit::Success }
 }
 
-/// Adds new findings and sorts all findings, worst first.
+/// Adds new findings, and sorts all findings, worst first.
 fn add_findings(findings: &mut Vec<record::Finding>, more: Vec<record::Finding>) {
     for finding in more {
         if findings.iter().all(|known| known.id != finding.id) {
@@ -544,9 +543,9 @@ pub(crate) fn has_invalid(record: &Record) -> bool {
     record.measurements.iter().any(|m| m.validity.status == Status::Invalid)
 }
 
-/// Reports the conditions that a record does not meet. With `verbose`, it also reports the conditions that are met;
-/// with `--strict`, also suspect figures. Returns true if a condition is not met or, with `--strict`, a figure is
-/// suspect. `run` precedes each message.
+/// Reports the conditions that a record does not meet, and with `--strict`, suspect figures. With `verbose`, also
+/// reports conditions that are met. Returns true if a condition is not met, or with `--strict`, if a figure is suspect.
+/// Each message begins with `run`.
 pub(crate) fn unmet(conditions: &Conditions, record: &Record, run: &str, verbose: bool) -> bool {
     let mut any = conditions.strict && output::suspects(&record.measurements, run);
     let registry = gauges::registry();
@@ -566,8 +565,8 @@ pub(crate) fn unmet(conditions: &Conditions, record: &Record, run: &str, verbose
     }
 }
 
-/// Prints the figures that are worse than the bounds of a reference; returns true if there is one. A reference of other
-/// nodes gives no verdict, which is printed.
+/// Prints the figures that are worse than their bounds in a reference; returns true if there are any. If the reference
+/// has no group for this node, prints that nothing was compared.
 pub(crate) fn is_below(reference: &Reference, record: &Record, run: &str, verbose: bool) -> bool {
     let Some(group) = reference.machine_group(&record.machine) else {
         output::note(&format!("{run}not compared: {}", reference.no_group(&record.machine)));

@@ -41,13 +41,13 @@ pub(crate) enum DeviceCommand {
         "nodegauge device stream --device cuda:0 --size 1GiB",
     ]))]
     Stream(DeviceStreamArgs),
-    /// Copies between host and devices: in each direction, in both simultaneously, by NUMA node, by size
+    /// Copies between host and devices: each direction, both at once, by NUMA node, by size
     #[command(after_long_help = examples::of(&[
         "nodegauge device links",
         "nodegauge device links --sizes 8,1MiB,64MiB",
     ]))]
     Links(DeviceLinkArgs),
-    /// Fused multiply-adds in registers, and the vendor's DGEMM
+    /// Peak rates: fused multiply-adds in registers, and DGEMM of the vendor's BLAS
     #[command(after_long_help = examples::of(&[
         "nodegauge device peaks",
         "nodegauge device peaks --element f64",
@@ -63,7 +63,7 @@ pub(crate) struct WhichArgs {
     pub(crate) devices: Vec<DeviceChoice>,
 }
 
-/// Option `stream --device`. It conflicts with the options for the threads and the memory of the node.
+/// Option `stream --device`. It conflicts with the options for threads and memory of the node.
 #[derive(Debug, Clone, ClapArgs)]
 #[group(conflicts_with_all = [
     "threads", "places", "bind", "per_cache", "cores", "numa", "offset", "stores", "pages", "prefetch", "side_by_side",
@@ -83,9 +83,8 @@ pub(crate) struct DeviceStreamArgs {
     #[command(flatten)]
     pub(crate) which: WhichArgs,
     /// Length of each array: auto, 4xLLC, 2GiB, '10M elements', 60%
-    ///
-    /// auto is four times the device's last-level cache, at least 1 GiB in a device's own memory, limited by
-    /// the free memory. 60% is that share of the free memory for all arrays together. Example: --size 2GiB
+    /// For the device's own memory, auto is four times its last-level cache, at least 1 GiB, and limited by the free
+    /// memory. 60% is that share of the free memory for all arrays together. Example: --size 2GiB
     #[arg(
         long,
         value_name = "SIZE",
@@ -103,8 +102,7 @@ pub(crate) struct DeviceStreamArgs {
     /// Kernels by name [default: copy,scale,add,triad,dot,nstream]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "What")]
     pub(crate) kernels: Vec<Kernel>,
-    /// Also run this BabelStream (any programming model) on arrays of the same length, between two native
-    /// passes
+    /// Also run this BabelStream (any programming model) with arrays of the same length, between native passes
     #[arg(long, value_name = "PROGRAM", help_heading = "Reference programs")]
     pub(crate) babelstream: Option<PathBuf>,
     #[command(flatten)]
@@ -120,7 +118,7 @@ pub(crate) struct DeviceLinkArgs {
     /// Sizes of copies, e.g. 8,1MiB,1GiB [default: 8 B to 1 GiB, limited by the free memory]
     #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = copy_size, help_heading = "What")]
     pub(crate) sizes: Vec<Bytes>,
-    /// Also run this nvbandwidth on copies of the largest size, between two native passes
+    /// Also run this nvbandwidth with copies of the largest size, between native passes
     #[arg(long, value_name = "PROGRAM", help_heading = "Reference programs")]
     pub(crate) nvbandwidth: Option<PathBuf>,
     #[command(flatten)]

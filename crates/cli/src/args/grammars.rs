@@ -1,4 +1,4 @@
-//! Tests of invalid option values: every error message points at the invalid character.
+//! Tests of invalid option values: every error message points to the invalid character.
 
 use crate::failure::Failure;
 use nodegauge_measure::SyntaxError;

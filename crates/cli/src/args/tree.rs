@@ -1,5 +1,4 @@
-//! Properties of all commands: the order of option groups in the help, and suggestions for an unknown
-//! command.
+//! Properties of all commands: the order of option groups in the help, and suggestions for unknown commands.
 
 use clap::{Arg, Command};
 use nodegauge_measure::is_alike;
@@ -10,8 +9,8 @@ pub(super) const GROUPS: [&str; 7] =
 /// Maximum number of suggestions.
 const MAX: usize = 4;
 
-/// Short options that had several meanings. No command has them, except `memory matrix -o`, which is an alias; the hint
-/// names the long option.
+/// Short options that are no longer supported because they had several meanings. Only `memory matrix -o` remains, as an
+/// alias. The hint names the long option.
 pub(super) const FREED: [char; 3] = ['n', 'o', 't'];
 
 /// Removes a short option that had several meanings.
@@ -19,8 +18,7 @@ fn without_freed(arg: Arg) -> Arg {
     if arg.get_short().is_some_and(|short| FREED.contains(&short)) { arg.short(None) } else { arg }
 }
 
-/// Sorts the options of a command and of its subcommands in the order of [`GROUPS`]; options without a group are put
-/// into the first group.
+/// Sorts the options of a command and its subcommands in the order of [`GROUPS`]. Options without a group come first.
 pub(super) fn in_order(command: Command) -> Command {
     let options = command.get_arguments().filter(|arg| !arg.is_positional());
     let mut ids: Vec<(usize, String)> = options
@@ -29,7 +27,7 @@ pub(super) fn in_order(command: Command) -> Command {
         })
         .collect();
     ids.sort_by_key(|(order, _)| *order);
-    // A changed argument moves to the end of the list.
+    // An argument that is changed moves to the end of the list.
     let command = ids.iter().fold(command, |command, (order, id)| {
         command.mut_arg(id, |arg| without_freed(arg).help_heading(GROUPS[*order]))
     });
@@ -43,7 +41,7 @@ fn group_rank(heading: &str) -> Option<usize> {
     found
 }
 
-/// Returns the commands that a mistyped word may mean, each as a complete command line.
+/// Returns the commands that a mistyped word may mean, as complete command lines.
 pub(super) fn meant(typed: &str, root: &Command) -> Vec<String> {
     let typed = typed.to_lowercase();
     let mut all = Vec::new();
@@ -58,24 +56,24 @@ pub(super) fn meant(typed: &str, root: &Command) -> Vec<String> {
     found
 }
 
-/// Returns the names of the first commands that are meant.
+/// Returns the names of the first matching commands.
 fn paths_of(all: &[(String, &Command)], is_meant: impl Fn(&Command) -> bool) -> Vec<String> {
     let found = all.iter().filter(|(_, command)| is_meant(command));
     found.map(|(path, _)| path.clone()).take(MAX).collect()
 }
 
-/// True if a command has such a name or alias.
+/// True if a name or alias of a command matches.
 fn has_name(command: &Command, is_meant: impl Fn(&str) -> bool) -> bool {
     is_meant(command.get_name()) || command.get_all_aliases().any(is_meant)
 }
 
-/// True if a word is in the help of a command.
+/// True if the help of a command contains a word.
 fn is_in_help(command: &Command, word: &str) -> bool {
     let about = command.get_about().map(ToString::to_string).unwrap_or_default().to_lowercase();
     about.split(|c: char| !c.is_alphanumeric()).any(|one| one == word)
 }
 
-/// Collects all visible subcommands of a command, each with its full name.
+/// Collects all visible subcommands of a command with their full names.
 fn below<'a>(command: &'a Command, path: &str, all: &mut Vec<(String, &'a Command)>) {
     for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
         let path = format!("{path} {}", sub.get_name());

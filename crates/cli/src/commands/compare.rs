@@ -86,7 +86,7 @@ pub(crate) fn execute(args: &CompareArgs) -> Result<Exit, Failure> {
     Ok(ended.unwrap_or(exit))
 }
 
-/// Returns the runs that a selector matches. Without a history, only files can be selected.
+/// Returns the runs that a selector matches. Without a history, a selector can only be a file.
 fn side(selector: &str, store: Option<&Store>) -> Result<Side, Failure> {
     super::history::protect_record(selector);
     let runs = match store {
@@ -104,7 +104,7 @@ fn side(selector: &str, store: Option<&Store>) -> Result<Side, Failure> {
     Ok(Side { asked: selector.to_owned(), runs, others })
 }
 
-/// Names the first and the last of the figures that only one side has.
+/// Returns the first and the last name of figures that only one side has.
 fn first_and_last(only: &[UnpairedFigure]) -> String {
     match only {
         [] => "nothing".to_owned(),

@@ -57,7 +57,7 @@ pub(crate) fn execute(args: &DeviceArgs) -> Result<Exit, Failure> {
     }
 }
 
-/// `stream --device`: the same as `device stream`.
+/// Runs `stream --device`, which is the same as `device stream`.
 pub(crate) fn stream(args: &StreamArgs) -> Result<Exit, Failure> {
     let of = DeviceStreamArgs {
         which: WhichArgs { devices: args.on.devices.clone() },
@@ -71,7 +71,7 @@ pub(crate) fn stream(args: &StreamArgs) -> Result<Exit, Failure> {
     conduct(&of.common, stream_plan(&of)?)
 }
 
-/// `roofline --device`: kernels and peaks.
+/// Runs `roofline --device`: kernels and peaks.
 pub(crate) fn roofline(
     devices: &[DeviceChoice],
     common: &Common,
@@ -84,7 +84,7 @@ pub(crate) fn roofline(
     conduct(common, Box::new(parts))
 }
 
-/// Returns the time that listing the devices has left of the budget of the user, or else the usual budget.
+/// Returns the remaining time of the user's budget after listing the devices; without a budget, the usual one.
 fn time_left(common: &Common, usual: Duration) -> Duration {
     let limits = Limits::from_budget(common.budget(usual), samples(common));
     limits.budget.saturating_sub(limits.elapsed())
@@ -106,7 +106,7 @@ fn stream_plan(args: &DeviceStreamArgs) -> Result<Box<dyn PlannedRun>, Failure> 
     Ok(Box::new(DeviceStreamPlan::new(devices, options, notices)?.with_reference(reference)))
 }
 
-/// Returns the reference program of the user, if one is given.
+/// Returns the reference program that the user gave, if any.
 fn program(path: Option<&Path>, what: &str) -> Result<Option<UsersProgram>, Failure> {
     path.map(|path| UsersProgram::find(path, what)).transpose()
 }

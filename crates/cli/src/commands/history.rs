@@ -56,7 +56,7 @@ pub(crate) fn execute(command: &HistoryCommand) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// Returns a saved run, or the record in a file. Without a history, only files can be selected.
+/// Returns a saved run, or the record in a file. Without a history, the selector can only be a file.
 pub(crate) fn find(run: &str, db: &Database) -> Result<Record, Failure> {
     protect_record(run);
     match session::open_store_to_read(db)? {
@@ -71,15 +71,15 @@ pub(crate) fn find(run: &str, db: &Database) -> Result<Record, Failure> {
     }
 }
 
-/// Prevents outputs of this command from replacing the file of a record.
+/// Prevents outputs of this command from replacing the file with a record.
 pub(crate) fn protect_record(run: &str) {
     if nodegauge_history::means_a_file(run) {
         output::protect(Path::new(run));
     }
 }
 
-/// Writes the records of the named runs, one per line, without duplicates. Without names, writes all runs, oldest
-/// first.
+/// Writes the records of the selected runs, one per line, without duplicates. Without selectors, writes all runs,
+/// oldest first.
 fn export(runs: &[String], output: &str, db: &Database) -> Result<(), Failure> {
     let store = session::open_store_to_read(db)?;
     runs.iter().for_each(|run| protect_record(run));

@@ -64,12 +64,12 @@ fn measure(args: &HplArgs, hosts: Option<&HostsRun<'_>>) -> Result<Exit, Failure
     )
 }
 
-/// True if the command only makes a plan, without a measurement.
+/// True if the command only makes a plan and does not measure.
 fn is_planned(args: &HplArgs) -> bool {
     args.plan || args.real.hpl_dat_only.is_some()
 }
 
-/// Returns this node, or the machine to plan for.
+/// Returns this node, or the machine for which the command plans.
 fn site(args: &HplArgs) -> Result<Site, Failure> {
     if !is_planned(args) {
         args.plan_for.refuse_without_plan(args.rate.is_some(), "--plan or --hpl-dat-only")?;

@@ -80,8 +80,8 @@ pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
     }
 }
 
-/// Returns the record as a table in the format of IOzone; if no figure was measured, prints an error and returns an
-/// empty text.
+/// Returns the record as a table in the format of IOzone. If nothing was measured, prints an error and returns an empty
+/// text.
 fn table(record: &Record) -> String {
     if record.measurements.iter().all(|m| m.value.is_none()) {
         output::error("no valid result: nothing was measured");
@@ -130,7 +130,7 @@ fn options(args: &IoArgs) -> Result<FilesOptions, Failure> {
     Ok(options.limited(args.quick, args.common.budget, args.runtime))
 }
 
-/// Returns the uses of the page cache.
+/// Returns the selected uses of the page cache.
 fn caches(args: &IoArgs) -> Vec<CacheMode> {
     match args.direct {
         Some(0) => vec![CacheMode::Cached],

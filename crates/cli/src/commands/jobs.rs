@@ -21,19 +21,19 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Time between the first and the last reading of running processes.
+/// Default time between the first and the last reading of running processes.
 const WINDOW: Duration = Duration::from_millis(100);
 /// Shortest time between two readings.
 const SHORTEST: Duration = Duration::from_millis(20);
-/// Time between two readings, divided by the CPU time of a reading: readings use less than 1 % of a CPU.
+/// Pause between two readings, as a multiple of the CPU time of a reading. Readings use less than 1 % of a CPU.
 const PAUSE_PER_READING: f64 = 200.0;
-/// Time from which the pages of a program are read, when its memory has stopped growing.
+/// Minimum age of a program before its pages are read; its memory must also have stopped growing.
 const SETTLED: Duration = Duration::from_millis(500);
-/// Growth of the memory between two readings, up to which it has stopped growing.
+/// Maximum growth of the memory between two readings that counts as no growth.
 const GROWTH: f64 = 1.1;
-/// Time limit of a program: none that a job reaches.
+/// Time limit for a program, so long that no job reaches it.
 const NO_LIMIT: Duration = Duration::from_secs(100 * 365 * 86_400);
-/// Minimum time in which the first rank of a host waits for the others.
+/// Minimum time for which the first rank of a host waits for the other ranks.
 const RANKS_TIMEOUT: Duration = Duration::from_secs(60);
 /// Topic of the messages between the ranks of a host.
 const TOPIC: &str = "where";
@@ -54,7 +54,7 @@ pub(crate) fn execute(args: &WhereArgs) -> Result<Exit, Failure> {
     }
 }
 
-/// Run of the command.
+/// Execution of the command.
 struct WhereRun<'a> {
     args: &'a WhereArgs,
     root: SysRoot,
@@ -77,7 +77,7 @@ impl<'a> WhereRun<'a> {
         })
     }
 
-    /// Reads the processes that the user selects.
+    /// Reads the processes that the user selected.
     fn read(&self) -> Result<JobHost, Failure> {
         if let Some((name, arguments)) = self.args.program.split_first() {
             return self.read_program(name, arguments);
@@ -126,7 +126,7 @@ impl<'a> WhereRun<'a> {
         Ok(reader.host(&self.topology, in_place))
     }
 
-    /// Runs a program and reads its processes meanwhile.
+    /// Runs a program and reads its processes while it runs.
     fn read_program(&self, name: &str, arguments: &[String]) -> Result<JobHost, Failure> {
         let path = Path::new(name);
         if find_program(path).is_none() {
@@ -166,13 +166,14 @@ impl<'a> WhereRun<'a> {
         Ok(readings.reader.host(&self.topology, false))
     }
 
-    /// Reads as one of several ranks. The first rank of all hosts that MPI connects, or of each host, prints the table.
+    /// Reads as one of several ranks. If MPI connects the hosts, the first rank of all prints the table; otherwise the
+    /// first rank of each host.
     fn as_rank(&self, started: &LauncherJob) -> Result<Exit, Failure> {
         let host = self.read();
         if Hosts::is_started_by_rank_0() {
             return Ok(Exit::Success);
         }
-        // A program may itself be a rank of the MPI, which has each rank once.
+        // The program may itself be a rank of this MPI job, and MPI can be initialised only once per rank.
         let may_connect = self.args.program.is_empty() && started.is_spread() && started.has_mpi();
         if may_connect {
             let is_rank_0 = started.rank == 0;
@@ -210,7 +211,7 @@ impl<'a> WhereRun<'a> {
         self.report(vec![gathered.host], missing)
     }
 
-    /// Returns the time that ranks of a host wait for each other: their programs may end at different times.
+    /// Returns how long the ranks of a host wait for each other. Their programs may end at different times.
     fn timeout(&self) -> Duration {
         self.started.elapsed().max(RANKS_TIMEOUT)
     }
@@ -220,7 +221,7 @@ impl<'a> WhereRun<'a> {
         host_ranks::send(here, TOPIC, &message, self.timeout())
     }
 
-    /// Collects what the other ranks of this host have read.
+    /// Collects the readings of the other ranks on this host.
     fn gather(
         &self,
         here: &LauncherJob,
@@ -250,7 +251,7 @@ impl<'a> WhereRun<'a> {
         Ok(GatheredHost { host: merged(hosts, &self.topology), missing })
     }
 
-    /// Leads a host of several that MPI connects.
+    /// Runs as the leader of a host, one of several hosts that MPI connects.
     fn lead(&self, run: &HostsRun<'_>, own: Result<JobHost, Failure>) -> Result<Exit, Failure> {
         let hosts = run.hosts;
         let gathered = self.gather(hosts.started(), own)?;
@@ -308,14 +309,14 @@ impl<'a> WhereRun<'a> {
     }
 }
 
-/// Host with the processes of all its ranks.
+/// Readings of all ranks on a host.
 struct GatheredHost {
     host: JobHost,
     /// Reasons why ranks are missing.
     missing: Vec<String>,
 }
 
-/// Returns the ranks on this host as a job of their own; `None` if the launcher does not number them.
+/// Returns the ranks on this host as a separate job; `None` if the launcher does not number them.
 fn ranks_here(started: &LauncherJob, host: &str) -> Option<LauncherJob> {
     if !started.is_spread() {
         return Some(started.clone());
@@ -334,13 +335,13 @@ fn interval(reader: &JobReader<'_>) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(SHORTEST).max(SHORTEST)
 }
 
-/// Readings of a program that this process has started.
+/// Readings of a program that this process started.
 struct ProgramReadings<'r> {
     reader: JobReader<'r>,
     pages: Option<PagesLimit>,
     started: Instant,
     next: Instant,
-    /// Resident memory at the reading before.
+    /// Resident memory at the previous reading.
     resident: u64,
 }
 
@@ -356,7 +357,7 @@ impl<'r> ProgramReadings<'r> {
         }
     }
 
-    /// Reads the processes if it is time, and their pages once, when their memory has stopped growing.
+    /// Reads the processes if a reading is due. Reads their pages once, when their memory has stopped growing.
     fn poll(&mut self) {
         let now = Instant::now();
         if now < self.next {

@@ -26,10 +26,10 @@ pub(crate) fn execute(command: &MemoryCommand) -> Result<Exit, Failure> {
     }
 }
 
-/// Returns the program that a command line names after `--`; `None` without one.
+/// Returns the program given after `--`; `None` if there is none.
 ///
 /// # Errors
-/// Fails if there is no such program.
+/// Fails if the program does not exist.
 fn named_program(words: &[String]) -> Result<Option<CommandLine>, Failure> {
     let Some((name, arguments)) = words.split_first() else { return Ok(None) };
     let path = Path::new(name);
@@ -81,7 +81,7 @@ fn measure(command: &MemoryCommand, hosts: Option<&HostsRun<'_>>) -> Result<Exit
     }
 }
 
-/// Measures the matrix, and writes it as memory attributes of hwloc.
+/// Measures the matrix and writes it as memory attributes of hwloc.
 fn emit(args: &MatrixArgs, site: Site, plan: CurvePlan) -> Result<Exit, Failure> {
     let common = &args.memory.untimed.common;
     let accept_suspect = common.conditions.accept_suspect;

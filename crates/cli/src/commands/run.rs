@@ -27,7 +27,7 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
         site,
         &figures,
         |site, progress| {
-            // The parts have shares of the budget, which they exceed rather than refuse.
+            // The parts have shares of the budget. They may exceed a share, but do not refuse it.
             let samples = common.samples.map(|n| n as usize);
             let limits = common.budget.map(|time| {
                 let parts = Limits::from_budget(Budget::new(Some(time), time), samples);
@@ -78,8 +78,8 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
     )
 }
 
-/// Returns the figures that the gauges may produce; `--expect` is checked against this list. The list is empty if a
-/// gauge cannot be planned, because the figures of that gauge are then unknown.
+/// Returns the figures that the gauges may produce, which `--expect` is checked against. The list is empty if a gauge
+/// cannot be planned, because its figures are then unknown.
 fn figures(site: &Site, environment: &Environment) -> Vec<Figures> {
     let ask = SummaryRequest::plain(Depth::Quick, environment);
     let plans: Result<Vec<_>, _> =

@@ -1,4 +1,4 @@
-//! Implementation of the command `nodegauge stream`; every mode has a different plan.
+//! Implementation of the command `nodegauge stream`. Each mode has its own plan.
 
 mod ranks;
 
@@ -40,7 +40,7 @@ pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
     }
 }
 
-/// Measures a host of several, alone or with the other ranks of the host.
+/// Measures as the leader of a host, alone or with the other ranks of that host.
 fn lead(args: &StreamArgs, run: &HostsRun<'_>) -> Result<Exit, Failure> {
     match run.hosts.started() {
         alone if alone.ranks == 1 => measure(args, None, Some(run)),
@@ -106,7 +106,7 @@ fn measure(
         )
         .hint("leave out --stream-text"));
     }
-    // stream.c and its table follow STREAM's rule on the reported caches.
+    // stream.c and its table follow STREAM's rule with the reported cache sizes.
     let by_reported = request.standard.is_some() || args.table.stream_text;
     let site =
         if by_reported { session::site(&args.common)? } else { session::array_site(&args.common)? };
@@ -128,7 +128,7 @@ fn measure(
 /// Function that makes the text of `--stream-text` from a record.
 type TextOf = fn(&Record) -> Option<String>;
 
-/// Returns the function that makes the text of `--stream-text` in a mode, if the option is given.
+/// Returns the function that makes the text of `--stream-text` in this mode; `None` without the option.
 fn text_of(args: &StreamArgs, mode: &StreamMode) -> Result<Option<TextOf>, Failure> {
     match mode {
         _ if !args.table.stream_text => Ok(None),
@@ -141,8 +141,7 @@ fn text_of(args: &StreamArgs, mode: &StreamMode) -> Result<Option<TextOf>, Failu
     }
 }
 
-/// Returns the table for other programs. Without a valid result, prints the reason as an error and returns no
-/// table.
+/// Returns the table for other programs. Without a valid result, prints the reason as an error and returns no table.
 fn classic(record: &Record, text: Option<String>) -> Shown {
     Shown::Table(text.unwrap_or_else(|| {
         let worst = record.measurements.iter().map(|m| &m.validity).max_by_key(|v| v.status);

@@ -1,4 +1,4 @@
-//! `nodegauge watch`: the request of a series from the arguments.
+//! `nodegauge watch`: makes the request for a series from the arguments.
 
 use crate::args::{WatchArgs, WhenBusy};
 use crate::failure::{Exit, Failure};

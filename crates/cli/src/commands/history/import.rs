@@ -1,4 +1,4 @@
-//! `nodegauge history import`: records of other histories, and outputs of other programs as records.
+//! `nodegauge history import`: saves records from other histories, and outputs of other programs as records.
 
 use crate::args::Database;
 use crate::commands::read::{self, FileRuns, RunDescription, shown};
@@ -11,7 +11,7 @@ use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::Status;
 use std::path::{Path, PathBuf};
 
-/// Imports files with records of other histories and files with outputs of other programs. All outputs are parsed
+/// Imports files with records from other histories, and files with outputs of other programs. All outputs are parsed
 /// before anything is saved.
 pub(super) fn execute(
     files: &[PathBuf],

@@ -14,8 +14,8 @@ use std::path::Path;
 
 /// Default number of listed runs.
 const SHOWN: usize = 20;
-/// Minimum number of characters of an identifier. The first ten characters encode the time in milliseconds; the eighth
-/// character changes about once per second.
+/// Minimum number of identifier characters that are shown. The first ten characters encode the time in milliseconds;
+/// the eighth changes about once per second.
 const ID: usize = 8;
 
 pub(super) fn execute(args: &ListArgs) -> Result<(), Failure> {
@@ -27,7 +27,7 @@ pub(super) fn execute(args: &ListArgs) -> Result<(), Failure> {
     let store = session::open_store_to_read(&args.db)?;
     if args.quiet {
         let ids = store.map_or(Ok(Vec::new()), |store| store.ids(&filter))?;
-        // Identifiers come from imported records, too: each is one line.
+        // Identifiers of imported records are escaped, so that each run is one line.
         let text: String = ids.iter().map(|id| format!("{}\n", legible::escaped(id))).collect();
         output::print(&text);
         return Ok(());
@@ -49,7 +49,7 @@ pub(super) fn execute(args: &ListArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the first headline figures of a run, or else the first figures of any kind, and the number of further
+/// Returns the first headline figures of a run, or its first figures if it has no headline, and the number of further
 /// figures.
 fn headline<'a>(run: &'a RunLine, registry: &Registry) -> Option<(&'a ListedFigures, usize)> {
     let mut figures: Vec<&ListedFigures> = run.figures.iter().collect();
@@ -60,7 +60,7 @@ fn headline<'a>(run: &'a RunLine, registry: &Registry) -> Option<(&'a ListedFigu
     Some((*figures.first()?, count - 1))
 }
 
-/// Returns the line of a run in the list.
+/// Returns the data of a run for its line in the list.
 fn line(run: &RunLine, telling: usize, registry: &Registry) -> ListLine {
     let figure = headline(run, registry).map(|(of, more)| {
         let named = registry.is_headline(&of.gauge, &of.test, &of.name);
@@ -86,7 +86,7 @@ fn line(run: &RunLine, telling: usize, registry: &Registry) -> ListLine {
     }
 }
 
-/// Returns the command of a run as it was typed; for an imported run, the name of the imported file.
+/// Returns the command of a run as typed, or for an imported run, the name of the file.
 fn command(run: &RunLine) -> String {
     let typed = match &run.imported_from {
         Some(file) => {
