@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Environment variable with the reported size of a last-level cache, for tests of machines that report too much.
-pub(crate) const REPORTED: &str = "NODEGAUGE_REPORTED_CACHE";
+pub(crate) const REPORTED_VARIABLE: &str = "NODEGAUGE_REPORTED_CACHE";
 /// First part of the name of the file.
 const KIND: &str = "caches";
 /// Maximum size of the file in bytes.
@@ -48,7 +48,7 @@ struct MachineIdentity {
 }
 
 impl MachineIdentity {
-    fn of(site: &Site) -> Self {
+    fn from_site(site: &Site) -> Self {
         let Site { topology, machine, root, .. } = site;
         let id = root.text("etc/machine-id");
         let id = id.or_else(|| root.text("proc/sys/kernel/random/boot_id"));
@@ -82,13 +82,13 @@ struct CacheSizeFile {
 
 impl CacheSizeFile {
     /// Returns the file of a machine, in the user's cache folder.
-    fn of_user(site: &Site) -> Option<Self> {
-        Self::of(site, &cache_folder(nodegauge_os::variable)?)
+    fn in_user_cache(site: &Site) -> Option<Self> {
+        Self::in_folder(site, &cache_folder(nodegauge_os::variable)?)
     }
 
     /// Returns the file of a machine, in a given cache folder.
-    fn of(site: &Site, folder: &Path) -> Option<Self> {
-        let identity = MachineIdentity::of(site);
+    fn in_folder(site: &Site, folder: &Path) -> Option<Self> {
+        let identity = MachineIdentity::from_site(site);
         let name = cache_file_name(KIND, &serde_json::to_string(&identity).ok()?);
         let cpus: Vec<_> = site.topology.allowed().map(|thread| thread.cpu).collect();
         let reported = site.topology.llc_in_use(&cpus).map(|(bytes, _)| bytes);
@@ -116,8 +116,8 @@ impl CacheSizeFile {
 
 /// Returns the cache capacity of this machine. It is read from the file, or measured within `max_time`; `None` if it is
 /// unknown.
-pub(crate) fn found(site: &Site, max_time: Duration) -> Option<MeasuredCache> {
-    let file = CacheSizeFile::of_user(site);
+pub(crate) fn cache_capacity(site: &Site, max_time: Duration) -> Option<MeasuredCache> {
+    let file = CacheSizeFile::in_user_cache(site);
     if let Some(remembered) = file.as_ref().and_then(CacheSizeFile::read) {
         return Some(remembered);
     }
@@ -138,19 +138,19 @@ pub(crate) fn remember_larger(site: &Site, figures: &[Measurement], max_time: Du
     let again = if is_refuted { cache_size::measure(topology, machine, max_time) } else { None };
     let at_rest = again.filter(|found| !found.is_busy).map(|found| found.cache);
     if let Some(larger) = at_rest.filter(|found| found.bytes > known.bytes) {
-        CacheSizeFile::of_user(site).and_then(|file| file.write(larger));
+        CacheSizeFile::in_user_cache(site).and_then(|file| file.write(larger));
     }
 }
 
 /// True if the arrays of a figure are compared with a larger capacity than the known one.
 fn is_larger(m: &Measurement, known: MeasuredCache) -> bool {
-    let Some(measured) = bytes_of(m, shared::measured_cache_bytes::KEY) else { return false };
-    let part = bytes_of(m, shared::reported_cache_bytes::KEY);
+    let Some(measured) = key_bytes(m, shared::measured_cache_bytes::KEY) else { return false };
+    let part = key_bytes(m, shared::reported_cache_bytes::KEY);
     known.with_part(measured, part).bytes > known.bytes
 }
 
 /// Returns the value of a key in bytes.
-fn bytes_of(m: &Measurement, key: Key) -> Option<u64> {
+fn key_bytes(m: &Measurement, key: Key) -> Option<u64> {
     m.config.get(key.name)?.as_u64()
 }
 
@@ -166,7 +166,7 @@ pub(crate) fn with_reported(mut topology: Topology) -> Topology {
 
 /// Returns the size in the environment variable; `None` if it is not set or invalid.
 pub(crate) fn reported_by_variable() -> Option<Bytes> {
-    let text = nodegauge_os::variable(REPORTED)?.into_string().ok()?;
+    let text = nodegauge_os::variable(REPORTED_VARIABLE)?.into_string().ok()?;
     let mut cursor = Cursor::new("size", "300MiB", &text);
     let size = read_bytes(&mut cursor).ok().filter(|size| PLAUSIBLE.contains(size))?;
     cursor.finish("expected nothing after the unit").ok()?;
@@ -199,13 +199,13 @@ mod tests {
     fn foreign_or_invalid_cache_size_file_is_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let a = site("a", "300MiB");
-        let file = CacheSizeFile::of(&a, folder.path()).unwrap();
+        let file = CacheSizeFile::in_folder(&a, folder.path()).unwrap();
         assert_eq!(file.read(), None);
         let known = measured(&a, 32);
         file.write(known).unwrap();
         assert_eq!(file.read(), Some(known));
         for other in [site("b", "300MiB"), site("a", "200MiB")] {
-            let of_other = CacheSizeFile::of(&other, folder.path()).unwrap();
+            let of_other = CacheSizeFile::in_folder(&other, folder.path()).unwrap();
             assert_eq!(of_other.read(), None);
             // The file name may be wrong; the content is compared.
             std::fs::copy(&file.path, &of_other.path).unwrap();
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn larger_capacity_of_a_part_scales_to_all_caches() {
+    fn measured_capacity_scales_to_all_caches() {
         let known = MeasuredCache { bytes: 32 << 20, reported: Some(300 << 20) };
         let larger = known.with_part(32 << 20, Some(150 << 20));
         assert_eq!(larger.bytes, 64 << 20);

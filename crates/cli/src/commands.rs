@@ -78,7 +78,7 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
             children::measure_as_rank(name, *rank, *ranks)
         }
         Some(Command::StartPlaced { file, program }) => {
-            Ok(Exit::Told(nodegauge_programs::serve(file, program)?))
+            Ok(Exit::FromRank0(nodegauge_programs::serve(file, program)?))
         }
         Some(Command::CleanUpAfter { process }) => {
             nodegauge_toolchain::watchdog::serve(*process);

@@ -314,7 +314,7 @@ mod tests {
 
     /// Compares the output of a command that has one gauge with the page of its record, without node and findings.
     #[test]
-    fn golden_records_are_shown_as_printed_by_their_run() {
+    fn golden_record_page_equals_the_output_of_its_run() {
         let style = nodegauge_report::Style::default();
         let text = |page| nodegauge_report::text::page(&page, style);
         for (name, record) in golden().into_iter().filter(|(_, run)| !run.machine.is_imported()) {
@@ -338,7 +338,7 @@ mod tests {
                 assert!(["run", "stream-nothing"].contains(&name.as_str()), "{name}: {of:?}");
                 continue;
             };
-            let printed = text(nodegauge_report::run::own(&record, *gauge));
+            let printed = text(nodegauge_report::run::gauge_page(&record, *gauge));
             let (head, figures) = split(&printed);
             assert!(shown.starts_with(&format!("{head}\n")), "{name}: {head}");
             assert!(shown.ends_with(&format!("\n\n{figures}")), "{name}: {figures}");

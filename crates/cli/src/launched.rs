@@ -91,7 +91,7 @@ pub(crate) fn with_hosts(
         let served = serve(hosts).unwrap_or_else(silently);
         let code = hosts.await_end(served).unwrap_or_else(silently);
         hosts.leave(code);
-        return Ok(Exit::Told(code));
+        return Ok(Exit::FromRank0(code));
     }
     let result = lead(&HostsRun { hosts, exclude_file });
     if !hosts.is_first() {
@@ -102,7 +102,7 @@ pub(crate) fn with_hosts(
         };
         let code = code.unwrap_or_else(silently);
         hosts.leave(code);
-        return Ok(Exit::Told(code));
+        return Ok(Exit::FromRank0(code));
     }
     let code = match &result {
         Ok(exit) => exit.number(),
@@ -112,7 +112,7 @@ pub(crate) fn with_hosts(
         }
     };
     hosts.end(code);
-    Ok(Exit::Told(code))
+    Ok(Exit::FromRank0(code))
 }
 
 /// Returns the exit code of a rank that has lost its connection to rank 0. Rank 0 reports the loss.
@@ -150,7 +150,7 @@ pub(crate) fn once(started: &LauncherJob, refusal: Failure) -> Result<Exit, Fail
         return Err(refusal);
     }
     let_rank_0_print();
-    Ok(Exit::Told(Exit::from(&refusal).number()))
+    Ok(Exit::FromRank0(Exit::from(&refusal).number()))
 }
 
 /// Waits while rank 0 prints an error, unless the user ends the job.

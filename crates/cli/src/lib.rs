@@ -36,17 +36,17 @@ pub fn run() -> ! {
     let matches = matches.unwrap_or_else(|error| refuse(error));
     let parsed = args::Args::from_arg_matches(&matches).unwrap_or_else(|error| refuse(error));
     parsed.color.write_global();
-    args::end_of_helpers(&matches).into_iter().for_each(nodegauge_os::end_helpers_at);
+    args::helper_deadline(&matches).into_iter().for_each(nodegauge_os::end_helpers_at);
     let exit = files::protect(&definition, &matches);
     let exit = exit.and_then(|()| commands::dispatch(&parsed)).unwrap_or_else(|failure| {
         output::failure(&failure);
-        exit_of(&failure)
+        exit_status(&failure)
     });
-    nodegauge_os::leave(output::ended_by_signal().unwrap_or(exit).number())
+    nodegauge_os::leave(output::signal_exit().unwrap_or(exit).number())
 }
 
 /// Returns the exit status for a failure of the command.
-fn exit_of(failure: &Failure) -> Exit {
+fn exit_status(failure: &Failure) -> Exit {
     let words = std::env::args_os().skip(1);
     args::check::failure_exit_code(words).map_or_else(|| Exit::from(failure), Exit::Checked)
 }
@@ -58,7 +58,7 @@ fn refuse(error: clap::Error) -> ! {
     match args::hints::failure(&error, &words) {
         Some(failure) => {
             output::failure(&failure);
-            std::process::exit(exit_of(&failure).number().into())
+            std::process::exit(exit_status(&failure).number().into())
         }
         None => error.exit(),
     }

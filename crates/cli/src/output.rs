@@ -1,13 +1,13 @@
 //! The only place that writes to standard output and standard error.
 
-use crate::args::Documents;
+use crate::args::DocumentArgs;
 use crate::failure::{Exit, Failure};
 use anstream::stream::RawStream;
 use nodegauge_gauge::view::{Page, Section};
 use nodegauge_measure::legible;
 use nodegauge_measure::record::{Measurement, Status};
-pub(crate) use nodegauge_node::as_json as json;
 use nodegauge_node::signals;
+pub(crate) use nodegauge_node::to_json as json;
 use nodegauge_report::{Style, text};
 use std::borrow::Cow;
 use std::fs::{File, Metadata};
@@ -41,9 +41,9 @@ pub(crate) fn documents(documents: &[Document<'_>]) -> Result<bool, Failure> {
     Ok(to_stdout > 0)
 }
 
-impl Documents {
+impl DocumentArgs {
     /// True if a JSON or CSV document is requested.
-    pub(crate) fn are_asked_for(&self) -> bool {
+    pub(crate) fn are_requested(&self) -> bool {
         self.json.is_some() || self.csv.is_some()
     }
 
@@ -67,13 +67,13 @@ pub(crate) fn both_to_stdout() -> Failure {
 pub(crate) fn print(text: &str) {
     if let Err(failure) = try_print(text) {
         error(&failure.to_string());
-        nodegauge_os::leave(ended_by_signal().unwrap_or_else(|| Exit::from(&failure)).number());
+        nodegauge_os::leave(signal_exit().unwrap_or_else(|| Exit::from(&failure)).number());
     }
 }
 
 /// Returns the exit status if a signal ended this process while nobody read its standard output.
-pub(crate) fn ended_by_signal() -> Option<Exit> {
-    if UNREAD.load(Ordering::Relaxed) { signals::handled().map(Exit::Signal) } else { None }
+pub(crate) fn signal_exit() -> Option<Exit> {
+    if UNREAD.load(Ordering::Relaxed) { signals::handled_signal().map(Exit::Signal) } else { None }
 }
 
 /// Prints a result like [`print()`], but returns a failure instead of exiting.

@@ -72,7 +72,7 @@ impl Progress {
     }
 
     /// Sets the predicted time of the run.
-    pub(crate) fn foresee(&mut self, time: Option<Duration>) {
+    pub(crate) fn set_predicted_time(&mut self, time: Option<Duration>) {
         self.estimate.foreseen = time.filter(|time| !time.is_zero());
     }
 
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn log_has_one_line_per_half_minute() {
+    fn progress_log_has_one_line_per_half_minute() {
         let log = Log { command: "stream".to_owned(), lines: Cell::new(0) };
         let due: Vec<f64> = [1.0, 29.9, 30.4, 59.0, 61.0, 61.1]
             .into_iter()
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn share_of_the_time_is_at_most_one() {
+    fn progress_share_is_at_most_one() {
         assert_eq!(estimate(None, 0.0).total_share(seconds(40.0)), 0.0);
         let foreseen = Estimate { foreseen: Some(seconds(80.0)), ..estimate(None, 0.0) };
         assert_eq!(foreseen.total_share(seconds(40.0)), 0.5);

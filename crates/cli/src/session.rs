@@ -2,7 +2,7 @@
 //! and save it, compare it with expectations, and return the exit code.
 
 use crate::args::plan::PlanForArgs;
-use crate::args::{Common, Conditions, Database};
+use crate::args::{CommonArgs, ConditionArgs, DatabaseArgs};
 use crate::cache_size;
 use crate::failure::{Exit, Failure};
 use crate::gauges;
@@ -31,30 +31,30 @@ use nodegauge_team::hosts::Hosts;
 use std::time::Instant;
 
 /// Returns the history that the user gave, or the default one.
-pub(crate) fn history(db: &Database) -> HistoryFile {
+pub(crate) fn history(db: &DatabaseArgs) -> HistoryFile {
     HistoryFile { given: db.db.clone(), former_names: gauges::registry().former_names() }
 }
 
 /// Returns the history, and prevents outputs of this command from replacing it.
-pub(crate) fn protected_history(db: &Database) -> Result<HistoryFile, Failure> {
+pub(crate) fn protected_history(db: &DatabaseArgs) -> Result<HistoryFile, Failure> {
     let history = history(db);
     output::protect(&history.path()?);
     Ok(history)
 }
 
 /// Opens the history for writing.
-pub(crate) fn open_store(db: &Database) -> Result<Store, Failure> {
+pub(crate) fn open_store(db: &DatabaseArgs) -> Result<Store, Failure> {
     protected_history(db)?.open()
 }
 
 /// Opens the history for reading; returns `None` if it does not exist.
-pub(crate) fn open_store_to_read(db: &Database) -> Result<Option<Store>, Failure> {
+pub(crate) fn open_store_to_read(db: &DatabaseArgs) -> Result<Option<Store>, Failure> {
     protected_history(db)?.open_to_read()
 }
 
 /// Returns a function that finds the newest saved run of this node with a figure, by the names of the test and the
 /// figure (see [`Store::own_runs`]). It returns `None` if the history cannot be read.
-pub(crate) fn newest(db: &Database, site: &Site) -> impl Fn(&str, &str) -> Option<Record> {
+pub(crate) fn newest_run(db: &DatabaseArgs, site: &Site) -> impl Fn(&str, &str) -> Option<Record> {
     move |test, name| {
         let store = open_store_to_read(db).ok()??;
         store.own_runs(site.machine.host.as_deref(), test, Some(name), 1).ok()?.pop()
@@ -62,9 +62,9 @@ pub(crate) fn newest(db: &Database, site: &Site) -> impl Fn(&str, &str) -> Optio
 }
 
 /// Returns the core-to-core round trips in the latest runs of this node.
-fn saved_trips(db: &Database, site: &Site) -> Option<SavedTrips> {
+fn saved_round_trips(db: &DatabaseArgs, site: &Site) -> Option<SavedTrips> {
     let store = open_store_to_read(db).ok()??;
-    store.saved_trips(site.machine.host.as_deref()).ok()
+    store.saved_round_trips(site.machine.host.as_deref()).ok()
 }
 
 /// Returns version and commit of this program, for records.
@@ -144,24 +144,28 @@ pub(crate) fn load_topology(source: &TopologySource) -> Result<Topology, Failure
 }
 
 /// Returns this machine, with the properties that the user gave.
-pub(crate) fn site(common: &Common) -> Result<Site, Failure> {
+pub(crate) fn site(common: &CommonArgs) -> Result<Site, Failure> {
     let describe = describe_options(common.dimms, common.processor.as_deref())?;
     let (topology, machine) = this_machine(&describe)?;
     let site = Site::new(topology, machine, SysRoot::live());
-    let round_trips = saved_trips(&common.db, &site).unwrap_or_default();
+    let round_trips = saved_round_trips(&common.db, &site).unwrap_or_default();
     Ok(Site { round_trips, ..site })
 }
 
 /// Returns this machine like [`site`], with the capacity of its caches, for commands that size arrays. The capacity is
 /// measured if it is not saved.
-pub(crate) fn array_site(common: &Common) -> Result<Site, Failure> {
+pub(crate) fn array_site(common: &CommonArgs) -> Result<Site, Failure> {
     let mut site = site(common)?;
-    site.machine.measured_cache = cache_size::found(&site, cache_size::max_time(common.budget));
+    site.machine.measured_cache =
+        cache_size::cache_capacity(&site, cache_size::max_time(common.budget));
     Ok(site)
 }
 
 /// Returns a described machine, with the properties that the user gave.
-pub(crate) fn described(common: &Common, source: &TopologySource) -> Result<Site, Failure> {
+pub(crate) fn described_site(
+    common: &CommonArgs,
+    source: &TopologySource,
+) -> Result<Site, Failure> {
     let describe = describe_options(common.dimms, common.processor.as_deref())?;
     let topology = load_topology(source)?;
     let machine = nodegauge_machine::describe(&topology, &SysRoot::live(), &describe);
@@ -169,26 +173,26 @@ pub(crate) fn described(common: &Common, source: &TopologySource) -> Result<Site
 }
 
 /// Returns the machine of a plan: this one or a described one, with the memory to plan for.
-pub(crate) fn planned(common: &Common, plan_for: &PlanForArgs) -> Result<Site, Failure> {
+pub(crate) fn planned_site(common: &CommonArgs, plan_for: &PlanForArgs) -> Result<Site, Failure> {
     let site = match &plan_for.topology {
-        Some(source) => described(common, source)?,
+        Some(source) => described_site(common, source)?,
         None => site(common)?,
     };
     Ok(site.planned_with(plan_for.memory))
 }
 
 /// Content for standard output.
-pub(crate) enum Shown {
+pub(crate) enum StdoutContent {
     /// Text for people, followed by a line with the path of the history.
     Text(String),
     /// Table for other programs, without other lines.
     Table(String),
 }
 
-impl Shown {
+impl StdoutContent {
     /// Returns the renderer for the page of a command with one gauge.
-    pub(crate) fn page_of(gauge: &dyn Gauge) -> impl Fn(&Record, Style) -> Self {
-        move |record, style| Self::Text(text::page(&run::own(record, gauge), style))
+    pub(crate) fn page_renderer(gauge: &dyn Gauge) -> impl Fn(&Record, Style) -> Self {
+        move |record, style| Self::Text(text::page(&run::gauge_page(record, gauge), style))
     }
 }
 
@@ -202,7 +206,7 @@ pub(crate) struct HostsRun<'a> {
 
 /// Runs a command that consists of one plan, and shows the page of its gauge.
 pub(crate) fn conduct_plan(
-    common: &Common,
+    common: &CommonArgs,
     node: Site,
     plan: Box<dyn PlannedRun>,
     gauge: &dyn Gauge,
@@ -213,7 +217,7 @@ pub(crate) fn conduct_plan(
 /// Runs a command that consists of one plan, like [`conduct_plan`], on this host or on several hosts.
 pub(crate) fn conduct_plan_on(
     hosts: Option<&HostsRun<'_>>,
-    common: &Common,
+    common: &CommonArgs,
     node: Site,
     plan: Box<dyn PlannedRun>,
     gauge: &dyn Gauge,
@@ -225,7 +229,7 @@ pub(crate) fn conduct_plan_on(
         node,
         &figures,
         |site, progress| measure(plan, site, progress),
-        Shown::page_of(gauge),
+        StdoutContent::page_renderer(gauge),
     )
 }
 
@@ -235,7 +239,7 @@ pub(crate) fn measure(
     site: &Site,
     progress: &mut Progress,
 ) -> Result<Outcome, Failure> {
-    progress.foresee(plan.foreseen().time);
+    progress.set_predicted_time(plan.foreseen().time);
     plan.run(site, progress)
 }
 
@@ -244,11 +248,11 @@ pub(crate) fn measure(
 /// because it creates the history if necessary. An expectation that none of `figures` can meet is reported before the
 /// history is opened.
 pub(crate) fn conduct(
-    common: &Common,
+    common: &CommonArgs,
     node: Site,
     figures: &[Figures],
     gauge: impl FnOnce(&Site, &mut Progress) -> Result<Outcome, Failure>,
-    show: impl FnOnce(&Record, Style) -> Shown,
+    show: impl FnOnce(&Record, Style) -> StdoutContent,
 ) -> Result<Exit, Failure> {
     conduct_on(None, common, node, figures, gauge, show)
 }
@@ -257,11 +261,11 @@ pub(crate) fn conduct(
 /// record of all hosts; the others only measure.
 pub(crate) fn conduct_on(
     hosts: Option<&HostsRun<'_>>,
-    common: &Common,
+    common: &CommonArgs,
     node: Site,
     figures: &[Figures],
     gauge: impl FnOnce(&Site, &mut Progress) -> Result<Outcome, Failure>,
-    show: impl FnOnce(&Record, Style) -> Shown,
+    show: impl FnOnce(&Record, Style) -> StdoutContent,
 ) -> Result<Exit, Failure> {
     if let Some(run) = hosts.filter(|run| !run.hosts.is_first()) {
         return follow(run, node, gauge);
@@ -290,7 +294,7 @@ pub(crate) fn conduct_on(
     if let Some(size) = cache_size::reported_by_variable() {
         let text = format!(
             "{}: a last-level cache is taken to be reported as {size}",
-            cache_size::REPORTED
+            cache_size::REPORTED_VARIABLE
         );
         found.notices.push(Notice::new(NoticeId::Environment, "", text));
     }
@@ -385,14 +389,14 @@ fn follow(
     let signals = Signals::listen()?;
     let findings = nodegauge_machine::examine(&node.topology, &SysRoot::live(), &node.machine);
     if let Some(code) = run.hosts.await_start()? {
-        return Ok(Exit::Told(code));
+        return Ok(Exit::FromRank0(code));
     }
     clock::start_budget();
     let is_quiet = true;
     let mut progress = Progress::new(is_quiet, signals, "", None);
     let found = watched(&node, &mut progress, gauge);
     let report = found.map(|(found, _)| HostReport::new(node.machine, findings, found));
-    Ok(Exit::Told(run.hosts.report(report)?))
+    Ok(Exit::FromRank0(run.hosts.report(report)?))
 }
 
 /// Returns the hosts to be excluded, one per line.
@@ -407,7 +411,7 @@ fn excluded_hosts(record: &Record) -> String {
 impl Session {
     /// Opens all outputs before the measurement, so that no result is lost because a file cannot be written. From now
     /// on, a signal ends the run with a record.
-    fn begin(common: &Common) -> Result<Self, Failure> {
+    fn begin(common: &CommonArgs) -> Result<Self, Failure> {
         let signals = Signals::listen()?;
         let json = common.json.as_deref().map(Sink::from);
         let csv = common.csv.as_deref().map(Sink::from);
@@ -446,13 +450,13 @@ impl Session {
     /// the history.
     fn end(
         mut self,
-        common: &Common,
+        common: &CommonArgs,
         record: &Record,
-        shown: Shown,
+        shown: StdoutContent,
         details: &[String],
     ) -> (Exit, Vec<Failure>) {
         // Further signals end the wait for the history, not the measurement.
-        let signal = self.signals.received();
+        let signal = self.signals.received_signal();
         let mut failures = Vec::new();
         let is_page = self.show(common, shown, details).unwrap_or_else(|failure| {
             failures.push(failure);
@@ -491,17 +495,22 @@ impl Session {
     }
 
     /// Prints the result; returns true if it is a page, which is followed by the path of the history.
-    fn show(&self, common: &Common, shown: Shown, details: &[String]) -> Result<bool, Failure> {
+    fn show(
+        &self,
+        common: &CommonArgs,
+        shown: StdoutContent,
+        details: &[String],
+    ) -> Result<bool, Failure> {
         if self.stdout_is_taken() {
             return Ok(false);
         }
         match shown {
-            Shown::Table(table) => {
+            StdoutContent::Table(table) => {
                 output::try_print(&table)?;
                 Ok(false)
             }
-            Shown::Text(_) if common.quiet => Ok(false),
-            Shown::Text(mut text) => {
+            StdoutContent::Text(_) if common.quiet => Ok(false),
+            StdoutContent::Text(mut text) => {
                 if common.verbose {
                     details.iter().for_each(|line| text.push_str(&format!("{line}\n")));
                 }
@@ -513,7 +522,7 @@ impl Session {
 }
 
 /// Reports unmet conditions, and the signal that ended the measurement; returns the exit status.
-fn exit(common: &Common, record: &Record, is_saved: bool, signal: Option<u8>) -> Exit {
+fn exit(common: &CommonArgs, record: &Record, is_saved: bool, signal: Option<u8>) -> Exit {
     let unmet = unmet(&common.conditions, record, "", common.verbose);
     if let Some(signal) = signal {
         let what = if record.measurements.is_empty() {
@@ -546,7 +555,7 @@ pub(crate) fn has_invalid(record: &Record) -> bool {
 /// Reports the conditions that a record does not meet, and with `--strict`, suspect figures. With `verbose`, also
 /// reports conditions that are met. Returns true if a condition is not met, or with `--strict`, if a figure is suspect.
 /// Each message begins with `run`.
-pub(crate) fn unmet(conditions: &Conditions, record: &Record, run: &str, verbose: bool) -> bool {
+pub(crate) fn unmet(conditions: &ConditionArgs, record: &Record, run: &str, verbose: bool) -> bool {
     let mut any = conditions.strict && output::suspects(&record.measurements, run);
     let registry = gauges::registry();
     for expectation in &conditions.expect {
@@ -569,7 +578,7 @@ pub(crate) fn unmet(conditions: &Conditions, record: &Record, run: &str, verbose
 /// has no group for this node, prints that nothing was compared.
 pub(crate) fn is_below(reference: &Reference, record: &Record, run: &str, verbose: bool) -> bool {
     let Some(group) = reference.machine_group(&record.machine) else {
-        output::note(&format!("{run}not compared: {}", reference.no_group(&record.machine)));
+        output::note(&format!("{run}not compared: {}", reference.no_group_reason(&record.machine)));
         return false;
     };
     let registry = gauges::registry();

@@ -30,7 +30,7 @@ pub fn reference(ranking: &Ranking, tool: Tool, written: String) -> Result<Refer
 
 fn group(ranked: &RankedGroup) -> ReferenceGroup {
     let kept = ranked.nodes.iter().filter(|node| {
-        matches!(node.verdict, RankVerdict::Good | RankVerdict::Unknown) || !node.is_beyond()
+        matches!(node.verdict, RankVerdict::Good | RankVerdict::Unknown) || !node.has_slow_figure()
     });
     let nodes: Vec<String> = kept.map(|node| node.host.clone()).collect();
     let left_out = ranked.nodes.len() - nodes.len();
@@ -66,7 +66,7 @@ fn figure(of: &FigureStatistics, left_out: usize) -> ReferenceFigure {
     let figure = ReferenceFigure {
         key: of.key.clone(),
         value: of.median,
-        bound: of.key.at_share(1.0 - below, of.median),
+        bound: of.key.value_at_share(1.0 - below, of.median),
         nodes: of.nodes,
         runs: of.runs,
         spread_nodes: of.components.nodes.map(Fraction),
@@ -76,7 +76,7 @@ fn figure(of: &FigureStatistics, left_out: usize) -> ReferenceFigure {
         needed: None,
         size: of.size,
     };
-    let power = figure.power(check::RUNS);
+    let power = figure.power(check::MEASUREMENTS);
     ReferenceFigure { loss_found: power.found, needed: power.needed, ..figure }
 }
 
@@ -134,7 +134,7 @@ pub fn powers(reference: &Reference) -> Vec<String> {
     let mut lines = Vec::new();
     for group in &reference.groups {
         for figure in &group.figures {
-            lines.push(format!("{}: {}", figure.key, figure.power(check::RUNS).in_words()));
+            lines.push(format!("{}: {}", figure.key, figure.power(check::MEASUREMENTS).in_words()));
         }
     }
     lines
@@ -202,7 +202,7 @@ mod tests {
                 facts: Default::default(),
                 figures: vec![NodeFigure {
                     size: Some(1 << 27),
-                    ..NodeFigure::new(FigureKey::named(&m, "triad".to_owned()), value(i))
+                    ..NodeFigure::new(FigureKey::from_measurement(&m, "triad".to_owned()), value(i))
                 }],
             })
             .collect()
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn bound_states_its_basis() {
+    fn bound_contains_its_basis() {
         // One node of twenty has lost a third of its bandwidth.
         let value = |i: usize| if i == 3 { 250e9 } else { 380e9 + 1e9 * (i % 3) as f64 };
         let reference = made(runs(value, 20));
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn reference_states_detectable_loss_and_size() {
+    fn reference_contains_detectable_loss_and_size() {
         let precise = made(runs(|i| 380e9 + 1e9 * (i % 3) as f64, 20));
         let figure = &precise.groups[0].figures[0];
         assert!(figure.loss_found.is_some_and(|loss| loss.0 < 0.06), "{figure:?}");
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_another_size_are_excluded() {
+    fn runs_of_other_sizes_are_left_out() {
         let mut all = runs(|_| 380e9, 9);
         all[2].figures[0].size = Some(1 << 20);
         assert_eq!(keep_one_size(&mut all), ["triad: 1 run of another size than 128 MiB left out"]);

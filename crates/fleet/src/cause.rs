@@ -31,13 +31,13 @@ fn fits(text: &str) -> bool {
 }
 
 /// Returns the first reason that is short enough. If none is, returns the last one with fewer words.
-pub(crate) fn first_that_fits<const N: usize>(reasons: [String; N]) -> String {
+pub(crate) fn first_short_enough<const N: usize>(reasons: [String; N]) -> String {
     let found = reasons.iter().find(|reason| fits(reason)).or(reasons.last());
-    found.map(|reason| whole_words(reason)).unwrap_or_default()
+    found.map(|reason| cut_at_word(reason)).unwrap_or_default()
 }
 
 /// Returns as many words from the beginning as fit into a reason. Only a first word that is too long is cut.
-pub(crate) fn whole_words(text: &str) -> String {
+pub(crate) fn cut_at_word(text: &str) -> String {
     let mut reason = String::new();
     for word in text.split_whitespace() {
         let longer = if reason.is_empty() { word.to_owned() } else { format!("{reason} {word}") };
@@ -54,7 +54,7 @@ pub(crate) fn whole_words(text: &str) -> String {
 
 /// Returns the reason with the first cause that fits: `mem 69% of med: DIMM`, `mem 69% med: clock`, or `mem 69%:
 /// governor`. Words of a cause are not cut.
-pub(crate) fn with_cause<'a>(
+pub(crate) fn reason_with_cause<'a>(
     figure: &str,
     base: &str,
     causes: impl IntoIterator<Item = &'a str>,
@@ -75,19 +75,19 @@ mod tests {
 
     #[test]
     fn reasons_are_shortened_by_whole_words() {
-        let of = |causes: &[&str]| with_cause("mem 69%", "med", causes.iter().copied());
+        let of = |causes: &[&str]| reason_with_cause("mem 69%", "med", causes.iter().copied());
         assert_eq!(of(&[]), "mem 69% of med");
         assert_eq!(of(&["DIMM", "clock"]), "mem 69% of med: DIMM");
         assert_eq!(of(&["clock"]), "mem 69% med: clock");
         assert_eq!(of(&["governor"]), "mem 69%: governor");
         assert_eq!(of(&["a very long cause", "SMT"]), "mem 69% of med: SMT");
         assert_eq!(of(&["a very long cause"]), "mem 69% of med");
-        assert_eq!(whole_words("swap in use"), "swap in use");
-        assert_eq!(whole_words("mem UE: Processor 1 DIMM 3"), "mem UE: Processor 1");
-        assert_eq!(whole_words("PCIe: 00000000000000000"), "PCIe");
-        assert_eq!(whole_words(&"x".repeat(30)), "x".repeat(20));
+        assert_eq!(cut_at_word("swap in use"), "swap in use");
+        assert_eq!(cut_at_word("mem UE: Processor 1 DIMM 3"), "mem UE: Processor 1");
+        assert_eq!(cut_at_word("PCIe: 00000000000000000"), "PCIe");
+        assert_eq!(cut_at_word(&"x".repeat(30)), "x".repeat(20));
         let reasons = |place: &str| [format!("mem UE: {place}"), "mem UE".to_owned()];
-        assert_eq!(first_that_fits(reasons("P1-DIMMA1")), "mem UE: P1-DIMMA1");
-        assert_eq!(first_that_fits(reasons("Processor 1 DIMM 3")), "mem UE");
+        assert_eq!(first_short_enough(reasons("P1-DIMMA1")), "mem UE: P1-DIMMA1");
+        assert_eq!(first_short_enough(reasons("Processor 1 DIMM 3")), "mem UE");
     }
 }

@@ -5,7 +5,9 @@
 //! load, no reference, a reference of another kind of node), the node is unknown, never bad. It is good only if a loss
 //! worth acting on would have been detected (`slow::power`).
 
-use crate::cause::{LONGEST_REASON, finding_word, first_that_fits, whole_words, with_cause};
+use crate::cause::{
+    LONGEST_REASON, cut_at_word, finding_word, first_short_enough, reason_with_cause,
+};
 use crate::figures::{FigureKey, NodeFigure};
 use crate::inventory::Inventory;
 use crate::reference::ReferenceGroup;
@@ -33,15 +35,15 @@ nodegauge_measure::names!(NodeVerdict, "verdict", Good = "good", Unknown = "unkn
 /// Maximum number of characters of the verdict line; node-problem-detector cuts longer lines.
 pub const LONGEST_LINE: usize = 80;
 
-/// Number of corrected errors within [`CORRECTED_IN`] from which a memory module counts as defective: the default of
+/// Number of corrected errors within [`CORRECTED_INTERVAL`] from which a memory module counts as defective: the default of
 /// mcelog (`dimm-ce-error-threshold = 100 / 24h`, mcelog.conf(5)).
-const CORRECTED: u64 = 100;
-const CORRECTED_IN: Duration = Duration::from_secs(24 * 3600);
+const MAX_CORRECTED: u64 = 100;
+const CORRECTED_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
 /// Minimum number of own runs that replace a reference.
 pub const MIN_OWN_RUNS: usize = 5;
 /// Number of measurements of a figure; the better one decides.
-pub const RUNS: usize = 2;
+pub const MEASUREMENTS: usize = 2;
 /// Number of standard deviations by which a figure varies between own runs.
 const SIGMAS: f64 = 3.0;
 
@@ -59,7 +61,7 @@ pub struct Remark {
 impl Remark {
     /// Returns a remark. A longer reason is cut after the last word that fits.
     pub fn new(verdict: NodeVerdict, reason: impl AsRef<str>, text: impl Into<String>) -> Self {
-        Self { verdict, reason: whole_words(reason.as_ref()), text: text.into() }
+        Self { verdict, reason: cut_at_word(reason.as_ref()), text: text.into() }
     }
 }
 
@@ -73,13 +75,13 @@ pub fn lost_parts(group: &ReferenceGroup, machine: &Machine) -> Vec<Remark> {
             format!("{} {}", one.word, one.found),
             one.word.to_owned(),
         ];
-        Remark::new(NodeVerdict::Bad, first_that_fits(reasons), one.in_words())
+        Remark::new(NodeVerdict::Bad, first_short_enough(reasons), one.in_words())
     })
     .collect()
 }
 
 /// Judges hardware errors in an interval; `None` if its length is unknown.
-pub fn errors(events: &[EventCount], interval: Option<Duration>) -> Vec<Remark> {
+pub fn judge_errors(events: &[EventCount], interval: Option<Duration>) -> Vec<Remark> {
     let mut remarks = Vec::new();
     for event in events {
         let word = match event.kind {
@@ -89,7 +91,8 @@ pub fn errors(events: &[EventCount], interval: Option<Duration>) -> Vec<Remark> 
             HardwareEvent::MemoryCorrected if is_storm(event.events, interval) => "mem CE",
             _ => continue,
         };
-        let reason = first_that_fits([format!("{word}: {}", short_place(event)), word.to_owned()]);
+        let reason =
+            first_short_enough([format!("{word}: {}", short_place(event)), word.to_owned()]);
         remarks.push(Remark::new(NodeVerdict::Bad, reason, event.to_string()));
     }
     remarks
@@ -112,12 +115,12 @@ fn short_place(event: &EventCount) -> &str {
 
 /// True if this number of corrected errors means a defective module.
 fn is_storm(events: u64, interval: Option<Duration>) -> bool {
-    let days = interval.map_or(1.0, |time| time.as_secs_f64() / CORRECTED_IN.as_secs_f64());
-    events >= CORRECTED && events as f64 >= CORRECTED as f64 * days
+    let days = interval.map_or(1.0, |time| time.as_secs_f64() / CORRECTED_INTERVAL.as_secs_f64());
+    events >= MAX_CORRECTED && events as f64 >= MAX_CORRECTED as f64 * days
 }
 
-/// Findings about errors since boot. [`errors`] judges them by the time in which they occurred.
-const OF_LEDGER: [&str; 7] = [
+/// Findings about errors since boot. [`judge_errors`] judges them by the time in which they occurred.
+const LEDGER_FINDINGS: [&str; 7] = [
     "memory-errors",
     "machine-checks",
     "thermal-throttled",
@@ -129,7 +132,7 @@ const OF_LEDGER: [&str; 7] = [
 
 /// Judges the findings of the doctor. A critical finding means that figures are wrong or much too low. Other load,
 /// whose identifier is `other_load`, prevents a judgement.
-pub fn conditions(findings: &[Finding], other_load: &str) -> Vec<Remark> {
+pub fn judge_findings(findings: &[Finding], other_load: &str) -> Vec<Remark> {
     let mut remarks = Vec::new();
     for finding in findings {
         if finding.id == other_load {
@@ -137,7 +140,7 @@ pub fn conditions(findings: &[Finding], other_load: &str) -> Vec<Remark> {
                 remarks.push(Remark::new(NodeVerdict::Unknown, "busy", &finding.text));
             }
         } else if finding.severity == Severity::Critical
-            && !OF_LEDGER.contains(&finding.id.as_str())
+            && !LEDGER_FINDINGS.contains(&finding.id.as_str())
         {
             let word = finding_word(&finding.id).map(str::to_owned);
             let word = word.unwrap_or_else(|| Finding::finding_name(&finding.id));
@@ -173,7 +176,7 @@ impl FigureBound {
             bound: figure.bound,
             base: "ref".to_owned(),
             basis: figure.basis.clone(),
-            power: figure.power(RUNS),
+            power: figure.power(MEASUREMENTS),
             size: figure.size,
         })
     }
@@ -186,21 +189,21 @@ impl FigureBound {
         }
         let runs: Vec<f64> = values.iter().map(|value| key.share(*value, 1.0).ln()).collect();
         let RobustSpread { median, spread } = RobustSpread::from_values(&runs)?;
-        let median = key.at_share(median.exp(), 1.0);
+        let median = key.value_at_share(median.exp(), 1.0);
         let practical = key.practical_limit();
         let min = practical.0.max(1.0 - (-SIGMAS * spread).exp()).min(0.5);
         let spread = Components { nodes: None, runs: Some(spread) };
         let peers = Peers { spread, nodes: 1, runs: values.len() };
         Some(Self {
             value: median,
-            bound: key.at_share(1.0 - min, median),
+            bound: key.value_at_share(1.0 - min, median),
             base: "own".to_owned(),
             basis: format!(
                 "median of {} own runs less {}",
                 values.len(),
                 Fraction(min).in_whole_percent()
             ),
-            power: peers.power(practical, Fraction(min), RUNS),
+            power: peers.power(practical, Fraction(min), MEASUREMENTS),
             size: None,
         })
     }
@@ -240,7 +243,7 @@ impl CheckedFigure {
         let words = match bound.size {
             Some(size) if size == measured => return None,
             Some(size) => Bytes(size).to_string(),
-            None if self.is_by_rule() => return None,
+            None if self.follows_size_rule() => return None,
             None => "unknown".to_owned(),
         };
         let of = Bytes(measured);
@@ -253,8 +256,8 @@ impl CheckedFigure {
     }
 
     /// True if all measurements have arrays that are as large as STREAM's rule requires.
-    fn is_by_rule(&self) -> bool {
-        !self.is_reduced && self.measured.iter().all(|one| one.below_rule.is_none())
+    fn follows_size_rule(&self) -> bool {
+        !self.is_reduced && self.measured.iter().all(|one| one.size_doubt.is_none())
     }
 
     /// True if the best measurement is worse than the bound, so that a second measurement is required.
@@ -276,7 +279,7 @@ impl CheckedFigure {
     }
 
     /// True if a second measurement can change the judgement, because the better one counts.
-    pub fn is_to_repeat(&self) -> bool {
+    pub fn needs_repetition(&self) -> bool {
         self.is_below() || self.is_undecided()
     }
 
@@ -292,7 +295,7 @@ impl CheckedFigure {
             let text = format!("{}: {}", self.key, bound.power.in_words());
             return Some(Remark::new(NodeVerdict::Unknown, reason, text));
         }
-        if !self.is_to_repeat() {
+        if !self.needs_repetition() {
             return None;
         }
         let unit = self.key.unit;
@@ -310,7 +313,7 @@ impl CheckedFigure {
             let text = format!("{text}; disturbed: {doubt}");
             return Some(Remark::new(NodeVerdict::Unknown, "disturbed", text));
         }
-        if times < RUNS {
+        if times < MEASUREMENTS {
             let text = format!("{text}: no time to measure again");
             return Some(Remark::new(NodeVerdict::Unknown, "not confirmed", text));
         }
@@ -334,7 +337,7 @@ impl CheckedFigure {
     pub fn in_short(&self, cause: Option<&str>) -> Option<String> {
         let share = self.share()?.floored().in_short();
         let base = &self.bound.as_ref()?.base;
-        Some(with_cause(&format!("{} {share}", self.key.word()), base, cause))
+        Some(reason_with_cause(&format!("{} {share}", self.key.word()), base, cause))
     }
 }
 

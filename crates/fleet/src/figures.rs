@@ -61,7 +61,7 @@ const SET_BYTES: &str = "set_bytes";
 
 impl FigureKey {
     /// Returns the key of a measurement, with this name.
-    pub fn named(m: &Measurement, name: String) -> Self {
+    pub fn from_measurement(m: &Measurement, name: String) -> Self {
         Self {
             gauge: m.gauge.clone(),
             test: m.test.clone(),
@@ -111,7 +111,7 @@ impl FigureKey {
     }
 
     /// Returns the value that has this share of the performance of `center`.
-    pub fn at_share(&self, share: f64, center: f64) -> f64 {
+    pub fn value_at_share(&self, share: f64, center: f64) -> f64 {
         match self.unit.better() {
             Better::Higher => center * share,
             Better::Lower => center / share,
@@ -140,7 +140,7 @@ pub struct NodeFigure {
     pub doubt: Option<String>,
     /// Reason why the array size makes the figure suspect. It is irrelevant if only figures of the same size are
     /// compared.
-    pub below_rule: Option<String>,
+    pub size_doubt: Option<String>,
     /// Array size or working set in bytes; `None` if the figure has none.
     pub size: Option<u64>,
 }
@@ -166,7 +166,7 @@ impl NodeFigure {
 
     /// Returns a figure that is valid and has no size.
     pub fn new(key: FigureKey, value: f64) -> Self {
-        Self { key, value, doubt: None, below_rule: None, size: None }
+        Self { key, value, doubt: None, size_doubt: None, size: None }
     }
 }
 
@@ -211,15 +211,15 @@ fn figure(m: &Measurement, name: String) -> Option<NodeFigure> {
     }
     let reasons = &m.validity.reasons;
     let is_suspect = m.validity.status == Status::Suspect;
-    let below_rule = reasons.iter().find(|reason| stream_rule::is_below_rule(reason));
-    let below_rule = below_rule.filter(|_| is_suspect).cloned();
+    let size_doubt = reasons.iter().find(|reason| stream_rule::is_below_rule(reason));
+    let size_doubt = size_doubt.filter(|_| is_suspect).cloned();
     let other = reasons.iter().find(|reason| !stream_rule::is_below_rule(reason)).cloned();
-    let doubt = match &below_rule {
+    let doubt = match &size_doubt {
         _ if !is_suspect => None,
         Some(_) => other,
         None => Some(other.unwrap_or_default()),
     };
     m.unit.direction()?;
     let size = SIZES.into_iter().find_map(|size| m.config.get(size)?.as_u64());
-    Some(NodeFigure { key: FigureKey::named(m, name), value, doubt, below_rule, size })
+    Some(NodeFigure { key: FigureKey::from_measurement(m, name), value, doubt, size_doubt, size })
 }

@@ -41,7 +41,7 @@ pub struct FleetFolder {
 
 impl FleetFolder {
     /// Returns the folder at a path; it may not exist.
-    pub fn at(path: &Path) -> Self {
+    pub fn from_path(path: &Path) -> Self {
         Self { path: path.to_owned() }
     }
 
@@ -65,34 +65,34 @@ impl FleetFolder {
     }
 
     /// Returns the path of a record of a node. `run` is its number, from 1.
-    pub fn record(&self, host: &str, run: usize) -> PathBuf {
+    pub fn record_path(&self, host: &str, run: usize) -> PathBuf {
         self.path.join(if run == 1 { format!("{host}.json") } else { format!("{host}.{run}.json") })
     }
 
     /// Returns the number of records of a node.
-    pub fn runs(&self, host: &str) -> usize {
-        (1..).take_while(|run| self.record(host, *run).is_file()).count()
+    pub fn record_count(&self, host: &str) -> usize {
+        (1..).take_while(|run| self.record_path(host, *run).is_file()).count()
     }
 
     /// Moves the newest record of a node into the state folder if the run was interrupted, because such a record does
     /// not count. Returns true if it was moved.
-    pub fn set_aside_incomplete(&self, host: &str) -> bool {
-        let record = self.record(host, self.runs(host).max(1));
+    pub fn move_incomplete(&self, host: &str) -> bool {
+        let record = self.record_path(host, self.record_count(host).max(1));
         let bytes =
             nodegauge_os::read_file(&record, nodegauge_os::LONGEST_TEXT).unwrap_or_default();
         let is_complete = serde_json::from_slice(&bytes).map_or(true, |end: RunEnd| end.complete);
-        let aside = self.state(&format!("{host}.interrupted.json"));
+        let aside = self.state_path(&format!("{host}.interrupted.json"));
         !is_complete && std::fs::rename(record, aside).is_ok()
     }
 
     /// Returns the path of a state file.
-    pub fn state(&self, name: &str) -> PathBuf {
+    pub fn state_path(&self, name: &str) -> PathBuf {
         self.path.join(STATE_FOLDER).join(name)
     }
 
     /// Reads a state file; `None` if it does not exist.
     pub fn read_state(&self, name: &str) -> Option<String> {
-        let bytes = nodegauge_os::read_file(&self.state(name), LONGEST).ok()?;
+        let bytes = nodegauge_os::read_file(&self.state_path(name), LONGEST).ok()?;
         Some(String::from_utf8_lossy(&bytes).trim().to_owned())
     }
 
@@ -101,7 +101,7 @@ impl FleetFolder {
     /// # Errors
     /// Fails if the file cannot be written.
     pub fn write_state(&self, name: &str, text: &str) -> Result<(), Failure> {
-        let path = self.state(name);
+        let path = self.state_path(name);
         write_line(&path, text).map_err(|why| {
             Failure::missing(format!("cannot write {}: {why}", legible::path(&path)))
                 .hint(why.hint())
@@ -110,7 +110,7 @@ impl FleetFolder {
 
     /// Removes a state file, if it exists.
     pub fn remove_state(&self, name: &str) {
-        let _ = std::fs::remove_file(self.state(name));
+        let _ = std::fs::remove_file(self.state_path(name));
     }
 
     /// Returns the nodes of the fleet; empty if the folder does not belong to `fleet run`.
@@ -154,16 +154,20 @@ mod tests {
         folder.write_state("nodes", "n[1-3]").unwrap();
         folder.write_state("n2.failed", "TIMEOUT").unwrap();
         folder.write_state("n2.job", "7").unwrap();
-        std::fs::write(folder.record("n1", 1), "{}").unwrap();
-        std::fs::write(folder.record("n1", 2), r#"{"complete": false, "seconds": 1}"#).unwrap();
-        std::fs::write(folder.record("n3", 2), "{}").unwrap();
-        assert_eq!((folder.runs("n1"), folder.runs("n2"), folder.runs("n3")), (2, 0, 0));
-        assert!(folder.set_aside_incomplete("n1"));
-        assert!(!folder.set_aside_incomplete("n1") && !folder.set_aside_incomplete("n2"));
-        assert_eq!(folder.runs("n1"), 1);
-        assert!(folder.state("n1.interrupted.json").is_file());
+        std::fs::write(folder.record_path("n1", 1), "{}").unwrap();
+        std::fs::write(folder.record_path("n1", 2), r#"{"complete": false, "seconds": 1}"#)
+            .unwrap();
+        std::fs::write(folder.record_path("n3", 2), "{}").unwrap();
+        assert_eq!(
+            (folder.record_count("n1"), folder.record_count("n2"), folder.record_count("n3")),
+            (2, 0, 0)
+        );
+        assert!(folder.move_incomplete("n1"));
+        assert!(!folder.move_incomplete("n1") && !folder.move_incomplete("n2"));
+        assert_eq!(folder.record_count("n1"), 1);
+        assert!(folder.state_path("n1.interrupted.json").is_file());
         let mut options = RankingOptions::default();
-        FleetFolder::at(folder.path()).add_to(&mut options);
+        FleetFolder::from_path(folder.path()).add_to(&mut options);
         assert_eq!(options.expected, ["n1", "n2", "n3"]);
         assert_eq!(options.failures["n2"], "TIMEOUT");
         assert_eq!(options.states["n2"], "no record of job 7 yet");

@@ -80,7 +80,7 @@ pub fn json(ranking: &Ranking) -> Value {
                 Some(json!({
                     "test": of.key.test, "name": of.key.name, "value": figure.value,
                     "of_median": figure.share, "z": figure.z, "of_reference": figure.reference_share,
-                    "beyond_limits": figure.is_beyond, "doubt": figure.doubt,
+                    "beyond_limits": figure.exceeds_limits, "doubt": figure.doubt,
                 }))
             });
             let differences: Vec<String> =
@@ -118,19 +118,19 @@ fn folded(ranking: &Ranking, verdict: RankVerdict) -> String {
 }
 
 /// Returns the slow nodes as a host list for `--exclude`; empty if there are none.
-pub fn exclude(ranking: &Ranking) -> String {
+pub fn exclude_list(ranking: &Ranking) -> String {
     let (valid, _) = HostList::partition(&ranking.hosts(RankVerdict::Slow));
     if valid.is_empty() { String::new() } else { format!("{}\n", HostList::folded(&valid)) }
 }
 
 /// Returns the slow nodes that lists for other programs cannot contain, because their names are invalid.
-pub fn left_out(ranking: &Ranking) -> Vec<String> {
+pub fn invalid_names(ranking: &Ranking) -> Vec<String> {
     let (_, others) = HostList::partition(&ranking.hosts(RankVerdict::Slow));
     others
 }
 
 /// Returns the slow nodes with valid names, grouped by reason.
-fn by_reason(ranking: &Ranking) -> Vec<(String, String)> {
+fn slow_by_reason(ranking: &Ranking) -> Vec<(String, String)> {
     let slow = ranking.nodes(RankVerdict::Slow).map(|(_, node)| node);
     let mut found = Vec::new();
     for (reason, nodes) in grouped(slow, |node: &&RankedNode| node.reason.clone()) {
@@ -151,9 +151,9 @@ fn plain(reason: &str) -> String {
 }
 
 /// Returns lines for `nhc.conf` that fail on slow nodes.
-pub fn nhc(ranking: &Ranking) -> String {
+pub fn nhc_lines(ranking: &Ranking) -> String {
     let mut lines = String::new();
-    for (nodes, reason) in by_reason(ranking) {
+    for (nodes, reason) in slow_by_reason(ranking) {
         // In NHC's match strings, a range of nodes is written in braces.
         lines.push_str(&format!("{{{nodes}}} || die 1 \"{reason}\"\n"));
     }
@@ -161,9 +161,9 @@ pub fn nhc(ranking: &Ranking) -> String {
 }
 
 /// Returns commands with which a person can drain the slow nodes. Slurm shows only the first characters of the reason.
-pub fn scontrol(ranking: &Ranking) -> Vec<String> {
+pub fn drain_commands(ranking: &Ranking) -> Vec<String> {
     let mut commands = Vec::new();
-    for (nodes, reason) in by_reason(ranking) {
+    for (nodes, reason) in slow_by_reason(ranking) {
         let name = CommandLine::new(format!("NodeName={nodes}"), []);
         commands.push(format!("scontrol update {name} State=DRAIN Reason=\"{reason}\""));
     }
@@ -207,15 +207,18 @@ mod tests {
     fn node_lists_for_other_programs_have_valid_names_only() {
         let reason = "mem 69% of ref: DIMM";
         let of = ranking(&[("n3", reason), ("n4", reason), ("$(id)", reason), ("n7", "x\";id")]);
-        assert_eq!(exclude(&of), "n[3-4,7]\n");
-        assert_eq!(nhc(&of), "{n[3-4]} || die 1 \"mem 69% of ref: DIMM\"\n{n7} || die 1 \"xid\"\n");
+        assert_eq!(exclude_list(&of), "n[3-4,7]\n");
         assert_eq!(
-            scontrol(&of)[0],
+            nhc_lines(&of),
+            "{n[3-4]} || die 1 \"mem 69% of ref: DIMM\"\n{n7} || die 1 \"xid\"\n"
+        );
+        assert_eq!(
+            drain_commands(&of)[0],
             "scontrol update 'NodeName=n[3-4]' State=DRAIN Reason=\"mem 69% of ref: DIMM\""
         );
-        assert_eq!(left_out(&of), ["$(id)"]);
+        assert_eq!(invalid_names(&of), ["$(id)"]);
         for none in [ranking(&[]), ranking(&[("$(id)", reason)])] {
-            assert_eq!((exclude(&none), nhc(&none)), (String::new(), String::new()));
+            assert_eq!((exclude_list(&none), nhc_lines(&none)), (String::new(), String::new()));
         }
         assert!(csv(&of).ends_with("n9,missing,\"a, \"\"b\"\"\",,,,,,,,,,0\n"), "{}", csv(&of));
         assert_eq!(json(&of)["slow"], "$(id),n[3-4,7]");

@@ -7,11 +7,11 @@
 //! shell, and a log file next to a record are ignored.
 
 mod ansible;
-mod carriers;
 mod lines;
 mod logs;
 mod parts;
 mod reframe;
+mod tools;
 
 use crate::figures::FigureSelection;
 use crate::node::NodeRun;
@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Maximum depth of subfolders; the output folders of parallel tools are flat.
-const DEEPEST: usize = 4;
+const MAX_DEPTH: usize = 4;
 /// Folder in which `fleet run` keeps the state of its jobs (see [`crate::folder`]).
 pub const STATE_FOLDER: &str = ".fleet";
 
@@ -198,7 +198,7 @@ impl Intake {
             self.reject(text.source.clone(), text.node.clone(), EMPTY.to_owned());
             return;
         }
-        let parts = carriers::by_node(content).unwrap_or_else(|| lines::by_node(content));
+        let parts = tools::by_node(content).unwrap_or_else(|| lines::by_node(content));
         if parts.is_empty() {
             self.add_node_output(text, content, selection);
             return;
@@ -281,12 +281,12 @@ impl Intake {
         match record::parse(json, selection.registry.former_names()) {
             Ok(record) => self.add_record(&record, text, selection),
             Err(reason) => {
-                let carrier: Carrier = serde_json::from_str(json).unwrap_or_default();
-                if carrier.schema.is_some() {
+                let tool: ToolFields = serde_json::from_str(json).unwrap_or_default();
+                if tool.schema.is_some() {
                     self.reject(text.source.clone(), text.node.clone(), reason);
-                } else if carrier.session_info.is_some() && carrier.runs.is_some() {
+                } else if tool.session_info.is_some() && tool.runs.is_some() {
                     reframe::add(self, text, json, selection);
-                } else if carrier.is_ansible() {
+                } else if tool.is_ansible() {
                     ansible::add(self, text, json, selection);
                 } else if let Some(minions) = minions(json) {
                     for (node, output) in minions {
@@ -369,7 +369,7 @@ impl Intake {
 
 /// Fields that distinguish the documents of different tools.
 #[derive(Default, Deserialize)]
-struct Carrier {
+struct ToolFields {
     schema: Option<IgnoredAny>,
     session_info: Option<IgnoredAny>,
     runs: Option<IgnoredAny>,
@@ -379,7 +379,7 @@ struct Carrier {
     msg: Option<IgnoredAny>,
 }
 
-impl Carrier {
+impl ToolFields {
     fn is_ansible(&self) -> bool {
         self.changed.is_some() && (self.stdout.is_some() || self.msg.is_some())
             || self.unreachable.is_some()
@@ -422,7 +422,7 @@ fn walk(folder: &Path, depth: usize, files: &mut Vec<Input>) -> Result<(), Failu
         }
         let path = entry.path();
         match entry.file_type() {
-            Ok(kind) if kind.is_dir() && depth < DEEPEST => walk(&path, depth + 1, files)?,
+            Ok(kind) if kind.is_dir() && depth < MAX_DEPTH => walk(&path, depth + 1, files)?,
             Ok(kind) if kind.is_dir() => {}
             _ => files.extend(parts::list_inputs(&path, false)),
         }

@@ -37,7 +37,8 @@ impl<'a> Names<'a> {
         for (host, of_host) in labels {
             let known: BTreeSet<&str> = of_host.iter().copied().flatten().collect();
             let are_nodes = known.iter().all(|label| {
-                !are_one(host, label) && hosts.get(label).is_none_or(|of_label| of_label.len() == 1)
+                !is_same_host(host, label)
+                    && hosts.get(label).is_none_or(|of_label| of_label.len() == 1)
             });
             let has_others = known.len() < of_host.len();
             if known.len() > 1 && are_nodes && !has_others && !expected.contains(host) {
@@ -48,7 +49,7 @@ impl<'a> Names<'a> {
     }
 
     /// Returns the name of the node of a run.
-    pub fn run_node(&self, run: &'a NodeRun) -> &'a str {
+    pub fn node_name(&self, run: &'a NodeRun) -> &'a str {
         let host: &'a str = &run.host;
         match run.label.as_deref() {
             Some(label) if self.expected.contains(label) || self.shared.contains_key(host) => label,
@@ -108,6 +109,6 @@ fn short(name: &str) -> String {
 }
 
 /// True if both are names of one host, with or without the domain.
-fn are_one(one: &str, other: &str) -> bool {
+fn is_same_host(one: &str, other: &str) -> bool {
     short(one) == short(other)
 }

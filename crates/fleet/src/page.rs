@@ -222,7 +222,7 @@ fn picture(group: &RankedGroup) -> Option<Picture> {
 fn bar(group: &RankedGroup, at: usize, of: &FigureStatistics) -> Bar {
     let unit = of.key.unit;
     let all = group.nodes.iter().filter_map(|node| Some((node, node.figures[at].as_ref()?)));
-    let (beyond, within): (Vec<_>, Vec<_>) = all.partition(|(_, figure)| figure.is_beyond);
+    let (beyond, within): (Vec<_>, Vec<_>) = all.partition(|(_, figure)| figure.exceeds_limits);
     // The loss is a loss of performance.
     let loss = of.loss_limit();
     let rest = 1.0 - loss;
@@ -263,7 +263,7 @@ fn lists(ranking: &Ranking) -> Section {
             section.push(note);
         }
     }
-    let left_out = formats::left_out(ranking);
+    let left_out = formats::invalid_names(ranking);
     if !left_out.is_empty() {
         let text =
             format!("no host names, not in lists for other programs: {}", left_out.join(", "));

@@ -148,9 +148,9 @@ pub struct RankedFigure {
     /// Robust z, which is negative for values worse than the median; `None` for fewer than eight nodes.
     pub z: Option<f64>,
     /// True if the value is beyond the limits. False if there are enough runs, and too few of them are beyond the limits.
-    pub is_beyond: bool,
+    pub exceeds_limits: bool,
     /// Number of runs beyond the limits.
-    pub runs_beyond: usize,
+    pub runs_exceeding: usize,
     /// Result of the judgement if the value is not beyond the limits; `None` if nothing can judge it.
     pub standing: Option<Standing>,
     /// Power of the judgement; with several judges, that of the judge who detects the smallest loss.
@@ -175,8 +175,8 @@ impl<'a> Node<'a> {
 
 impl RankedNode {
     /// True if a figure is beyond its limits.
-    pub fn is_beyond(&self) -> bool {
-        self.figures.iter().flatten().any(|figure| figure.is_beyond)
+    pub fn has_slow_figure(&self) -> bool {
+        self.figures.iter().flatten().any(|figure| figure.exceeds_limits)
     }
 }
 
@@ -236,7 +236,7 @@ fn by_host<'a>(runs: &'a [NodeRun], names: &Names<'a>) -> Vec<Node<'a>> {
     let mut indices: HashMap<&str, usize> = HashMap::new();
     let mut nodes: Vec<Node<'_>> = Vec::new();
     for run in runs {
-        let host = names.run_node(run);
+        let host = names.node_name(run);
         let index = *indices.entry(host).or_insert_with(|| {
             nodes.push(Node { host, runs: Vec::new() });
             nodes.len() - 1
@@ -286,7 +286,7 @@ fn columns(nodes: &[Node<'_>]) -> Vec<Column> {
             });
             found[index].runs[at].push(performance(&figure.key, figure.value));
             found[index].sizes.insert(figure.size);
-            let doubt = figure.doubt.as_ref().or(figure.below_rule.as_ref());
+            let doubt = figure.doubt.as_ref().or(figure.size_doubt.as_ref());
             if doubt.is_some() {
                 found[index].doubts[at] = doubt.cloned();
             }
@@ -296,16 +296,16 @@ fn columns(nodes: &[Node<'_>]) -> Vec<Column> {
 }
 
 /// Ranks the nodes of a group.
-fn ranked(members: &group::Members<'_>, options: &RankingOptions) -> RankedGroup {
+fn ranked(members: &group::GroupMembers<'_>, options: &RankingOptions) -> RankedGroup {
     let nodes = &members.nodes;
     let reference = options.reference.as_ref();
-    let of_group = reference.and_then(|all| all.group_for(&members.kind, &members.inventory));
+    let of_group = reference.and_then(|all| all.closest_group(&members.kind, &members.inventory));
     let columns = columns(nodes);
     let statistics: Vec<FigureStatistics> =
         columns.iter().map(|column| statistics(column, of_group)).collect();
     let judges: Vec<Judges> =
         columns.iter().zip(&statistics).map(|(column, of)| Judges::new(column, of)).collect();
-    let peers = reason::NodePeers::from_nodes(nodes);
+    let peers = reason::GroupMajority::from_nodes(nodes);
     let mut ranked_nodes: Vec<RankedNode> = (0..nodes.len())
         .map(|at| {
             let figures: Vec<Option<RankedFigure>> = columns
@@ -386,7 +386,7 @@ impl FigureStatistics {
     }
 
     /// True if this value is worse than the bound in the reference.
-    fn is_beyond_reference(&self, value: f64) -> bool {
+    fn is_below_reference(&self, value: f64) -> bool {
         self.reference.as_ref().is_some_and(|reference| !reference.is_met(value))
     }
 
@@ -396,9 +396,9 @@ impl FigureStatistics {
     }
 
     /// True if this performance is beyond the limit of the group or of the reference.
-    fn is_beyond_limits(&self, performance: f64) -> bool {
+    fn exceeds_limits(&self, performance: f64) -> bool {
         self.group().is_slow(performance)
-            || self.is_beyond_reference(self.value_from_performance(performance))
+            || self.is_below_reference(self.value_from_performance(performance))
     }
 
     /// True if the figure can be judged.
@@ -479,16 +479,16 @@ fn ranked_figure(
     let runs = column.runs.get(at)?;
     let own = better_median(runs)?;
     let value = of.value_from_performance(own);
-    let runs_beyond = runs.iter().filter(|run| of.is_beyond_limits(**run)).count();
-    let is_acquitted = runs.len() >= confirm && runs_beyond < confirm;
+    let runs_exceeding = runs.iter().filter(|run| of.exceeds_limits(**run)).count();
+    let is_acquitted = runs.len() >= confirm && runs_exceeding < confirm;
     let (standing, power) = judges.standing(runs.len(), value);
     Some(RankedFigure {
         value,
         share: of.key.share(value, of.median),
         reference_share: of.reference.as_ref().map(|reference| reference.share(value)),
         z: of.limit.map(|_| of.group().robust.z(own)),
-        is_beyond: of.is_beyond_limits(own) && !is_acquitted,
-        runs_beyond,
+        exceeds_limits: of.exceeds_limits(own) && !is_acquitted,
+        runs_exceeding,
         standing,
         power,
         doubt: column.doubts[at].clone(),
@@ -517,11 +517,11 @@ fn judged(
     node: &Node<'_>,
     figures: Vec<Option<RankedFigure>>,
     statistics: &[FigureStatistics],
-    members: &group::Members<'_>,
-    peers: &reason::NodePeers,
+    members: &group::GroupMembers<'_>,
+    peers: &reason::GroupMajority,
     options: &RankingOptions,
 ) -> RankedNode {
-    let beyond = worst(&figures, |figure| figure.is_beyond);
+    let beyond = worst(&figures, |figure| figure.exceeds_limits);
     let undecided = worst(&figures, |figure| figure.standing == Some(Standing::Undecided));
     let without_power = worst(&figures, |figure| figure.standing == Some(Standing::Unknown));
     let deciding = beyond.or(undecided).or(without_power).or_else(|| worst(&figures, |_| true));
@@ -534,10 +534,10 @@ fn judged(
         let of = &statistics[index];
         of.group().is_slow(performance(&of.key, figure.value))
     });
-    let is_distinguished = is_by_peers || peers.own_finding(node.latest()).is_some();
+    let is_distinguished = is_by_peers || peers.rare_finding(node.latest()).is_some();
     let has_defect = peers.has_rare_defect(node.latest());
-    let is_busy = load.is_some() && !has_defect && !(peers.are_busy() && is_distinguished);
-    let confirmed = decided.is_some_and(|one| one.runs_beyond >= options.confirm.max(1));
+    let is_busy = load.is_some() && !has_defect && !(peers.is_busy() && is_distinguished);
+    let confirmed = decided.is_some_and(|one| one.runs_exceeding >= options.confirm.max(1));
     let verdict = match beyond {
         Some(_) if is_busy => RankVerdict::Unknown,
         Some(_) if confirmed => RankVerdict::Slow,
@@ -571,7 +571,7 @@ fn without_domain(host: &str) -> &str {
 }
 
 /// True if a host is among the hosts with a run, with or without its domain.
-fn is_there(host: &str, there: &HashSet<String>) -> bool {
+fn has_run(host: &str, there: &HashSet<String>) -> bool {
     there.contains(host) || host.contains('.') && there.contains(without_domain(host))
 }
 
@@ -579,13 +579,13 @@ fn is_there(host: &str, there: &HashSet<String>) -> bool {
 fn missing(intake: &Intake, names: &Names<'_>, options: &RankingOptions) -> Vec<(String, String)> {
     let mut there: HashSet<String> = HashSet::new();
     for run in &intake.runs {
-        let host = names.run_node(run);
+        let host = names.node_name(run);
         there.insert(host.to_owned());
         there.insert(without_domain(host).to_owned());
     }
     let mut found: BTreeMap<String, String> = BTreeMap::new();
     for rejected in &intake.rejected {
-        let Some(node) = rejected.node.as_ref().filter(|node| !is_there(node, &there)) else {
+        let Some(node) = rejected.node.as_ref().filter(|node| !has_run(node, &there)) else {
             continue;
         };
         let is_node = match rejected.evidence {
@@ -597,12 +597,12 @@ fn missing(intake: &Intake, names: &Names<'_>, options: &RankingOptions) -> Vec<
             found.insert(node.clone(), rejected.reason.clone());
         }
     }
-    for host in options.expected.iter().filter(|host| !is_there(host, &there)) {
+    for host in options.expected.iter().filter(|host| !has_run(host, &there)) {
         found.entry(host.clone()).or_insert_with(|| {
             options.states.get(host).cloned().unwrap_or_else(|| "no record".to_owned())
         });
     }
-    for (host, why) in options.failures.iter().filter(|(host, _)| !is_there(host, &there)) {
+    for (host, why) in options.failures.iter().filter(|(host, _)| !has_run(host, &there)) {
         found.insert(host.clone(), why.clone());
     }
     found.into_iter().collect()

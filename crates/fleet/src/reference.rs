@@ -148,17 +148,17 @@ impl Reference {
     /// Returns the group that judges a machine: of the same kind, with the most similar parts. `None` if the reference
     /// has no such kind.
     pub fn machine_group(&self, machine: &Machine) -> Option<&ReferenceGroup> {
-        self.group_for(&NodeKind::from_machine(machine), &Inventory::from_machine(machine))
+        self.closest_group(&NodeKind::from_machine(machine), &Inventory::from_machine(machine))
     }
 
     /// Returns the group of a kind with the most similar parts; the first if there are several.
-    pub fn group_for(&self, kind: &NodeKind, inventory: &Inventory) -> Option<&ReferenceGroup> {
+    pub fn closest_group(&self, kind: &NodeKind, inventory: &Inventory) -> Option<&ReferenceGroup> {
         let of_kind = self.groups.iter().filter(|group| group.kind == *kind);
         of_kind.min_by_key(|group| group.inventory.differences(inventory).len())
     }
 
     /// Describes why no group can judge a machine.
-    pub fn no_group(&self, machine: &Machine) -> String {
+    pub fn no_group_reason(&self, machine: &Machine) -> String {
         let known: Vec<String> = self.groups.iter().map(|group| group.kind.in_words()).collect();
         format!(
             "the reference is of another kind of node: {}, not {}",
@@ -244,7 +244,7 @@ mod tests {
             .category(Category::Variant);
         let kind = NodeKind { processor: Some("A".to_owned()), sockets: 2, virtualisation: None };
         let figure = ReferenceFigure {
-            key: FigureKey::named(&triad, "triad".to_owned()),
+            key: FigureKey::from_measurement(&triad, "triad".to_owned()),
             value: 380e9,
             bound: 364.8e9,
             nodes: 64,
@@ -278,19 +278,19 @@ mod tests {
         assert_eq!(read, reference());
         let kind = read.groups[0].kind.clone();
         let lost = Inventory { dimms: Some(15), ..Inventory::default() };
-        assert!(read.group_for(&kind, &lost).is_some());
+        assert!(read.closest_group(&kind, &lost).is_some());
         let exact = Inventory { dimms: Some(16), ..Inventory::default() };
-        assert_eq!(read.group_for(&kind, &exact), Some(&read.groups[1]));
+        assert_eq!(read.closest_group(&kind, &exact), Some(&read.groups[1]));
         let other = NodeKind { sockets: 1, ..kind };
-        assert_eq!(read.group_for(&other, &exact), None);
+        assert_eq!(read.closest_group(&other, &exact), None);
         assert_eq!(
-            read.no_group(&Machine::default()),
+            read.no_group_reason(&Machine::default()),
             "the reference is of another kind of node: 2 x A; 2 x A, not unknown processor"
         );
     }
 
     #[test]
-    fn bound_follows_the_direction_of_the_unit() {
+    fn bound_is_a_minimum_for_rates_and_a_maximum_for_times() {
         let mut figure = reference().groups.remove(0).figures.remove(0);
         assert!(figure.is_met(365e9) && !figure.is_met(364e9));
         figure.key.unit = Unit::Seconds;

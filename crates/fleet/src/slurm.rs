@@ -49,12 +49,12 @@ pub struct SlurmDeadline(Option<Instant>);
 
 impl SlurmDeadline {
     /// Returns the deadline after this time; without a deadline for `None`.
-    pub fn after(time: Option<Duration>) -> Self {
+    pub fn from_duration(time: Option<Duration>) -> Self {
         Self(time.and_then(|time| Instant::now().checked_add(time)))
     }
 
     /// True if the deadline has passed.
-    pub fn is_over(self) -> bool {
+    pub fn has_passed(self) -> bool {
         self.0.is_some_and(|end| Instant::now() >= end)
     }
 
@@ -112,7 +112,7 @@ impl QueuedJob {
     }
 
     /// True if the job waits for a node that is not available.
-    pub fn waits_in_vain(&self) -> bool {
+    pub fn waits_for_unavailable_node(&self) -> bool {
         self.is_pending() && UNAVAILABLE.iter().any(|word| self.reason.contains(word))
     }
 }
@@ -123,7 +123,7 @@ pub enum Refusal {
     /// The maximum number of jobs is reached.
     Limit,
     /// Slurm refuses the job for this node.
-    RejectedText(String),
+    Rejected(String),
     /// Slurm's programs failed.
     Failed(Failure),
 }
@@ -238,7 +238,7 @@ fn queued(text: &str) -> HashMap<String, QueuedJob> {
 ///
 /// # Errors
 /// Fails if it cannot be written.
-pub fn prepare(folder: &FleetFolder) -> Result<(), Failure> {
+pub fn write_job_script(folder: &FleetFolder) -> Result<(), Failure> {
     folder.write_state(JOB_SCRIPT_NAME, JOB_SCRIPT)
 }
 
@@ -268,7 +268,7 @@ pub fn submit(
     }
     let last = stderr.lines().last().unwrap_or_default();
     let why = last.rsplit("error: ").next().unwrap_or(last);
-    Err(Refusal::RejectedText(legible::escaped(why).into_owned()))
+    Err(Refusal::Rejected(legible::escaped(why).into_owned()))
 }
 
 /// Returns the options for sbatch, the job script and its arguments.
@@ -279,8 +279,8 @@ fn words(
     run: usize,
     options: &JobOptions,
 ) -> Vec<String> {
-    let log = folder.state(&format!("{host}.log")).display().to_string();
-    let record = folder.record(host, run).display().to_string();
+    let log = folder.state_path(&format!("{host}.log")).display().to_string();
+    let record = folder.record_path(host, run).display().to_string();
     let mut words = vec![
         "--parsable".to_owned(),
         format!("--job-name={name}"),
@@ -297,7 +297,7 @@ fn words(
     words.extend(options.partition.iter().map(|one| format!("--partition={one}")));
     words.extend(options.qos.iter().map(|one| format!("--qos={one}")));
     words.extend(options.more.iter().cloned());
-    words.push(folder.state(JOB_SCRIPT_NAME).display().to_string());
+    words.push(folder.state_path(JOB_SCRIPT_NAME).display().to_string());
     let measure = record_command(&options.program, &options.command, &record);
     words.extend(measure.words().iter().cloned());
     words
@@ -310,7 +310,7 @@ pub fn cancel(id: &str, until: SlurmDeadline) {
 
 /// Returns the nodes for which jobs are submitted next: first idle nodes, then nodes that a job switches on, then busy
 /// nodes, which fill at most half of the places.
-pub fn next<'a>(
+pub fn next_nodes<'a>(
     waiting: &[&'a str],
     states: &BTreeMap<String, NodeState>,
     active: usize,
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_nodes_come_first_and_busy_ones_free_places() {
+    fn idle_nodes_come_first_and_busy_nodes_take_half_the_places() {
         let states = BTreeMap::from(
             [
                 ("a", NodeState::Busy),
@@ -403,16 +403,16 @@ mod tests {
             .map(|(name, state)| (name.to_owned(), state)),
         );
         let waiting = ["a", "b", "c", "d"];
-        assert_eq!(next(&waiting, &states, 0, 0, 4), ["c", "a", "b"]);
-        assert_eq!(next(&waiting, &states, 2, 2, 4), ["c"]);
-        assert_eq!(next(&waiting, &states, 4, 2, 4), Vec::<&str>::new());
-        assert_eq!(next(&["a"], &states, 0, 0, 1), ["a"]);
-        assert_eq!(next(&["a", "e", "c"], &states, 0, 0, 2), ["c", "e"]);
+        assert_eq!(next_nodes(&waiting, &states, 0, 0, 4), ["c", "a", "b"]);
+        assert_eq!(next_nodes(&waiting, &states, 2, 2, 4), ["c"]);
+        assert_eq!(next_nodes(&waiting, &states, 4, 2, 4), Vec::<&str>::new());
+        assert_eq!(next_nodes(&["a"], &states, 0, 0, 1), ["a"]);
+        assert_eq!(next_nodes(&["a", "e", "c"], &states, 0, 0, 2), ["c", "e"]);
     }
 
     #[test]
-    fn slurm_job_is_an_argument_vector_without_shell_text() {
-        let folder = FleetFolder::at(Path::new("/shared/50%"));
+    fn slurm_job_arguments_contain_no_shell_text() {
+        let folder = FleetFolder::from_path(Path::new("/shared/50%"));
         let options = JobOptions {
             partition: None,
             qos: Some("low".to_owned()),
@@ -440,13 +440,13 @@ mod tests {
     }
 
     #[test]
-    fn jobs_that_wait_for_a_dead_node_are_recognised() {
+    fn jobs_that_wait_for_unavailable_nodes_are_detected() {
         let all = queued(
             "7|PENDING|n3|ReqNodeNotAvail, UnavailableNodes:n3\n8|RUNNING|n1|None\n9|TIMEOUT|n2|TimeLimit\n",
         );
-        assert!(all["7"].is_active() && all["7"].waits_in_vain());
+        assert!(all["7"].is_active() && all["7"].waits_for_unavailable_node());
         assert_eq!(all["7"].node, "n3");
-        assert!(all["8"].is_active() && !all["8"].waits_in_vain());
+        assert!(all["8"].is_active() && !all["8"].waits_for_unavailable_node());
         assert!(!all["9"].is_active());
     }
 }

@@ -11,12 +11,12 @@ use rusqlite::params;
 use std::path::Path;
 
 /// Maximum number of suggestions.
-const OFFERED: usize = 5;
+const MAX_SUGGESTIONS: usize = 5;
 /// Minimum Jaro-Winkler similarity of a suggestion. Two exchanged letters in a word of four give 0.9; an unrelated
 /// label mostly gives less than 0.5.
 const MIN_SIMILARITY: f64 = 0.7;
 /// Minimum length of an identifier prefix. One or two characters typed by mistake must not select and remove a run.
-const SHORTEST: usize = 4;
+const MIN_PREFIX: usize = 4;
 
 impl Store {
     /// Returns the record that `selector` selects. A selector is an identifier or its prefix of at least four
@@ -27,7 +27,7 @@ impl Store {
     /// Fails if there is no such run, if several runs have the prefix, or if the file contains no valid record.
     pub fn find(&self, selector: &str) -> Result<Record, HistoryError> {
         let id = match self.resolve(selector) {
-            Err(HistoryError::NotFound { .. }) if selector::means_a_file(selector) => {
+            Err(HistoryError::NotFound { .. }) if selector::is_file_selector(selector) => {
                 return selector::read_file(Path::new(selector), &self.names);
             }
             resolved => resolved?,
@@ -90,11 +90,11 @@ impl Store {
                 if matching.contains(&prefix) {
                     return Ok(prefix);
                 }
-                if matching.len() == 1 && prefix.len() >= SHORTEST {
+                if matching.len() == 1 && prefix.len() >= MIN_PREFIX {
                     return Ok(matching.remove(0));
                 }
                 let offered = matching.join(", ");
-                if matching.len() > 1 && prefix.len() >= SHORTEST {
+                if matching.len() > 1 && prefix.len() >= MIN_PREFIX {
                     return Err(Failure::usage(format!(
                         "'{selector}' is the prefix of several runs: {offered}"
                     ))
@@ -106,7 +106,7 @@ impl Store {
                         return Err(Failure::usage(format!(
                             "'{selector}' is too short to select a run; it matches {offered}"
                         ))
-                        .hint(format!("give at least {SHORTEST} characters of the identifier"))
+                        .hint(format!("give at least {MIN_PREFIX} characters of the identifier"))
                         .into());
                     }
                     found => Ok(found),
@@ -158,7 +158,7 @@ impl Store {
         })
     }
 
-    /// Returns at most [`OFFERED`] identifiers with a prefix, newest first.
+    /// Returns at most [`MAX_SUGGESTIONS`] identifiers with a prefix, newest first.
     fn with_prefix(&self, prefix: &str) -> rusqlite::Result<Vec<String>> {
         if prefix.is_empty() {
             return Ok(Vec::new());
@@ -168,7 +168,7 @@ impl Store {
         let matching = "SELECT id FROM run WHERE id >= ?1 AND id < ?2";
         self.connection
             .prepare(&format!("{matching} ORDER BY id = ?1 DESC, id DESC LIMIT ?3"))?
-            .query_map(params![prefix, format!("{prefix}~"), OFFERED], |row| row.get(0))?
+            .query_map(params![prefix, format!("{prefix}~"), MAX_SUGGESTIONS], |row| row.get(0))?
             .collect()
     }
 
@@ -207,11 +207,11 @@ fn nearest(typed: &str, mut known: Vec<String>) -> Vec<String> {
     let mut similar: Vec<String> =
         known.iter().filter(|text| similarity(typed, text) >= MIN_SIMILARITY).cloned().collect();
     if similar.is_empty() {
-        known.truncate(OFFERED);
+        known.truncate(MAX_SUGGESTIONS);
         return known;
     }
     similar.sort_by(|a, b| similarity(typed, b).total_cmp(&similarity(typed, a)));
-    similar.truncate(OFFERED);
+    similar.truncate(MAX_SUGGESTIONS);
     similar
 }
 

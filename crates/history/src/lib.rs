@@ -24,7 +24,7 @@ pub use error::HistoryError;
 pub use list::{LabelledRuns, ListedFigures, RunFilter, RunLine};
 pub use location::{DB_VARIABLE, HistoryFile, default_path};
 pub use moment::Moment;
-pub use selector::{means_a_file, read_file};
+pub use selector::{is_file_selector, read_file};
 pub use store::Store;
 pub use transfer::{ImportResult, records};
 

@@ -1,7 +1,7 @@
 //! Lists of saved runs, newest first, with one line per run. Records are not parsed for a list.
 
 use crate::error::{Access, HistoryError};
-use crate::moment::{Moment, horizon};
+use crate::moment::{Moment, latest_plausible_start};
 use crate::order::newest_first;
 use crate::store::Store;
 use nodegauge_measure::record::MachineSource;
@@ -22,7 +22,7 @@ pub struct RunFilter {
     /// Only runs with all these labels.
     pub labels: Vec<(String, String)>,
     /// Only runs with a label of this key or value, or with the label `key=value`.
-    pub labelled: Option<String>,
+    pub any_label: Option<String>,
     /// Only runs with figures of one of these tests; an empty list selects all runs.
     pub tests: Vec<&'static str>,
     /// Only runs that started at this time or later.
@@ -100,7 +100,7 @@ impl RunFilter {
             let label = "id IN (SELECT run FROM label WHERE key = ? AND value = ?)";
             found.and(label, [key.clone(), value.clone()]);
         }
-        if let Some(label) = &self.labelled {
+        if let Some(label) = &self.any_label {
             let (key, value, operator) = match label.split_once('=') {
                 Some((key, value)) => (key, value, "AND"),
                 None => (label.as_str(), label.as_str(), "OR"),
@@ -219,7 +219,9 @@ impl Store {
                  GROUP BY value ORDER BY max(iif(started <= ?4, started, '')) DESC LIMIT 1",
             )
             .and_then(|mut found| {
-                found.query_row((key, value, host, horizon()), labelled_runs).optional()
+                found
+                    .query_row((key, value, host, latest_plausible_start()), labelled_runs)
+                    .optional()
             })
             .map_err(self.failed(Access::Read))
     }
@@ -229,7 +231,11 @@ impl Store {
     ///
     /// # Errors
     /// Fails if the database cannot be read.
-    pub fn telling(&self, lines: &[RunLine], min: usize) -> Result<usize, HistoryError> {
+    pub fn distinct_prefix_length(
+        &self,
+        lines: &[RunLine],
+        min: usize,
+    ) -> Result<usize, HistoryError> {
         let mut length = min;
         for line in lines {
             let neighbours = self.neighbours(&line.id).map_err(self.failed(Access::Read))?;

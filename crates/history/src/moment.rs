@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 const CLOCK_SKEW: Duration = Duration::from_secs(24 * 3600);
 
 /// Returns the latest plausible start of a run as RFC 3339 text. Such texts sort chronologically.
-pub(crate) fn horizon() -> String {
+pub(crate) fn latest_plausible_start() -> String {
     let latest = SystemTime::now().checked_add(CLOCK_SKEW).and_then(rfc3339);
     latest.unwrap_or_else(now_rfc3339)
 }
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moment_is_a_day_a_second_or_an_age() {
+    fn dates_times_and_ages_are_parsed() {
         let now = humantime::parse_rfc3339("2026-11-21T20:00:00Z").unwrap();
         let read = |text: &str| Moment::read(text, now).map(|moment| moment.0);
         for (text, expected) in [
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn day_contains_all_its_seconds() {
+    fn day_includes_all_its_seconds() {
         let day = Moment("2026-11-21".to_owned());
         let within = |time: &str| (day.first()..day.end()).contains(&time.to_owned());
         assert!(within("2026-11-21T00:00:00Z") && within("2026-11-21T23:59:59Z"));

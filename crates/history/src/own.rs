@@ -77,7 +77,7 @@ impl Store {
     ///
     /// # Errors
     /// Fails if the database cannot be read.
-    pub fn saved_trips(&self, host: Option<&str>) -> Result<SavedTrips, HistoryError> {
+    pub fn saved_round_trips(&self, host: Option<&str>) -> Result<SavedTrips, HistoryError> {
         let host = host.map(str::to_owned);
         let latest = RunFilter { limit: Some(LATEST), host, own: true, ..RunFilter::default() };
         let ids = self.ids(&latest)?;

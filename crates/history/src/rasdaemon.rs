@@ -106,7 +106,7 @@ mod tests {
          mcgstatus_msg TEXT, mcistatus_msg TEXT, mcastatus_msg TEXT, user_action TEXT, mc_location TEXT);";
 
     #[test]
-    fn rasdaemon_events_since_a_time_are_summed_without_writing() {
+    fn rasdaemon_events_are_summed_without_changing_the_database() {
         let folder = tempfile::tempdir().unwrap();
         // The file name contains characters that have a meaning in a URI.
         let path = folder.path().join("ras?mode=rwc#%41.db");
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_rasdaemon_database_is_an_error_of_one_line() {
+    fn invalid_rasdaemon_database_gives_one_error_line() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("other.db");
         assert!(events(&path, 0).is_err());

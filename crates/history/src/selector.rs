@@ -36,7 +36,7 @@ impl From<&str> for Selector {
 
 /// True if a selector that matches no saved run is a file: the file exists, the text looks like a path, or it is `-`
 /// (standard input).
-pub fn means_a_file(text: &str) -> bool {
+pub fn is_file_selector(text: &str) -> bool {
     text == "-" || text.contains('/') || text.ends_with(".json") || Path::new(text).is_file()
 }
 

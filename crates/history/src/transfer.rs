@@ -1,7 +1,7 @@
 //! Import of records from other histories.
 
 use crate::error::{Access, HistoryError};
-use crate::moment::horizon;
+use crate::moment::latest_plausible_start;
 use crate::store::Store;
 use nodegauge_measure::keys::FormerNames;
 use nodegauge_measure::quantity::counted;
@@ -218,7 +218,7 @@ fn check_plausible(record: &Record) -> Result<(), HistoryError> {
             format!("it starts at \"{started}\", which is not a time such as 2026-11-21T20:00:00Z");
         return Err(implausible(record, &cause, "import a file from history export"));
     }
-    if record.started > horizon() {
+    if record.started > latest_plausible_start() {
         let cause = format!("it starts at {started}, which is in the future");
         let hint = "check the clocks, and leave this run out of the export";
         return Err(implausible(record, &cause, hint));

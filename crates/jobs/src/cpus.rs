@@ -36,7 +36,7 @@ impl<'t> CpuTable<'t> {
     }
 
     /// Returns the operating-system number of the NUMA node of a CPU.
-    pub(crate) fn node_number(&self, cpu: u32) -> Option<u32> {
+    pub(crate) fn numa_node_number(&self, cpu: u32) -> Option<u32> {
         Some(self.topology.nodes.get(self.thread(cpu)?.node?)?.id.0)
     }
 

@@ -75,10 +75,10 @@ pub(crate) fn open_device_files(root: &SysRoot, pid: u32) -> BTreeSet<String> {
 fn file_device<'t>(root: &SysRoot, topology: &'t Topology, file: &str) -> Option<&'t PciDevice> {
     if let Some(verbs) = file.strip_prefix("infiniband/") {
         let name = root.text(&format!("{VERBS}/{verbs}/ibdev"))?;
-        return named(topology, &name);
+        return device_by_name(topology, &name);
     }
     if let Some(node) = file.strip_prefix("dri/") {
-        return named(topology, node);
+        return device_by_name(topology, node);
     }
     let minor: u32 = file.strip_prefix("nvidia")?.parse().ok()?;
     topology.accelerators().find(|device| {
@@ -86,6 +86,6 @@ fn file_device<'t>(root: &SysRoot, topology: &'t Topology, file: &str) -> Option
     })
 }
 
-fn named<'t>(topology: &'t Topology, name: &str) -> Option<&'t PciDevice> {
+fn device_by_name<'t>(topology: &'t Topology, name: &str) -> Option<&'t PciDevice> {
     topology.devices.iter().find(|device| device.names.iter().any(|known| known == name))
 }

@@ -130,7 +130,7 @@ impl PrivateMemory {
     }
 
     /// Returns the share of the bytes that are on huge pages; `None` without memory.
-    pub fn huge(&self) -> Option<Fraction> {
+    pub fn huge_page_share(&self) -> Option<Fraction> {
         let total: u64 = self.page_sizes.values().sum();
         let base = nodegauge_os::page_bytes() as u64;
         let larger: u64 = self.page_sizes.range(base + 1..).map(|(_, bytes)| bytes).sum();

@@ -11,7 +11,7 @@ const NAMES: [&str; 3] = ["local", "huge", "waiting"];
 ///
 /// # Errors
 /// Fails if the name is unknown, if the unit is not %, or if the condition names a size.
-pub fn check(conditions: &[Expectation]) -> Result<(), Failure> {
+pub fn check_supported(conditions: &[Expectation]) -> Result<(), Failure> {
     for condition in conditions {
         let is_known = condition.scope.is_none() && NAMES.contains(&condition.name.as_str());
         if !is_known {
@@ -39,7 +39,7 @@ pub struct CheckedCondition {
 
 /// Checks a condition on all busy processes, or on all processes if none is busy. A process with an unknown value does
 /// not meet the condition.
-pub fn checked(condition: &Expectation, hosts: &[JobHost]) -> CheckedCondition {
+pub fn check_condition(condition: &Expectation, hosts: &[JobHost]) -> CheckedCondition {
     let mut worst: Option<(f64, String)> = None;
     let any_busy = hosts.iter().flat_map(|host| &host.processes).any(JobProcess::is_busy);
     for host in hosts {
@@ -71,7 +71,7 @@ pub fn checked(condition: &Expectation, hosts: &[JobHost]) -> CheckedCondition {
 fn figure(name: &str, process: &JobProcess) -> Option<Fraction> {
     match name {
         "local" => process.memory.as_ref()?.local,
-        "huge" => process.memory.as_ref()?.huge(),
+        "huge" => process.memory.as_ref()?.huge_page_share(),
         _ => {
             let shares = process.working_threads().filter_map(|thread| thread.waiting);
             shares.map(|share| share.0).reduce(f64::max).map(Fraction)

@@ -27,4 +27,4 @@ pub use document::{
     IdleProcess, JobDevice, JobHost, JobProcess, JobThread, NodeCores, PictureCore, PrivateMemory,
     SCHEMA, WhereDocument, schema,
 };
-pub use reader::{JobReader, PagesLimit, merged};
+pub use reader::{JobReader, PagesLimit, merge_hosts};

@@ -13,7 +13,7 @@ use std::io::Read;
 use std::time::{Duration, Instant};
 
 /// Size of a chunk in bytes. The kernel fills a buffer of this size with mappings before it releases the lock.
-const PART: usize = 4096;
+const CHUNK: usize = 4096;
 
 /// File with the size of transparent huge pages.
 const HUGE_PAGE: &str = "sys/kernel/mm/transparent_hugepage/hpage_pmd_size";
@@ -122,7 +122,7 @@ impl PagesReader {
         if self.left.is_zero() {
             return PagesResult::Skipped(Duration::ZERO);
         }
-        let predicted = self.predicted(root, resident);
+        let predicted = self.predicted_time(root, resident);
         if predicted > self.left {
             return PagesResult::Skipped(predicted);
         }
@@ -132,27 +132,27 @@ impl PagesReader {
         self.left = self.left.saturating_sub(elapsed);
         self.elapsed += elapsed;
         if matches!(result, PagesResult::Read(_)) {
-            self.learn(elapsed, resident);
+            self.update_rate(elapsed, resident);
         }
         result
     }
 
     /// Returns the predicted time for reading the pages, from the last reading. Before the first one, the pages of this
     /// process are read.
-    fn predicted(&mut self, root: &SysRoot, resident: u64) -> Duration {
+    fn predicted_time(&mut self, root: &SysRoot, resident: u64) -> Duration {
         if self.rate.is_none() && root.is_live() {
             let started = Instant::now();
             let status = file_text(root, "proc/self/status").unwrap_or_default();
             let own = status_line(&status, "VmRSS:").and_then(|text| text.split(' ').next());
             let own = own.and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) << 10;
             read_pages(root, std::process::id(), started + self.left);
-            self.learn(started.elapsed(), own);
+            self.update_rate(started.elapsed(), own);
         }
         let seconds = self.rate.unwrap_or(0.0) * resident as f64;
         Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
     }
 
-    fn learn(&mut self, elapsed: Duration, resident: u64) {
+    fn update_rate(&mut self, elapsed: Duration, resident: u64) {
         if resident > 0 {
             self.rate = Some(elapsed.as_secs_f64() / resident as f64);
         }
@@ -163,7 +163,7 @@ impl PagesReader {
 fn read_pages(root: &SysRoot, pid: u32, deadline: Instant) -> PagesResult {
     let started = Instant::now();
     let mut pages = ProcessPages::default();
-    let maps = match read_in_parts(root, &format!("proc/{pid}/numa_maps"), deadline) {
+    let maps = match read_in_chunks(root, &format!("proc/{pid}/numa_maps"), deadline) {
         Ok(Some(maps)) => maps,
         Ok(None) => return PagesResult::Skipped(started.elapsed()),
         Err(reason) => return PagesResult::Unreadable(reason),
@@ -183,14 +183,14 @@ fn read_pages(root: &SysRoot, pid: u32, deadline: Instant) -> PagesResult {
 }
 
 /// Reads a file of the kernel in chunks; returns `None` if the deadline passes.
-fn read_in_parts(
+fn read_in_chunks(
     root: &SysRoot,
     path: &str,
     deadline: Instant,
 ) -> Result<Option<String>, Unreadable> {
     let mut file = File::open(root.path(path))?;
     let mut bytes = Vec::new();
-    let mut part = [0; PART];
+    let mut part = [0; CHUNK];
     loop {
         let count = file.read(&mut part)?;
         if count == 0 {
@@ -219,7 +219,7 @@ mod tests {
 ";
 
     #[test]
-    fn private_memory_is_counted_by_node_size_and_policy() {
+    fn private_memory_is_counted_by_numa_node_page_size_and_policy() {
         let mut pages = ProcessPages::default();
         pages.add_maps(MAPS);
         let expected = BTreeMap::from([(0, 772 * 4096), (1, 768 * 4096 + (4 << 20))]);
@@ -231,9 +231,9 @@ mod tests {
     }
 
     #[test]
-    fn pages_beyond_the_limit_are_skipped_with_the_predicted_time() {
+    fn pages_are_skipped_if_predicted_time_exceeds_limit() {
         let mut reader = PagesReader::new(Duration::from_secs(2));
-        reader.learn(Duration::from_secs(1), 1 << 30);
+        reader.update_rate(Duration::from_secs(1), 1 << 30);
         let root = SysRoot::recorded("/nonexistent");
         assert_eq!(reader.read(&root, 1, 4 << 30), PagesResult::Skipped(Duration::from_secs(4)));
         let missing = PagesResult::Unreadable(Unreadable::Missing);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_this_process_are_on_its_nodes() {
+    fn own_pages_are_on_existing_numa_nodes() {
         let touched = vec![1_u8; 8 << 20];
         std::hint::black_box(&touched);
         let mut reader = PagesReader::new(Duration::from_secs(60));

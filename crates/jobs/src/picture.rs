@@ -26,7 +26,7 @@ pub(crate) fn node_cores(host: &JobHost, table: &CpuTable<'_>) -> Vec<NodeCores>
         last_core = Some(thread.core);
         let cpu = thread.cpu.0;
         let socket = table.socket_number(cpu).unwrap_or(0);
-        let numa_node = table.node_number(cpu);
+        let numa_node = table.numa_node_number(cpu);
         let core = PictureCore {
             llc: table.llc_number(cpu),
             available: available.contains(&thread.core),

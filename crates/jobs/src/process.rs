@@ -185,14 +185,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_with_brackets_and_spaces_are_parsed() {
+    fn process_names_with_brackets_and_spaces_are_parsed() {
         let stat = Stat::parse("12 (a) b (c) R 7 1 1 0\n").unwrap();
         assert_eq!((stat.name, stat.fields[0], stat.parent()), ("a) b (c", "R", Some(7)));
         assert!(Stat::parse("12 a R 7").is_none());
     }
 
     #[test]
-    fn counters_of_the_scheduler_are_parsed() {
+    fn scheduler_counters_are_parsed() {
         let times = schedule_times("167401610 831112451 51\n");
         assert_eq!(times, Some(ScheduleTimes { running: 167_401_610, waiting: 831_112_451 }));
         assert_eq!(schedule_times("0 0 0"), None);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_is_read() {
+    fn own_process_is_read() {
         let own = read(&SysRoot::live(), std::process::id()).unwrap();
         assert!(own.resident.is_some() && !own.threads.is_empty());
         assert!(own.threads.iter().all(|thread| !thread.allowed.is_empty()));

@@ -147,7 +147,7 @@ impl ThreadTrack {
     }
 
     fn numa_nodes(&self, table: &CpuTable<'_>) -> BTreeSet<u32> {
-        self.cpus.keys().filter_map(|cpu| table.node_number(*cpu)).collect()
+        self.cpus.keys().filter_map(|cpu| table.numa_node_number(*cpu)).collect()
     }
 
     fn entry(&self, table: &CpuTable<'_>, in_place: bool) -> JobThread {
@@ -163,7 +163,7 @@ impl ThreadTrack {
             core: table.core_number(cpu),
             llc: table.llc_number(cpu),
             socket: table.socket_number(cpu),
-            numa_node: table.node_number(cpu),
+            numa_node: table.numa_node_number(cpu),
             running: self.running(),
             waiting: self.waiting(),
             migrations: self.last.migrations,
@@ -195,17 +195,17 @@ impl<'r> JobReader<'r> {
     }
 
     /// Reads processes at the time `at`. Processes that have ended keep their earlier readings.
-    pub fn take(&mut self, pids: &[u32], at: Seconds) {
-        self.take_found(at, |_| pids.to_vec());
+    pub fn read(&mut self, pids: &[u32], at: Seconds) {
+        self.read_found(at, |_| pids.to_vec());
     }
 
     /// Reads all descendants of a process at the time `at`.
-    pub fn take_descendants(&mut self, ancestor: u32, at: Seconds) {
-        self.take_found(at, |root| selection::descendants(root, &[ancestor]).into_iter().collect());
+    pub fn read_descendants(&mut self, ancestor: u32, at: Seconds) {
+        self.read_found(at, |root| selection::descendants(root, &[ancestor]).into_iter().collect());
     }
 
     /// Reads the processes that `find` returns, and counts the CPU time of both.
-    fn take_found(&mut self, at: Seconds, find: impl FnOnce(&SysRoot) -> Vec<u32>) {
+    fn read_found(&mut self, at: Seconds, find: impl FnOnce(&SysRoot) -> Vec<u32>) {
         let before = ThreadCounts::now();
         for pid in &find(self.root) {
             match process::read(self.root, *pid) {
@@ -294,7 +294,7 @@ impl<'r> JobReader<'r> {
             processes.push(self.entry(track, &table, in_place));
             cpusets.extend(track.cpuset.iter().flatten().copied());
         }
-        let (mut processes, idle) = separate(processes, &self.named);
+        let (mut processes, idle) = split_idle(processes, &self.named);
         processes.sort_by_key(|process| (process.rank.is_none(), process.rank, process.pid));
         if cpusets.is_empty() {
             cpusets.extend(topology.threads.iter().map(|thread| thread.cpu.0));
@@ -313,7 +313,7 @@ impl<'r> JobReader<'r> {
             picture: Vec::new(),
             findings: Vec::new(),
         };
-        complete(&mut host, topology);
+        add_findings(&mut host, topology);
         host
     }
 
@@ -377,10 +377,10 @@ fn cpu_group(root: &SysRoot, pid: u32) -> Option<String> {
 }
 
 /// Adds the picture and the findings to the description of a host.
-pub(crate) fn complete(host: &mut JobHost, topology: &Topology) {
+pub(crate) fn add_findings(host: &mut JobHost, topology: &Topology) {
     let table = CpuTable::new(topology);
     host.picture = picture::node_cores(host, &table);
-    host.findings = findings::on_host(host, &table);
+    host.findings = findings::host_findings(host, &table);
 }
 
 /// Returns the parts of a process that could not be read, with the reasons.
@@ -421,7 +421,7 @@ fn private_memory(pages: &ProcessPages, process: &JobProcess) -> PrivateMemory {
 /// Separates working processes from those that wait for others. Among the processes of a rank, e.g. a shell and its
 /// program, those with busy threads work; if there are none, the largest. If no process works, the largest of all
 /// counts as working.
-fn separate(all: Vec<JobProcess>, named: &BTreeSet<u32>) -> (Vec<JobProcess>, Vec<IdleProcess>) {
+fn split_idle(all: Vec<JobProcess>, named: &BTreeSet<u32>) -> (Vec<JobProcess>, Vec<IdleProcess>) {
     let mut largest: HashMap<u32, (bool, u64, u32)> = HashMap::new();
     for process in &all {
         let Some(rank) = process.rank else { continue };
@@ -517,7 +517,7 @@ impl JobHost {
 ///
 /// # Panics
 /// Panics if `hosts` is empty.
-pub fn merged(hosts: Vec<JobHost>, topology: &Topology) -> JobHost {
+pub fn merge_hosts(hosts: Vec<JobHost>, topology: &Topology) -> JobHost {
     let mut all = hosts.into_iter();
     let mut host = all.next().expect("a job has at least one rank");
     for other in all {
@@ -537,7 +537,7 @@ pub fn merged(hosts: Vec<JobHost>, topology: &Topology) -> JobHost {
     host.idle.dedup();
     host.unread.sort();
     host.unread.dedup();
-    complete(&mut host, topology);
+    add_findings(&mut host, topology);
     host
 }
 
@@ -556,15 +556,15 @@ mod tests {
     }
 
     #[test]
-    fn recorded_program_is_described_as_the_kernel_described_it() {
+    fn recorded_program_has_the_values_of_the_kernel_files() {
         let source = TopologySource::Synthetic("Package:1 NUMANode:1 Core:2 PU:1".to_owned());
         let topology = Topology::load(&source).unwrap();
         let first = recorded(0);
         let second = recorded(1);
         let mut reader = JobReader::new(&first, []);
-        reader.take(&[RECORDED], Seconds(0.0));
+        reader.read(&[RECORDED], Seconds(0.0));
         reader.root = &second;
-        reader.take(&[RECORDED], Seconds(1.0));
+        reader.read(&[RECORDED], Seconds(1.0));
         reader.read_pages(PagesLimit(Duration::from_secs(600)));
         let host = reader.host(&topology, false);
         assert_eq!(host.in_words(), "1 process with 2 busy threads");
@@ -588,7 +588,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_of_a_host_are_merged() {
+    fn readings_of_ranks_on_one_host_are_merged() {
         use crate::tests::{T2K, bound, host, rank};
         let alone = [0, 4].map(|cpu| {
             let of_rank = rank(cpu / 4, 2, vec![bound(cpu)]);
@@ -597,7 +597,7 @@ mod tests {
             one
         });
         let source = TopologySource::Synthetic(T2K.to_owned());
-        let both = merged(alone.into(), &Topology::load(&source).unwrap());
+        let both = merge_hosts(alone.into(), &Topology::load(&source).unwrap());
         assert_eq!(both.in_words(), "2 ranks");
         let used: Vec<Vec<usize>> =
             both.picture.iter().map(|node| node.cores[0].processes.clone()).collect();

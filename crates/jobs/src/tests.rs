@@ -167,7 +167,7 @@ pub(crate) fn host(
         for (pid, process) in pids.iter().zip(processes) {
             write_process(folder.path(), *pid, process, second);
         }
-        reader.take(&pids, Seconds(second as f64));
+        reader.read(&pids, Seconds(second as f64));
     }
     reader.read_pages(PagesLimit(Duration::from_secs(600)));
     reader.host(&topology, in_place)

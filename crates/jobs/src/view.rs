@@ -153,7 +153,7 @@ fn processes(document: &WhereDocument) -> Section {
             )
         })
         .known("local", |row| percent(row.process.memory.as_ref()?.local))
-        .known("huge pages", |row| percent(row.process.memory.as_ref()?.huge()))
+        .known("huge pages", |row| percent(row.process.memory.as_ref()?.huge_page_share()))
         .known("swapped", |row| {
             Some(Bytes(row.process.swapped.filter(|bytes| *bytes > 0)?).to_string())
         })

@@ -82,7 +82,7 @@ pub trait Outputs: Sync {
 
 /// Outcome of a command that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum CommandEnd {
     /// All results are valid, and all conditions are met (exit code 0).
     Met,
     /// A result is invalid, or a condition is not met (exit code 1).
@@ -95,7 +95,7 @@ pub enum Ended {
 ///
 /// # Errors
 /// Fails if the document cannot be written as JSON.
-pub fn as_json(document: &impl Serialize) -> Result<String, Failure> {
+pub fn to_json(document: &impl Serialize) -> Result<String, Failure> {
     serde_json::to_string_pretty(document)
         .map(|text| text + "\n")
         .map_err(|error| Failure::missing(format!("cannot write JSON: {error}")))

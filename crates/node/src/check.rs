@@ -11,9 +11,9 @@ mod sizing;
 mod state;
 mod vetting;
 
-use crate::caller::{Caller, Ended};
+use crate::caller::{Caller, CommandEnd};
 use crate::signals::Signals;
-use deadline::{Deadline, Ending};
+use deadline::{Deadline, ExitDecision};
 use examination::RASDAEMON;
 pub use examination::{EXAMINE_NODE, Examination};
 use nodegauge_fleet::check::{self, CheckedFigure, NodeVerdict, Remark};
@@ -96,7 +96,7 @@ pub enum CheckEnd {
     /// A signal ended the check.
     Signal(u8),
     /// The nodes of a job were vetted.
-    Vetted(Ended),
+    Vetted(CommandEnd),
     /// Verdict on this node, which the caller prints.
     Checked(Box<CheckedNode>),
 }
@@ -171,7 +171,7 @@ impl PreparedCheck {
     /// Fails if signals cannot be received, or if the verdict of a rank cannot be sent to rank 0.
     pub fn run(self) -> Result<CheckEnd, Failure> {
         let signals = Signals::listen()?;
-        let ending = Ending::default();
+        let ending = ExitDecision::default();
         // A vetting ends in another way: rank 0 waits for all ranks.
         if self.vetting.is_none() {
             self.end_at_deadline(&ending);
@@ -193,7 +193,7 @@ impl PreparedCheck {
             own_runs: None,
         };
         let next = check.run(&self.state);
-        if let Some(signal) = check.signals.received() {
+        if let Some(signal) = check.signals.received_signal() {
             return Ok(CheckEnd::Signal(signal));
         }
         let report = check.report(&self.host, self.started);
@@ -209,7 +209,7 @@ impl PreparedCheck {
     }
 
     /// Ends this process at the deadline. If there is no verdict, the verdict is *unknown*.
-    fn end_at_deadline(&self, ending: &Ending) {
+    fn end_at_deadline(&self, ending: &ExitDecision) {
         let remark = Remark::new(
             NodeVerdict::Unknown,
             "deadline",
@@ -249,7 +249,7 @@ impl Check<'_> {
         }
         self.judge_errors(&examination, previous);
         // Level 1 does not measure, so other load is irrelevant.
-        let conditions = check::conditions(&examination.findings, OTHER_LOAD);
+        let conditions = check::judge_findings(&examination.findings, OTHER_LOAD);
         self.remarks.extend(conditions.into_iter().filter(|remark| remark.reason != BUSY));
         if self.request.level < 2 {
             self.judge_last(&examination, previous);
@@ -296,7 +296,7 @@ impl Check<'_> {
             Ok(reference) => match reference.machine_group(&examination.machine) {
                 Some(group) => self.group = Some(group.clone()),
                 None => {
-                    let text = reference.no_group(&examination.machine);
+                    let text = reference.no_group_reason(&examination.machine);
                     self.remarks.push(unknown("other kind of node", text));
                 }
             },
@@ -324,7 +324,7 @@ impl Check<'_> {
         if !has_edac {
             events.extend(examination.rasdaemon.iter().cloned());
         }
-        self.remarks.extend(check::errors(&events, interval));
+        self.remarks.extend(check::judge_errors(&events, interval));
         let when = if earlier.is_some() { "since the last check" } else { "since boot" };
         self.notes.extend(events.iter().take(FINDINGS).map(|event| format!("{when}: {event}")));
         self.notes.extend(ledger.narrow_links.iter().map(ToString::to_string));

@@ -44,7 +44,7 @@ pub struct FleetRequest {
     /// True if jobs may switch nodes on.
     pub power_up: bool,
     /// Maximum number of jobs in the queue.
-    pub outstanding: usize,
+    pub max_jobs: usize,
     /// Time after which the command stops waiting.
     pub deadline: Option<Duration>,
     /// Number of consistent runs that are required to call a node slow.
@@ -72,13 +72,13 @@ impl FleetRequest {
         let signals = Signals::listen()?;
         check_configuration()?;
         let folder = FleetFolder::create(&self.folder)?;
-        let until = SlurmDeadline::after(self.deadline);
+        let until = SlurmDeadline::from_duration(self.deadline);
         let mut run = FleetRun::new(self, &folder, until, caller)?;
         let outputs = caller.outputs;
         let mut failures = 0;
         let mut has_worked = false;
         loop {
-            if until.is_over() {
+            if until.has_passed() {
                 outputs.note("deadline reached; start the command again to go on");
                 break;
             }
@@ -101,7 +101,7 @@ impl FleetRequest {
             }
             let interrupted = || signals.is_received();
             wait_out(&Wait::within(until.left(INTERVAL)).unless(&interrupted));
-            if let Some(signal) = signals.received() {
+            if let Some(signal) = signals.received_signal() {
                 outputs.note("jobs in the queue stay there; start the command again to go on");
                 return Ok(FleetEnd::Signal(signal));
             }
@@ -199,7 +199,7 @@ impl<'a> FleetRun<'a> {
                 name
             }
         };
-        slurm::prepare(folder)?;
+        slurm::write_job_script(folder)?;
         let program = nodegauge_os::own_path().map_err(|cause| {
             Failure::missing("cannot find the executable of nodegauge").cause(cause)
         })?;
@@ -219,7 +219,7 @@ impl<'a> FleetRun<'a> {
                 command: request.command.clone(),
             },
             power_up: request.power_up,
-            max: request.outstanding,
+            max: request.max_jobs,
             options: RankingOptions {
                 reference: request.reference.clone(),
                 confirm: request.confirm,
@@ -262,11 +262,11 @@ impl<'a> FleetRun<'a> {
     /// True if a node has all required records. A job that Slurm ended at its time limit leaves an incomplete record,
     /// which is moved aside and does not count.
     fn has_records(&self, host: &str) -> bool {
-        if self.folder.runs(host) < self.needed[host] {
+        if self.folder.record_count(host) < self.needed[host] {
             return false;
         }
         let is_new = self.folder.read_state(&job_file(host)).is_some();
-        let is_interrupted = is_new && self.folder.set_aside_incomplete(host);
+        let is_interrupted = is_new && self.folder.move_incomplete(host);
         !is_interrupted
     }
 
@@ -294,7 +294,7 @@ impl<'a> FleetRun<'a> {
         id: &str,
         job: Option<&QueuedJob>,
     ) -> Result<bool, Failure> {
-        let is_stuck = job.is_some_and(QueuedJob::waits_in_vain);
+        let is_stuck = job.is_some_and(QueuedJob::waits_for_unavailable_node);
         if job.is_some_and(|job| job.is_active() && !is_stuck) {
             self.absent.remove(host);
             return Ok(true);
@@ -353,12 +353,12 @@ impl<'a> FleetRun<'a> {
         self.give_up_unavailable(waiting, &states)?;
         let pending = active.iter().filter(|host| self.is_pending(host, queue)).count();
         let names: Vec<&str> = waiting.iter().map(String::as_str).collect();
-        let next: Vec<String> = slurm::next(&names, &states, active.len(), pending, self.max)
+        let next: Vec<String> = slurm::next_nodes(&names, &states, active.len(), pending, self.max)
             .into_iter()
             .map(str::to_owned)
             .collect();
         for host in next {
-            let run = self.folder.runs(&host) + 1;
+            let run = self.folder.record_count(&host) + 1;
             match slurm::submit(self.folder, &self.name, &host, run, &self.jobs, self.until) {
                 Ok(id) => {
                     self.folder.write_state(&job_file(&host), &id)?;
@@ -371,7 +371,7 @@ impl<'a> FleetRun<'a> {
                         .note(&format!("Slurm accepts {} now", counted(active.len(), "job")));
                     break;
                 }
-                Err(Refusal::RejectedText(why)) => self.fail(&host, &format!("sbatch: {why}"))?,
+                Err(Refusal::Rejected(why)) => self.fail(&host, &format!("sbatch: {why}"))?,
                 Err(Refusal::Failed(failure)) => return Err(failure),
             }
             waiting.retain(|other| *other != host);
@@ -408,7 +408,7 @@ impl<'a> FleetRun<'a> {
         let ranking = self.ranking()?;
         let mut is_done = true;
         for host in ranking.hosts(RankVerdict::Suspect) {
-            let runs = self.folder.runs(&host);
+            let runs = self.folder.record_count(&host);
             let is_own = self.hosts.contains(&host) && !self.failed.contains_key(&host);
             // A second, faster run clears the node, because a third run could not make all runs agree.
             if is_own && runs < self.options.confirm {
@@ -438,7 +438,7 @@ impl<'a> FleetRun<'a> {
 
     /// Prints a progress line if something has changed.
     fn report(&mut self, waiting: usize, active: usize) {
-        let done = self.hosts.iter().filter(|host| self.folder.runs(host) > 0).count();
+        let done = self.hosts.iter().filter(|host| self.folder.record_count(host) > 0).count();
         let failed = self.failed.len();
         let line = format!(
             "fleet: {done} of {} measured, {active} in the queue, {waiting} waiting, {failed} failed",

@@ -2,7 +2,7 @@
 //! with vetting, `watch`, the alternating runs of `compare --run`, and the jobs of `fleet run`.
 //!
 //! The command line fills the request of a command and implements [`Outputs`]. This crate does not parse arguments,
-//! write to a terminal, or know exit codes of the program. A command returns an [`Ended`], or a type of its own.
+//! write to a terminal, or know exit codes of the program. A command returns an [`CommandEnd`], or a type of its own.
 
 #![forbid(unsafe_code)]
 
@@ -15,4 +15,4 @@ mod started;
 pub mod turns;
 pub mod watch;
 
-pub use caller::{Caller, Ended, Outputs, as_json};
+pub use caller::{Caller, CommandEnd, Outputs, to_json};

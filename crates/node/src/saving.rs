@@ -13,7 +13,7 @@ use std::time::Duration;
 const SHORT_WAIT: Duration = Duration::from_secs(2);
 /// The maximum wait for a locked history is the elapsed time of the measurement divided by this number, limited by the
 /// two constants below.
-const SHARE_OF_RUN: u32 = 10;
+const WAIT_DIVISOR: u32 = 10;
 const MIN_WAIT: Duration = Duration::from_secs(30);
 const MAX_WAIT: Duration = Duration::from_secs(300);
 /// Maximum wait after a signal, because the user wants the program to end.
@@ -47,12 +47,17 @@ impl SavingContext<'_> {
         let is_temporary = copy.is_none();
         let copy = match copy {
             Some(file) => Ok(file),
-            None => keep(std::slice::from_ref(record), &folders(store.path()), self.outputs),
+            None => write_to_first_folder(
+                std::slice::from_ref(record),
+                &folders(store.path()),
+                self.outputs,
+            ),
         };
         let HistoryError::Busy(_) = cause else { return Err(self.failure(record, &cause, copy)) };
         self.announce(store, copy.as_ref().ok());
-        let before = self.signals.received();
-        let saved = store.save_within(record, self.wait(), &|| self.signals.received() != before);
+        let before = self.signals.received_signal();
+        let saved =
+            store.save_within(record, self.wait(), &|| self.signals.received_signal() != before);
         if let Err(final_cause) = saved {
             return Err(self.failure(record, &final_cause, copy));
         }
@@ -66,9 +71,9 @@ impl SavingContext<'_> {
     }
 
     fn wait(&self) -> Duration {
-        match self.signals.received() {
+        match self.signals.received_signal() {
             Some(_) => WAIT_AFTER_SIGNAL,
-            None => (self.elapsed / SHARE_OF_RUN).clamp(MIN_WAIT, MAX_WAIT),
+            None => (self.elapsed / WAIT_DIVISOR).clamp(MIN_WAIT, MAX_WAIT),
         }
     }
 
@@ -123,7 +128,7 @@ fn folders(history: &Path) -> Vec<PathBuf> {
 }
 
 /// Writes records to a new file in the first folder that is writable.
-pub(crate) fn keep(
+pub(crate) fn write_to_first_folder(
     records: &[Record],
     folders: &[PathBuf],
     outputs: &dyn Outputs,
@@ -194,9 +199,14 @@ mod tests {
         )
         .unwrap();
         let records = [record.clone(), record];
-        let file = keep(&records, &[absent.clone(), folder.path().to_owned()], &OnlyFiles).unwrap();
+        let file = write_to_first_folder(
+            &records,
+            &[absent.clone(), folder.path().to_owned()],
+            &OnlyFiles,
+        )
+        .unwrap();
         assert_eq!(file.parent(), Some(folder.path()));
         assert_eq!(std::fs::read_to_string(&file).unwrap().lines().count(), 2);
-        assert!(keep(&records, &[absent], &OnlyFiles).is_err());
+        assert!(write_to_first_folder(&records, &[absent], &OnlyFiles).is_err());
     }
 }

@@ -16,13 +16,13 @@ pub fn survive_file_size_limit() {
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
 }
 
-/// Number of the last signal that this process has handled.
+/// Number of the last signal that this process has handled_signal.
 static NUMBER: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
 
-/// Returns the last signal that this process has handled, if any.
-pub fn handled() -> Option<u8> {
+/// Returns the last signal that this process has handled_signal, if any.
+pub fn handled_signal() -> Option<u8> {
     let number = NUMBER.get()?;
-    Signals(Arc::clone(number)).received()
+    Signals(Arc::clone(number)).received_signal()
 }
 
 /// Received signal, if any.
@@ -69,7 +69,7 @@ impl Signals {
     }
 
     /// Returns the received signal.
-    pub fn received(&self) -> Option<u8> {
+    pub fn received_signal(&self) -> Option<u8> {
         match self.0.load(Ordering::Relaxed) {
             0 => None,
             number => Some(number as u8),
@@ -78,6 +78,6 @@ impl Signals {
 
     /// True if a signal was received.
     pub fn is_received(&self) -> bool {
-        self.received().is_some()
+        self.received_signal().is_some()
     }
 }

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn leading_assignments_of_a_command_are_variables() {
+    fn assignments_before_a_command_are_variables() {
         assert_eq!(word_variable("OMP_NUM_THREADS=4"), Some(("OMP_NUM_THREADS", "4")));
         assert_eq!(word_variable("_X1="), Some(("_X1", "")));
         for word in ["stream", "--size=4KiB", "=4", "1X=4", "a-b=4"] {

@@ -19,7 +19,7 @@ const LIMIT: Duration = Duration::from_secs(100 * 24 * 3600);
 
 /// Commands to compare.
 #[derive(Debug, Clone)]
-pub struct TurnsRequest {
+pub struct AlternatingRunsRequest {
     /// Commands A and B, as typed.
     pub commands: Vec<CommandLine>,
     /// Number of blocks.
@@ -42,7 +42,7 @@ pub struct Turns {
     pub signal: Option<u8>,
 }
 
-impl TurnsRequest {
+impl AlternatingRunsRequest {
     /// Runs both commands alternately and saves every run. `progress` creates the progress observer.
     ///
     /// # Errors
@@ -97,7 +97,7 @@ impl TurnsRequest {
         let saved = store.as_ref().map(|store| in_words(store, runs - unsaved, &labels));
         let whole = sides.iter().map(|side| side.runs.len() / 2 * 2).min().unwrap_or(0);
         sides.iter_mut().for_each(|side| side.runs.truncate(whole));
-        Ok(Turns { sides, saved, unsaved, signal: signals.received() })
+        Ok(Turns { sides, saved, unsaved, signal: signals.received_signal() })
     }
 }
 

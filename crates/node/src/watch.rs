@@ -4,7 +4,7 @@
 mod grid;
 mod series;
 
-use crate::caller::{Caller, Ended};
+use crate::caller::{Caller, CommandEnd};
 use crate::saving;
 use crate::signals::Signals;
 use crate::started::{command_job, command_record};
@@ -31,12 +31,12 @@ const COMMANDS: [&[&str]; 2] = [&["stream"], &["memory", "latency"]];
 const START: Duration = Duration::from_secs(1);
 /// The time limit of a measurement is this multiple of its budget, but at least the constant below: on a busy node, the
 /// setup alone may take a minute.
-const HANGS: u32 = 20;
-const HANGS_AFTER: Duration = Duration::from_secs(300);
+const TIMEOUT_FACTOR: u32 = 20;
+const MIN_TIMEOUT: Duration = Duration::from_secs(300);
 /// The maximum wait for other load to end is the interval between samples divided by this number.
-const WAITS: u32 = 10;
+const WAIT_DIVISOR: u32 = 10;
 /// Interval at which time, signals and load are checked.
-const LOOK: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Options of a series of samples.
 #[derive(Debug, Clone)]
@@ -44,13 +44,13 @@ pub struct WatchRequest {
     /// Time between the starts of two samples.
     pub every: Duration,
     /// Duration of the whole series.
-    pub whole: Duration,
+    pub duration: Duration,
     /// Budget of each measurement of a sample.
     pub budget: Duration,
     /// Labels of the records; the first names the series.
     pub labels: Vec<(String, String)>,
     /// True to start a new series even if a saved series has not ended.
-    pub anew: bool,
+    pub starts_new_series: bool,
     /// True to measure while other programs use the node.
     pub measures_when_busy: bool,
     /// True to print only errors.
@@ -85,7 +85,7 @@ impl WatchRequest {
     ///
     /// # Errors
     /// Fails if the history cannot be written, if the series has already ended, or if no sample was taken.
-    pub fn run(&self, site: Site, caller: &Caller) -> Result<Ended, Failure> {
+    pub fn run(&self, site: Site, caller: &Caller) -> Result<CommandEnd, Failure> {
         let series = SampleSeries::new(self, &site)?;
         let signals = Signals::listen()?;
         if !self.measures_when_busy {
@@ -96,7 +96,7 @@ impl WatchRequest {
         let mut watch = Watch::new(self, site, signals, series.labels.clone(), caller)?;
         watch.print(&series.in_words(self));
         let mut grid = TimeGrid::new(series.began, self.every);
-        let end = series.began + self.whole;
+        let end = series.began + self.duration;
         let mut due = if series.samples == 0 { series.began } else { grid.next(SystemTime::now()) };
         while due < end && watch.wait(&mut due, &mut grid) {
             // The machine may have been suspended until after the end of the series.
@@ -136,7 +136,7 @@ impl<'a> Watch<'a> {
         labels: Vec<(String, String)>,
         caller: &'a Caller,
     ) -> Result<Self, Failure> {
-        let limit = (request.budget * HANGS).max(HANGS_AFTER);
+        let limit = (request.budget * TIMEOUT_FACTOR).max(MIN_TIMEOUT);
         // A sample that takes longer than planned, e.g. on a busy machine, is better than none.
         let budget = [
             "--budget".to_owned(),
@@ -185,7 +185,8 @@ impl<'a> Watch<'a> {
                 continue;
             }
             // The clock may have been set, so the due time is computed again.
-            let wait = Wait::within(left.min(LOOK)).every(LOOK).unless(&interrupted);
+            let wait =
+                Wait::within(left.min(POLL_INTERVAL)).every(POLL_INTERVAL).unless(&interrupted);
             if wait_out(&wait) == Unmet::Interrupted {
                 return false;
             }
@@ -196,9 +197,11 @@ impl<'a> Watch<'a> {
     }
 
     /// Waits for other load to end; returns the load if it does not.
-    fn busy(&self) -> Option<String> {
+    fn wait_until_idle(&self) -> Option<String> {
         let interrupted = || self.signals.is_received();
-        let wait = Wait::within(self.request.every / WAITS).every(LOOK).unless(&interrupted);
+        let wait = Wait::within(self.request.every / WAIT_DIVISOR)
+            .every(POLL_INTERVAL)
+            .unless(&interrupted);
         let mut load = None;
         let is_quiet = wait_until(&wait, || {
             load = self.other_load();
@@ -220,7 +223,7 @@ impl<'a> Watch<'a> {
         let now = record::now_rfc3339();
         let time = now.trim_end_matches('Z').replace('T', " ");
         if !self.request.measures_when_busy
-            && let Some(load) = self.busy()
+            && let Some(load) = self.wait_until_idle()
         {
             self.skipped += 1;
             self.print(&format!("{time}  skipped: {load}\n"));
@@ -291,7 +294,7 @@ impl<'a> Watch<'a> {
     }
 
     /// Prints a summary and writes runs that could not be saved to a file in the current folder.
-    fn end(mut self, (key, value): &(String, String)) -> Result<Ended, Failure> {
+    fn end(mut self, (key, value): &(String, String)) -> Result<CommandEnd, Failure> {
         let figures: Vec<(&'static str, &Measurement)> =
             self.headlines.iter().map(|(title, m)| (*title, m)).collect();
         let conclusion = conclusion::series_conclusion(self.samples, &figures);
@@ -305,7 +308,7 @@ impl<'a> Watch<'a> {
             && let Err(failure) = self.save_all()
         {
             let folders = [PathBuf::new(), std::env::temp_dir()];
-            let file = saving::keep(&self.unsaved, &folders, self.caller.outputs)?;
+            let file = saving::write_to_first_folder(&self.unsaved, &folders, self.caller.outputs)?;
             return Err(Failure::missing(format!(
                 "{}; {} are in {}",
                 failure.single_line(),
@@ -314,8 +317,8 @@ impl<'a> Watch<'a> {
             ))
             .hint(saving::import_command(&file, &self.request.history).to_string()));
         }
-        Ok(match self.signals.received() {
-            Some(signal) => Ended::Signal(signal),
+        Ok(match self.signals.received_signal() {
+            Some(signal) => CommandEnd::Signal(signal),
             None if self.samples == 0 && self.failed == 0 => {
                 let skipped = counted(self.skipped, "sample");
                 let text = format!(
@@ -323,8 +326,8 @@ impl<'a> Watch<'a> {
                 );
                 return Err(Failure::unmet(text).hint("--when-busy measure"));
             }
-            None if self.invalid || self.failed > 0 => Ended::Unmet,
-            None => Ended::Met,
+            None if self.invalid || self.failed > 0 => CommandEnd::Unmet,
+            None => CommandEnd::Met,
         })
     }
 

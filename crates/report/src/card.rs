@@ -79,7 +79,7 @@ mod tests {
     use nodegauge_measure::record::{Category, Quoted};
 
     #[test]
-    fn figures_of_other_categories_and_validity_are_not_compared() {
+    fn figures_of_different_category_or_validity_are_not_compared() {
         let registry = Registry::new(Vec::new());
         let figure = |category: Category, size: u64| {
             let m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);

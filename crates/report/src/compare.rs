@@ -63,7 +63,7 @@ fn conclusion(comparison: &Comparison) -> Option<String> {
     }
     let [same, open] = [Verdict::WithinNoise, Verdict::CannotTell]
         .map(|verdict| comparison.pairs.iter().filter(|pair| pair.verdict == verdict).count());
-    let found = would_be_found(&comparison.pairs);
+    let found = detectable_change(&comparison.pairs);
     let found = found.map(|found| format!("; {found}")).unwrap_or_default();
     match (same, open) {
         (0, 0) => None,
@@ -108,7 +108,7 @@ pub(crate) fn pair_obstacle(pair: &Pair) -> Option<Obstacle> {
 
 /// Returns a text on the power of comparisons that found no difference: the smallest change that all of them would have
 /// detected. `None` if the power of one is unknown, e.g. when a run is compared with itself.
-pub(crate) fn would_be_found(pairs: &[Pair]) -> Option<String> {
+pub(crate) fn detectable_change(pairs: &[Pair]) -> Option<String> {
     let same = pairs.iter().filter(|pair| pair.verdict == Verdict::WithinNoise);
     let visible: Option<Vec<f64>> = same.map(|pair| pair.visible).collect();
     visible?.into_iter().reduce(f64::max).map(would_have_been_found)

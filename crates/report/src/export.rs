@@ -111,7 +111,7 @@ pub struct Document {
 
 impl Document {
     /// Returns a list with a single document.
-    fn whole(text: String) -> Vec<Self> {
+    fn single(text: String) -> Vec<Self> {
         vec![Self { part: None, text }]
     }
 }

@@ -28,7 +28,10 @@ pub(crate) struct RecordFigure<'r> {
 }
 
 /// Returns the figures that the run measured, without published ones.
-pub(crate) fn own<'r>(record: &'r Record, registry: &Registry) -> Vec<RecordFigure<'r>> {
+pub(crate) fn measured_figures<'r>(
+    record: &'r Record,
+    registry: &Registry,
+) -> Vec<RecordFigure<'r>> {
     let all: Vec<&Measurement> = record.measurements.iter().filter(|m| !m.is_published()).collect();
     let identities = identity::identities(&all, registry);
     let mut units: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn other_load_is_named_before_a_larger_budget() {
+    fn other_load_precedes_a_small_budget_as_cause() {
         let few = [suspect(&[FEW]), suspect(&[FEW]), suspect(&[FEW, LOAD])];
         assert_eq!(named(&few, &[]), FEW);
         assert_eq!(named(&few, &[busy(Severity::Warning)]), FEW);
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn counted_cause_precedes_an_inferred_one() {
+    fn measured_cause_precedes_an_inferred_cause() {
         let both = [suspect(&[LOAD, QUOTA]), suspect(&[LOAD])];
         assert_eq!(named(&both, &[busy(Severity::Critical)]), QUOTA);
     }

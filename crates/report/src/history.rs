@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn run_is_listed_on_one_line_that_fits() {
+    fn listed_run_is_one_line_within_the_width() {
         let other = ListLine { host: "a-host-with-a-long-name".to_owned(), ..line("01M7ZVE5") };
         let labelled =
             ListLine { labels: "nps=4 bios=tuned site=there".to_owned(), ..line("01M7ZVE4") };
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn narrow_columns_leave_their_width_to_others() {
+    fn unused_width_of_narrow_columns_goes_to_wide_columns() {
         assert_eq!(shares(&[4, 40, 40], 30), vec![4, 13, 13]);
         assert_eq!(shares(&[40, 4, 5], 30), vec![21, 4, 5]);
         assert_eq!(shares(&[3, 4], 30), vec![3, 4]);

@@ -466,7 +466,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scripts_equal_their_files() {
+    fn compressed_scripts_equal_their_files() {
         for script in [ECHARTS, ECHARTS_GL, DRAW] {
             let path = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/").to_owned() + script.name;
             assert!((script.text)() == std::fs::read_to_string(path).unwrap(), "{}", script.name);
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_stay_with_their_units() {
+    fn line_break_never_separates_number_and_unit() {
         let text = "1.5 GB/s in 2 threads (5 %), after 3 s.";
         assert_eq!(unbroken(text), "1.5\u{a0}GB/s in 2 threads (5\u{a0}%), after 3\u{a0}s.");
     }
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_have_a_heading_or_a_picture() {
+    fn bar_column_has_a_heading_or_a_picture() {
         let mut table = Table::new(&["", ">GB/s", ""]);
         table.row(["a".into(), "1.25".into(), TableCell::bar(Fraction(1.0))]);
         assert!(self::table(&table).to_string().contains("relative to the highest"));
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_one_unit_are_aligned_at_the_point() {
+    fn numbers_of_one_unit_are_aligned_at_the_decimal_point() {
         assert_eq!(decimal_count("12.5 us"), Some(1));
         assert_eq!(["-3", "-", "L1", "9e-3"].map(decimal_count), [Some(0), None, None, Some(0)]);
         let mut table = Table::new(&["", ">GB/s", ">time"]);

@@ -242,7 +242,7 @@ fn memory(machine: &Machine) -> String {
     in_lines(parts)
 }
 
-fn at_most(figure: &Figure) -> &'static str {
+fn bound_prefix(figure: &Figure) -> &'static str {
     if figure.at_most { "at most " } else { "" }
 }
 
@@ -263,7 +263,7 @@ fn theoretical(machine: &Machine) -> String {
     };
     let basis = figure.detail.as_ref().unwrap_or(&figure.basis);
     let rate = BytesPerSec(figure.value);
-    format!("{}{rate} theoretical{factors} ({basis})", at_most(figure))
+    format!("{}{rate} theoretical{factors} ({basis})", bound_prefix(figure))
 }
 
 /// Describes the theoretical bandwidth per channel, NUMA node, socket and core. A guest has only some of the cores and
@@ -444,7 +444,7 @@ pub(crate) fn brief(machine: &Machine) -> Section {
     let theoretical = match &machine.memory.theoretical {
         Some(figure) => {
             let rate = BytesPerSec(figure.value);
-            format!("{}{rate} theoretical ({})", at_most(figure), figure.basis)
+            format!("{}{rate} theoretical ({})", bound_prefix(figure), figure.basis)
         }
         None => theoretical(machine),
     };
@@ -482,8 +482,9 @@ fn imported(machine: &Machine) -> String {
         machine.processor.model.as_ref().map(|model| {
             format!("{model}, {}", counted(machine.processor.sockets as usize, "socket"))
         }),
-        memory
-            .map(|figure| format!("{}{} theoretical", at_most(figure), BytesPerSec(figure.value))),
+        memory.map(|figure| {
+            format!("{}{} theoretical", bound_prefix(figure), BytesPerSec(figure.value))
+        }),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     if parts.is_empty() {

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_are_omitted_and_headings_are_rows() {
+    fn markdown_table_has_no_bars_and_headings_as_rows() {
         let mut one = Table::new(&["what", ">GB/s", ""]);
         one.heading("native");
         one.row([

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn data_cannot_end_a_script_and_round_trips() {
+    fn script_data_cannot_end_its_element() {
         let hostile = "</script><!--\u{2028}&\u{1f600}\"\\";
         let made = script(&hostile).to_string();
         let json = made.strip_prefix("<script type=\"application/json\">").unwrap();

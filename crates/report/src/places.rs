@@ -14,7 +14,7 @@ use std::fmt::Display;
 /// With ranks, the columns are those of the lecture: the column for memory shows the NUMA nodes, and a line below the
 /// table shows the policy. Thread numbers are shown only if a rank has several threads, and CPU numbers only if they
 /// differ from the core numbers.
-pub fn view(document: &PlacesDocument) -> Section {
+pub fn places_section(document: &PlacesDocument) -> Section {
     let threads = &document.threads;
     let ranks = threads.iter().any(|thread| thread.rank.is_some());
     let several_threads = threads.iter().any(|t| t.thread > 0);
@@ -76,7 +76,7 @@ fn in_words(policy: &str) -> &str {
 }
 
 /// Returns the table of the pairs of hardware threads that exchange messages.
-pub fn pairs(rows: &[PairRow]) -> Section {
+pub fn pairs_section(rows: &[PairRow]) -> Section {
     let columns = ColumnList::<PairRow>::new()
         .left("distance", |row| row.distance.name())
         .left("cpus", |row| in_pair(row.cpus))

@@ -32,13 +32,13 @@ pub fn page(record: &Record, gauges: &[&dyn Gauge], all: bool) -> Page {
 }
 
 /// Returns the page that the command of a gauge prints: [`page`] without the description of the node and the findings.
-pub fn own(record: &Record, gauge: &dyn Gauge) -> Page {
+pub fn gauge_page(record: &Record, gauge: &dyn Gauge) -> Page {
     ended(headed(record, &[gauge], Detail::Full), record, true)
 }
 
 /// Returns the complete page of a record for a report: pictures, all samples and notes of every gauge, environment, and
 /// the command that repeats the run. The figures are compared with those of `earlier` runs.
-pub fn whole(
+pub fn report_page(
     record: &Record,
     gauges: &[&dyn Gauge],
     earlier: &[Record],
@@ -74,7 +74,7 @@ pub fn whole(
 
 /// Returns the page of a record for a ticket: headline figures with limit and validity, short notes of every gauge,
 /// expectations, findings, and environment.
-pub fn ticket(
+pub fn ticket_page(
     record: &Record,
     gauges: &[&dyn Gauge],
     conditions: Conditions<'_>,

@@ -1,7 +1,7 @@
 //! Page of several runs next to each other: their differences, a table that marks the best and the worst run per
 //! figure, and pictures of the figures that all runs have.
 
-use crate::compare::{differences, listed, pair_obstacle, speed, would_be_found};
+use crate::compare::{detectable_change, differences, listed, pair_obstacle, speed};
 use crate::conclusion::sentence;
 use crate::head::{self, Node};
 use crate::{run, terms};
@@ -420,7 +420,7 @@ fn verdict(
             format!("{best} is {times} in {title} ({})", interval_in_words(ci95))
         }
         (Verdict::WithinNoise, _) => {
-            let found = would_be_found(std::slice::from_ref(&pair));
+            let found = detectable_change(std::slice::from_ref(&pair));
             let found = found.map(|found| format!("; {found}")).unwrap_or_default();
             format!("no difference between {best} and {worst} in {title} is beyond noise{found}")
         }

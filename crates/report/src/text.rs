@@ -465,7 +465,7 @@ mod tests {
     use nodegauge_measure::Fraction;
 
     #[test]
-    fn note_has_its_label_in_a_column() {
+    fn note_label_is_in_the_left_column() {
         let style = Style { width: 40, colour: false };
         let note = Note::new("machine", "one two three four five six seven eight");
         let lines = "machine    one two three four five six\n           seven eight\n";
@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn heading_keeps_words_and_omitted_columns_are_named() {
+    fn column_heading_is_not_split_and_omitted_columns_are_listed() {
         let mut one = Table::new(&["host", ">triad bandwidth", ">runs"]);
         one.row(["n01".into(), "380.0 GB/s".into(), "1".into()]);
         let style = Style { width: 24, colour: false };

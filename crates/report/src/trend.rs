@@ -627,14 +627,14 @@ mod tests {
     }
 
     #[test]
-    fn gap_is_where_a_run_is_missing() {
+    fn missing_run_gives_a_gap() {
         let times = [0.0, 600.0, 1205.0, 2400.0, 3010.0, 9000.0];
         assert_eq!(gaps(&times), [(1205.0, 2400.0), (3010.0, 9000.0)]);
         assert!(gaps(&[0.0, 600.0, 1300.0]).is_empty() && gaps(&[0.0, 9e9]).is_empty());
     }
 
     #[test]
-    fn bands_join_runs_of_a_regime_up_to_gaps() {
+    fn band_covers_runs_of_one_regime_and_ends_at_a_gap() {
         let runs =
             [(0.0, Some(0)), (10.0, Some(0)), (20.0, Some(1)), (30.0, None), (90.0, Some(1))];
         let band = |from, to, regime| TrendBand { from, to, regime };

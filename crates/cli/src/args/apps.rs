@@ -4,7 +4,7 @@
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 use super::values::{count, fraction, time_between};
-use super::{Common, PlacementArgs, budgets, examples};
+use super::{CommonArgs, PlacementArgs, budgets, examples};
 use clap::{Args as ClapArgs, Subcommand};
 use nodegauge_apps::hpcg::{GridPoints, HpcgPlan};
 use nodegauge_apps::iccg::{IccgOptions, Method, Storage};
@@ -21,19 +21,19 @@ use std::time::Duration;
 #[derive(Debug, Subcommand)]
 pub(crate) enum AppsCommand {
     /// Pi by the trapezoid rule: compute-bound, uses no memory, should not depend on placement
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge apps trapezoid",
         "nodegauge apps trapezoid --n 1e6 --policy none",
     ]))]
     Trapezoid(TrapezoidArgs),
     /// Conjugate gradients for 3-D elasticity: a solver that depends on memory and its placement
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge apps iccg",
         "nodegauge apps iccg --elements 32,32,32 --preconditioner diagonal",
     ]))]
     Iccg(IccgArgs),
     /// The 27-point problem with a multigrid preconditioner, as HPCG defines it
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge apps hpcg",
         "nodegauge apps hpcg --grid 64 --policy none",
     ]))]
@@ -81,7 +81,7 @@ pub(crate) struct TrapezoidArgs {
     #[command(flatten)]
     pub(crate) ranks: AppRankArgs,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
 /// Arguments of `apps iccg`.
@@ -114,7 +114,7 @@ pub(crate) struct IccgArgs {
     #[command(flatten)]
     pub(crate) sweep: AppSweepArgs,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
 /// Arguments of `apps hpcg`.
@@ -149,7 +149,7 @@ pub(crate) struct HpcgArgs {
     #[command(flatten)]
     pub(crate) sweep: AppSweepArgs,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
 /// Parses the duration of xhpcg's timed phase, which is a whole number of seconds.
@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn meshes_have_three_axes() {
+    fn mesh_size_needs_three_numbers() {
         assert_eq!(elements("60, 8,9"), Ok([60, 8, 9]));
         for wrong in ["60", "1,2", "1,2,3,4", "a,b,c", "-1,2,3", ""] {
             assert!(elements(wrong).is_err(), "{wrong}");

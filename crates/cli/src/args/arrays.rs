@@ -4,7 +4,7 @@
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 use super::values::fraction;
-use super::{Common, PlacementArgs, budgets};
+use super::{CommonArgs, PlacementArgs, budgets};
 use clap::Args as ClapArgs;
 use nodegauge_arena::RequestedPages;
 use nodegauge_kernels::size::SizeSpec;
@@ -23,7 +23,7 @@ pub(crate) struct ExplainArgs {
     #[command(flatten)]
     pub(crate) arrays: ArrayArgs,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
 /// Options for kernels and their arrays.

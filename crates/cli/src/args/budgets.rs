@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn help_of_every_budget_states_its_default_once() {
+    fn budget_help_contains_its_default_once() {
         let mut helps = BTreeMap::new();
         collect(&crate::args::definition(), "", &mut helps);
         assert!(helps.len() > 15, "{helps:?}");

@@ -4,7 +4,7 @@
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 use super::values::seconds;
-use super::{Database, WhenBusy};
+use super::{DatabaseArgs, WhenBusy};
 use clap::Args as ClapArgs;
 use nodegauge_node::check::VerdictCodes;
 use std::ffi::OsString;
@@ -79,7 +79,7 @@ pub(crate) struct CheckArgs {
     #[arg(long, short, help_heading = "Output")]
     pub(crate) quiet: bool,
     #[command(flatten)]
-    pub(crate) db: Database,
+    pub(crate) db: DatabaseArgs,
 }
 
 impl CheckArgs {

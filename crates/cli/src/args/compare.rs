@@ -1,6 +1,6 @@
 //! The arguments of `compare`.
 
-use super::{Database, Documents};
+use super::{DatabaseArgs, DocumentArgs};
 use clap::Args as ClapArgs;
 use nodegauge_analysis::compare::{MAX_BLOCKS, Threshold};
 use nodegauge_fleet::reference::Reference;
@@ -49,9 +49,9 @@ pub(crate) struct CompareArgs {
     #[arg(long, conflicts_with = "accept_suspect", help_heading = "Output")]
     pub(crate) strict: bool,
     #[command(flatten)]
-    pub(crate) documents: Documents,
+    pub(crate) documents: DocumentArgs,
     #[command(flatten)]
-    pub(crate) db: Database,
+    pub(crate) db: DatabaseArgs,
 }
 
 fn turns(text: &str) -> Result<CommandLine, SyntaxError> {

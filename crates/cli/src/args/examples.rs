@@ -1,5 +1,5 @@
 //! Examples at the end of every `--help`. Each command declares its own, most useful first: `#[command(after_long_help
-//! = examples::of(&["nodegauge doctor"]))]`. The first one is also the hint for wrong usage. A test runs all of them.
+//! = examples::section(&["nodegauge doctor"]))]`. The first one is also the hint for wrong usage. A test runs all of them.
 
 use clap::Command;
 
@@ -7,7 +7,7 @@ use clap::Command;
 const TITLE: &str = "Examples:";
 
 /// Returns the last section of a command's help with these examples, which are complete command lines.
-pub(super) fn of(lines: &[&str]) -> String {
+pub(super) fn section(lines: &[&str]) -> String {
     format!("{TITLE}\n  {}", lines.join("\n  "))
 }
 
@@ -28,12 +28,12 @@ pub(super) fn first(root: &Command, path: &str) -> Option<String> {
 }
 
 /// For a command and its subcommands, puts the end of `-h` in front of the examples of `--help`.
-pub(super) fn shown(mut command: Command) -> Command {
+pub(super) fn with_short_help_end(mut command: Command) -> Command {
     if let (Some(short), Some(long)) = (command.get_after_help(), command.get_after_long_help()) {
         let text = format!("{short}\n\n{long}");
         command = command.after_long_help(text);
     }
-    command.mut_subcommands(shown)
+    command.mut_subcommands(with_short_help_end)
 }
 
 #[cfg(test)]
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_has_examples_that_are_parsed() {
+    fn every_command_has_valid_examples() {
         check(&crate::args::definition(), "");
     }
 }

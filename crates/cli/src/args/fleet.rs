@@ -3,12 +3,12 @@
 // Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
-use super::history::WhichRuns;
+use super::history::RunFilterArgs;
 use super::values::{seconds, time_between};
-use super::{Database, examples};
+use super::{DatabaseArgs, examples};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use nodegauge_fleet::reference::Reference;
-use nodegauge_fleet::script::Carrier;
+use nodegauge_fleet::script::FleetTool;
 use nodegauge_history::Moment;
 use nodegauge_measure::{Failure, SyntaxError};
 use nodegauge_toolchain::mpi::HostList;
@@ -24,14 +24,14 @@ pub(crate) fn read_reference(path: &str) -> Result<Reference, Failure> {
 #[derive(Debug, Subcommand)]
 pub(crate) enum FleetCommand {
     /// Rank nodes: which are slow, unknown or missing, with the reason; exits with 1 if a node is slow
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge fleet rank fleet/",
         "nodegauge fleet rank fleet/ --nodes node[01-04]",
         "nodegauge fleet rank fleet/ --format html --output rank.html",
     ]))]
     Rank(RankArgs),
     /// Make the reference of a site: bounds of each figure for each kind of node
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge fleet baseline fleet/ --output site.json",
         "nodegauge fleet baseline --gauge stream --since 30d",
     ]))]
@@ -39,16 +39,16 @@ pub(crate) enum FleetCommand {
     /// Show how nodes of the same kind differ, without measuring; exits with 1 if they do
     ///
     /// Records of nodegauge machine --json are sufficient.
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge fleet diff fleet/",
         "nodegauge fleet diff fleet/ --before older/",
     ]))]
     Diff(DiffArgs),
     /// Print the lines with which a scheduler or parallel shell measures all nodes
     #[command(
-        override_usage = "nodegauge fleet script --for CARRIER --nodes NODES [OPTIONS]\n       [-- COMMAND...]"
+        override_usage = "nodegauge fleet script --for TOOL --nodes NODES [OPTIONS]\n       [-- COMMAND...]"
     )]
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge fleet script --for slurm --nodes node[01-64]",
         "nodegauge fleet script --for clush --nodes node[01-64] -- stream --budget 20",
     ]))]
@@ -57,7 +57,7 @@ pub(crate) enum FleetCommand {
     ///
     /// The folder is the only state: you can interrupt the command at any time, and start it again to measure the nodes
     /// without a record. It never drains or resumes a node.
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge fleet run fleet",
         "nodegauge fleet run fleet --nodes node[01-64] -- stream",
     ]))]
@@ -76,9 +76,9 @@ pub(crate) struct InputArgs {
     #[arg(long, help_heading = "What")]
     pub(crate) all_figures: bool,
     #[command(flatten)]
-    pub(crate) which: WhichRuns,
+    pub(crate) which: RunFilterArgs,
     #[command(flatten)]
-    pub(crate) db: Database,
+    pub(crate) db: DatabaseArgs,
 }
 
 /// Arguments of `fleet rank`.
@@ -202,8 +202,8 @@ fn earlier(text: &str) -> Result<EarlierRecords, SyntaxError> {
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct ScriptArgs {
     /// Program that starts the measurement on the nodes.
-    #[arg(long = "for", help = carriers(), value_name = "CARRIER", help_heading = "What")]
-    pub(crate) carrier: Carrier,
+    #[arg(long = "for", help = tools(), value_name = "TOOL", help_heading = "What")]
+    pub(crate) tool: FleetTool,
     /// Nodes to measure, e.g. node[01-64]
     #[arg(long, value_name = "NODES", help_heading = "What")]
     pub(crate) nodes: HostList,
@@ -216,9 +216,9 @@ pub(crate) struct ScriptArgs {
 }
 
 /// Returns the help of `fleet script --for`.
-fn carriers() -> String {
-    let names: Vec<&str> = Carrier::ALL.iter().map(|carrier| carrier.name()).collect();
-    format!("Program that carries the measurement to the nodes: {}", names.join(", "))
+fn tools() -> String {
+    let names: Vec<&str> = FleetTool::ALL.iter().map(|tool| tool.name()).collect();
+    format!("Scheduler or parallel shell that runs the measurement: {}", names.join(", "))
 }
 
 impl RunArgs {

@@ -13,7 +13,7 @@ use nodegauge_toolchain::CommandLine;
 const CASES: usize = 500;
 
 #[test]
-fn every_command_line_is_parsed_or_refused_in_few_lines() {
+fn mutated_command_line_is_parsed_or_refused_briefly() {
     let contract = std::fs::read_to_string(concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../tests/cli/contract.txt"

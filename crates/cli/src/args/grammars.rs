@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use nodegauge_measure::SyntaxError;
 
 #[test]
-fn invalid_texts_are_reported_with_their_column() {
+fn invalid_value_is_reported_with_its_column() {
     let mut section = Vec::new();
     let mut checked = 0;
     let lines = include_str!("grammars.txt").lines();

@@ -42,15 +42,15 @@ const MEANT_FOR: [&str; 6] = ["--path", "--order", "--grid", "--threads", "--ran
 /// Returns the failure for an error of clap; `None` if the user requested help or version. `words` is the command line.
 pub(crate) fn failure(error: &Error, words: &[String]) -> Option<Failure> {
     use ErrorKind::*;
-    let line = TypedLine::of(words);
-    let typed = text_of(error, ContextKind::InvalidArg);
+    let line = TypedLine::new(words);
+    let typed = context_text(error, ContextKind::InvalidArg);
     match error.kind() {
         DisplayHelp | DisplayHelpOnMissingArgumentOrSubcommand | DisplayVersion => None,
-        InvalidValue | ValueValidation => Some(line.wrong_value(error, option_of(&typed))),
+        InvalidValue | ValueValidation => Some(line.wrong_value(error, option_name(&typed))),
         UnknownArgument => Some(line.unexpected(&typed, error)),
         InvalidSubcommand => {
-            let name = text_of(error, ContextKind::InvalidSubcommand);
-            let meant = tree::meant(&name, &super::definition());
+            let name = context_text(error, ContextKind::InvalidSubcommand);
+            let meant = tree::suggested_commands(&name, &super::definition());
             let hint = if meant.is_empty() {
                 line.example()
             } else {
@@ -63,9 +63,9 @@ pub(crate) fn failure(error: &Error, words: &[String]) -> Option<Failure> {
             Some(Failure::usage(format!("missing: {typed}")).hint(hint))
         }
         ArgumentConflict => {
-            let option = option_of(&typed);
-            let other = text_of(error, ContextKind::PriorArg);
-            let other = other.split(", ").map(option_of).collect::<Vec<_>>().join(", ");
+            let option = option_name(&typed);
+            let other = context_text(error, ContextKind::PriorArg);
+            let other = other.split(", ").map(option_name).collect::<Vec<_>>().join(", ");
             Some(if option == other || other.is_empty() {
                 Failure::usage(format!("{option} is given twice")).hint("give it once")
             } else {
@@ -83,7 +83,7 @@ pub(crate) fn failure(error: &Error, words: &[String]) -> Option<Failure> {
 }
 
 /// Returns a text from the context of a clap error; several texts are joined by commas.
-fn text_of(error: &Error, kind: ContextKind) -> String {
+fn context_text(error: &Error, kind: ContextKind) -> String {
     match error.get(kind) {
         Some(ContextValue::String(text)) => text.clone(),
         Some(ContextValue::Strings(texts)) => texts.join(", "),
@@ -92,7 +92,7 @@ fn text_of(error: &Error, kind: ContextKind) -> String {
 }
 
 /// Returns the name of an option without its value name: `--budget <SECONDS>` gives `--budget`.
-fn option_of(shown: &str) -> &str {
+fn option_name(shown: &str) -> &str {
     match shown.split_once([' ', '[', '=']) {
         Some((option, _)) if option.starts_with('-') => option,
         _ => shown,
@@ -107,7 +107,7 @@ struct TypedLine<'a> {
 }
 
 impl<'a> TypedLine<'a> {
-    fn of(words: &'a [String]) -> Self {
+    fn new(words: &'a [String]) -> Self {
         let root = super::definition();
         let mut command = &root;
         let mut path = String::new();
@@ -164,20 +164,20 @@ impl<'a> TypedLine<'a> {
         let error = command().try_get_matches_from(words).err()?;
         let is_value = matches!(error.kind(), ErrorKind::InvalidValue | ErrorKind::ValueValidation);
         let is_guess = words.len() > self.words.len()
-            && text_of(&error, ContextKind::InvalidValue) == self.words[at];
+            && context_text(&error, ContextKind::InvalidValue) == self.words[at];
         (is_value && !is_guess).then(|| failure(&error, words)).flatten()
     }
 
     /// Returns the hint for an unknown option: the equivalent option of nodegauge.
     fn meant_option(&self, typed: &str, at: usize, error: &Error) -> Option<String> {
         let rest = &self.words[at][typed.len()..];
-        let suggested = text_of(error, ContextKind::SuggestedArg);
+        let suggested = context_text(error, ContextKind::SuggestedArg);
         let others =
             OTHER_NAMES.iter().filter(|name| name.typed == typed || name.typed == self.words[at]);
-        let options = self.long_of_freed(typed).into_iter();
+        let options = self.long_option_instead(typed).into_iter();
         let options = options.chain(others.map(|name| name.option.to_owned()));
         for option in
-            options.chain((!suggested.is_empty()).then(|| option_of(&suggested).to_owned()))
+            options.chain((!suggested.is_empty()).then(|| option_name(&suggested).to_owned()))
         {
             let is_whole = OTHER_NAMES.iter().any(|name| name.typed == self.words[at]);
             let rest = if is_whole { "" } else { rest.trim_start_matches('=') };
@@ -186,7 +186,7 @@ impl<'a> TypedLine<'a> {
             if let Some(hint) = self.corrected(self.replaced(at, 1, by)) {
                 return Some(hint);
             }
-            if !suggested.is_empty() && option_of(&suggested) == option {
+            if !suggested.is_empty() && option_name(&suggested) == option {
                 return Some(format!("did you mean {option}?"));
             }
         }
@@ -194,9 +194,12 @@ impl<'a> TypedLine<'a> {
     }
 
     /// Returns the long option for a short one that is no longer supported because it had several meanings.
-    fn long_of_freed(&self, typed: &str) -> Option<String> {
-        let short =
-            typed.strip_prefix('-')?.chars().next().filter(|short| tree::FREED.contains(short))?;
+    fn long_option_instead(&self, typed: &str) -> Option<String> {
+        let short = typed
+            .strip_prefix('-')?
+            .chars()
+            .next()
+            .filter(|short| tree::REMOVED_SHORT_OPTIONS.contains(short))?;
         let root = Args::command();
         let mut command: &Command = &root;
         for name in self.path.split(' ').filter(|name| !name.is_empty()) {
@@ -238,7 +241,7 @@ impl<'a> TypedLine<'a> {
 
     /// Returns the failure for an invalid value of an option. Errors of our own parsers are complete already.
     fn wrong_value(&self, error: &Error, option: &str) -> Failure {
-        let value = text_of(error, ContextKind::InvalidValue);
+        let value = context_text(error, ContextKind::InvalidValue);
         let source = std::error::Error::source(error);
         if let Some(wrong) = source.and_then(|source| source.downcast_ref::<SyntaxError>()) {
             return Failure::from(wrong);
@@ -256,10 +259,10 @@ impl<'a> TypedLine<'a> {
             };
             return Failure::usage(format!("{option}: {unknown}")).hint(hint);
         }
-        let known = text_of(error, ContextKind::ValidValue);
+        let known = context_text(error, ContextKind::ValidValue);
         if !known.is_empty() {
             let first = known.split(", ").next().unwrap_or_default();
-            let suggested = text_of(error, ContextKind::SuggestedValue);
+            let suggested = context_text(error, ContextKind::SuggestedValue);
             let hint = if suggested.is_empty() {
                 format!("e.g. {option} {first}")
             } else {
@@ -311,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn usage_is_corrected() {
+    fn wrong_usage_gets_a_corrected_command_line() {
         for (line, hint) in [
             ("nodegauge io FOLDER", "try nodegauge io --path FOLDER"),
             ("nodegauge stream 4", "try nodegauge stream --threads 4"),
@@ -335,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_value_beside_an_unexpected_word_is_named() {
+    fn wrong_value_next_to_an_unexpected_word_is_reported() {
         for (line, message) in [
             ("mpi --transport rdma", "--transport: unknown transport 'rdma': expected shm, tcp"),
             ("io --bs 4k FOLDER", "sizes \"4k\": expected kB (powers of 1000) or KiB"),

@@ -5,7 +5,7 @@
 
 use super::stream::ShowArgs;
 use super::values::label;
-use super::{Database, Documents, examples};
+use super::{DatabaseArgs, DocumentArgs, examples};
 use crate::gauges::{self, GAUGES};
 use clap::{Args as ClapArgs, Subcommand};
 use nodegauge_gauge::readers::{self, KnownRun};
@@ -20,13 +20,13 @@ use std::path::PathBuf;
 #[derive(Debug, Subcommand)]
 pub(crate) enum HistoryCommand {
     /// List saved runs, newest first
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge history list",
         "nodegauge history list --gauge stream --since 7d",
     ]))]
     List(ListArgs),
     /// Show a saved run: its output, time and host
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge history show latest",
         "nodegauge history show nps=4 --verbose",
     ]))]
@@ -37,14 +37,14 @@ pub(crate) enum HistoryCommand {
         #[arg(long, short)]
         verbose: bool,
         #[command(flatten)]
-        documents: Documents,
+        documents: DocumentArgs,
         #[command(flatten)]
         show: ShowArgs,
         #[command(flatten)]
-        db: Database,
+        db: DatabaseArgs,
     },
     /// Write records to a file, one per line (JSON Lines), for history import on another node
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge history export --output runs.jsonl",
         "nodegauge history export nps=4",
     ]))]
@@ -55,11 +55,11 @@ pub(crate) enum HistoryCommand {
         #[arg(long, short, value_name = "FILE", default_value = "-")]
         output: String,
         #[command(flatten)]
-        db: Database,
+        db: DatabaseArgs,
     },
     /// Save records of another history, or the output of another program
-    #[command(about = about_import(), long_about = format!("{}\n\n{OF_RECORDS}", about_import()))]
-    #[command(after_long_help = examples::of(&[
+    #[command(about = about_import(), long_about = format!("{}\n\n{IMPORT_HELP}", about_import()))]
+    #[command(after_long_help = examples::section(&[
         "nodegauge history import runs.jsonl",
         "nodegauge history import stream.out --processor 'EPYC 9654' --sockets 2",
     ]))]
@@ -78,10 +78,10 @@ pub(crate) enum HistoryCommand {
         #[command(flatten)]
         run: ImportedRun,
         #[command(flatten)]
-        db: Database,
+        db: DatabaseArgs,
     },
     /// Put a label on a saved run; an empty value removes the label
-    #[command(after_long_help = examples::of(&["nodegauge history label latest nps=4"]))]
+    #[command(after_long_help = examples::section(&["nodegauge history label latest nps=4"]))]
     Label {
         /// Identifier or its prefix, latest, latest~1, or a label
         run: String,
@@ -89,21 +89,21 @@ pub(crate) enum HistoryCommand {
         #[arg(value_name = "KEY=VALUE", value_parser = label)]
         label: (String, String),
         #[command(flatten)]
-        db: Database,
+        db: DatabaseArgs,
     },
     /// Remove saved runs
-    #[command(after_long_help = examples::of(&["nodegauge history remove latest"]))]
+    #[command(after_long_help = examples::section(&["nodegauge history remove latest"]))]
     Remove {
         /// Identifiers or their prefixes
         #[arg(required = true)]
         runs: Vec<String>,
         #[command(flatten)]
-        db: Database,
+        db: DatabaseArgs,
     },
 }
 
 /// Help text about the import of records.
-const OF_RECORDS: &str = "Records from history export and --json keep their identifiers and their host; new runs on \
+const IMPORT_HELP: &str = "Records from history export and --json keep their identifiers and their host; new runs on \
                           this host do not use the imported figures. A record that is already saved is skipped.";
 
 /// Returns the description of `import`, with the programs whose output can be read.
@@ -182,7 +182,7 @@ impl ImportedRun {
 
 /// Options that select saved runs.
 #[derive(Debug, Clone, ClapArgs)]
-pub(crate) struct WhichRuns {
+pub(crate) struct RunFilterArgs {
     /// Only runs with figures of this gauge or test, e.g. files, stream, hpl, mpi
     #[arg(long, value_name = "NAME", value_parser = gauges::tests, help_heading = "What")]
     pub(crate) gauge: Option<gauges::Tests>,
@@ -201,7 +201,7 @@ pub(crate) struct WhichRuns {
     pub(crate) until: Option<Moment>,
 }
 
-impl WhichRuns {
+impl RunFilterArgs {
     /// Returns the filter for the history.
     pub(crate) fn filter(&self) -> RunFilter {
         RunFilter {
@@ -219,7 +219,7 @@ impl WhichRuns {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ListArgs {
     #[command(flatten)]
-    pub(crate) which: WhichRuns,
+    pub(crate) which: RunFilterArgs,
     /// Maximum number of runs [default: 20; all with --quiet, --json or --csv]
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "What")]
     pub(crate) limit: Option<u32>,
@@ -230,7 +230,7 @@ pub(crate) struct ListArgs {
     #[arg(long, short, conflicts_with_all = ["json", "csv"], help_heading = "Output")]
     pub(crate) quiet: bool,
     #[command(flatten)]
-    pub(crate) documents: Documents,
+    pub(crate) documents: DocumentArgs,
     #[command(flatten)]
-    pub(crate) db: Database,
+    pub(crate) db: DatabaseArgs,
 }

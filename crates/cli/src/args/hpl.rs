@@ -2,7 +2,7 @@
 
 use super::plan::PlanForArgs;
 use super::values::fraction_up_to;
-use super::{Common, HostsArgs, PlacementArgs, budgets};
+use super::{CommonArgs, HostsArgs, PlacementArgs, budgets};
 use clap::Args as ClapArgs;
 use nodegauge_measure::{FlopsPerSec, SyntaxError};
 use nodegauge_toolchain::CommandLine;
@@ -56,7 +56,7 @@ pub(crate) struct HplArgs {
     #[command(flatten)]
     pub(crate) on_hosts: HostsArgs,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
 /// Options that run the original HPL program for comparison, or write its input file.

@@ -1,6 +1,6 @@
 //! Options of `io`.
 
-use super::{Common, budgets};
+use super::{CommonArgs, budgets};
 use clap::Args as ClapArgs;
 use nodegauge_files::{
     CacheMode, FilesOptions, IoEngine, Msync, OperationList, SizeList, Stride, SyncWrites,
@@ -104,5 +104,5 @@ pub(crate) struct IoArgs {
     #[arg(long, value_name = "FILE", help_heading = "Rarely needed")]
     pub(crate) surface: Option<String>,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }

@@ -4,7 +4,7 @@
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 use super::values::{fraction, working_set};
-use super::{Choice, Common, HostsArgs, PlacementArgs, budgets, examples, or_auto};
+use super::{Choice, CommonArgs, HostsArgs, PlacementArgs, budgets, examples, or_auto};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use nodegauge_arena::RequestedPages;
 use nodegauge_curves::{ChaseOrder, CurvePlan, Locality, Mix, NodeChoice};
@@ -15,32 +15,32 @@ use nodegauge_measure::{Bytes, SyntaxError};
 #[derive(Debug, Subcommand)]
 pub(crate) enum MemoryCommand {
     /// Bandwidth of read, write, copy and triad by working set, through all cache levels
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge memory ladder",
         "nodegauge memory ladder --threads 1 --size 256MiB",
     ]))]
     Ladder(CurveArgs),
     /// Idle latency by working set, on base pages and huge pages
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge memory latency",
         "nodegauge memory latency --size 256MiB --pages 4k",
     ]))]
     Latency(LatencyArgs),
     /// Bandwidth and latency between NUMA nodes, and latency of a cache line between CPUs
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge memory matrix",
         "nodegauge memory matrix --json matrix.json",
         "nodegauge memory matrix --emit hwloc --output measured.xml --accept-suspect",
     ]))]
     Matrix(MatrixArgs),
     /// Latency of one thread while the other threads read more and more
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge memory loaded",
         "nodegauge memory loaded --csv loaded.csv",
     ]))]
     Loaded(ChaseArgs),
     /// Bandwidth by ratio of reads to writes: 1:0, 3:1, 2:1, 1:1, and with non-temporal stores
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge memory mix",
         "nodegauge memory mix --threads 1",
     ]))]
@@ -49,7 +49,7 @@ pub(crate) enum MemoryCommand {
     ///
     /// For each mix, the page shows the latency without load, the bandwidth at the knee of the curve, and the bandwidth
     /// of all threads. A program after `--` is placed on the curves: its bandwidth, and its slowdown under load.
-    #[command(after_long_help = examples::of(&[
+    #[command(after_long_help = examples::section(&[
         "nodegauge memory curves",
         "nodegauge memory curves --mixes 1:0,1:1 --budget 20",
         "nodegauge memory curves --from all --to all --json family.json",
@@ -79,7 +79,7 @@ pub(crate) struct UntimedMemoryArgs {
     #[arg(long, value_name = "KIND", default_value = "auto", value_parser = or_auto::<RequestedPages>, help_heading = "How")]
     pub(crate) pages: Choice<RequestedPages>,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
 /// Arguments of `memory ladder` and `memory mix`.

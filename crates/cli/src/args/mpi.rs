@@ -1,7 +1,7 @@
 //! The options of `mpi`.
 
 use super::values::seconds_from;
-use super::{Common, budgets};
+use super::{CommonArgs, budgets};
 use clap::Args as ClapArgs;
 use nodegauge_machine::CpuId;
 use nodegauge_measure::grammar::Cursor;
@@ -95,7 +95,7 @@ pub(crate) struct MpiArgs {
     #[arg(long, help_heading = "Output")]
     pub(crate) osu_text: bool,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
 /// Patterns, in the order in which they run.

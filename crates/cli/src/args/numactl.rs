@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_numactl_are_placements() {
+    fn numactl_options_give_placements() {
         assert_eq!(bound("0,2"), "bind:0,2".parse());
         assert_eq!(interleaved("all"), "interleave:all".parse());
         assert_eq!(numactl::cpu_places("0-3,8"), "0:4,8:1".parse());

@@ -1,7 +1,7 @@
 //! The arguments of `report`.
 
-use super::history::WhichRuns;
-use super::{Conditions, Database};
+use super::history::RunFilterArgs;
+use super::{ConditionArgs, DatabaseArgs};
 use clap::builder::PossibleValue;
 use clap::{Args as ClapArgs, ValueEnum};
 use nodegauge_report::export::{EXPORTERS, Exporter};
@@ -19,7 +19,7 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "LABEL", conflicts_with = "runs", help_heading = "What")]
     pub(crate) trend: Option<String>,
     #[command(flatten)]
-    pub(crate) which: WhichRuns,
+    pub(crate) which: RunFilterArgs,
     /// Format of the report
     #[arg(
         long,
@@ -34,9 +34,9 @@ pub(crate) struct ReportArgs {
     #[arg(long, short, value_name = "FILE", help_heading = "Output")]
     pub(crate) output: Option<String>,
     #[command(flatten)]
-    pub(crate) conditions: Conditions,
+    pub(crate) conditions: ConditionArgs,
     #[command(flatten)]
-    pub(crate) db: Database,
+    pub(crate) db: DatabaseArgs,
 }
 
 /// Format of a report: one of [`EXPORTERS`].

@@ -4,7 +4,7 @@
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 use super::values::working_set;
-use super::{Common, PlacementArgs, budgets};
+use super::{CommonArgs, PlacementArgs, budgets};
 use clap::Args as ClapArgs;
 use nodegauge_devices::drivers::DeviceChoice;
 use nodegauge_measure::Bytes;
@@ -41,5 +41,5 @@ pub(crate) struct RooflineArgs {
     #[command(flatten)]
     pub(crate) placement: PlacementArgs,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }

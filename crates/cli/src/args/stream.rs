@@ -7,7 +7,7 @@ use super::budgets::{self, ModeBudget};
 use super::device::OnDeviceArgs;
 use super::plan::PlanForArgs;
 use super::ranks::{RANKS, RankArgs};
-use super::{ArrayArgs, Common, HostsArgs, PlacementArgs};
+use super::{ArrayArgs, CommonArgs, HostsArgs, PlacementArgs};
 use crate::failure::Failure;
 use clap::Args as ClapArgs;
 use nodegauge_devices::stream::DeviceStreamOptions;
@@ -62,7 +62,7 @@ pub(crate) struct StreamArgs {
     #[command(flatten)]
     pub(crate) hosts: HostsArgs,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
 impl StreamArgs {

@@ -80,7 +80,7 @@ const COMMAND_DETAILS: &[CommandDetails] = &[
 ];
 
 /// Hides options from `-h` that only `--help` shows, in a command and its subcommands.
-pub(super) fn short(command: Command) -> Command {
+pub(super) fn hide_details(command: Command) -> Command {
     below(command, "")
 }
 
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn summary_of_every_command_fits_one_screen() {
+    fn short_help_of_every_command_fits_one_screen() {
         let mut root = crate::args::command().term_width(80);
         root.build();
         let mut long = Vec::new();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn every_detail_is_an_option() {
+    fn options_hidden_in_short_help_exist() {
         fn collect(command: &Command, path: &str, all: &mut Vec<(String, String)>) {
             let options = command.get_arguments().map(|arg| arg.get_id().to_string());
             all.extend(options.map(|id| (path.to_owned(), id)));

@@ -5,7 +5,7 @@
 
 use super::ranks::RankArgs;
 use super::values::seconds;
-use super::{Common, PlacementArgs, budgets};
+use super::{CommonArgs, PlacementArgs, budgets};
 use clap::Args as ClapArgs;
 use nodegauge_measure::SyntaxError;
 use nodegauge_programs::axis::ProgramAxis;
@@ -49,7 +49,7 @@ pub(crate) struct SweepArgs {
     #[arg(long, conflicts_with = "quiet", help_heading = "Output")]
     pub(crate) emit: bool,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
 fn launcher(text: &str) -> Result<CommandLine, SyntaxError> {

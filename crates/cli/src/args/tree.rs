@@ -11,11 +11,15 @@ const MAX: usize = 4;
 
 /// Short options that are no longer supported because they had several meanings. Only `memory matrix -o` remains, as an
 /// alias. The hint names the long option.
-pub(super) const FREED: [char; 3] = ['n', 'o', 't'];
+pub(super) const REMOVED_SHORT_OPTIONS: [char; 3] = ['n', 'o', 't'];
 
 /// Removes a short option that had several meanings.
-fn without_freed(arg: Arg) -> Arg {
-    if arg.get_short().is_some_and(|short| FREED.contains(&short)) { arg.short(None) } else { arg }
+fn without_removed_short(arg: Arg) -> Arg {
+    if arg.get_short().is_some_and(|short| REMOVED_SHORT_OPTIONS.contains(&short)) {
+        arg.short(None)
+    } else {
+        arg
+    }
 }
 
 /// Sorts the options of a command and its subcommands in the order of [`GROUPS`]. Options without a group come first.
@@ -29,7 +33,7 @@ pub(super) fn in_order(command: Command) -> Command {
     ids.sort_by_key(|(order, _)| *order);
     // An argument that is changed moves to the end of the list.
     let command = ids.iter().fold(command, |command, (order, id)| {
-        command.mut_arg(id, |arg| without_freed(arg).help_heading(GROUPS[*order]))
+        command.mut_arg(id, |arg| without_removed_short(arg).help_heading(GROUPS[*order]))
     });
     command.mut_subcommands(in_order)
 }
@@ -42,22 +46,22 @@ fn group_rank(heading: &str) -> Option<usize> {
 }
 
 /// Returns the commands that a mistyped word may mean, as complete command lines.
-pub(super) fn meant(typed: &str, root: &Command) -> Vec<String> {
+pub(super) fn suggested_commands(typed: &str, root: &Command) -> Vec<String> {
     let typed = typed.to_lowercase();
     let mut all = Vec::new();
     below(root, root.get_name(), &mut all);
-    let mut found = paths_of(&all, |command| has_name(command, |name| name == typed));
+    let mut found = command_paths(&all, |command| has_name(command, |name| name == typed));
     if found.is_empty() {
-        found = paths_of(&all, |command| has_name(command, |name| is_alike(&typed, name)));
+        found = command_paths(&all, |command| has_name(command, |name| is_alike(&typed, name)));
     }
     if found.is_empty() {
-        found = paths_of(&all, |command| is_in_help(command, &typed));
+        found = command_paths(&all, |command| is_in_help(command, &typed));
     }
     found
 }
 
 /// Returns the names of the first matching commands.
-fn paths_of(all: &[(String, &Command)], is_meant: impl Fn(&Command) -> bool) -> Vec<String> {
+fn command_paths(all: &[(String, &Command)], is_meant: impl Fn(&Command) -> bool) -> Vec<String> {
     let found = all.iter().filter(|(_, command)| is_meant(command));
     found.map(|(path, _)| path.clone()).take(MAX).collect()
 }
@@ -88,19 +92,19 @@ mod tests {
     use crate::args::command;
 
     #[test]
-    fn subcommand_is_found_by_its_own_name() {
+    fn subcommand_is_suggested_for_its_name() {
         let root = command();
         let mut all = Vec::new();
         below(&root, "nodegauge", &mut all);
         assert!(all.len() > 20);
         for (path, command) in &all {
-            assert!(meant(command.get_name(), &root).contains(path), "{path}");
+            assert!(suggested_commands(command.get_name(), &root).contains(path), "{path}");
         }
-        assert_eq!(meant("latency", &root), ["nodegauge memory latency"]);
-        assert_eq!(meant("Ladders", &root), ["nodegauge memory ladder"]);
-        let bandwidth = meant("bandwidth", &root);
+        assert_eq!(suggested_commands("latency", &root), ["nodegauge memory latency"]);
+        assert_eq!(suggested_commands("Ladders", &root), ["nodegauge memory ladder"]);
+        let bandwidth = suggested_commands("bandwidth", &root);
         assert!(bandwidth.contains(&"nodegauge stream".to_owned()), "{bandwidth:?}");
-        assert!(meant("xyzzy", &root).is_empty());
+        assert!(suggested_commands("xyzzy", &root).is_empty());
     }
 
     #[test]

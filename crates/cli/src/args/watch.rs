@@ -3,7 +3,7 @@
 // Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
-use super::Database;
+use super::DatabaseArgs;
 use super::values::{label, seconds, time_between};
 use clap::{Args as ClapArgs, ValueEnum};
 use nodegauge_measure::SyntaxError;
@@ -37,7 +37,7 @@ pub(crate) struct WatchArgs {
     #[arg(long, short, help_heading = "Output")]
     pub(crate) quiet: bool,
     #[command(flatten)]
-    pub(crate) db: Database,
+    pub(crate) db: DatabaseArgs,
 }
 
 /// Longest time that an option accepts, in seconds: 100 years, so that sums of times cannot overflow.

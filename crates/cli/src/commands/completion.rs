@@ -1,7 +1,7 @@
 //! Completion of command lines in shells: commands, options, names of values, identifiers and labels of saved runs. The
 //! shell script calls nodegauge itself, which reads the history; the engine is that of clap.
 
-use crate::args::{Database, definition};
+use crate::args::{DatabaseArgs, definition};
 use crate::session;
 use clap::{Arg, Command};
 use clap_complete::CompleteEnv;
@@ -24,15 +24,15 @@ const NO_VALUE: &str = "\u{1}";
 const SELECTORS: [&str; 4] = ["a", "b", "run", "runs"];
 
 /// Options whose error does not list all names, because their grammar has more than names.
-const MORE_NAMES: [NamesOf; 5] = [
-    NamesOf { option: "bind", names: &["close", "spread", "primary", "none"] },
-    NamesOf {
+const MORE_NAMES: [OptionNames; 5] = [
+    OptionNames { option: "bind", names: &["close", "spread", "primary", "none"] },
+    OptionNames {
         option: "places",
         names: &["threads", "cores", "sockets", "ll_caches", "numa_domains"],
     },
-    NamesOf { option: "numa", names: &["local", "interleave", "bind:", "preferred:"] },
-    NamesOf { option: "cores", names: &["fast", "all"] },
-    NamesOf { option: "size", names: &["auto", "4xLLC"] },
+    OptionNames { option: "numa", names: &["local", "interleave", "bind:", "preferred:"] },
+    OptionNames { option: "cores", names: &["fast", "all"] },
+    OptionNames { option: "size", names: &["auto", "4xLLC"] },
 ];
 
 /// Value names in the help, in lower case, of options whose values are not names.
@@ -40,7 +40,7 @@ const NAMELESS: [&str; 10] =
     ["n", "file", "dir", "size", "sizes", "time", "program", "bytes", "counts", "when"];
 
 /// Names of the values of an option.
-struct NamesOf {
+struct OptionNames {
     option: &'static str,
     names: &'static [&'static str],
 }
@@ -109,7 +109,7 @@ fn with_candidates(arg: Arg, path: &[String]) -> Arg {
         let current = current.to_string_lossy();
         let at = delimiter.and_then(|delimiter| current.rfind(delimiter)).map_or(0, |at| at + 1);
         let (before, typed) = current.split_at(at);
-        let names = names_of_values(&path, &long);
+        let names = value_names(&path, &long);
         let names = names.iter().filter(|name| name.starts_with(typed));
         names.map(|name| CompletionCandidate::new(format!("{before}{name}"))).collect()
     }))
@@ -123,7 +123,7 @@ fn has_names(arg: &Arg) -> bool {
 }
 
 /// Returns the names that an option accepts, in the command with this path.
-fn names_of_values(path: &[String], long: &str) -> Vec<String> {
+fn value_names(path: &[String], long: &str) -> Vec<String> {
     let listed = MORE_NAMES.iter().find(|of| of.option == long);
     if let Some(of) = listed {
         return of.names.iter().map(|name| (*name).to_owned()).collect();
@@ -137,7 +137,7 @@ fn names_of_values(path: &[String], long: &str) -> Vec<String> {
 
 /// Returns the newest runs in the default history; empty if it cannot be read.
 fn saved_runs() -> Vec<RunLine> {
-    let history = session::history(&Database { db: None });
+    let history = session::history(&DatabaseArgs { db: None });
     let Ok(Some(store)) = history.open_to_read() else { return Vec::new() };
     let filter = RunFilter { limit: Some(MAX_RUNS), ..RunFilter::default() };
     store.list(&filter).unwrap_or_default()
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_values_follow_from_their_parsers() {
+    fn completed_names_come_from_the_parsers() {
         assert_eq!(complete("nodegauge stream --bind c"), ["close"]);
         assert_eq!(complete("nodegauge stream --stores a"), ["auto"]);
         assert_eq!(complete("nodegauge stream --kernels copy,tr"), ["copy,triad"]);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn every_shell_has_a_script_without_a_list_of_its_own() {
+    fn completion_script_contains_no_list_of_names() {
         for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
             let script = script(shell).unwrap();
             assert!(script.contains(VARIABLE) && !script.contains("stream"), "{shell}");

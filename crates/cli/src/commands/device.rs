@@ -1,7 +1,7 @@
 //! `nodegauge device`, and `nodegauge stream --device`.
 
-use crate::args::Common;
-use crate::args::device::{DeviceArgs, DeviceCommand, DeviceStreamArgs, WhichArgs};
+use crate::args::CommonArgs;
+use crate::args::device::{DeviceArgs, DeviceCommand, DeviceSelectionArgs, DeviceStreamArgs};
 use crate::args::stream::StreamArgs;
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -60,7 +60,7 @@ pub(crate) fn execute(args: &DeviceArgs) -> Result<Exit, Failure> {
 /// Runs `stream --device`, which is the same as `device stream`.
 pub(crate) fn stream(args: &StreamArgs) -> Result<Exit, Failure> {
     let of = DeviceStreamArgs {
-        which: WhichArgs { devices: args.on.devices.clone() },
+        which: DeviceSelectionArgs { devices: args.on.devices.clone() },
         size: args.arrays.size,
         memory_fraction: args.arrays.memory_fraction,
         element: vec![args.arrays.element],
@@ -74,7 +74,7 @@ pub(crate) fn stream(args: &StreamArgs) -> Result<Exit, Failure> {
 /// Runs `roofline --device`: kernels and peaks.
 pub(crate) fn roofline(
     devices: &[DeviceChoice],
-    common: &Common,
+    common: &CommonArgs,
     budget: Duration,
 ) -> Result<Exit, Failure> {
     let FoundDevices { devices, notices } = drivers::find(devices)?;
@@ -85,7 +85,7 @@ pub(crate) fn roofline(
 }
 
 /// Returns the remaining time of the user's budget after listing the devices; without a budget, the usual one.
-fn time_left(common: &Common, usual: Duration) -> Duration {
+fn time_left(common: &CommonArgs, usual: Duration) -> Duration {
     let limits = Limits::from_budget(common.budget(usual), samples(common));
     limits.budget.saturating_sub(limits.elapsed())
 }
@@ -111,10 +111,10 @@ fn program(path: Option<&Path>, what: &str) -> Result<Option<UsersProgram>, Fail
     path.map(|path| UsersProgram::find(path, what)).transpose()
 }
 
-fn samples(common: &Common) -> Option<usize> {
+fn samples(common: &CommonArgs) -> Option<usize> {
     common.samples.map(|n| n as usize)
 }
 
-fn conduct(common: &Common, plan: Box<dyn PlannedRun>) -> Result<Exit, Failure> {
+fn conduct(common: &CommonArgs, plan: Box<dyn PlannedRun>) -> Result<Exit, Failure> {
     session::conduct_plan(common, session::site(common)?, plan, &Devices)
 }

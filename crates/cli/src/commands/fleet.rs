@@ -64,7 +64,7 @@ fn read(args: &InputArgs, facts: bool) -> Result<Intake, Failure> {
 /// Adds the node lists in folders of `fleet run` to the options of a ranking.
 fn add_folders(input: &InputArgs, options: &mut RankingOptions) {
     for folder in input.inputs.iter().filter(|path| path.is_dir()) {
-        nodegauge_fleet::folder::FleetFolder::at(folder).add_to(options);
+        nodegauge_fleet::folder::FleetFolder::from_path(folder).add_to(options);
     }
 }
 
@@ -82,11 +82,11 @@ fn rank(args: &RankArgs) -> Result<Exit, Failure> {
     if ranking.count() == 0 && ranking.missing.is_empty() {
         return Err(Failure::usage("no record was read").hint("nodegauge run --json FILE"));
     }
-    Ok(exit_of(&ranking))
+    Ok(exit_status(&ranking))
 }
 
 /// Returns the exit code, which is 1 if a node is slow.
-fn exit_of(ranking: &Ranking) -> Exit {
+fn exit_status(ranking: &Ranking) -> Exit {
     match ranking.nodes(RankVerdict::Slow).next() {
         Some(_) => Exit::Unmet,
         None => Exit::Success,
@@ -118,15 +118,18 @@ fn show(ranking: &Ranking, format: RankFormat, all: bool, file: &str) -> Result<
         RankFormat::Md => nodegauge_report::export::markdown_page(&ranking_page(ranking, all)),
         RankFormat::Csv => formats::csv(ranking),
         RankFormat::Json => output::json(&formats::json(ranking))?,
-        RankFormat::Exclude => formats::exclude(ranking),
+        RankFormat::Exclude => formats::exclude_list(ranking),
         RankFormat::Reframe => {
             let reference = baseline::reference(ranking, session::tool(), record::now_rfc3339())?;
             baseline::as_reframe(&reference, "*")
         }
-        RankFormat::Nhc => formats::nhc(ranking),
+        RankFormat::Nhc => formats::nhc_lines(ranking),
     };
     if matches!(format, RankFormat::Exclude | RankFormat::Nhc) {
-        note_each("slow, but left out because it is no host name", &formats::left_out(ranking));
+        note_each(
+            "slow, but left out because it is no host name",
+            &formats::invalid_names(ranking),
+        );
     }
     match (Sink::from(file), format) {
         (Sink::Stdout, RankFormat::Text) => {
@@ -200,13 +203,13 @@ fn show_differences(args: &DiffArgs) -> Result<Exit, Failure> {
         return Err(Failure::usage("no record was read").hint("nodegauge machine --json FILE"));
     }
     let nodes = diff::NewestRuns::from_intake(&now);
-    let between = diff::between(&nodes);
+    let between = diff::node_differences(&nodes);
     let before = match &args.before {
         Some(before) => Some(read_earlier(before, &args.input)?),
         None => None,
     };
     let earlier = before.as_ref().map(diff::NewestRuns::from_intake);
-    let changes = earlier.as_ref().map(|earlier| diff::since(earlier, &nodes));
+    let changes = earlier.as_ref().map(|earlier| diff::earlier_differences(earlier, &nodes));
     output::show(&diff::page(&nodes, &between, changes.as_ref()));
     let are_equal = between.is_empty() && changes.is_none_or(|all| all.found.is_empty());
     Ok(if are_equal { Exit::Success } else { Exit::Unmet })
@@ -246,7 +249,7 @@ fn check_command(command: &[String]) -> Result<(), Failure> {
 
 fn print_script(args: &ScriptArgs) -> Result<Exit, Failure> {
     check_command(&args.command)?;
-    let lines = script::script_text(args.carrier, &args.nodes.0, &args.folder, &args.command);
+    let lines = script::script_text(args.tool, &args.nodes.0, &args.folder, &args.command);
     output::print(&lines);
     Ok(Exit::Success)
 }
@@ -263,7 +266,7 @@ fn run_jobs(args: &RunArgs) -> Result<Exit, Failure> {
         minutes: args.job_minutes(),
         command: args.command.clone(),
         power_up: args.power_up,
-        outstanding: args.outstanding as usize,
+        max_jobs: args.outstanding as usize,
         deadline: args.deadline,
         confirm: args.confirm as usize,
         reference: args.reference.clone(),
@@ -274,9 +277,9 @@ fn run_jobs(args: &RunArgs) -> Result<Exit, Failure> {
         FleetEnd::Ranked(ranking) => ranking,
     };
     show(&ranking, RankFormat::Text, false, "-")?;
-    let lines = formats::scontrol(&ranking);
+    let lines = formats::drain_commands(&ranking);
     if !lines.is_empty() {
         output::print(&format!("\nto drain the slow nodes:\n{}\n", lines.join("\n")));
     }
-    Ok(exit_of(&ranking))
+    Ok(exit_status(&ranking))
 }

@@ -3,7 +3,7 @@
 use crate::args::io::IoArgs;
 use crate::failure::{Exit, Failure};
 use crate::output::{self, Sink};
-use crate::session::{self, Shown};
+use crate::session::{self, StdoutContent};
 use nodegauge_files::reference::ReferenceProgram;
 use nodegauge_files::{CacheMode, FileWorkers, FilesOptions, TaskSetup, WorkerKind, export};
 use nodegauge_gauge::PlannedRun;
@@ -59,14 +59,17 @@ pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
             if let Some(sink) = &surface {
                 let text = export::surface(record);
                 if *sink == Sink::Stdout {
-                    return Shown::Table(text);
+                    return StdoutContent::Table(text);
                 }
                 unwritten = sink.write(&text).err();
             }
             if args.iozone_text {
-                Shown::Table(table(record))
+                StdoutContent::Table(table(record))
             } else {
-                Shown::Text(text::page(&run::own(record, &nodegauge_files::Files), style))
+                StdoutContent::Text(text::page(
+                    &run::gauge_page(record, &nodegauge_files::Files),
+                    style,
+                ))
             }
         },
     );

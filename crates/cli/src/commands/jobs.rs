@@ -6,7 +6,9 @@ use crate::launched;
 use crate::output;
 use crate::session::{self, HostsRun};
 use nodegauge_gauge::view::Page;
-use nodegauge_jobs::{JobHost, JobReader, PagesLimit, expect, findings, merged, selection, view};
+use nodegauge_jobs::{
+    JobHost, JobReader, PagesLimit, expect, findings, merge_hosts, selection, view,
+};
 use nodegauge_machine::devices::local_rank_variables;
 use nodegauge_machine::{SysRoot, Topology, TopologySource, host_name};
 use nodegauge_measure::Seconds;
@@ -43,7 +45,7 @@ pub(crate) fn execute(args: &WhereArgs) -> Result<Exit, Failure> {
         output::print(&output::json(&nodegauge_jobs::schema())?);
         return Ok(Exit::Success);
     }
-    expect::check(&args.expect)?;
+    expect::check_supported(&args.expect)?;
     let run = WhereRun::new(args)?;
     match LauncherJob::own() {
         Some(started) => run.as_rank(&started),
@@ -84,14 +86,15 @@ impl<'a> WhereRun<'a> {
         }
         if let Some(id) = &self.args.job {
             let own = std::process::id();
-            let pids = selection::job(&self.root, id, own)?;
+            let pids = selection::job_processes(&self.root, id, own)?;
             return self.read_running(&pids, &BTreeSet::new(), false);
         }
         if self.args.processes.is_empty() {
             let own = BTreeSet::from([std::process::id()]);
             return self.read_running(&own, &own, true);
         }
-        let found = selection::named(&self.root, &self.args.processes, std::process::id())?;
+        let found =
+            selection::named_processes(&self.root, &self.args.processes, std::process::id())?;
         for missing in &found.missing {
             output::note(&format!("note: {missing}"));
         }
@@ -112,7 +115,7 @@ impl<'a> WhereRun<'a> {
         let interrupted = || self.signals.is_received();
         loop {
             let elapsed = started.elapsed();
-            reader.take(&pids, Seconds(elapsed.as_secs_f64()));
+            reader.read(&pids, Seconds(elapsed.as_secs_f64()));
             if elapsed >= window || interrupted() {
                 break;
             }
@@ -248,7 +251,7 @@ impl<'a> WhereRun<'a> {
             }
             missing.insert(0, format!("rank 0 of this host: {}", failure.message));
         }
-        Ok(GatheredHost { host: merged(hosts, &self.topology), missing })
+        Ok(GatheredHost { host: merge_hosts(hosts, &self.topology), missing })
     }
 
     /// Runs as the leader of a host, one of several hosts that MPI connects.
@@ -257,10 +260,10 @@ impl<'a> WhereRun<'a> {
         let gathered = self.gather(hosts.started(), own)?;
         if !hosts.is_first() {
             if let Some(code) = hosts.await_start()? {
-                return Ok(Exit::Told(code));
+                return Ok(Exit::FromRank0(code));
             }
             let message = (gathered.host, gathered.missing);
-            return hosts.report(Ok(message)).map(Exit::Told);
+            return hosts.report(Ok(message)).map(Exit::FromRank0);
         }
         let interrupted = || self.signals.is_received();
         hosts.start(&interrupted)?;
@@ -288,12 +291,12 @@ impl<'a> WhereRun<'a> {
             let sections = view::sections(&document, self.args.verbose);
             output::show(&Page { sections, ..Page::default() });
         }
-        if let Some(signal) = self.signals.received() {
+        if let Some(signal) = self.signals.received_signal() {
             return Ok(Exit::Signal(signal));
         }
         let mut exit = Exit::Success;
         for condition in &self.args.expect {
-            let checked = expect::checked(condition, &document.hosts);
+            let checked = expect::check_condition(condition, &document.hosts);
             if !checked.is_met {
                 output::error(&format!("expectation {}", checked.text));
                 exit = Exit::Unmet;
@@ -364,7 +367,7 @@ impl<'r> ProgramReadings<'r> {
             return;
         }
         let elapsed = now - self.started;
-        self.reader.take_descendants(std::process::id(), Seconds(elapsed.as_secs_f64()));
+        self.reader.read_descendants(std::process::id(), Seconds(elapsed.as_secs_f64()));
         self.next = Instant::now() + interval(&self.reader);
         let resident = self.reader.resident();
         let has_settled = resident as f64 <= GROWTH * self.resident as f64;

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn exit_codes_of_man_pages_are_those_of_the_program() {
+    fn man_page_exit_codes_match_the_program() {
         let codes = [Exit::Success, Exit::Unmet, Exit::Usage, Exit::Missing].map(Exit::number);
         let signals = [1, 2, 15].map(|signal| Exit::Signal(signal).number().to_string());
         let expected = codes.iter().map(u8::to_string).chain([signals.join(", ")]);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_roff_begin_with_no_request() {
+    fn roff_line_never_begins_with_a_request() {
         assert_eq!(escaped(".x --a 'b'"), "\\&.x \\-\\-a \\(aqb\\(aq");
     }
 }

@@ -5,7 +5,7 @@ use crate::args::memory::{FamilyArgs, LatencyArgs, MatrixArgs, MemoryCommand, Or
 use crate::failure::{Exit, Failure};
 use crate::launched;
 use crate::output::Sink;
-use crate::session::{self, HostsRun, Shown};
+use crate::session::{self, HostsRun, StdoutContent};
 use nodegauge_curves::{Curve, CurveOptions, CurvePlan, Curves, hwloc_xml};
 use nodegauge_gauge::{PlannedRun, Site};
 use nodegauge_measure::Fraction;
@@ -102,9 +102,9 @@ fn emit(args: &MatrixArgs, site: Site, plan: CurvePlan) -> Result<Exit, Failure>
         |record, style| {
             let made = xml.insert(hwloc_xml(record, accept_suspect));
             match (&sink, made) {
-                (Sink::Stdout, Ok(text)) => Shown::Table(text.clone()),
-                (Sink::Stdout, Err(_)) => Shown::Table(String::new()),
-                (Sink::File(_), _) => Shown::page_of(&Curves)(record, style),
+                (Sink::Stdout, Ok(text)) => StdoutContent::Table(text.clone()),
+                (Sink::Stdout, Err(_)) => StdoutContent::Table(String::new()),
+                (Sink::File(_), _) => StdoutContent::page_renderer(&Curves)(record, style),
             }
         },
     )?;

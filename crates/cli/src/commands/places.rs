@@ -49,7 +49,7 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
         let document = PlacesDocument { nodes: args.nodes, ..document(&topology, &plan) };
         if !show(args, &[document])? {
             output::print(&remarks(&plan));
-            output::print(&of_each_node(args.nodes, plan.ranks.len()));
+            output::print(&several_nodes_remark(args.nodes, plan.ranks.len()));
         }
         return Ok(Exit::Success);
     }
@@ -89,7 +89,7 @@ fn ranks(args: &PlacesArgs, topology: &mut Topology) -> Result<RankPlacementOpti
 }
 
 /// Returns a remark if the table of one node describes several nodes.
-fn of_each_node(nodes: Option<u32>, ranks: usize) -> String {
+fn several_nodes_remark(nodes: Option<u32>, ranks: usize) -> String {
     let Some(nodes) = nodes.filter(|nodes| *nodes > 1) else { return String::new() };
     format!(
         "{} on {nodes} nodes; the table shows each node\n",
@@ -148,7 +148,7 @@ fn show(args: &PlacesArgs, documents: &[PlacesDocument]) -> Result<bool, Failure
             return Ok(true);
         }
     }
-    let sections = documents.iter().map(nodegauge_report::places::view).collect();
+    let sections = documents.iter().map(nodegauge_report::places::places_section).collect();
     output::show(&Page { sections, ..Page::default() });
     Ok(false)
 }
@@ -160,7 +160,7 @@ fn mpi_pairs(args: &PlacesArgs, topology: &Topology) -> Result<Exit, Failure> {
     if output::documents(&[(args.json.as_deref(), &|| output::json(&document))])? {
         return Ok(Exit::Success);
     }
-    output::show_section(&nodegauge_report::places::pairs(&rows));
+    output::show_section(&nodegauge_report::places::pairs_section(&rows));
     Ok(Exit::Success)
 }
 

@@ -200,7 +200,7 @@ fn imported_record(
 ///
 /// # Errors
 /// Fails if the file cannot be read or is UTF-16.
-pub(crate) fn text_of(file: &Path) -> Result<String, Failure> {
+pub(crate) fn read_text(file: &Path) -> Result<String, Failure> {
     let bytes = nodegauge_os::read_input(file, LONGEST_EXPORT)
         .map_err(|cause| Failure::usage(format!("cannot read {}: {cause}", shown(file))))?;
     printed::decoded(bytes).map_err(|cause| {
@@ -285,7 +285,7 @@ pub(crate) fn execute(args: &ReadArgs) -> Result<Exit, Failure> {
 
 /// Returns the text of a file that contains outputs of other programs.
 fn text_to_read(file: &Path) -> Result<String, Failure> {
-    let text = text_of(file)?;
+    let text = read_text(file)?;
     if records(file, &text, gauges::registry().former_names()).is_some() {
         return Err(Failure::usage(format!("{} has records of nodegauge", shown(file)))
             .hint("they need no reading; history import saves them"));

@@ -1,7 +1,7 @@
 //! Implementation of the command `nodegauge report`.
 
 use super::history::find;
-use crate::args::Database;
+use crate::args::DatabaseArgs;
 use crate::args::report::ReportArgs;
 use crate::failure::{Exit, Failure};
 use crate::gauges::{self, GAUGES};
@@ -20,7 +20,7 @@ const OTHERS: usize = 40;
 
 pub(crate) fn execute(args: &ReportArgs) -> Result<Exit, Failure> {
     if let Some(label) = &args.trend {
-        return trend_of(label, args);
+        return write_trend(label, args);
     }
     let records = args.runs.iter().map(|run| find(run, &args.db));
     let records: Vec<Record> = records.collect::<Result<_, _>>()?;
@@ -111,8 +111,8 @@ fn put(path: &str, text: &str) -> Result<(), Failure> {
 }
 
 /// Writes a page that shows the runs with a label over time.
-fn trend_of(label: &str, args: &ReportArgs) -> Result<Exit, Failure> {
-    let filter = RunFilter { labelled: Some(label.to_owned()), ..args.which.filter() };
+fn write_trend(label: &str, args: &ReportArgs) -> Result<Exit, Failure> {
+    let filter = RunFilter { any_label: Some(label.to_owned()), ..args.which.filter() };
     let title = file_stem(&format!("trend-{label}"));
     let format = args.format.0;
     let Some(render) = format.renderer() else {
@@ -136,7 +136,7 @@ fn trend_of(label: &str, args: &ReportArgs) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-impl RelatedRuns for Database {
+impl RelatedRuns for DatabaseArgs {
     fn earlier(&self, record: &Record) -> Result<Vec<Record>, Failure> {
         let host = record.machine.host.clone();
         let store = session::open_store_to_read(self)?;

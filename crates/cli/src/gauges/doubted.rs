@@ -59,7 +59,7 @@ pub(super) fn recommends_nothing(name: &str, notices: &[Notice]) {
 /// When a text in the table moves or changes, change the table. The function with the text must check whether the
 /// figures permit a conclusion.
 #[test]
-fn recommendations_are_listed_and_judged() {
+fn recommendations_depend_on_validity() {
     for Recommendation { source, words } in RECOMMENDATIONS {
         let path = format!("{}/../{source}", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(&path).unwrap();
@@ -127,7 +127,7 @@ fn draws_no_conclusion(name: &str, record: &Record) {
 }
 
 #[test]
-fn suspect_figures_of_every_gauge_give_no_conclusion() {
+fn suspect_figures_give_no_conclusion() {
     for (name, record) in measured() {
         let suspect = changed(&record, |mut m| {
             m.validity = Validity::valid();
@@ -146,7 +146,7 @@ fn suspect_figures_of_every_gauge_give_no_conclusion() {
 }
 
 #[test]
-fn rule_of_doubt_applies_to_figures_of_every_gauge() {
+fn validity_rule_applies_to_every_gauge() {
     for (name, record) in measured() {
         let judged = |samples: &dyn Fn(f64) -> Vec<f64>| {
             changed(&record, |m| {
@@ -182,7 +182,7 @@ fn rule_of_doubt_applies_to_figures_of_every_gauge() {
 }
 
 #[test]
-fn single_values_of_every_gauge_are_exempt() {
+fn single_values_are_exempt_from_the_validity_rule() {
     for (name, record) in measured() {
         let single = changed(&record, |m| {
             let value = m.value.unwrap_or(1.0);

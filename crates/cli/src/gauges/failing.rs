@@ -98,13 +98,13 @@ macro_rules! cases {
             }
 
             #[test]
-            fn failing_turn_ends_its_cell_only() {
+            fn failing_turn_ends_only_its_cell() {
                 super::keeps_the_rule(case());
             }
 
             #[test]
             fn lost_target_keeps_its_samples() {
-                super::keeps_samples_of_a_lost_target(case());
+                super::keeps_lost_target_samples(case());
             }
 
             #[test]
@@ -128,12 +128,12 @@ macro_rules! cases {
             }
 
             #[test]
-            fn load_beyond_the_budget_keeps_the_figures() {
+            fn late_run_under_load_keeps_its_figures() {
                 super::budgets::delivers_under_load(case());
             }
 
             #[test]
-            fn turn_beyond_the_budget_keeps_the_figures() {
+            fn long_turn_keeps_the_figures() {
                 super::delivers_after_a_long_turn(case());
             }
         })*
@@ -501,7 +501,7 @@ fn keeps_the_rule(case: &Case) {
 }
 
 /// Runs a case that loses its shared target in a middle turn.
-fn keeps_samples_of_a_lost_target(case: &Case) {
+fn keeps_lost_target_samples(case: &Case) {
     let observer = &mut SilentObserver;
     let Some(whole) = run(case, FEW, observer, |_, _, measure| measure()) else { return };
     // At this turn, at least one cell has a sample that counts.
@@ -567,7 +567,7 @@ fn delivers_after_a_long_turn(case: &Case) {
 }
 
 #[test]
-fn every_gauge_has_a_case_or_no_series() {
+fn every_gauge_with_series_has_a_case() {
     for gauge in GAUGES {
         let has_case = CASES.iter().any(|case| case.gauge == gauge.name());
         let is_excepted = WITHOUT_SERIES.iter().any(|(name, _)| *name == gauge.name());

@@ -87,7 +87,7 @@ fn failures(text: &str) -> Vec<NodePart> {
         let rest = match labelled(line) {
             Some(("clush", rest)) => rest,
             Some(("srun", rest)) => rest.strip_prefix("error: ").unwrap_or(rest),
-            Some((carrier, rest)) if carrier.starts_with("pdsh@") => rest,
+            Some((tool, rest)) if tool.starts_with("pdsh@") => rest,
             _ => continue,
         };
         let Some((name, why)) = rest.split_once(": ") else { continue };

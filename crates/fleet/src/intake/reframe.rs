@@ -127,7 +127,7 @@ fn figure(name: &str, value: &[Value], registry: &Registry) -> Option<NodeFigure
     let gauge = kind.map_or("reframe", |kind| kind.gauge);
     let test = kind.and_then(|kind| kind.tests.first()).copied().unwrap_or("reframe");
     let m = Measurement::new(gauge, test, name, unit.unit);
-    let key = FigureKey::named(&m, name.to_owned());
+    let key = FigureKey::from_measurement(&m, name.to_owned());
     let is_result = converted.is_finite() && converted > 0.0;
     is_result.then_some(NodeFigure::new(key, converted))
 }

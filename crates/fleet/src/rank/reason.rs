@@ -1,7 +1,7 @@
 //! Reasons why a node is slow, from its record and the records of the other nodes in its group.
 
 use super::{FigureStatistics, Node, RankVerdict, RankedFigure, RankedNode};
-use crate::cause::{finding_word, whole_words, with_cause};
+use crate::cause::{cut_at_word, finding_word, reason_with_cause};
 use crate::node::OTHER_LOAD;
 use nodegauge_analysis::slow::power::Standing;
 use nodegauge_analysis::slow::practical::CLOCK_LIMIT;
@@ -10,7 +10,7 @@ use nodegauge_measure::{Fraction, stats};
 use std::collections::{BTreeMap, HashMap};
 
 /// Settings, findings and clocks that most nodes of a group have.
-pub(crate) struct NodePeers {
+pub(crate) struct GroupMajority {
     nodes: usize,
     busy: usize,
     settings: BTreeMap<&'static str, String>,
@@ -18,7 +18,7 @@ pub(crate) struct NodePeers {
     clock_hz: Option<f64>,
 }
 
-impl NodePeers {
+impl GroupMajority {
     /// Finds what most nodes of a group have.
     pub(crate) fn from_nodes(nodes: &[Node<'_>]) -> Self {
         let mut counts: BTreeMap<&'static str, HashMap<&str, usize>> = BTreeMap::new();
@@ -39,14 +39,14 @@ impl NodePeers {
         Self {
             nodes: nodes.len(),
             busy,
-            settings: counts.into_iter().map(|(word, of)| (word, most_frequent(of))).collect(),
+            settings: counts.into_iter().map(|(word, of)| (word, modal_value(of))).collect(),
             findings,
             clock_hz: (!clocks.is_empty()).then(|| stats::median(&clocks)),
         }
     }
 
     /// True if other programs used most nodes of the group, so that load does not distinguish a node.
-    pub(crate) fn are_busy(&self) -> bool {
+    pub(crate) fn is_busy(&self) -> bool {
         2 * self.busy > self.nodes
     }
 
@@ -72,7 +72,7 @@ impl NodePeers {
     }
 
     /// Returns the first finding of a run that explains low figures and that most nodes do not have.
-    pub(crate) fn own_finding(&self, run: &crate::node::NodeRun) -> Option<&'static str> {
+    pub(crate) fn rare_finding(&self, run: &crate::node::NodeRun) -> Option<&'static str> {
         run.findings.iter().find_map(|id| self.finding_word(id))
     }
 }
@@ -100,7 +100,7 @@ impl Cause {
 }
 
 /// Returns the most frequent value; if there are several, the first in alphabetical order.
-fn most_frequent(of: HashMap<&str, usize>) -> String {
+fn modal_value(of: HashMap<&str, usize>) -> String {
     let mut all: Vec<(&str, usize)> = of.into_iter().collect();
     all.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
     all.first().map(|(value, _)| (*value).to_owned()).unwrap_or_default()
@@ -111,7 +111,7 @@ pub(crate) fn find_reason(
     node: &Node<'_>,
     ranked: &RankedNode,
     statistics: &[FigureStatistics],
-    peers: &NodePeers,
+    peers: &GroupMajority,
     load: Option<String>,
 ) -> Reason {
     if ranked.verdict == RankVerdict::Good {
@@ -125,10 +125,10 @@ pub(crate) fn find_reason(
             long: "no figure has a result".to_owned(),
         };
     };
-    if !figure.is_beyond {
+    if !figure.exceeds_limits {
         return within_limits(of, figure, peers.rare_defect(node.latest()), load);
     }
-    let by_reference = of.is_beyond_reference(figure.value);
+    let by_reference = of.is_below_reference(figure.value);
     let share = figure.reference_share.filter(|_| by_reference).unwrap_or(figure.share);
     let share = Fraction(share).floored();
     let percent = share.in_whole_percent();
@@ -151,7 +151,7 @@ pub(crate) fn find_reason(
     }
     let words = causes.iter().map(|cause| cause.word.as_str());
     let head = format!("{} {}", of.key.word(), share.in_short());
-    Reason { short: with_cause(&head, base, words), long }
+    Reason { short: reason_with_cause(&head, base, words), long }
 }
 
 /// Returns the reason why a node is not good although its figures are within the limits.
@@ -169,12 +169,12 @@ fn within_limits(
         let name = Finding::finding_name(id);
         let word = finding_word(id).map_or_else(|| name.clone(), str::to_owned);
         let long = format!("critical finding that most nodes do not have: {name}");
-        return Reason { short: whole_words(&word), long };
+        return Reason { short: cut_at_word(&word), long };
     }
     let word = of.key.word();
     if standing != Standing::Undecided {
         let long = format!("{}: {}", of.key, power.in_words());
-        return Reason { short: whole_words(&format!("{word}: cannot tell")), long };
+        return Reason { short: cut_at_word(&format!("{word}: cannot tell")), long };
     }
     let share = Fraction(figure.reference_share.map_or(figure.share, |one| one.min(figure.share)));
     let share = share.floored();
@@ -187,13 +187,13 @@ fn within_limits(
     );
     if let Some(load) = load {
         long.push_str(&format!("; {load}"));
-        return Reason { short: whole_words(&format!("{word} {}: busy", share.in_short())), long };
+        return Reason { short: cut_at_word(&format!("{word} {}: busy", share.in_short())), long };
     }
-    Reason { short: whole_words(&format!("{word} {}: undecided", share.in_short())), long }
+    Reason { short: cut_at_word(&format!("{word} {}: undecided", share.in_short())), long }
 }
 
 /// Returns the differences between a node and its group, the most likely cause first.
-fn causes(node: &Node<'_>, ranked: &RankedNode, peers: &NodePeers) -> Vec<Cause> {
+fn causes(node: &Node<'_>, ranked: &RankedNode, peers: &GroupMajority) -> Vec<Cause> {
     let run = node.latest();
     let mut causes: Vec<Cause> = Vec::new();
     let less = ranked.differences.iter().filter(|one| one.is_less);

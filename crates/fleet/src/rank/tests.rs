@@ -7,7 +7,7 @@ use nodegauge_measure::record::Measurement;
 
 fn triad() -> FigureKey {
     let m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
-    FigureKey::named(&m, "triad".to_owned())
+    FigureKey::from_measurement(&m, "triad".to_owned())
 }
 
 fn run(host: &str, value: f64) -> NodeRun {
@@ -72,7 +72,7 @@ fn slow_nodes_of_simulated_fleets_are_found_without_false_alarms() {
     };
     found(0.02, 0.11, &triad(), 0.99);
     let rating = Measurement::new("compute", "hpl", "rating", Unit::FlopsPerSecond);
-    found(0.01, 0.06, &FigureKey::named(&rating, "rating".to_owned()), 0.99);
+    found(0.01, 0.06, &FigureKey::from_measurement(&rating, "rating".to_owned()), 0.99);
     // About one in sixty nodes with a loss of 6 % stays within the practical limit of memory, 4 %.
     found(0.01, 0.06, &triad(), 0.97);
 }
@@ -82,7 +82,7 @@ fn fleet(count: usize) -> Vec<NodeRun> {
 }
 
 #[test]
-fn slow_node_is_named_with_its_missing_part() {
+fn reason_for_a_slow_node_contains_its_missing_part() {
     let mut runs = fleet(20);
     runs[7].figures[0].value = 262e9;
     runs[7].inventory.dimms = Some(23);
@@ -102,7 +102,7 @@ fn slow_node_is_named_with_its_missing_part() {
 }
 
 #[test]
-fn eight_alike_nodes_form_a_group_and_busy_nodes_are_unknown() {
+fn eight_equal_nodes_form_a_group_and_busy_nodes_are_unknown() {
     let mut runs = fleet(30);
     for one in &mut runs[..8] {
         one.inventory.dimms = Some(12);
@@ -127,7 +127,7 @@ fn eight_alike_nodes_form_a_group_and_busy_nodes_are_unknown() {
 }
 
 #[test]
-fn fewer_than_eight_alike_nodes_need_a_reference() {
+fn fewer_than_eight_equal_nodes_need_a_reference() {
     let mut runs = fleet(4);
     runs[1].figures[0].value = 304e9;
     let alone = rank(runs.clone(), &RankingOptions::default());
@@ -229,7 +229,7 @@ fn nodes_without_a_record_are_missing_with_their_reason() {
 }
 
 #[test]
-fn fast_second_run_acquits_a_node() {
+fn fast_second_run_clears_a_slow_node() {
     let mut runs = fleet(12);
     runs[3].figures[0].value = 0.69 * 380e9;
     let mut options = RankingOptions { confirm: 1, ..RankingOptions::default() };
@@ -256,7 +256,7 @@ fn fast_second_run_acquits_a_node() {
 }
 
 #[test]
-fn nodes_with_one_host_name_are_named_by_their_carrier() {
+fn nodes_with_the_same_host_name_are_named_by_label() {
     let named = |i: usize, label: &str| NodeRun {
         label: Some(label.to_owned()),
         ..run("localhost", 380e9 + 1e9 * i as f64)
@@ -278,7 +278,7 @@ fn nodes_with_one_host_name_are_named_by_their_carrier() {
 }
 
 #[test]
-fn reference_without_such_nodes_is_reported() {
+fn reference_without_this_kind_of_node_is_reported() {
     let runs = fleet(12);
     let reference = Reference {
         schema: crate::reference::SCHEMA.to_owned(),
@@ -296,12 +296,12 @@ fn reference_without_such_nodes_is_reported() {
 }
 
 #[test]
-fn node_keeps_the_requested_name() {
+fn node_gets_the_expected_name() {
     let hosts = |of_runs: &[&str], asked: &[&str]| -> Vec<String> {
         let runs: Vec<NodeRun> = of_runs.iter().map(|name| run(name, 1e9)).collect();
         let expected: Vec<String> = asked.iter().map(|name| (*name).to_owned()).collect();
         let names = Names::from_runs(&runs, &expected);
-        runs.iter().map(|one| names.run_node(one).to_owned()).collect()
+        runs.iter().map(|one| names.node_name(one).to_owned()).collect()
     };
     assert_eq!(hosts(&["n05.cluster.example.org"], &["n04", "n05"]), ["n05"]);
     assert_eq!(hosts(&["n05"], &["n05.cluster.example.org"]), ["n05.cluster.example.org"]);
@@ -350,7 +350,7 @@ fn count(verdicts: &[RankVerdict], of: RankVerdict) -> usize {
 }
 
 #[test]
-fn loss_of_a_tenth_is_found_and_good_nodes_are_good() {
+fn ten_percent_loss_is_found_and_good_nodes_stay_good() {
     for runs in [1, 3] {
         let (lost, others) = verdicts(100, 0.02, runs, 0.1);
         assert!(count(&lost, RankVerdict::Good) <= 5, "{runs} runs");
@@ -370,7 +370,7 @@ fn loss_of_a_tenth_is_found_and_good_nodes_are_good() {
 }
 
 #[test]
-fn wide_spread_makes_nodes_unknown_until_the_stated_runs() {
+fn wide_spread_makes_nodes_unknown_until_enough_runs() {
     for loss in [0.0, 0.1] {
         let (first, others) = verdicts(100, 0.17, 1, loss);
         assert_eq!(count(&first, RankVerdict::Good) + count(&others, RankVerdict::Good), 0);
@@ -392,7 +392,7 @@ fn wide_spread_makes_nodes_unknown_until_the_stated_runs() {
 }
 
 #[test]
-fn node_with_a_critical_finding_of_its_own_is_never_good() {
+fn node_with_a_rare_critical_finding_is_never_good() {
     let mut runs = fleet(12);
     runs[5].findings.push("cpu-quota".to_owned());
     runs[5].critical.push("cpu-quota".to_owned());

@@ -4,7 +4,7 @@ use super::*;
 use nodegauge_measure::record::MachineSource;
 
 #[test]
-fn own_runs_are_those_measured_on_the_node() {
+fn own_runs_exclude_imported_and_published_figures() {
     let folder = folder();
     let mut store = open(&folder.path().join("history.db")).unwrap();
     let own = |history: &Store| -> Vec<f64> {

@@ -44,7 +44,7 @@ fn steps(store: &Store, ask: &dyn Fn(&Store)) -> u64 {
 }
 
 #[test]
-fn queries_take_no_more_steps_in_a_larger_history() {
+fn query_cost_does_not_grow_with_the_history() {
     let folder = folder();
     let stores = RUNS.map(|runs| history(folder.path(), runs));
     let limit = |filter: RunFilter| RunFilter { limit: Some(20), ..filter };
@@ -52,7 +52,7 @@ fn queries_take_no_more_steps_in_a_larger_history() {
         move |store: &Store| {
             let lines = store.list(&limit(filter.clone())).unwrap();
             assert!(!lines.is_empty());
-            store.telling(&lines, 8).unwrap();
+            store.distinct_prefix_length(&lines, 8).unwrap();
         }
     };
     let host = Some("n01".to_owned());

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 /// Finds hosts with another placement of processes than most hosts. Hosts with another processor or another number of
 /// ranks count as different, too.
-pub(super) fn placement_differs(hosts: &[JobHost]) -> Option<Finding> {
+pub(super) fn different_placements(hosts: &[JobHost]) -> Option<Finding> {
     let mut groups: BTreeMap<Vec<String>, Vec<&JobHost>> = BTreeMap::new();
     for host in hosts {
-        groups.entry(pattern(host)).or_default().push(host);
+        groups.entry(host_placement(host)).or_default().push(host);
     }
     if groups.len() < 2 {
         return None;
@@ -40,7 +40,7 @@ fn names(hosts: &[&JobHost]) -> String {
 }
 
 /// Returns the CPUs and the memory policy of each process on a host, in rank order.
-fn pattern(host: &JobHost) -> Vec<String> {
+fn host_placement(host: &JobHost) -> Vec<String> {
     let mut lines = Vec::new();
     for process in &host.processes {
         let cpus = nodegauge_machine::number_ranges(process.allowed_cpus());

@@ -1,6 +1,6 @@
 //! Findings on the memory of processes: NUMA nodes, page sizes, and swapped memory.
 
-use super::{agree, finding, named};
+use super::{agree, finding, process_names};
 use crate::cpus::CpuTable;
 use crate::document::{JobHost, JobProcess, PrivateMemory};
 use nodegauge_machine::{CpuId, number_ranges};
@@ -25,7 +25,7 @@ pub(super) fn findings(host: &JobHost, table: &CpuTable<'_>) -> Vec<Finding> {
     // The memory of this program is irrelevant if it runs in place of the user's.
     if !host.in_place {
         found.extend(far_memory(host, table));
-        found.extend(one_node(host, table));
+        found.extend(single_node_memory(host, table));
         found.extend(small_pages(host));
     }
     found
@@ -49,7 +49,7 @@ fn far_memory(host: &JobHost, table: &CpuTable<'_>) -> Vec<Finding> {
         let Some(memory) = placed_memory(process, table) else { continue };
         let sockets = table.sockets(&process.ran_on());
         let nodes: BTreeSet<u32> =
-            process.ran_on().iter().filter_map(|cpu| table.node_number(*cpu)).collect();
+            process.ran_on().iter().filter_map(|cpu| table.numa_node_number(*cpu)).collect();
         let mut other_socket = 0;
         let mut other_node = 0;
         for (node, bytes) in &memory.nodes {
@@ -81,7 +81,7 @@ fn far(hit: &[&JobProcess], id: &str, place: &str) -> Option<Finding> {
     let share = memory.local.unwrap_or_default().in_whole_percent();
     let text = format!(
         "{} {verb} most memory on {place}: {} of {} local, threads on NUMA {}, memory on NUMA {}",
-        named(hit),
+        process_names(hit),
         share,
         first.title(),
         thread_nodes(first),
@@ -107,7 +107,7 @@ fn node_socket(table: &CpuTable<'_>, node: u32) -> Option<u32> {
 }
 
 /// Finds processes with threads on several NUMA nodes and memory on only one of them.
-fn one_node(host: &JobHost, table: &CpuTable<'_>) -> Option<Finding> {
+fn single_node_memory(host: &JobHost, table: &CpuTable<'_>) -> Option<Finding> {
     let mut hit: Vec<&JobProcess> = Vec::new();
     let mut target = 0;
     for process in &host.processes {
@@ -129,7 +129,7 @@ fn one_node(host: &JobHost, table: &CpuTable<'_>) -> Option<Finding> {
     let verb = agree(hit.len(), "has", "have");
     let text = format!(
         "{} {verb} all memory on one NUMA node, {} on NUMA {target}, with threads on NUMA {}",
-        named(&hit),
+        process_names(&hit),
         first.title(),
         thread_nodes(first),
     );
@@ -144,7 +144,7 @@ fn small_pages(host: &JobHost) -> Option<Finding> {
         .iter()
         .filter(|process| {
             let Some(memory) = &process.memory else { return false };
-            let few = memory.huge().is_some_and(|share| share.0 < FEW_HUGE);
+            let few = memory.huge_page_share().is_some_and(|share| share.0 < FEW_HUGE);
             memory.bytes() >= MANY_PAGES.0 && few && nodegauge_os::page_bytes() <= 4096
         })
         .collect();
@@ -153,10 +153,10 @@ fn small_pages(host: &JobHost) -> Option<Finding> {
     let verb = agree(hit.len(), "has", "have");
     let text = format!(
         "{} {verb} memory on 4 KiB pages: {} of {}, {} on larger pages",
-        named(&hit),
+        process_names(&hit),
         Bytes(memory.bytes()),
         first.title(),
-        memory.huge().unwrap_or_default().in_whole_percent(),
+        memory.huge_page_share().unwrap_or_default().in_whole_percent(),
     );
     let remedy = "transparent huge pages: madvise in the program, GLIBC_TUNABLES=glibc.malloc.hugetlb=1, or always in \
                   /sys/kernel/mm/transparent_hugepage/enabled";
@@ -181,7 +181,7 @@ fn swapped(host: &JobHost) -> Option<Finding> {
     let share = Fraction(swapped as f64 / (swapped + resident).max(1) as f64);
     let text = format!(
         "{} {verb} memory swapped out: {} of {}, {}",
-        named(&hit),
+        process_names(&hit),
         Bytes(swapped),
         first.title(),
         share.in_whole_percent(),

@@ -23,9 +23,9 @@ impl Deadline {
 
 /// Exit code of this process at the deadline; `None` until there is a verdict.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Ending(Arc<Mutex<Option<u8>>>);
+pub(super) struct ExitDecision(Arc<Mutex<Option<u8>>>);
 
-impl Ending {
+impl ExitDecision {
     /// Sets the exit code. Does not return if the deadline is already ending this process.
     pub(super) fn decide(&self, code: u8) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(code);

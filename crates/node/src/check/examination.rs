@@ -66,7 +66,7 @@ impl Examination {
 
     /// Returns a remark if other programs are using the node.
     pub(super) fn other_load(&self) -> Option<Remark> {
-        let conditions = check::conditions(&self.findings, OTHER_LOAD);
+        let conditions = check::judge_findings(&self.findings, OTHER_LOAD);
         conditions.into_iter().find(|remark| remark.reason == BUSY)
     }
 

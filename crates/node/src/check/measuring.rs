@@ -122,7 +122,7 @@ impl Check<'_> {
         judged.extend(self.clock.as_ref().and_then(|clock| clock.remark(None)));
         judged.extend(failed);
         // Findings of a measurement that the examination does not have. The examination already judges other load.
-        let found = check::conditions(&self.findings, OTHER_LOAD);
+        let found = check::judge_findings(&self.findings, OTHER_LOAD);
         judged.extend(found.into_iter().filter(|remark| remark.verdict == NodeVerdict::Bad));
         let bounded = self.figures.iter().any(|figure| figure.bound.is_some());
         if !bounded && judged.is_empty() {
@@ -136,9 +136,9 @@ impl Check<'_> {
     /// True if a figure of the command is below its bound, or if its figures cannot exclude a loss. Every command
     /// reports the clock; a low clock is confirmed once.
     fn has_low_figure(&self, part: &Part) -> bool {
-        let clock = self.clock.iter().filter(|clock| clock.measured.len() < check::RUNS);
+        let clock = self.clock.iter().filter(|clock| clock.measured.len() < check::MEASUREMENTS);
         let figures = self.figures.iter().filter(|figure| part.measures(&figure.key.test));
-        figures.chain(clock).any(CheckedFigure::is_to_repeat)
+        figures.chain(clock).any(CheckedFigure::needs_repetition)
     }
 
     /// Adds a note for a size that is smaller than the usual one.

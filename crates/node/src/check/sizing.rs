@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn reported_cache_of_the_host_gives_a_smaller_size() {
+    fn too_large_reported_cache_gives_a_smaller_size() {
         let small = guest(Bytes::mib(32));
         let large = guest(Bytes::mib(300));
         for what in [SizedPart::Arrays, SizedPart::Set] {
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn size_of_the_reference_is_used_if_it_ends_in_time() {
+    fn reference_size_is_used_if_it_is_fast_enough() {
         let large = guest(Bytes::mib(300));
         let of = |size: Bytes, rates| {
             PartSize::new(SizedPart::Arrays, Some(size.0), &large, rates, MOST)
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn slowest_memory_gives_the_smallest_size() {
+    fn slow_memory_gives_the_minimum_size() {
         let stopped = TouchRates { first: 1e6, later: 1e6, of_one: 1e6, load: 1e-4 };
         for machine in [guest(Bytes::mib(32)), Machine::default()] {
             let size = PartSize::new(SizedPart::Set, None, &machine, &stopped, MOST);

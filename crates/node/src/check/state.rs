@@ -1,7 +1,7 @@
 //! State that is kept between two checks: the counters of hardware errors, and the last measured verdict.
 
 use super::CheckRequest;
-use crate::caller::{Outputs, as_json};
+use crate::caller::{Outputs, to_json};
 use humantime::format_duration;
 use nodegauge_fleet::check::NodeVerdict;
 use nodegauge_machine::ledger::LedgerReading;
@@ -119,7 +119,7 @@ impl StateFile {
 
     /// Replaces the content of the file.
     pub(super) fn write(&self, state: &CheckState, outputs: &dyn Outputs) -> Result<(), Failure> {
-        outputs.write_text(&self.0, as_json(state)?)
+        outputs.write_text(&self.0, to_json(state)?)
     }
 }
 

@@ -4,7 +4,7 @@
 //! its final name when it is complete. This needs only the shared file system from which the job script reads the list.
 
 use super::{CheckReport, Deadline};
-use crate::caller::{Caller, Ended, Outputs, as_json};
+use crate::caller::{Caller, CommandEnd, Outputs, to_json};
 use crate::signals::Signals;
 use nodegauge_fleet::check::NodeVerdict;
 use nodegauge_measure::Failure;
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 /// may show their files later.
 const LATE: Duration = Duration::from_secs(10);
 /// Interval between two looks for the files.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Maximum size of the file of a rank, in bytes.
 const LONGEST: u64 = 1 << 20;
 
@@ -125,7 +125,7 @@ impl Vetting {
         deadline: Deadline,
         signals: &Signals,
         caller: &Caller,
-    ) -> Result<Ended, Failure> {
+    ) -> Result<CommandEnd, Failure> {
         let outputs = caller.outputs;
         let own = RankVerdict {
             rank: self.job.rank,
@@ -151,10 +151,10 @@ impl Vetting {
         );
         let mut refused = BTreeSet::new();
         let interrupted = || signals.is_received();
-        let wait = collection.wait().every(LOOK).unless(&interrupted);
+        let wait = collection.wait().every(POLL_INTERVAL).unless(&interrupted);
         collection.poll_each(&wait, |rank| Ok(self.take(rank as u32, &mut refused, outputs)))?;
-        if let Some(signal) = signals.received() {
-            return Ok(Ended::Signal(signal));
+        if let Some(signal) = signals.received_signal() {
+            return Ok(CommandEnd::Signal(signal));
         }
         let others = collection.into_messages().into_values();
         self.write_lists(std::iter::once(own).chain(others).collect(), outputs)
@@ -167,16 +167,16 @@ impl Vetting {
         until: Instant,
         signals: &Signals,
         outputs: &dyn Outputs,
-    ) -> Result<Ended, Failure> {
+    ) -> Result<CommandEnd, Failure> {
         let path = self.rank_path(self.job.rank);
-        outputs.write_text(&path, as_json(own)?)?;
+        outputs.write_text(&path, to_json(own)?)?;
         let interrupted = || signals.is_received();
-        let wait = Wait::until(until).every(LOOK).unless(&interrupted);
+        let wait = Wait::until(until).every(POLL_INTERVAL).unless(&interrupted);
         if wait_until(&wait, || (!path.exists()).then_some(())).is_err() {
             // Rank 0 has ended without reading it, or is reading it now.
             let _ = std::fs::remove_file(&path);
         }
-        Ok(Ended::Met)
+        Ok(CommandEnd::Met)
     }
 
     /// Reads the verdict file of a rank if it exists. A file or link of another user is refused and reported once; its
@@ -188,7 +188,7 @@ impl Vetting {
         outputs: &dyn Outputs,
     ) -> Option<RankVerdict> {
         let path = self.rank_path(rank);
-        match taken(&path, rank) {
+        match read_verdict_file(&path, rank) {
             Ok(found) => found,
             Err(why) => {
                 if !why.is_absent() && refused.insert(rank) {
@@ -205,7 +205,7 @@ impl Vetting {
         &self,
         verdicts: Vec<RankVerdict>,
         outputs: &dyn Outputs,
-    ) -> Result<Ended, Failure> {
+    ) -> Result<CommandEnd, Failure> {
         let missing = self.job.ranks as usize - verdicts.len();
         let silent: Vec<String> = self
             .join_step
@@ -239,9 +239,9 @@ impl Vetting {
         if kept.len() < self.keep {
             let kept_nodes = counted(kept.len(), "node");
             outputs.note(&format!("only {kept_nodes} can be kept; required: {}", self.keep));
-            return Ok(Ended::Unmet);
+            return Ok(CommandEnd::Unmet);
         }
-        Ok(Ended::Met)
+        Ok(CommandEnd::Met)
     }
 }
 
@@ -262,7 +262,7 @@ fn list_or_none(names: &[String]) -> String {
 
 /// Reads the verdict file of a rank and removes it; `None` if it contains the verdict of another rank. All ranks belong
 /// to the same user; files of other users are refused.
-fn taken(path: &Path, rank: u32) -> Result<Option<RankVerdict>, TrustError> {
+fn read_verdict_file(path: &Path, rank: u32) -> Result<Option<RankVerdict>, TrustError> {
     let bytes = nodegauge_os::read_trusted_file(path, LONGEST)?;
     let Ok(found) = serde_json::from_slice::<RankVerdict>(&bytes) else { return Ok(None) };
     let is_valid = found.rank == rank && found.host.parse::<HostList>().is_ok();
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn best_nodes_that_are_not_bad_are_selected() {
+    fn vetting_selects_best_nodes_that_are_not_bad() {
         use NodeVerdict::{Bad, Good, Unknown};
         let all = vec![
             verdict(0, "n1", Good, Some(0.97)),
@@ -337,10 +337,10 @@ mod tests {
             std::fs::write(at(name), &text).unwrap();
             at(name)
         };
-        assert_eq!(taken(&write("own"), 1).unwrap().unwrap().host, "n1");
+        assert_eq!(read_verdict_file(&write("own"), 1).unwrap().unwrap().host, "n1");
         assert!(!at("own").exists());
-        assert!(taken(&write("own"), 2).unwrap().is_none(), "of another rank");
-        assert!(taken(&at("own"), 1).unwrap_err().is_absent());
+        assert!(read_verdict_file(&write("own"), 2).unwrap().is_none(), "of another rank");
+        assert!(read_verdict_file(&at("own"), 1).unwrap_err().is_absent());
         let open = write("open");
         std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o666)).unwrap();
         let theirs = write("theirs");
@@ -350,13 +350,13 @@ mod tests {
         symlink("target", at("link")).unwrap();
         std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o1777)).unwrap();
         for path in [&open, &at("link")].into_iter().chain(is_given.then_some(&theirs)) {
-            let refused = taken(path, 1).unwrap_err();
+            let refused = read_verdict_file(path, 1).unwrap_err();
             assert!(!refused.is_absent(), "{path:?}: {refused}");
         }
     }
 
     #[test]
-    fn node_with_several_ranks_has_its_worst_verdict() {
+    fn node_gets_the_worst_verdict_of_its_ranks() {
         let all = vec![
             verdict(0, "n1", NodeVerdict::Good, Some(1.0)),
             verdict(1, "n1", NodeVerdict::Bad, Some(0.7)),

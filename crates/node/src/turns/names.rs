@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn value_is_named_with_its_option() {
+    fn differing_value_is_shown_with_its_option() {
         let pages = named("stream --pages 4k --samples 3", "stream --pages 2m --samples 3");
         assert_eq!(pages, ["--pages 4k", "--pages 2m"]);
         let joined = named("stream --pages=4k", "stream --pages=2m");
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn command_without_an_option_is_named_without_it() {
+    fn missing_option_is_shown_as_without() {
         let added = named("stream", "stream --stores regular");
         assert_eq!(added, ["without --stores regular", "--stores regular"]);
         assert_eq!(named("stream -q", "nodegauge stream"), ["-q", "without -q"]);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_command_names_different_programs_and_identical_commands() {
+    fn different_programs_and_equal_commands_are_shown_in_full() {
         assert_eq!(named("stream --samples 3", "memory mix"), ["stream --samples 3", "memory mix"]);
         let wrapped = named("numactl -m 0 nodegauge stream", "stream");
         assert_eq!(wrapped, ["numactl -m 0 nodegauge stream", "stream"]);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_quoted_for_the_shell() {
+    fn shown_words_are_quoted_for_the_shell() {
         let quoted = named("stream --compiler 'gcc -O3'", "stream --compiler 'clang -O3'");
         assert_eq!(quoted, ["--compiler 'gcc -O3'", "--compiler 'clang -O3'"]);
         let positional = named("sweep 'env:A=x y' -- ./a", "sweep env:A=z -- ./a");

@@ -30,11 +30,11 @@ impl SampleSeries {
         // The history is opened for writing, so that an error is reported before anything is measured.
         let store = request.history.open()?;
         let host = site.machine.host.as_deref();
-        let saved = store.series(host, key, value)?.filter(|_| !request.anew);
+        let saved = store.series(host, key, value)?.filter(|_| !request.starts_new_series);
         let mut labels = request.labels.clone();
         if let Some(saved) = saved {
             let began = record::time_of(&saved.first).unwrap_or(now);
-            if began + request.whole > now {
+            if began + request.duration > now {
                 if labels.is_empty() {
                     labels.push((LABEL.to_owned(), saved.value));
                 }
@@ -53,7 +53,7 @@ impl SampleSeries {
     /// Describes the series for the first line of the output.
     pub(super) fn in_words(&self, request: &WatchRequest) -> String {
         let (key, value) = &self.labels[0];
-        let end = record::rfc3339(self.began + request.whole).unwrap_or_default();
+        let end = record::rfc3339(self.began + request.duration).unwrap_or_default();
         let end = sentence::minute(&end);
         let goes_on = match self.samples {
             0 => String::new(),
@@ -72,7 +72,7 @@ fn has_ended(
 ) -> Failure {
     Failure::usage(format!(
         "--for {} of series {key}={value} has ended: {} since {}",
-        format_duration(request.whole),
+        format_duration(request.duration),
         counted(saved.runs, "run"),
         saved.first,
     ))

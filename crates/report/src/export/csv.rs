@@ -21,6 +21,6 @@ impl Exporter for Csv {
     }
 
     fn export(&self, export: &Export<'_>) -> Result<Vec<Document>, Failure> {
-        Ok(Document::whole(csv::render(export.records, export.registry)))
+        Ok(Document::single(csv::render(export.records, export.registry)))
     }
 }

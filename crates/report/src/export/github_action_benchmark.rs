@@ -64,7 +64,7 @@ fn benchmarks(records: &[Record], direction: Better, registry: &Registry) -> Vec
     let mut all = Vec::new();
     for (record, run) in records.iter().zip(&names) {
         let prefix = if records.len() > 1 { format!("{run}: ") } else { String::new() };
-        let figures = figures::own(record, registry).into_iter();
+        let figures = figures::measured_figures(record, registry).into_iter();
         let figures = figures.filter(|figure| figure.m.unit.direction() == Some(direction));
         all.extend(figures.filter_map(|figure| benchmark(&figure, record, &prefix)));
     }

@@ -22,7 +22,7 @@ impl Exporter for JsonLines {
 
     fn export(&self, export: &Export<'_>) -> Result<Vec<Document>, Failure> {
         let lines: Result<String, Failure> = export.records.iter().map(line).collect();
-        Ok(Document::whole(lines?))
+        Ok(Document::single(lines?))
     }
 }
 

@@ -28,7 +28,7 @@ impl Exporter for Junit {
 
     fn export(&self, export: &Export<'_>) -> Result<Vec<Document>, Failure> {
         let text = document(export.records, export.conditions, export.registry);
-        Ok(Document::whole(text))
+        Ok(Document::single(text))
     }
 
     fn reports_failures(&self) -> bool {
@@ -144,7 +144,11 @@ fn cases(record: &Record, conditions: Conditions<'_>, registry: &Registry) -> Ve
         output: String::new(),
     };
     let mut cases = vec![complete];
-    cases.extend(figures::own(record, registry).iter().map(|one| figure(one, conditions.strict)));
+    cases.extend(
+        figures::measured_figures(record, registry)
+            .iter()
+            .map(|one| figure(one, conditions.strict)),
+    );
     for expectation in conditions.expect {
         let judged = expectation.check(&record.measurements, conditions.accept_suspect, registry);
         let words = judged.in_words(expectation);

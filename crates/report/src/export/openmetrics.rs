@@ -28,7 +28,7 @@ impl Exporter for OpenMetrics {
     }
 
     fn export(&self, export: &Export<'_>) -> Result<Vec<Document>, Failure> {
-        Ok(Document::whole(text(export.records, export.registry)))
+        Ok(Document::single(text(export.records, export.registry)))
     }
 }
 
@@ -157,7 +157,7 @@ fn text(records: &[Record], registry: &Registry) -> String {
     let mut written: BTreeSet<TestLabels> = BTreeSet::new();
     for record in newest {
         let node = Rc::new(node(record));
-        let figures = figures::own(record, registry);
+        let figures = figures::measured_figures(record, registry);
         let tests: BTreeSet<TestLabels> =
             figures.iter().map(|figure| TestLabels::new(&node, figure)).collect();
         let new: BTreeSet<TestLabels> = tests.difference(&written).cloned().collect();
@@ -283,7 +283,7 @@ mod tests {
 
     /// Labels are formatted once per run. If each sample compared all pairs of labels, this test would take minutes.
     #[test]
-    fn every_sample_has_all_of_many_labels() {
+    fn sample_contains_all_labels_of_its_record() {
         let mut record = record();
         record.labels = (0..50_000).map(|i| (format!("k{i}"), "v".to_owned())).collect();
         record.labels.insert("a.b".to_owned(), "1".to_owned());
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn label_of_a_figure_replaces_that_of_the_run() {
+    fn figure_label_replaces_run_label() {
         let node = NodeLabels { host: "n1".to_owned(), others: "label_a=\"1\"".to_owned() };
         let (gauge, test) = ("memory".to_owned(), "stream".to_owned());
         let test = TestLabels { node: Rc::new(node), gauge, test };

@@ -26,6 +26,6 @@ impl Exporter for Text {
             _ => export.side_by_side()?,
         };
         let text = text::page(&page, Style::default());
-        Ok(Document::whole(legible::page(&text).into()))
+        Ok(Document::single(legible::page(&text).into()))
     }
 }

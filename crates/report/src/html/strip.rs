@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn second_mark_is_drawn_beside_the_limit() {
+    fn second_limit_is_drawn_next_to_the_first() {
         let reach = |value: f64, basis: &str| Some(Reach { value, basis: basis.to_owned() });
         let bar = Bar {
             limit: reach(921.6e9, "option"),
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn axis_of_nodes_begins_near_the_lowest_and_of_samples_at_zero() {
+    fn axis_begins_at_zero_for_samples_and_near_the_minimum_for_nodes() {
         let nodes = node_names(&[]);
         let axis = Axis::new(&nodes, BarValues::Nodes);
         assert!(axis.from > 377e9 && axis.to < 383e9, "{} to {}", axis.from, axis.to);
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_nodes_are_named_in_the_picture_and_below_it() {
+    fn names_of_slow_nodes_are_in_and_below_the_picture() {
         let slow = [("n07", 266e9), ("n12", 270e9), ("n<b>", 310e9)];
         let drawn = row(&node_names(&slow), BarValues::Nodes, false, false).to_string();
         assert_eq!(drawn.matches("class=\"beyond\"").count(), 4, "{drawn}");

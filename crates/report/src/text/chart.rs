@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn chart_has_curves_axes_and_the_terminal_width() {
+    fn chart_fills_the_terminal_width_with_curves_and_axes() {
         for width in [60, 80, 200] {
             let text = super::chart(&two(), Style { width, colour: false });
             let lines: Vec<&str> = text.lines().collect();
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn difference_of_three_percent_is_flat_in_a_chart() {
+    fn three_percent_difference_is_a_flat_curve() {
         let dots = vec![(1.0, 97e9), (2.0, 100e9), (4.0, 97e9)];
         let flat = Chart { series: vec![ChartSeries { dots, ..two().series.remove(0) }], ..two() };
         let text = super::chart(&flat, Style::default());
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn heat_map_names_its_columns_and_scale() {
+    fn heat_map_shows_column_names_and_scale() {
         let values = vec![vec![Some(1e9), Some(3.2e9)], vec![None, Some(10e9)]];
         let map = |title: &str| HeatMap { title: title.to_owned(), values: values.clone() };
         let maps = HeatMaps {

@@ -25,7 +25,7 @@ pub(super) fn join(
         Err(refusal) => return launched::once(started, refusal),
     };
     let Some(ranks) = gathered else {
-        return Ok(Exit::Told(follow(world)?));
+        return Ok(Exit::FromRank0(follow(world)?));
     };
     let result = measure(&ranks);
     let code = match &result {

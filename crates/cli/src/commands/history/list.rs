@@ -19,7 +19,7 @@ const SHOWN: usize = 20;
 const ID: usize = 8;
 
 pub(super) fn execute(args: &ListArgs) -> Result<(), Failure> {
-    let all = args.all || args.quiet || args.documents.are_asked_for();
+    let all = args.all || args.quiet || args.documents.are_requested();
     let filter = RunFilter {
         limit: args.limit.map(|limit| limit as usize).or((!all).then_some(SHOWN)),
         ..args.which.filter()
@@ -32,18 +32,19 @@ pub(super) fn execute(args: &ListArgs) -> Result<(), Failure> {
         output::print(&text);
         return Ok(());
     }
-    let (lines, every, telling) = match &store {
+    let (lines, every, distinct_prefix_length) = match &store {
         Some(store) => {
             let lines = store.list(&filter)?;
-            let telling = store.telling(&lines, ID)?;
-            (lines, store.count(&filter)?, telling)
+            let distinct_prefix_length = store.distinct_prefix_length(&lines, ID)?;
+            (lines, store.count(&filter)?, distinct_prefix_length)
         }
         None => (Vec::new(), 0, ID),
     };
     let registry = gauges::registry();
     if !args.documents.write(&|| output::json(&lines), &|| Ok(table(&lines, registry)))? {
         let older = every - lines.len();
-        let shown: Vec<ListLine> = lines.iter().map(|run| line(run, telling, registry)).collect();
+        let shown: Vec<ListLine> =
+            lines.iter().map(|run| line(run, distinct_prefix_length, registry)).collect();
         output::show_section(&history::list(&shown, older, output::style().width.into()));
     }
     Ok(())
@@ -61,7 +62,7 @@ fn headline<'a>(run: &'a RunLine, registry: &Registry) -> Option<(&'a ListedFigu
 }
 
 /// Returns the data of a run for its line in the list.
-fn line(run: &RunLine, telling: usize, registry: &Registry) -> ListLine {
+fn line(run: &RunLine, distinct_prefix_length: usize, registry: &Registry) -> ListLine {
     let figure = headline(run, registry).map(|(of, more)| {
         let named = registry.is_headline(&of.gauge, &of.test, &of.name);
         let name = if named { &of.name } else { &of.test };
@@ -77,7 +78,7 @@ fn line(run: &RunLine, telling: usize, registry: &Registry) -> ListLine {
     let labels = run.labels.iter().map(|(key, value)| format!("{key}={value}"));
     ListLine {
         is_suspect,
-        id: run.id.chars().take(telling).collect(),
+        id: run.id.chars().take(distinct_prefix_length).collect(),
         started: run.started.clone(),
         host: run.host.clone().unwrap_or_else(|| "-".to_owned()),
         figure: figure.unwrap_or_else(|| "-".to_owned()),

@@ -128,7 +128,7 @@ struct Known {
 }
 
 impl Known {
-    fn of(m: &Measurement) -> Self {
+    fn from_measurement(m: &Measurement) -> Self {
         let key = |key: &'static str| Some((key, m.config.get(key)?.to_string()));
         let value = m.value.unwrap_or_default();
         Self {
@@ -151,7 +151,7 @@ fn values(read: &Result<Vec<ReadRun>, String>) -> Vec<Known> {
     let figures = runs.flat_map(|run| &run.measurements);
     figures
         .filter(|m| m.value.is_some() && m.validity.status != Status::Invalid)
-        .map(Known::of)
+        .map(Known::from_measurement)
         .collect()
 }
 
@@ -301,7 +301,7 @@ fn mutated_corpus_has_no_false_figure() {
 }
 
 #[test]
-fn encodings_of_the_corpus_have_equal_figures() {
+fn text_encoding_does_not_change_figures() {
     for path in texts() {
         let text = std::fs::read(&path).unwrap();
         let whole = values(&read(&text));

@@ -16,7 +16,7 @@ pub(super) fn join(
     measure: impl FnOnce(&LaunchedRanks) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
     if started.rank > 0 {
-        return Ok(Exit::Told(serve(&started)?));
+        return Ok(Exit::FromRank0(serve(&started)?));
     }
     let joined = LaunchedRanks::new(started)?;
     let result = measure(&joined);

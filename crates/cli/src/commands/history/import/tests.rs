@@ -103,7 +103,7 @@ fn assert_no_false_figure(name: &str, part: &str, whole: &Identified) {
 }
 
 #[test]
-fn prefixes_of_outputs_have_no_false_valid_figures() {
+fn truncated_output_gives_no_false_valid_figure() {
     for (name, text) in recorded() {
         let text = thinned(&text);
         let whole = identified(&read(&text).unwrap_or_default());

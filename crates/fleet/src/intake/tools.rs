@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn line_ends_of_strings_are_kept() {
+    fn line_breaks_in_json_strings_are_kept() {
         assert_eq!(
             with_line_ends(r#"{"a": "x\ny",\n"b": "\"\n"}"#),
             "{\"a\": \"x\\ny\",\n\"b\": \"\\\"\\n\"}"
