@@ -1,8 +1,8 @@
-//! Check of the chapters of docs: each command that prints figures or verdicts has a block with its real output.
+//! Check of the chapters in docs: each command that prints figures or verdicts has a block with real output.
 
 use crate::root;
 
-/// Chapters with the commands whose output they show.
+/// Commands whose output a chapter must show.
 const SHOWN: [(&str, &str); 33] = [
     ("apps", "apps hpcg"),
     ("apps", "apps iccg"),
@@ -39,7 +39,7 @@ const SHOWN: [(&str, &str); 33] = [
     ("stream", "stream --sweep"),
 ];
 
-/// True if a text has a block in which output follows the command.
+/// True if a text has a block in which the command is followed by output.
 fn shows_output(text: &str, command: &str) -> bool {
     let prompt = format!("$ nodegauge {command}");
     let mut is_fenced = false;
