@@ -1,4 +1,4 @@
-//! `nodegauge noise`: figures and what was recorded with them; no test asserts how noisy a machine is.
+//! Tests of `nodegauge noise`: its figures and their configuration. No test asserts how noisy a machine is.
 
 use crate::harness::{Harness, has_keys, measurements, names};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 #[test]
-fn noise_has_its_figures_with_detours_sources_and_barriers() {
+fn noise_record_contains_detours_sources_and_barriers() {
     let record = Harness::new()
         .run(&["noise", "--threads", "1", "--samples", "2", "--no-save", "--json", "-"])
         .json();
@@ -17,7 +17,7 @@ fn noise_has_its_figures_with_detours_sources_and_barriers() {
         let bins = config["histogram"].as_array().unwrap();
         let sum: u64 = bins.iter().map(|count| count.as_u64().unwrap()).sum();
         assert_eq!(sum, config["detours"].as_u64().unwrap());
-        // A detour is at least nine passes.
+        // A detour is at least nine passes long.
         let ratio = config["detour_s"].as_f64().unwrap() / config["pass_s"].as_f64().unwrap();
         assert!((ratio - 9.0).abs() < 1e-9, "{ratio}");
         let barrier = config["barrier"].as_array().unwrap();
@@ -29,7 +29,7 @@ fn noise_has_its_figures_with_detours_sources_and_barriers() {
 }
 
 #[test]
-fn noise_refuses_what_it_does_not_have() {
+fn noise_refuses_unsupported_options() {
     let harness = Harness::new();
     harness.run(&["noise", "--against", "list"]).exits(2).warns("no published figures of noise");
     harness.run(&["noise", "--threads", "1,2"]).exits(2).warns("single thread count");

@@ -1,4 +1,4 @@
-//! Two sockets of two cores with two hardware threads each, and a NUMA node per socket.
+//! Machine with two sockets of two cores, two hardware threads per core, and one NUMA node per socket.
 
 use crate::fields::measurements;
 use crate::guest::{Guest, Shape, Shared};
@@ -67,7 +67,7 @@ fn guest() -> Option<&'static Guest> {
     SMT.guest(&SHARED)
 }
 
-/// Returns the mask of each core, from the kernel's list of siblings, e.g. `0-1`.
+/// Returns the CPU mask of each core, from the kernel's list of siblings, e.g. `0-1`.
 fn cores(guest: &Guest) -> BTreeSet<u64> {
     let siblings = guest.of("siblings").exits(0).stdout;
     let mask = |line: &str| {
@@ -77,7 +77,7 @@ fn cores(guest: &Guest) -> BTreeSet<u64> {
     siblings.lines().map(mask).collect()
 }
 
-/// Returns the masks of single CPUs, which are those of the threads that measure.
+/// Returns the masks with a single CPU, which are those of the measuring threads.
 fn single(guest: &Guest, look: &str) -> Vec<u64> {
     let all = masks(&processes(&guest.of(look).exits(0)));
     all.into_iter().filter(|mask| mask.count_ones() == 1).collect()
@@ -97,7 +97,7 @@ fn smt_matches_the_kernel() {
 fn smt_limit_includes_both_sockets() {
     let Some(guest) = guest() else { return };
     let memory = guest.of("machine").exits(0).json()["machine"]["memory"].clone();
-    // Skylake-SP: six channels of DDR4-2666 per socket.
+    // Skylake-SP has six channels of DDR4-2666 per socket.
     assert_eq!(memory["channels"], 12, "{memory:#}");
     assert_eq!(memory["theoretical"]["at_most"], true);
     let detail = memory["theoretical"]["detail"].as_str().unwrap();

@@ -1,4 +1,4 @@
-//! Check of the chapters of docs: each command that prints figures or verdicts has a block with its real output.
+//! Check of the chapters in docs: each command that prints figures or verdicts has a block with real output.
 
 use crate::root;
 
@@ -41,7 +41,7 @@ const SHOWN: [(&str, &str); 35] = [
     ("stream", "stream --sweep"),
 ];
 
-/// True if a text has a block in which output follows the command.
+/// True if a text has a block in which the command is followed by output.
 fn shows_output(text: &str, command: &str) -> bool {
     let prompt = format!("$ nodegauge {command}");
     let mut is_fenced = false;
