@@ -93,7 +93,7 @@ fn nodes(section: &mut Section, machine: &Machine) {
             memory += &format!(" of {rank}{kind}");
         }
         if let Some(figure) = &node.theoretical {
-            memory += &format!(", {}{} theoretical", at_most(figure), BytesPerSec(figure.value));
+            memory += &format!(", {}{} theoretical", bound_prefix(figure), BytesPerSec(figure.value));
         }
         if let Some(cache) = node.cache_bytes {
             memory += &format!(" behind a memory-side cache of {}", Bytes(cache));
