@@ -250,7 +250,7 @@ fn bar(group: &RankedGroup, at: usize, of: &FigureStatistics) -> Bar {
 /// Formats a share of performance. All shares of nodes are rounded down, as in the reason, so that none below a bound is
 /// shown as the bound.
 fn tenths(share: f64) -> String {
-    Fraction(share).floored_to_tenths().in_tenths()
+    Fraction(share).rounded_down_to_tenths().in_tenths()
 }
 
 /// Returns the folded lists of nodes by verdict, the missing nodes and the texts that gave no record.

@@ -15,10 +15,10 @@ nodegauge_measure::config! {
         engine: shared::engine;
         engine_version: shared::engine_version;
         /// Part of the output that has the figure, in the words of the program: the traffic, the pair of nodes, the loop.
-        case: String = Identity "case", speaks;
+        case: String = Identity "case", omits_label;
         message_bytes: shared::message_bytes;
         /// Data that the program uses in each thread, or altogether, bytes.
-        data_bytes: u64 = Size "data", speaks;
+        data_bytes: u64 = Size "data", omits_label;
         file_bytes: shared::file_bytes;
         block_bytes: shared::block_bytes;
         device_name: shared::device_name;
@@ -147,7 +147,7 @@ impl OutputFigures {
             .category(Category::Reference)
             .value(quoted, value)
             .config(config);
-        self.all.push(m.judged(validity));
+        self.all.push(m.with_validity(validity));
         Ok(())
     }
 

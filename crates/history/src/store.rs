@@ -92,7 +92,7 @@ impl Store {
         }
         // The history can be in a folder that other users can write. SQLite would follow their links, and create a
         // database at a place that they select.
-        let file = match nodegauge_os::without_links(&file) {
+        let file = match nodegauge_os::resolve_links(&file) {
             Ok(file) => file,
             Err(why @ OutputError::UntrustedLink { .. }) => {
                 return Err(HistoryError::untrusted(path, access, &why));

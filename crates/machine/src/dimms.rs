@@ -6,7 +6,7 @@
 //! the SMBIOS tables of a hypervisor is ignored, because it does not describe real modules.
 
 use crate::catalog::SocketMemory;
-use crate::memory::is_of_other_kind;
+use crate::memory::is_known_not_dram;
 use crate::root::SysRoot;
 use crate::topology::Topology;
 use nodegauge_measure::grammar::Cursor;
@@ -462,7 +462,7 @@ fn possible_sockets(sockets: u32, guest: bool) -> u32 {
 pub fn node_bandwidth(machine: &Machine, holding: &[u32]) -> Option<Figure> {
     let mut figure = machine.memory.theoretical.clone()?;
     let mut of_data = machine.numa_nodes.iter().filter(|node| holding.contains(&node.id));
-    if of_data.any(is_of_other_kind) {
+    if of_data.any(is_known_not_dram) {
         return None;
     }
     let nodes: Vec<_> = machine.numa_nodes.iter().filter(|node| !node.cpus.is_empty()).collect();

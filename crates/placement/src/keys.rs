@@ -4,5 +4,5 @@ use crate::pairs::Distance;
 
 nodegauge_measure::keys! {
     /// Distance of the two CPUs or ranks of a pair, by what they share.
-    distance: Distance = Identity "pairs", speaks;
+    distance: Distance = Identity "pairs", omits_label;
 }

@@ -1,7 +1,7 @@
 //! Memory that a theoretical bandwidth concerns, on machines with several kinds of memory, with caches in front of it,
 //! or with sockets without memory. Channels of modules are those of DRAM. Pure.
 
-use crate::memory::is_of_other_kind;
+use crate::memory::is_known_not_dram;
 use crate::root::number_ranges;
 use crate::topology::Topology;
 use nodegauge_measure::Bytes;
@@ -25,7 +25,7 @@ pub(super) fn sockets_with_memory(topology: &Topology) -> u32 {
 }
 
 /// Adds to the theoretical bandwidth which memory it concerns, if this is not all of the memory.
-pub(super) fn concerning(machine: &Machine, figure: Figure, sockets: u32) -> Figure {
+pub(super) fn with_scope(machine: &Machine, figure: Figure, sockets: u32) -> Figure {
     let mut figure = figure;
     let mut parts = Vec::new();
     let without = machine.processor.sockets.saturating_sub(sockets);
@@ -63,7 +63,7 @@ pub(super) fn concerning(machine: &Machine, figure: Figure, sockets: u32) -> Fig
 /// Returns the kinds of memory that are not DRAM, with the NUMA nodes of each.
 fn other_kinds(machine: &Machine) -> BTreeMap<&str, Vec<u32>> {
     let mut kinds: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
-    for node in machine.numa_nodes.iter().filter(|node| is_of_other_kind(node)) {
+    for node in machine.numa_nodes.iter().filter(|node| is_known_not_dram(node)) {
         kinds.entry(node.kind.as_deref().unwrap_or_default()).or_default().push(node.id);
     }
     kinds

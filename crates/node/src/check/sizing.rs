@@ -49,7 +49,7 @@ pub(super) fn probe(machine: &Machine, deadline: Deadline) -> Option<SizingProbe
         ChildEnd::Exited(_) => serde_json::from_str(&ended.stdout).ok(),
         // Not even the blocks of one thread were touched.
         ChildEnd::Killed(_) => {
-            Some(SizingProbe { rates: TouchRates::of_one_block_in(PROBE), cache: None })
+            Some(SizingProbe { rates: TouchRates::from_block_time(PROBE), cache: None })
         }
     }
 }
@@ -89,7 +89,7 @@ impl SizedPart {
                 let lines = size.as_f64() / LINE as f64;
                 let held = lines.min(caches.as_f64() / LINE as f64);
                 let each =
-                    1.2 * size.as_f64() / rates.of_one + (lines / 4.0 + 1.5 * held) * rates.load;
+                    1.2 * size.as_f64() / rates.single + (lines / 4.0 + 1.5 * held) * rates.load;
                 2.0 * each
             }
         };
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
     use nodegauge_measure::record::{Cache, CacheKind};
 
-    const RATES: TouchRates = TouchRates { first: 4e9, later: 20e9, of_one: 2e9, load: 120e-9 };
+    const RATES: TouchRates = TouchRates { first: 4e9, later: 20e9, single: 2e9, load: 120e-9 };
     const MOST: Duration = Duration::from_secs(6);
 
     fn guest(llc: Bytes) -> Machine {
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn slowest_memory_gives_the_smallest_size() {
-        let stopped = TouchRates { first: 1e6, later: 1e6, of_one: 1e6, load: 1e-4 };
+        let stopped = TouchRates { first: 1e6, later: 1e6, single: 1e6, load: 1e-4 };
         for machine in [guest(Bytes::mib(32)), Machine::default()] {
             let size = PartSize::new(SizedPart::Set, None, &machine, &stopped, MOST);
             assert_eq!(size.given, Some(MIN_SIZE));
