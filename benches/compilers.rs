@@ -98,7 +98,7 @@ impl Fastest {
             .flat_map(|m| {
                 regimes(m).into_iter().map(|(other, summary)| (command(m), other, summary))
             })
-            .filter(|(_, other, _)| regime::same(*other, trip))
+            .filter(|(_, other, _)| regime::may_share_regime(*other, trip))
             .map(|(command, _, summary)| (command, summary))
             .collect();
         let most = |figure: &dyn Fn(&Summary) -> f64| {

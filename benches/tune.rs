@@ -221,7 +221,7 @@ fn exhaust(space: &Space, points: &mut [StreamPoint], passes: usize) -> Samples 
                 .collect();
             let numbers = kernels.iter().map(|k| turn % space.loops(*k, element).len());
             let numbers: Vec<usize> = numbers.collect();
-            point.reshape(loops).expect("these loops exist");
+            point.set_kernels(loops).expect("these loops exist");
             let sample = point.pass().expect("the team lives");
             for ((kernel, number), rate) in
                 kernels.iter().zip(numbers).zip(rates(point, &sample.seconds))
@@ -316,7 +316,7 @@ fn pairs_of(
     let mut pass = |(number, loops): Played<'_>| {
         let before = points[0].round_trip().expect("the team lives");
         let point = &mut points[number];
-        point.reshape(loops.to_vec()).expect("these loops exist");
+        point.set_kernels(loops.to_vec()).expect("these loops exist");
         let sample = point.pass().expect("the team lives");
         (rates(point, &sample.seconds), before)
     };
@@ -330,7 +330,7 @@ fn pairs_of(
             let two = pass(other);
             (pass(tuned), two)
         };
-        if regime::same(one.1, two.1) && counts(one.1) && counts(two.1) {
+        if regime::may_share_regime(one.1, two.1) && counts(one.1) && counts(two.1) {
             played.push(PairOfPasses { tuned: one.0, other: two.0 });
         }
     }

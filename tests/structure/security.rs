@@ -178,7 +178,7 @@ fn programs_are_started_in_listed_modules_without_a_shell() {
     let expected = [
         "crates/programs/src/placed.rs",
         "crates/team/src/hosts.rs",
-        "crates/team/src/launched/coordinator.rs",
+        "crates/team/src/rank_service/coordinator.rs",
         "crates/toolchain/src/job.rs",
         "crates/toolchain/src/watchdog.rs",
     ];

@@ -44,7 +44,7 @@ const CONSTRUCTORS: [(&str, f64); 13] = [
     ("Duration::from_secs", 1.0),
     ("Fraction", 1.0),
     ("Hertz", 1.0),
-    ("RoundRule::Nobody", 1.0),
+    ("RoundRule::KeepAll", 1.0),
     ("Seconds", 1.0),
     ("Some", 1.0),
     ("", 1.0),

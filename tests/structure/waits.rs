@@ -44,7 +44,7 @@ fn only_owners_of_waits_pause_a_thread() {
     let allowed = ALLOWED.map(|(path, _)| path);
     let others: Vec<&String> =
         found.iter().filter(|path| !allowed.contains(&path.as_str())).collect();
-    assert!(others.is_empty(), "use nodegauge_os::wait_until or wait_out in {others:#?}");
+    assert!(others.is_empty(), "use nodegauge_os::wait_until or wait_whole_time in {others:#?}");
     let unneeded: Vec<&str> =
         allowed.into_iter().filter(|path| !found.iter().any(|found| found == path)).collect();
     assert!(unneeded.is_empty(), "no longer needed in ALLOWED: {unneeded:?}");

@@ -158,7 +158,10 @@ mod tests {
     }
 
     fn registry() -> Registry {
-        Registry::new([nodegauge_measure::keys::ConfigKind::of::<Keys>("memory", &["stream"])])
+        Registry::new([nodegauge_measure::keys::ConfigKind::from_config::<Keys>(
+            "memory",
+            &["stream"],
+        )])
     }
 
     /// Returns a record with a memory measurement, a measurement without a result, and a message measurement.

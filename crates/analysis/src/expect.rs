@@ -354,11 +354,11 @@ impl Expectation {
 
     /// Orders verdicts: the one that decides, which is furthest from the bound, comes first.
     fn by_distance(&self, a: &ExpectationVerdict, b: &ExpectationVerdict) -> Ordering {
-        let by_value = match self.comparison {
+        let cmp_value = match self.comparison {
             Operator::AtLeast | Operator::Above => a.value().total_cmp(&b.value()),
             Operator::AtMost | Operator::Below => b.value().total_cmp(&a.value()),
         };
-        a.rank().cmp(&b.rank()).then(by_value)
+        a.rank().cmp(&b.rank()).then(cmp_value)
     }
 
     /// Returns the verdict on a measurement to which the condition applies.

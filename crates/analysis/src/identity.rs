@@ -87,7 +87,8 @@ pub(crate) fn telling<'a>(
     }
     // Removes redundant keys, because another run may have other values for these keys.
     for at in (0..keys.len()).rev() {
-        let needed = known.key(keys[at]).is_some_and(|key| key.speaks || key.role == Role::Size);
+        let needed =
+            known.key(keys[at]).is_some_and(|key| key.omits_label || key.role == Role::Size);
         let mut fewer = keys.clone();
         fewer.remove(at);
         let mut of_records = records.iter();
@@ -173,7 +174,7 @@ pub(crate) fn in_words(
             None => scalar(value).unwrap_or_default(),
         };
         match registry.key(gauge, test, key) {
-            Some(known) if known.speaks => place.push_str(&format!(" {text}")),
+            Some(known) if known.omits_label => place.push_str(&format!(" {text}")),
             _ => place.push_str(&format!(", {} {text}", key.replace('_', " "))),
         }
     }

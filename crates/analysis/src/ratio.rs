@@ -15,7 +15,7 @@ pub mod speed;
 
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
-use nodegauge_measure::stats::{self, MISSED, TWO_SIDED};
+use nodegauge_measure::stats::{self, MISS_PROBABILITY, UPPER_TAIL};
 use serde::Serialize;
 
 /// Minimum number of runs of A and of B, or of blocks, for an estimate of the spread. With only two, Student's t would
@@ -138,7 +138,7 @@ pub fn interval(a: &SideRuns, b: &SideRuns) -> Option<RatioInterval> {
         // Degrees of freedom by the formula of Welch and Satterthwaite.
         let parts = of_a.powi(2) / own_a.freedom + of_b.powi(2) / own_b.freedom;
         let freedom = if error > 0.0 { error.powi(2) / parts } else { own_a.freedom };
-        let half = stats::student(TWO_SIDED, freedom) * error.sqrt();
+        let half = stats::student_quantile(UPPER_TAIL, freedom) * error.sqrt();
         let interval = with_half_width(ratio, half, error.sqrt(), freedom, Basis::Runs);
         let made = a.figures.len().min(b.figures.len());
         return Some(RatioInterval { needed: needed(error.sqrt(), freedom, made), ..interval });
@@ -152,7 +152,7 @@ pub fn interval(a: &SideRuns, b: &SideRuns) -> Option<RatioInterval> {
     let share = 1.0 / runs_a + 1.0 / runs_b;
     let error = (all.variance().max(least_a).max(least_b) * share).sqrt();
     let apart = apart(&a.like).max(apart(shared)) * (share / 2.0).sqrt();
-    let half = (stats::student(TWO_SIDED, all.freedom) * error).max(apart);
+    let half = (stats::student_quantile(UPPER_TAIL, all.freedom) * error).max(apart);
     Some(with_half_width(ratio, half, error, all.freedom, Basis::History))
 }
 
@@ -166,13 +166,13 @@ fn apart(figures: &[f64]) -> f64 {
 /// Returns the confidence interval of the ratio, by Student's t, from the ratio of each block of runs A B B A. A linear
 /// drift affects A and B equally in such a block. Returns `None` with fewer than three blocks.
 fn block_interval(ratios: &[f64]) -> Option<RatioInterval> {
-    block_interval_at(ratios, TWO_SIDED)
+    block_interval_at(ratios, UPPER_TAIL)
 }
 
 /// Returns the interval of [`block_interval`] for one of several comparisons: with a probability of 95 %, the intervals of all
 /// of them contain their ratios (Bonferroni).
 fn joint_block_interval(ratios: &[f64], comparisons: usize) -> Option<RatioInterval> {
-    block_interval_at(ratios, TWO_SIDED / comparisons.max(1) as f64)
+    block_interval_at(ratios, UPPER_TAIL / comparisons.max(1) as f64)
 }
 
 /// Returns the interval of [`block_interval`] with the probability `tail` above it and below it.
@@ -183,7 +183,7 @@ fn block_interval_at(ratios: &[f64], tail: f64) -> Option<RatioInterval> {
     let spread = Spread::from_figures(ratios);
     let error = (spread.variance() / ratios.len() as f64).sqrt();
     let ratio = stats::geometric_mean(ratios);
-    let half = stats::student(tail, spread.freedom) * error;
+    let half = stats::student_quantile(tail, spread.freedom) * error;
     let interval = with_half_width(ratio, half, error, spread.freedom, Basis::Blocks);
     Some(RatioInterval { needed: needed(error, spread.freedom, ratios.len()), ..interval })
 }
@@ -194,7 +194,8 @@ fn block_interval_at(ratios: &[f64], tail: f64) -> Option<RatioInterval> {
 /// Stein's two-stage procedure ("A Two-Sample Test for a Linear Hypothesis Whose Power is Independent of the Variance",
 /// Annals of Mathematical Statistics 16, 1945), because the spread is only estimated.
 fn needed(error: f64, freedom: f64, made: usize) -> Option<u64> {
-    let quantiles = stats::student(TWO_SIDED, freedom) + stats::student(MISSED_LATER, freedom);
+    let quantiles = stats::student_quantile(UPPER_TAIL, freedom)
+        + stats::student_quantile(MISSED_LATER, freedom);
     let number = made as f64 * (quantiles * error / SOUGHT.ln_1p()).powi(2);
     number.is_finite().then_some((number.ceil() as u64).max(made as u64))
 }
@@ -205,7 +206,7 @@ fn with_half_width(ratio: f64, half: f64, error: f64, freedom: f64, basis: Basis
     RatioInterval {
         ratio,
         ci95: [ratio * (-half).exp(), ratio * half.exp()],
-        visible: (half + stats::student(MISSED, freedom) * error).exp_m1(),
+        visible: (half + stats::student_quantile(MISS_PROBABILITY, freedom) * error).exp_m1(),
         basis,
         needed: None,
     }

@@ -106,7 +106,7 @@ mod tests {
     }
 
     fn registry() -> Registry {
-        Registry::new([ConfigKind::of::<Config>("memory", &["stream"])])
+        Registry::new([ConfigKind::from_config::<Config>("memory", &["stream"])])
     }
 
     fn config(command: &[&str], pages: &str, stores: &str, seconds: f64) -> SeriesConfig {

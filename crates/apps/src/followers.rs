@@ -22,7 +22,7 @@ pub(crate) fn tell<T: Serialize>(
     work: impl FnOnce() -> T,
 ) -> Result<(), Failure> {
     match workers {
-        Workers::Mpi(_, world) => world.tell_all(&RankRequest::Work(work())),
+        Workers::Mpi(_, world) => world.broadcast(&RankRequest::Work(work())),
         Workers::Threads(_) | Workers::Ranks(_) => Ok(()),
     }
 }
@@ -47,7 +47,7 @@ pub(crate) fn serve<T: DeserializeOwned>(
     // Rank 0 handles interrupts, and the launcher ends the other ranks when rank 0 ends.
     nodegauge_os::ignore_interrupts();
     loop {
-        match serde_json::from_slice(&world.hear(0)).map_err(Failure::missing)? {
+        match serde_json::from_slice(&world.receive(0)).map_err(Failure::missing)? {
             RankRequest::Work(request) => work(request)?,
             RankRequest::End(code) => {
                 world.leave();
@@ -62,7 +62,7 @@ pub(crate) fn serve<T: DeserializeOwned>(
 /// # Errors
 /// Fails if the request cannot be encoded, which does not happen.
 pub fn end(world: &World, code: u8) -> Result<(), Failure> {
-    world.tell_all(&RankRequest::<()>::End(code))?;
+    world.broadcast(&RankRequest::<()>::End(code))?;
     world.leave();
     Ok(())
 }

@@ -22,10 +22,11 @@ impl Gauge for Apps {
 
     fn kinds(&self) -> Vec<ConfigKind> {
         vec![
-            ConfigKind::of::<TrapezoidConfig>(GAUGE, &[trapezoid::TEST]).headed(&["rate"]),
-            ConfigKind::of::<IccgConfig>(GAUGE, &[iccg::TEST])
-                .headed(&["time_to_solution", "rate"]),
-            ConfigKind::of::<HpcgConfig>(GAUGE, &[hpcg::TEST]).headed(&["rating"]),
+            ConfigKind::from_config::<TrapezoidConfig>(GAUGE, &[trapezoid::TEST])
+                .with_headlines(&["rate"]),
+            ConfigKind::from_config::<IccgConfig>(GAUGE, &[iccg::TEST])
+                .with_headlines(&["time_to_solution", "rate"]),
+            ConfigKind::from_config::<HpcgConfig>(GAUGE, &[hpcg::TEST]).with_headlines(&["rating"]),
         ]
     }
 

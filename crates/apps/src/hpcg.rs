@@ -379,7 +379,7 @@ impl HpcgEvidence<'_> {
         // HPCG adds one tenth of the setup time to each set.
         let overhead = config.setup_s.unwrap_or(0.0) / 10.0;
         let rating = Measurement::new(GAUGE, TEST, "rating", Unit::FlopsPerSecond);
-        let rating = rating.timed(Quoted::HarmonicMean, timed, 0, &|seconds| {
+        let rating = rating.with_timed_samples(Quoted::HarmonicMean, timed, 0, &|seconds| {
             operations.total() / (seconds + overhead)
         });
         let mut all = vec![rating];
@@ -387,11 +387,11 @@ impl HpcgEvidence<'_> {
             let sets = timed.group.counted(0).iter().map(|set| &cell.sets[*set]);
             let rates = sets.map(|set| operations.0[part] / set.seconds[part]).collect();
             let m = Measurement::new(GAUGE, TEST, name, Unit::FlopsPerSecond);
-            all.push(m.sampled(Quoted::HarmonicMean, rates));
+            all.push(m.with_samples(Quoted::HarmonicMean, rates));
         }
         let mut all: Vec<Measurement> = all
             .into_iter()
-            .map(|m| self.series.judged(at, m.config(&config).judged(validity.clone())))
+            .map(|m| self.series.judged(at, m.config(&config).with_validity(validity.clone())))
             .collect();
         all.extend(self.relative(at, config));
         all
@@ -419,7 +419,7 @@ impl HpcgEvidence<'_> {
             return None;
         }
         let base = &cells[of];
-        let rounds = self.series.schedule.rounds_of(&[of, at]);
+        let rounds = self.series.schedule.complete_rounds(&[of, at]);
         let work = cells[at].operations() / base.operations();
         let paired = PairedRounds::from_samples(&rounds).times(work);
         let mut validity = self.validity(&cells[at]);
@@ -428,8 +428,8 @@ impl HpcgEvidence<'_> {
         paired.doubt().into_iter().for_each(|reason| validity.suspect(reason));
         let against = Some(base.swept.workers.in_words());
         let m = Measurement::new(GAUGE, TEST, "relative", Unit::Factor);
-        let m = m.sampled(Quoted::Median, paired.ratios().to_vec());
-        Some(m.config(&HpcgConfig { against, ..config }).judged(validity))
+        let m = m.with_samples(Quoted::Median, paired.ratios().to_vec());
+        Some(m.config(&HpcgConfig { against, ..config }).with_validity(validity))
     }
 
     fn config(&self, cell: &HpcgCell<'_>) -> HpcgConfig {

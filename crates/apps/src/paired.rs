@@ -14,8 +14,8 @@ pub(crate) fn judge_relative(
     for (at, cell_figures) in by_cell.iter_mut().enumerate() {
         let Some(base) = base_of(at) else { continue };
         for m in cell_figures.iter_mut().filter(|m| m.name == "relative") {
-            m.doubt_as(&validities[base], "baseline");
-            m.doubt_as(&validities[at], name);
+            m.inherit_doubts(&validities[base], "baseline");
+            m.inherit_doubts(&validities[at], name);
         }
     }
 }

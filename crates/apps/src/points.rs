@@ -43,7 +43,7 @@ fn iccg_points(record: &Record) -> Vec<Point> {
     let all: Vec<(&Measurement, IccgConfig)> =
         own(record, iccg::TEST).map(|m| (m, m.read_config())).collect();
     let rates = all.iter().filter(|(m, _)| m.name == "rate");
-    let Some((_, best)) = rates.max_by(|(a, _), (b, _)| a.by_value(b)) else {
+    let Some((_, best)) = rates.max_by(|(a, _), (b, _)| a.cmp_value(b)) else {
         return Vec::new();
     };
     if let Some(times) = best.times_llc.filter(|times| *times < TIMES_LLC) {
@@ -112,7 +112,8 @@ fn hpcg_point(record: &Record, m: &Measurement) -> Option<(f64, Point)> {
 fn trapezoid_points(record: &Record) -> Vec<Point> {
     let rates = own(record, trapezoid::TEST).filter(|m| m.name == "rate");
     let rates = rates.map(|m| (m, m.read_config::<TrapezoidConfig>()));
-    let best = rates.max_by(|(a, of_a), (b, of_b)| of_a.n.cmp(&of_b.n).then_with(|| a.by_value(b)));
+    let best =
+        rates.max_by(|(a, of_a), (b, of_b)| of_a.n.cmp(&of_b.n).then_with(|| a.cmp_value(b)));
     let point = best.and_then(|(m, config)| trapezoid_point(record, m, &config));
     point.map(Ok).into_iter().collect()
 }

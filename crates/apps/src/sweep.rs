@@ -39,7 +39,7 @@ nodegauge_measure::settings! {
     pub enum WorkersSetting including Placement(PlacementSetting) of job
     sets WorkersCellOptions, e.g. "--sweep policy=0-5 or --sweep ranks=1,2,4" {
         /// Kind of workers: threads or ranks.
-        Workers(WorkersKind) = "workers", AxisSyntax::parted().or_alone(WorkersKind::ALL),
+        Workers(WorkersKind) = "workers", AxisSyntax::comma_separated().with_default(WorkersKind::ALL),
             given |cell| cell.kind.is_some(),
             set |cell, kind| cell.kind = Some(*kind);
     }

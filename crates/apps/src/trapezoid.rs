@@ -304,7 +304,7 @@ impl TrapezoidRun<'_> {
                 .timed(&judged, (number, 0), rate, Quoted::Median, &|seconds| flops / seconds);
             let Some(rate) = rate else { continue };
             config.seconds = rate.summary.as_ref().map(|summary| Seconds(flops / summary.median));
-            let rate = series.judged(number, rate.config(&config).judged(validity));
+            let rate = series.judged(number, rate.config(&config).with_validity(validity));
             validities[number] = rate.validity.clone();
             all.push(rate);
             // The first kind of workers is the reference; ranks under a policy are also compared with the first policy.
@@ -319,7 +319,7 @@ impl TrapezoidRun<'_> {
                 }
                 let base = &self.cells[of];
                 let mut paired =
-                    PairedRounds::from_samples(&series.schedule.rounds_of(&[of, number]));
+                    PairedRounds::from_samples(&series.schedule.complete_rounds(&[of, number]));
                 if name == "efficiency" {
                     paired =
                         paired.times(base.workers.count() as f64 / cell.workers.count() as f64);
@@ -331,10 +331,10 @@ impl TrapezoidRun<'_> {
                 paired.doubt().into_iter().for_each(|reason| cell_validity.suspect(reason));
                 config.against = Some(base.workers.in_words());
                 let ratio = Measurement::new(GAUGE, TEST, name, Unit::Factor);
-                let ratio = ratio.sampled(Quoted::Median, paired.ratios().to_vec());
-                let mut ratio = ratio.config(&config).judged(cell_validity);
-                ratio.doubt_as(&validities[of], "baseline");
-                ratio.doubt_as(&validities[number], "rate");
+                let ratio = ratio.with_samples(Quoted::Median, paired.ratios().to_vec());
+                let mut ratio = ratio.config(&config).with_validity(cell_validity);
+                ratio.inherit_doubts(&validities[of], "baseline");
+                ratio.inherit_doubts(&validities[number], "rate");
                 all.push(ratio);
             }
         }

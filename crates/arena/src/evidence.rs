@@ -14,24 +14,28 @@ const TRIFLE: f64 = 0.01;
 
 /// Compares a figure with the theoretical bandwidth of the NUMA nodes that contain the memory, if the bandwidth is
 /// known.
-pub fn limited(figure: Measurement, machine: &Machine, numa: Option<&NumaConfig>) -> Measurement {
+pub fn with_memory_limit(
+    figure: Measurement,
+    machine: &Machine,
+    numa: Option<&NumaConfig>,
+) -> Measurement {
     let got = numa.and_then(|numa| numa.got.as_ref());
     let holding = got.into_iter().flatten().filter(|(_, share)| share.0 > TRIFLE);
     let holding: Vec<u32> = holding.map(|(node, _)| *node).collect();
     match nodegauge_machine::node_bandwidth(machine, &holding) {
-        Some(theoretical) => figure.within(&theoretical),
+        Some(theoretical) => figure.with_theoretical_limit(&theoretical),
         None => figure,
     }
 }
 
 /// Returns the reason why figures of a run with wrong values are invalid.
-pub fn wrong_in_words(wrong: &impl std::fmt::Display) -> String {
+pub fn wrong_values_reason(wrong: &impl std::fmt::Display) -> String {
     format!("wrong values in the arrays: {wrong}")
 }
 
 /// Returns the reason why a figure does not represent the requested kind of pages, if too little of the memory is on
 /// such pages. `memory` describes the memory in the message, e.g. `arrays`.
-pub fn small_pages(
+pub fn page_size_reason(
     asked: RequestedPages,
     got: &BTreeMap<u64, Fraction>,
     memory: &str,
@@ -46,7 +50,7 @@ pub fn small_pages(
 
 /// Returns the finding that a run had several regimes with these round trips. The cause is the hypervisor in a guest,
 /// and a change of clock frequencies on bare metal.
-pub fn several_regimes(trips: &[f64], guest: bool) -> Option<Finding> {
+pub fn regime_finding(trips: &[f64], guest: bool) -> Option<Finding> {
     let words: Vec<String> = trips.iter().map(|trip| Seconds(*trip).to_string()).collect();
     let took = format!("core-to-core round trip of {}", words.join(" or "));
     let (id, text, remedy) = if guest {

@@ -13,7 +13,7 @@ nodegauge_measure::keys! {
     /// Memory policy, by numactl's name.
     memory_policy: String = Setting "memory policy";
     /// Name of the kernel.
-    kernel: String = Identity "kernel", speaks;
+    kernel: String = Identity "kernel", omits_label;
     /// Vector width of the loop in bits.
     vector_bits: u64 = Choice "vector bits";
     /// Number of 4 KiB pages that the loop traverses side by side; absent if pages are traversed one after another.

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 /// tenths of a microsecond per page.
 const ASKED: usize = 6000;
 /// Number of sampled pages of a range of memory.
-const ASKED_OF_A_RANGE: usize = ASKED / 3;
+const RANGE_PAGES_ASKED: usize = ASKED / 3;
 /// Minimum number of sampled pages per thread and array.
 const MIN_PAGES_PER_SHARE: usize = 8;
 /// Minimum share of pages on the expected NUMA nodes, below which figures are suspect. A tenth of the pages on other
@@ -63,7 +63,7 @@ pub fn observe(arrays: &Arrays, threads: usize) -> Vec<Share> {
 
 /// Returns the share of a range of memory on each NUMA node, 0 to 1; `None` if the kernel does not report it.
 pub fn range_shares(start: usize, length: usize) -> Option<Shares> {
-    let nodes = numa::pages_by_node(start, length, ASKED_OF_A_RANGE).ok()?.nodes;
+    let nodes = numa::pages_by_node(start, length, RANGE_PAGES_ASKED).ok()?.nodes;
     (!nodes.is_empty()).then(|| fractions(&nodes))
 }
 

@@ -27,7 +27,7 @@ pub struct MemoryRates {
     /// Rate at which new memory is written, which the kernel allocates and clears.
     pub first_touch: BytesPerSec,
     /// Rate at which memory that exists is written.
-    pub again: BytesPerSec,
+    pub rewrite: BytesPerSec,
     /// Time of a load that depends on the load before, at a random place in the memory of a worker.
     pub load: Seconds,
 }
@@ -71,11 +71,11 @@ impl MemoryRates {
     /// Returns the median of steps with the same memory, so that a step that other programs disturb does not decide.
     fn median(steps: &[Self]) -> Self {
         let first_touch: Vec<f64> = steps.iter().map(|step| step.first_touch.0).collect();
-        let again: Vec<f64> = steps.iter().map(|step| step.again.0).collect();
+        let rewrite: Vec<f64> = steps.iter().map(|step| step.rewrite.0).collect();
         let load: Vec<f64> = steps.iter().map(|step| step.load.0).collect();
         Self {
             first_touch: BytesPerSec(stats::median(&first_touch)),
-            again: BytesPerSec(stats::median(&again)),
+            rewrite: BytesPerSec(stats::median(&rewrite)),
             load: Seconds(stats::median(&load)),
         }
     }
@@ -90,9 +90,9 @@ impl MemoryRates {
         let mapping = PagedMapping::map(Bytes(bytes), pages)?;
         supply::place(&mapping, policy)?;
         let first_touch = writing_rate(team, &mapping, each)?;
-        let again = writing_rate(team, &mapping, each)?;
+        let rewrite = writing_rate(team, &mapping, each)?;
         let load = Self::load_time(team, &mapping, each)?;
-        Ok(Self { first_touch, again, load })
+        Ok(Self { first_touch, rewrite, load })
     }
 
     /// Returns the time of a load in the first `each` bytes of a mapping; the first worker performs the loads.
@@ -121,18 +121,18 @@ impl MemoryRates {
     }
 
     /// Returns the time in which memory of this size is touched first.
-    pub fn touching(&self, size: Bytes) -> Duration {
+    pub fn touch_time(&self, size: Bytes) -> Duration {
         (size / self.first_touch).duration()
     }
 
     /// Returns the time of this many dependent loads.
-    pub fn loading(&self, count: u64) -> Duration {
+    pub fn dependent_load_time(&self, count: u64) -> Duration {
         Seconds(count as f64 * self.load.0).duration()
     }
 
     /// Returns the time in which this many bytes of existing memory are written.
-    pub fn writing(&self, size: Bytes) -> Duration {
-        (size / self.again).duration()
+    pub fn rewrite_time(&self, size: Bytes) -> Duration {
+        (size / self.rewrite).duration()
     }
 }
 
@@ -162,7 +162,7 @@ mod tests {
         let places = [Vec::new(), Vec::new()];
         for pages in [RequestedPages::Base, RequestedPages::Huge1G] {
             let rates = MemoryRates::probe(&places, pages, &policy, Bytes::mib(64)).unwrap();
-            let all = [rates.first_touch.0, rates.again.0, rates.load.0];
+            let all = [rates.first_touch.0, rates.rewrite.0, rates.load.0];
             assert!(all.iter().all(|rate| *rate > 0.0), "{rates:?}");
         }
     }
@@ -171,7 +171,7 @@ mod tests {
     fn disturbed_step_does_not_affect_the_median() {
         let step = |rate: f64| MemoryRates {
             first_touch: BytesPerSec(rate),
-            again: BytesPerSec(2.0 * rate),
+            rewrite: BytesPerSec(2.0 * rate),
             load: Seconds(1.0 / rate),
         };
         let rates = MemoryRates::median(&[step(4.0), step(0.01), step(5.0)]);
@@ -181,10 +181,10 @@ mod tests {
     #[test]
     fn time_follows_from_size_and_rate() {
         let load = Seconds(1e-7);
-        let rates = MemoryRates { first_touch: BytesPerSec(1e9), again: BytesPerSec(4e9), load };
-        assert_eq!(rates.loading(1000), Duration::from_micros(100));
-        assert_eq!(rates.touching(Bytes(2_000_000_000)), Duration::from_secs(2));
-        assert_eq!(rates.writing(Bytes(2_000_000_000)), Duration::from_millis(500));
-        assert!(rates.touching(Bytes(u64::MAX)) < Duration::MAX / 1000);
+        let rates = MemoryRates { first_touch: BytesPerSec(1e9), rewrite: BytesPerSec(4e9), load };
+        assert_eq!(rates.dependent_load_time(1000), Duration::from_micros(100));
+        assert_eq!(rates.touch_time(Bytes(2_000_000_000)), Duration::from_secs(2));
+        assert_eq!(rates.rewrite_time(Bytes(2_000_000_000)), Duration::from_millis(500));
+        assert!(rates.touch_time(Bytes(u64::MAX)) < Duration::MAX / 1000);
     }
 }

@@ -52,7 +52,7 @@ impl Default for TaskSetup {
 
 impl TaskSetup {
     /// Returns the reason why an operation cannot be carried out with this setup; `None` if it can.
-    pub fn refuses(&self, operation: &Operation) -> Option<&'static str> {
+    pub fn refusal_reason(&self, operation: &Operation) -> Option<&'static str> {
         match operation.way {
             TransferCall::Stdio if self.direct => {
                 Some("the C library's buffers are not aligned as direct I/O requires")

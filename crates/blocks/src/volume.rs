@@ -119,7 +119,7 @@ fn chosen(list: &str) -> String {
 
 /// Returns the space that can still be written in a folder, and the reason for this limit: the free space, or the
 /// user's quota if there is one.
-pub fn room(volume: &Volume) -> io::Result<(Bytes, &'static str)> {
+pub fn writable_space(volume: &Volume) -> io::Result<(Bytes, &'static str)> {
     let stat = rustix::fs::statvfs(&volume.folder)?;
     let free = (Bytes(stat.f_bavail * stat.f_frsize), "free space");
     let quota = quota(volume).map(|left| (Bytes(left), "quota"));
@@ -217,7 +217,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let volume = Volume::from_folder(folder.path(), &SysRoot::live()).unwrap();
         assert!(volume.kind.is_some());
-        let room = room(&volume).unwrap();
+        let room = writable_space(&volume).unwrap();
         assert!(room.0.0 > 0, "{room:?}");
     }
 }

@@ -229,7 +229,7 @@ const FLUSHED: usize = 256;
 /// Time after which the warm-up ends with the current pass, seconds.
 const WARM_SECONDS: f64 = 0.1;
 /// Minimum number of loads of a timed stretch.
-const LEAST_STEPS: usize = 1024;
+const MIN_STEPS: usize = 1024;
 /// Number of elements that one cache line of a page table translates: eight entries of 4 KiB pages.
 const PER_TABLE_LINE: usize = 8 * 4096 / LINE;
 /// Number of random loads per line of a page table after which nearly all lines have been used: all but e to the power
@@ -305,13 +305,13 @@ impl<'a> Chase<'a> {
         Self {
             chain,
             region: PhantomData,
-            warm: chain.elements.min(held).max(LEAST_STEPS),
+            warm: chain.elements.min(held).max(MIN_STEPS),
             fits: chain.elements <= held,
             // Consider a working set that is four times as large as a cache. With random eviction, one line in twenty
             // (e to the power of -3) is still in the cache when the chase returns to it; with least-recently-used
             // eviction, none is.
             stays: (chain.elements as u64) < TIMES_LLC * held as u64,
-            translate: (TABLE_LOADS * (chain.elements / PER_TABLE_LINE)).max(LEAST_STEPS),
+            translate: (TABLE_LOADS * (chain.elements / PER_TABLE_LINE)).max(MIN_STEPS),
             steps: 0,
         }
     }
@@ -341,7 +341,7 @@ impl<'a> Chase<'a> {
         let before = ThreadCounts::now();
         loop {
             // SAFETY: the conditions are the same as for a timed stretch.
-            taken += unsafe { chain.run(LEAST_STEPS) };
+            taken += unsafe { chain.run(MIN_STEPS) };
             if is_ended() {
                 break;
             }
@@ -379,7 +379,7 @@ impl<'a> Chase<'a> {
             let stretch = self.stretch(steps);
             let timed = pool.timed(|worker| (worker == 0).then(&stretch))?;
             drop(stretch);
-            let taken = self.ended(timed.made);
+            let taken = self.ended(timed.results);
             let as_warm = taken > step * (1.0 - WARMER);
             step = taken.min(step);
             let once = first && self.stays && pass == 0;
@@ -393,7 +393,7 @@ impl<'a> Chase<'a> {
             // A working set that fits in the caches needs a stretch over a whole pass, because parts of it may be in
             // different caches. For a larger set, the long warm-up justifies a longer stretch.
             let least = match (self.stays, self.fits) {
-                (false, _) => LEAST_STEPS,
+                (false, _) => MIN_STEPS,
                 (true, true) => self.warm,
                 (true, false) => self.warm / WARM_OVER_STRETCH,
             };
@@ -415,7 +415,7 @@ impl<'a> Chase<'a> {
         };
         let timed = pool.timed(|worker| (worker == 0).then(flush_and_run).flatten())?;
         drop(stretch);
-        let step = self.ended(timed.made);
+        let step = self.ended(timed.results);
         Ok(step.is_finite().then_some(step))
     }
 
@@ -437,7 +437,7 @@ impl<'a> Chase<'a> {
             let stretch = self.stretch(self.steps);
             let timed = pool.undisturbed(|worker| (worker == 0).then(&stretch))?;
             drop(stretch);
-            Ok((vec![self.ended(timed.made)], vec![timed.causes]))
+            Ok((vec![self.ended(timed.results)], vec![timed.causes]))
         })
     }
 }

@@ -180,7 +180,7 @@ impl<'a> Load<'a> {
                 (_, Some(turns)) => (None, self.run(worker, start % self.blocks, turns, &progress)),
             })?;
             drop(stretch);
-            let (stretches, rates): (Vec<_>, Vec<f64>) = timed.made.into_iter().unzip();
+            let (stretches, rates): (Vec<_>, Vec<f64>) = timed.results.into_iter().unzip();
             let mut seconds = vec![chase.ended(stretches)];
             seconds.extend(turns.map(|_| 1.0 / rates.iter().sum::<f64>()));
             let causes = vec![timed.causes; seconds.len()];

@@ -25,7 +25,7 @@ pub(crate) struct Timed<T> {
     /// Time from the earliest start to the latest end, seconds.
     pub seconds: f64,
     /// Results of the workers, in order.
-    pub made: Vec<T>,
+    pub results: Vec<T>,
     /// Interference, because of which the result does not count; empty if there was none.
     pub causes: Vec<Cause>,
 }
@@ -105,7 +105,7 @@ impl WitnessedPool {
         &mut self,
         job: impl Fn(usize) -> T + Sync,
     ) -> Result<Timed<T>, ArenaError> {
-        schedule::undisturbed(
+        schedule::repeat_until_undisturbed(
             TRIES,
             |timed: &Timed<T>| !timed.causes.is_empty(),
             || self.timed(&job),
@@ -132,7 +132,7 @@ impl WitnessedPool {
         })?;
         Ok(Timed {
             seconds: together.spans.iter().copied().map(timed::seconds).sum(),
-            made: together.made.into_iter().flatten().collect(),
+            results: together.results.into_iter().flatten().collect(),
             causes: [together.causes, together.part_causes.concat()].concat(),
         })
     }
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(pool.workers(), 1);
         assert_eq!(pool.work(|worker| worker).unwrap(), [0]);
         let timed = pool.timed(|worker| worker + 7).unwrap();
-        assert_eq!(timed.made, [7]);
+        assert_eq!(timed.results, [7]);
         let sample = pool.sample(|_| Ok((vec![1.0], Vec::new()))).unwrap();
         assert_eq!(sample.round_trips.0.is_finite(), spare.is_some());
         assert_eq!(pool.observed().len(), 1);

@@ -80,7 +80,7 @@ impl MemoryRegion {
     ///
     /// # Errors
     /// Fails for the same reasons as [`Self::map`].
-    pub fn map_together(
+    pub fn map_shared(
         pool: &mut WitnessedPool,
         bytes: u64,
         pages: RequestedPages,
@@ -284,7 +284,7 @@ mod tests {
         let mut pool = WitnessedPool::start(&[vec![allowed[0]], Vec::new()], None).unwrap();
         let policy = MemoryPolicy::Default;
         let region =
-            MemoryRegion::map_together(&mut pool, 20_000, RequestedPages::Base, &policy).unwrap();
+            MemoryRegion::map_shared(&mut pool, 20_000, RequestedPages::Base, &policy).unwrap();
         // Two workers have touched three pages each; a single worker can use all pages as one buffer.
         assert_eq!(region.buffers().bytes(), 24_576);
         let set = region.shared_by(1, 20_000).set(0, 16_384).cast::<f64>();

@@ -20,7 +20,7 @@ pub struct TouchRates {
     /// Rate of a later pass by all CPUs, bytes per second.
     pub later: f64,
     /// Rate of the first touch by one CPU, bytes per second.
-    pub of_one: f64,
+    pub single: f64,
     /// Time of a load whose address depends on the load before, seconds.
     pub load: f64,
 }
@@ -38,15 +38,15 @@ impl TouchRates {
             first: together[0],
             // The blocks may stay in caches. A later pass of stream is not much faster than a first touch on huge pages.
             later: together[1].min(LATER * together[0]),
-            of_one: alone[0],
+            single: alone[0],
             load: load_time(),
         }
     }
 
     /// Returns the rates of a node that touches one block in this time.
-    pub fn of_one_block_in(time: Duration) -> Self {
+    pub fn from_block_time(time: Duration) -> Self {
         let slow = Self::BLOCK.as_f64() / time.as_secs_f64();
-        Self { first: slow, later: slow, of_one: slow, load: LINE as f64 / slow }
+        Self { first: slow, later: slow, single: slow, load: LINE as f64 / slow }
     }
 }
 

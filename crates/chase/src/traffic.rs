@@ -21,7 +21,7 @@ pub fn is_short_call(seconds: f64) -> bool {
 }
 
 /// Maximum number of passes of a timed call.
-const MOST_PASSES: u64 = 1 << 40;
+const MAX_PASSES: u64 = 1 << 40;
 
 /// Time of a call.
 struct CallTime {
@@ -37,7 +37,7 @@ struct FoundPasses {
 }
 
 /// Finds the number of passes with which a call takes `target` seconds; `call` runs a number of passes.
-fn passes_of_call(
+fn call_passes(
     target: f64,
     mut call: impl FnMut(u64) -> Result<CallTime, ArenaError>,
 ) -> Result<FoundPasses, ArenaError> {
@@ -49,7 +49,7 @@ fn passes_of_call(
         if seconds >= target && timed.disturbed {
             seconds = seconds.min(call(passes)?.seconds);
         }
-        if seconds >= target || passes > MOST_PASSES {
+        if seconds >= target || passes > MAX_PASSES {
             return Ok(FoundPasses { passes, seconds });
         }
         // The time of a very short call is imprecise, so that the number of passes is increased by a factor of at most
@@ -174,7 +174,7 @@ impl WorkingSetLoop {
         buffers: RegionBuffers<'_>,
         target: f64,
     ) -> Result<f64, ArenaError> {
-        let found = passes_of_call(target, |passes| {
+        let found = call_passes(target, |passes| {
             self.repeats = passes;
             let timed = self.run(pool, buffers)?;
             Ok(CallTime { seconds: timed.seconds, disturbed: !timed.causes.is_empty() })
@@ -262,7 +262,7 @@ mod tests {
         let pass = 3e-6;
         let found = |disturbed_call: usize| {
             let mut calls = 0;
-            let found = passes_of_call(CALL_SECONDS, |passes| {
+            let found = call_passes(CALL_SECONDS, |passes| {
                 calls += 1;
                 let disturbed = calls == disturbed_call;
                 let other = if disturbed { 2.0 * CALL_SECONDS } else { 0.0 };
@@ -277,7 +277,7 @@ mod tests {
             assert!(!is_short_call(seconds));
         }
         // A call that something disturbs again and again is short, and its figure is doubted.
-        let always = passes_of_call(CALL_SECONDS, |_| {
+        let always = call_passes(CALL_SECONDS, |_| {
             Ok(CallTime { seconds: 2.0 * CALL_SECONDS, disturbed: true })
         });
         assert_eq!(always.unwrap().passes, 1);

@@ -120,9 +120,7 @@ impl Color {
     /// the launcher may copy output from a pseudo-terminal to a file.
     pub(crate) fn write_global(self) {
         match self.color {
-            ColorWhen::Auto if LauncherJob::on_a_launchers_terminal() => {
-                anstream::ColorChoice::Never
-            }
+            ColorWhen::Auto if LauncherJob::is_launcher_terminal() => anstream::ColorChoice::Never,
             ColorWhen::Auto => anstream::ColorChoice::Auto,
             ColorWhen::Always => anstream::ColorChoice::Always,
             ColorWhen::Never => anstream::ColorChoice::Never,
@@ -724,7 +722,7 @@ fn long_version() -> String {
         env!("CARGO_PKG_VERSION"),
         option_env!("NODEGAUGE_COMMIT").unwrap_or("commit unknown"),
         isas.join(", "),
-        nodegauge_kernels::compiled_in(),
+        nodegauge_kernels::compiled_count(),
         hwloc,
     )
 }

@@ -51,7 +51,7 @@ impl From<&Failure> for Exit {
     fn from(failure: &Failure) -> Self {
         match failure.kind {
             FailureKind::Unmet => Self::Unmet,
-            FailureKind::Usage | FailureKind::Beyond => Self::Usage,
+            FailureKind::Usage | FailureKind::Insufficient => Self::Usage,
             FailureKind::Missing => Self::Missing,
         }
     }

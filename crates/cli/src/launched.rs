@@ -4,7 +4,7 @@
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::session::{self, HostsRun};
-use nodegauge_os::{Wait, is_end_requested, wait_out};
+use nodegauge_os::{Wait, is_end_requested, wait_whole_time};
 use nodegauge_placement::LauncherJob;
 use nodegauge_team::hosts::{Hosts, SlurmNodes};
 use nodegauge_toolchain::mpi::HostList;
@@ -19,7 +19,7 @@ pub(crate) fn on_several_hosts() -> Option<JobOnHosts> {
     if Hosts::is_started_by_rank_0() {
         return Some(JobOnHosts::Step);
     }
-    LauncherJob::own().filter(LauncherJob::is_spread).map(JobOnHosts::Launched)
+    LauncherJob::own().filter(LauncherJob::spans_hosts).map(JobOnHosts::Launched)
 }
 
 /// Job on several hosts that includes this process.
@@ -155,5 +155,5 @@ pub(crate) fn once(started: &LauncherJob, refusal: Failure) -> Result<Exit, Fail
 
 /// Waits while rank 0 prints an error, unless the user ends the job.
 fn let_rank_0_print() {
-    wait_out(&Wait::within(PRINTING).unless(&is_end_requested));
+    wait_whole_time(&Wait::within(PRINTING).unless(&is_end_requested));
 }

@@ -300,8 +300,8 @@ pub(crate) fn conduct_on(
     }
     nodegauge_published::add_to(&mut found, &node.machine, common.against.as_ref());
     let skipped = nodegauge_toolchain::skipped_folders(|name| std::env::var_os(name));
-    let passed_over = nodegauge_toolchain::passed_over_folders();
-    for text in skipped.into_iter().chain(passed_over) {
+    let skipped_folders = nodegauge_toolchain::passed_over_folders();
+    for text in skipped.into_iter().chain(skipped_folders) {
         found.notices.push(Notice::new(NoticeId::Environment, "", text));
     }
     let complete = found.is_complete();

@@ -119,7 +119,7 @@ impl PlannedRun for CeilingsPlan {
                 found.extend(with.measure(Limits::new(left.mul_f64(*share), samples), observer)?);
             }
         }
-        found.within(&limits, Duration::ZERO);
+        found.set_run_time(&limits, Duration::ZERO);
         Ok(found)
     }
 }
@@ -134,7 +134,7 @@ fn is_behind(peaks: &[Peak], cell: usize) -> bool {
     let kind = peak_name(&own.kernel);
     let of_kind = peaks.iter().filter(|peak| peak_name(&peak.kernel) == kind);
     let best = of_kind.map(|peak| peak.best().0).fold(0.0, f64::max);
-    own.best().0 < best * (1.0 - doubt::BEST.beyond.0)
+    own.best().0 < best * (1.0 - doubt::BEST.max_distance.0)
 }
 
 /// Group of threads during the measurement.

@@ -38,11 +38,11 @@ impl Gauge for ComputeGauge {
 
     fn kinds(&self) -> Vec<ConfigKind> {
         vec![
-            ConfigKind::of::<RatingConfig>(GAUGE, &[TEST]).headed(&[RATING]),
-            ConfigKind::of::<DgemmConfig>(GAUGE, &[TEST]),
-            ConfigKind::of::<PeakConfig>(GAUGE, &[TEST]),
-            ConfigKind::of::<PeakConfig>(roofline::GAUGE, &[roofline::PEAK]),
-            ConfigKind::of::<DgemmConfig>(roofline::GAUGE, &[roofline::PEAK]),
+            ConfigKind::from_config::<RatingConfig>(GAUGE, &[TEST]).with_headlines(&[RATING]),
+            ConfigKind::from_config::<DgemmConfig>(GAUGE, &[TEST]),
+            ConfigKind::from_config::<PeakConfig>(GAUGE, &[TEST]),
+            ConfigKind::from_config::<PeakConfig>(roofline::GAUGE, &[roofline::PEAK]),
+            ConfigKind::from_config::<DgemmConfig>(roofline::GAUGE, &[roofline::PEAK]),
         ]
     }
 

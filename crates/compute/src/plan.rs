@@ -254,7 +254,7 @@ impl HplPlan {
         }
         // The default budget does not limit the time of the solution for a requested order.
         if self.options.order == OrderSpec::Quick || limits.asked {
-            outcome.within(&limits, tried);
+            outcome.set_run_time(&limits, tried);
         }
         Ok(outcome)
     }

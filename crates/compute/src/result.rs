@@ -58,7 +58,7 @@ pub(crate) struct RatingEvidence<'a> {
 /// Returns a figure that quotes the best of several samples, or the only one.
 fn figure(name: &str, samples: Vec<f64>) -> Measurement {
     let quoted = if samples.len() == 1 { Quoted::Single } else { Quoted::Best };
-    Measurement::new(GAUGE, TEST, name, Unit::FlopsPerSecond).sampled(quoted, samples)
+    Measurement::new(GAUGE, TEST, name, Unit::FlopsPerSecond).with_samples(quoted, samples)
 }
 
 /// Sets the validity of a figure; a figure above its measured limit is suspect.
@@ -66,7 +66,7 @@ fn judged(m: Measurement, mut validity: Validity, reason: &str) -> Measurement {
     if m.limit.as_ref().is_some_and(|limit| limit.fraction.0 > 1.0 + ABOVE) {
         validity.add(Status::Suspect, reason);
     }
-    m.judged(validity)
+    m.with_validity(validity)
 }
 
 /// Returns whether memory bandwidth limits products that demand this share of Triad, with what helps.
@@ -236,7 +236,7 @@ impl RatingEvidence<'_> {
         if let Some(theory) = theory.filter(|theory| theory.value.0 > 0.0) {
             m = m.limit(theory.value.0, theory.formula);
         }
-        m.judged(Validity::valid())
+        m.with_validity(Validity::valid())
     }
 
     /// Returns the maximum number of operations per cycle of one core for the element type of a loop. The number for

@@ -15,7 +15,7 @@ use nodegauge_gauge::view::{
     Steps, Table, TableCell, distinct, grouped, plain_table, summary_section,
 };
 use nodegauge_lu::factorisation as lu;
-use nodegauge_measure::legible::in_lines;
+use nodegauge_measure::legible::joined_lines;
 use nodegauge_measure::quantity::{change_in_words, counted};
 use nodegauge_measure::record::{Category, Measurement, Quoted, Record};
 use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Fraction, Unit};
@@ -53,7 +53,7 @@ pub fn plan(plan: &HplPlan) -> Section {
             let share = share_of_peak.map(|share| format!("; the given rate is {share} of it"));
             let share = share.unwrap_or_default();
             let own = format!("{} = {}{share}", FlopsPerSec(peak.value), peak.basis);
-            in_lines([own].into_iter().chain(plan.other_peaks.clone()))
+            joined_lines([own].into_iter().chain(plan.other_peaks.clone()))
         }
         None => "unknown: this processor is not in the table; give --processor".to_owned(),
     };
@@ -283,7 +283,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     if let Some(first) = ratings.first() {
         let mut best_of: Vec<&Measurement> = Vec::new();
         for (_, of) in grouped(ratings.iter().copied(), |m| by(m)) {
-            let best = of.into_iter().max_by(|a, b| a.by_value(b));
+            let best = of.into_iter().max_by(|a, b| a.cmp_value(b));
             best_of.extend(best);
         }
         let lead = best_of.first().unwrap_or(first);

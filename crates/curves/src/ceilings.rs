@@ -178,7 +178,7 @@ impl Mode for Ceilings {
             first.push(vec![level.sample(loops, &mut pool, buffers)?]);
         }
         let phase = "measuring all levels, interleaved";
-        let judged = run.samples_behind(policy::CURVES_BEHIND, first, phase, |i| {
+        let judged = run.samples_behind(policy::CURVES_AFTER_SETUP, first, phase, |i| {
             let (level, loops) = &cells[i];
             level.sample(loops, &mut pool, buffers)
         })?;

@@ -287,7 +287,7 @@ impl Mode for Family {
         let limits = run.limits;
         if program.is_some() {
             // The budget is that of the curves and the program together.
-            run.outcome.within(&limits, limits.elapsed());
+            run.outcome.set_run_time(&limits, limits.elapsed());
             run.limits.budget = limits.budget.mul_f64(FAMILY_SHARE.0);
         }
         run.observer.phase(&match self.view {
@@ -348,7 +348,7 @@ impl Mode for Family {
             FamilyView::Curves => "measuring all points of all curves, interleaved",
             FamilyView::Mix => "measuring all mixes, interleaved",
         };
-        let judged = run.samples_behind(policy::CURVES_BEHIND, first, phase, |number| {
+        let judged = run.samples_behind(policy::CURVES_AFTER_SETUP, first, phase, |number| {
             let FamilyCell { path, member, part } = cells[number];
             paths[path].turn(member, part)
         })?;
@@ -378,7 +378,7 @@ impl Family {
         if self.has_bandwidths() {
             run.observer.phase("checking every element");
         }
-        let mut time = Affordable::new(&policy::CURVES_BEHIND, &run.limits);
+        let mut time = Affordable::new(&policy::CURVES_AFTER_SETUP, &run.limits);
         let mut cells = Vec::new();
         let mut first = Vec::new();
         let mut last = None;

@@ -22,8 +22,8 @@ impl Gauge for Curves {
 
     fn kinds(&self) -> Vec<ConfigKind> {
         vec![
-            ConfigKind::of::<CurveConfig>(GAUGE, &CURVES),
-            ConfigKind::of::<CurveConfig>(
+            ConfigKind::from_config::<CurveConfig>(GAUGE, &CURVES),
+            ConfigKind::from_config::<CurveConfig>(
                 roofline::GAUGE,
                 &[roofline::BANDWIDTH, roofline::KERNEL],
             ),

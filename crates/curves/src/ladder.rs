@@ -153,7 +153,7 @@ impl Mode for Ladder {
             variants.push(chosen);
         }
         run.observer.phase("checking every element");
-        let time = Affordable::new(&policy::CURVES_BEHIND, &run.limits);
+        let time = Affordable::new(&policy::CURVES_AFTER_SETUP, &run.limits);
         let notices = &mut run.outcome.notices;
         let taken = thinned::set_up(&self.sets, time, run.observer, notices, |i| {
             let set = self.sets[i];
@@ -168,7 +168,7 @@ impl Mode for Ladder {
         let sets: Vec<u64> = taken.keys().map(|i| self.sets[*i]).collect();
         let (steps, first): (Vec<Vec<WorkingSetLoop>>, Vec<_>) = taken.into_values().unzip();
         let phase = "measuring all working sets, interleaved";
-        let judged = run.samples_behind(policy::CURVES_BEHIND, first, phase, |i| {
+        let judged = run.samples_behind(policy::CURVES_AFTER_SETUP, first, phase, |i| {
             traffic::refilled_sample(&steps[i], &mut pool, buffers, sets[i])
         })?;
 

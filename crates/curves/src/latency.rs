@@ -93,7 +93,7 @@ impl Mode for Latency {
         for pages in &self.kinds {
             regions.push(MemoryRegion::map(&mut pool, 0..1, bytes, *pages, &options.policy)?);
         }
-        let time = Affordable::new(&policy::CURVES_BEHIND, &run.limits);
+        let time = Affordable::new(&policy::CURVES_AFTER_SETUP, &run.limits);
         let notices = &mut run.outcome.notices;
         let taken = thinned::set_up(&self.sets, time, run.observer, notices, |i| {
             let cycle = Cycle::new(self.sets[i], options.order)?;
@@ -120,7 +120,7 @@ impl Mode for Latency {
             samples.extend(first);
         }
         let phase = "chasing through all working sets, interleaved";
-        let judged = run.samples_behind(policy::CURVES_BEHIND, samples, phase, |i| {
+        let judged = run.samples_behind(policy::CURVES_AFTER_SETUP, samples, phase, |i| {
             cells[i].idle_sample(&mut pool)
         })?;
         let caches = ladder::reported(&setup.site.topology, setup.placement);

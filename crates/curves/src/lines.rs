@@ -14,7 +14,7 @@ use nodegauge_machine::Topology;
 use nodegauge_machine::topology::HardwareThread;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
-use nodegauge_measure::regime::LONGEST;
+use nodegauge_measure::regime::MAX_ROUND_TRIP;
 use nodegauge_measure::samples::{OneRegime, Sample};
 use nodegauge_measure::schedule::policy;
 use nodegauge_measure::schedule::shuffle::Shuffler;
@@ -117,8 +117,8 @@ fn spread(judged: &OneRegime, cell: usize) -> Option<f64> {
 
 /// Marks a latency as suspect that is longer than that of any processor.
 fn doubt_long_trip(m: &mut Measurement) {
-    if m.value.is_some_and(|half| 2.0 * half > LONGEST) {
-        let longest = Seconds(LONGEST);
+    if m.value.is_some_and(|half| 2.0 * half > MAX_ROUND_TRIP) {
+        let longest = Seconds(MAX_ROUND_TRIP);
         let reason = format!(
             "a round trip of more than {longest} contains a time slice of another task on one of the CPUs: other load"
         );

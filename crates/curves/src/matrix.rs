@@ -234,7 +234,7 @@ impl Matrix {
             let near = self.nearest(*node);
             let chaser = &mut chasers[near];
             let mut map = |_: &mut WitnessedPool, bytes| {
-                MemoryRegion::map_together(&mut pools[near], bytes, setup.pages(), &policy)
+                MemoryRegion::map_shared(&mut pools[near], bytes, setup.pages(), &policy)
             };
             let read = map(chaser, self.bytes)?;
             // All nodes have the working set that is sufficient for the first.

@@ -26,10 +26,10 @@ impl CurveTimes<'_> {
     /// Returns the time of `loops` loops over a working set of `bytes`, of all workers together: it is touched, filled
     /// and checked for each loop, and filled again before each turn.
     pub(crate) fn loops(&self, bytes: Bytes, loops: u32) -> PredictedTime {
-        let once = self.rates.writing(bytes);
-        let set_up = self.rates.touching(bytes) + 2 * loops * once;
+        let once = self.rates.rewrite_time(bytes);
+        let set_up = self.rates.touch_time(bytes) + 2 * loops * once;
         let turn = (1 + loops) * once;
-        let rounds = 1 + policy::CURVES_BEHIND.sufficient() as u32;
+        let rounds = 1 + policy::CURVES_AFTER_SETUP.sufficient() as u32;
         PredictedTime { min: set_up + LEAST_ROUNDS * turn, likely: set_up + rounds * turn }
     }
 
@@ -37,7 +37,7 @@ impl CurveTimes<'_> {
     /// shortest run there are `least` points, in the likely one `all`.
     pub(crate) fn points(least: usize, all: usize, seconds: f64) -> PredictedTime {
         let turn = Duration::from_secs_f64(2.0 * seconds);
-        let rounds = 1 + policy::CURVES_BEHIND.sufficient() as u32;
+        let rounds = 1 + policy::CURVES_AFTER_SETUP.sufficient() as u32;
         PredictedTime {
             min: LEAST_ROUNDS * turn * least as u32,
             likely: rounds * turn * all as u32,
@@ -47,9 +47,11 @@ impl CurveTimes<'_> {
     /// Returns the time of a chase through `bytes`, of which one worker touches all.
     pub(crate) fn chase(&self, bytes: Bytes) -> PredictedTime {
         // The cycle is determined and written at random places.
-        let set_up = self.rates.touching(bytes) + self.rates.loading(2 * bytes.0 / LINE as u64);
-        let turn = WARM_PASSES * self.rates.loading(bytes.0.min(self.held) / LINE as u64);
-        let rounds = 1 + policy::CURVES_BEHIND.sufficient() as u32;
+        let set_up = self.rates.touch_time(bytes)
+            + self.rates.dependent_load_time(2 * bytes.0 / LINE as u64);
+        let turn =
+            WARM_PASSES * self.rates.dependent_load_time(bytes.0.min(self.held) / LINE as u64);
+        let rounds = 1 + policy::CURVES_AFTER_SETUP.sufficient() as u32;
         PredictedTime { min: set_up + LEAST_ROUNDS * turn, likely: set_up + rounds * turn }
     }
 }

@@ -7,7 +7,9 @@ use crate::levels::{self, Dot, Named, Reported};
 use crate::{Curve, CurveSetup, notice};
 use nodegauge_arena::ArenaError;
 use nodegauge_arena::PagedMapping;
-use nodegauge_arena::evidence::{limited, several_regimes, small_pages, wrong_in_words};
+use nodegauge_arena::evidence::{
+    page_size_reason, regime_finding, with_memory_limit, wrong_values_reason,
+};
 use nodegauge_arena::location;
 use nodegauge_arena::names;
 use nodegauge_arena::{NumaConfig, PagesConfig};
@@ -131,7 +133,7 @@ impl CurveRun<'_> {
         )?;
         series.end(&mut self.outcome);
         let regime = series.one_regime(&self.known_trips());
-        self.outcome.findings.extend(several_regimes(&regime.trips, self.setup.guest()));
+        self.outcome.findings.extend(regime_finding(&regime.trips, self.setup.guest()));
         Ok(TimedCells { regime, series })
     }
 
@@ -283,7 +285,7 @@ impl CurveRun<'_> {
             Value::Work(traffic) => Some(traffic.counted() * threads * traffic.flops_per_byte()),
         };
         let m = Measurement::new(self.curve.gauge(), test, name, unit);
-        let mut m = m.timed(quoted, timed, part, &|seconds| {
+        let mut m = m.with_timed_samples(quoted, timed, part, &|seconds| {
             amount.map_or(seconds, |amount| amount / seconds)
         });
         let Some(reported_value) = m.value else { return false };
@@ -292,10 +294,10 @@ impl CurveRun<'_> {
             if let Value::Loop(_, true) = value {
                 let allocates = self.setup.site.machine.processor.write_allocate == Some(true);
                 m = m.traffic(traffic.moved(reported_value, allocates));
-                m = limited(m, &self.setup.site.machine, config.numa.as_ref());
+                m = with_memory_limit(m, &self.setup.site.machine, config.numa.as_ref());
             }
             if let Some(wrong) = &traffic.wrong {
-                validity.add(Status::Invalid, wrong_in_words(wrong));
+                validity.add(Status::Invalid, wrong_values_reason(wrong));
             }
             let seconds = amount.map(|amount| amount / reported_value);
             if let Some(doubt) = seconds.and_then(|seconds| short_call(traffic, seconds)) {
@@ -318,7 +320,7 @@ impl CurveRun<'_> {
         config.engine = Some("native".to_owned());
         config.stopped = self.outcome.stop.map(|stop| stop.to_string());
         config.round_trip_s = Some(timed.group.round_trip).filter(|trip| trip.is_finite());
-        let m = judged.series.judged(cell, m.config(&config).judged(validity));
+        let m = judged.series.judged(cell, m.config(&config).with_validity(validity));
         self.outcome.measurements.push(m);
         true
     }
@@ -332,7 +334,7 @@ impl CurveRun<'_> {
     ) -> Measurement {
         let (test, unit) = self.test_and_unit(figure.value);
         let m = Measurement::new(self.curve.gauge(), test, figure.name, unit);
-        judged.series.judged(cell, m.config(&figure.config).judged(figure.validity))
+        judged.series.judged(cell, m.config(&figure.config).with_validity(figure.validity))
     }
 
     /// Returns the test and the unit of a figure.
@@ -385,7 +387,7 @@ pub(crate) fn pages_got(mapping: &PagedMapping) -> (PagesConfig, Validity) {
     let asked = mapping.pages_asked();
     let got = mapping.pages_got().ok();
     let mut validity = Validity::valid();
-    if let Some(doubt) = got.as_ref().and_then(|got| small_pages(asked, got, "memory")) {
+    if let Some(doubt) = got.as_ref().and_then(|got| page_size_reason(asked, got, "memory")) {
         validity.add(Status::Suspect, doubt);
     }
     (PagesConfig { asked: asked.name().to_owned(), got }, validity)

@@ -119,21 +119,22 @@ mod tests {
     /// working set. Returns the measured working sets and the duration of the run.
     fn run(budget: f64, byte: f64) -> (Vec<u64>, f64) {
         let sets = sizes(512 << 20, false);
-        let pass = |seconds: f64| clock::run_ahead(Duration::from_secs_f64(seconds));
+        let pass = |seconds: f64| clock::advance_clock(Duration::from_secs_f64(seconds));
         let turn = |set: u64| {
             let level = [32 << 10, 1 << 20, 32 << 20].iter().filter(|cache| set > **cache).count();
             1e-3 + set as f64 * byte * [0.05, 0.2, 0.5, 1.0][level]
         };
         let limits = Limits::new(Duration::from_secs_f64(budget), None);
-        let (time, mut notices) = (Affordable::new(&policy::CURVES_BEHIND, &limits), Vec::new());
+        let (time, mut notices) =
+            (Affordable::new(&policy::CURVES_AFTER_SETUP, &limits), Vec::new());
         let taken = set_up(&sets, time, &mut SilentObserver, &mut notices, |i| {
             pass(sets[i] as f64 * byte + turn(sets[i]));
             Ok::<_, Infallible>((sets[i], Duration::from_secs_f64(turn(sets[i]))))
         });
         let taken: Vec<u64> = taken.unwrap().into_values().collect();
         assert_eq!(notices.len(), usize::from(taken.len() < sets.len()));
-        let mut schedule = Schedule::new(policy::CURVES_BEHIND, limits, taken.len());
-        assert_eq!(policy::CURVES_BEHIND.warm_up, WarmUp::Turn);
+        let mut schedule = Schedule::new(policy::CURVES_AFTER_SETUP, limits, taken.len());
+        assert_eq!(policy::CURVES_AFTER_SETUP.warm_up, WarmUp::Turn);
         let warm_up = |set: &u64| vec![Sample::from_times(vec![turn(*set)])];
         schedule.samples = taken.iter().map(warm_up).collect();
         let stop = schedule.run(&mut SilentObserver, None, |of| {
@@ -142,7 +143,7 @@ mod tests {
         });
         stop.unwrap();
         let fewest = schedule.samples.iter().map(Vec::len).min().unwrap();
-        let enough = fewest > policy::CURVES_BEHIND.fewest || least(byte) > budget;
+        let enough = fewest > policy::CURVES_AFTER_SETUP.min_rounds || least(byte) > budget;
         assert!(enough, "{budget} s, {byte} a byte: {fewest} samples");
         (taken, limits.elapsed().as_secs_f64())
     }
@@ -150,7 +151,7 @@ mod tests {
     /// Returns the time that the largest working set takes.
     fn least(byte: f64) -> f64 {
         // It is set up and measured once, and then in each of the rounds.
-        (2 + policy::CURVES_BEHIND.fewest) as f64 * byte * (1 << 29) as f64
+        (2 + policy::CURVES_AFTER_SETUP.min_rounds) as f64 * byte * (1 << 29) as f64
     }
 
     #[test]

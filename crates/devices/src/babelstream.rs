@@ -289,7 +289,7 @@ impl BabelStreamOutput {
             let m = Measurement::new(GAUGE, STREAM, line.kernel.name(), Unit::BytesPerSecond)
                 .category(Category::Reference)
                 .value(if self.is_total { Quoted::Mean } else { Quoted::Best }, line.rate.0);
-            all.push(m.config(&config).judged(validity.clone()));
+            all.push(m.config(&config).with_validity(validity.clone()));
         }
         all
     }

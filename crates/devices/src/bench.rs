@@ -8,7 +8,7 @@ use crate::info::{Class, DeviceInfo};
 use crate::kernels::{self, CHECK, FILL, KernelSource, LARGEST_SUM_GROUP, TILE};
 use nodegauge_arena::{PagesConfig, RequestedPages};
 use nodegauge_kernels::values::Values;
-use nodegauge_kernels::{Element, Kernel, SCALAR, arrays_of};
+use nodegauge_kernels::{Element, Kernel, SCALAR, array_count};
 use nodegauge_measure::{Fraction, clock};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -179,7 +179,7 @@ impl Bench {
     ) -> Result<Self, DeviceError> {
         let elements = (elements / TILE).max(1) * TILE;
         let bytes = (elements * element.bytes()) as usize;
-        let count = arrays_of(kernels.iter().copied());
+        let count = array_count(kernels.iter().copied());
         // The time of a reduction includes the copy of its sums, which is faster into pinned memory.
         let pinned = device.info().class != Class::Cpu;
         let mut bench = Self {
@@ -275,7 +275,7 @@ impl Bench {
     /// # Errors
     /// Returns the failure of the device.
     pub fn pass(&mut self, loops: &[(Kernel, LoopShape)]) -> Result<Vec<Times>, DeviceError> {
-        if self.values.must_renew() {
+        if self.values.must_refill() {
             self.check()?;
             self.fill()?;
         }
@@ -291,7 +291,7 @@ impl Bench {
             .then(|| grid.groups * shape.width as usize)
             .inspect(|sums| assert!(sums * 8 <= SUMS_BYTES, "{sums} sums"));
         let scalar = self.scalar(SCALAR);
-        assert!(arrays_of([kernel]) <= self.arrays(), "{kernel} on {} arrays", self.arrays());
+        assert!(array_count([kernel]) <= self.arrays(), "{kernel} on {} arrays", self.arrays());
         let third = if sums.is_some() { &self.sums } else { &self.arrays[2] };
         // If there is no fourth array, no kernel of the pass uses the corresponding argument.
         let fourth = self.arrays.get(3).unwrap_or(&self.arrays[2]);

@@ -8,7 +8,7 @@ nodegauge_measure::config! {
     /// Device of a figure.
     pub struct DeviceConfig {
         /// Driver of the device and index in the driver's list, e.g. `cuda:0`.
-        device: String = Setting "device", speaks;
+        device: String = Setting "device", omits_label;
         device_name: shared::device_name;
         /// `cpu`, `gpu` or `accelerator`.
         class: String = Setting "class";
@@ -69,9 +69,9 @@ nodegauge_measure::config! {
         /// Bytes per copy.
         message_bytes: shared::message_bytes;
         /// Device at the other end.
-        peer: String = Setting "other device", speaks;
+        peer: String = Setting "other device", omits_label;
         /// `pinned` or `pageable`.
-        host_memory: String = Setting "host memory", speaks;
+        host_memory: String = Setting "host memory", omits_label;
         /// NUMA node to which the host's memory was bound.
         host_node: u64 = Setting "NUMA node";
         on_node: shared::on_node;

@@ -326,7 +326,7 @@ fn because(
         Err(NvmlError::Missing(_)) => return error,
         Err(cause) => return error.with_detail(cause),
     };
-    if let Some((index, cause)) = seen.silent.first() {
+    if let Some((index, cause)) = seen.unresponsive.first() {
         if *cause == NvmlError::NoPermission {
             error.kind = FailureClass::NotAllowed;
         }

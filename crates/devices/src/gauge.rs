@@ -116,12 +116,13 @@ impl Gauge for Devices {
 
     fn kinds(&self) -> Vec<ConfigKind> {
         vec![
-            ConfigKind::of::<DeviceStreamConfig>(GAUGE, &[stream::TEST]).headed(&[TRIAD]),
-            ConfigKind::of::<PublishedConfig>(GAUGE, &[STREAM]),
-            ConfigKind::of::<LinkConfig>(GAUGE, &[links::TEST])
-                .headed(&[links::TO_DEVICE, links::TO_HOST]),
-            ConfigKind::of::<DevicePeakConfig>(GAUGE, &[peaks::TEST])
-                .headed(&[peaks::FMA, peaks::DGEMM]),
+            ConfigKind::from_config::<DeviceStreamConfig>(GAUGE, &[stream::TEST])
+                .with_headlines(&[TRIAD]),
+            ConfigKind::from_config::<PublishedConfig>(GAUGE, &[STREAM]),
+            ConfigKind::from_config::<LinkConfig>(GAUGE, &[links::TEST])
+                .with_headlines(&[links::TO_DEVICE, links::TO_HOST]),
+            ConfigKind::from_config::<DevicePeakConfig>(GAUGE, &[peaks::TEST])
+                .with_headlines(&[peaks::FMA, peaks::DGEMM]),
         ]
     }
 

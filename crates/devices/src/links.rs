@@ -237,7 +237,7 @@ impl PlannedRun for LinkPlan {
                 }
             }
         }
-        found.within(&limits, Duration::ZERO);
+        found.set_run_time(&limits, Duration::ZERO);
         found.notices.extend(reference::compare(&found.measurements));
         Ok(found)
     }
@@ -466,7 +466,7 @@ impl Stage<'_> {
         let m = series.timed(judged, (number, 0), m, Quoted::Median, &|seconds| {
             if is_latency { seconds } else { moved / seconds }
         })?;
-        Some(series.judged(number, m.config(&config).judged(validity)))
+        Some(series.judged(number, m.config(&config).with_validity(validity)))
     }
 }
 

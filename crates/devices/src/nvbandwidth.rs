@@ -300,7 +300,7 @@ impl NvbandwidthOutput {
             .category(Category::Reference)
             .value(Quoted::Median, value * factor)
             .config(&config)
-            .judged(validity)
+            .with_validity(validity)
     }
 }
 

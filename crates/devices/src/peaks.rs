@@ -274,9 +274,9 @@ impl PeakCell {
         let m = series.timed(judged, (number, 0), m, Quoted::Best, &|seconds| flops / seconds)?;
         let mut m = m.config(&config);
         if let Some(limit) = limit {
-            m = m.within(limit);
+            m = m.with_theoretical_limit(limit);
         }
-        Some(series.judged(number, m.judged(validity)))
+        Some(series.judged(number, m.with_validity(validity)))
     }
 }
 

@@ -37,7 +37,7 @@ pub(crate) fn host_rates(cpus: &[CpuId], max: Bytes) -> Result<MemoryRates, Fail
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct ArrayRates {
     first_touch: BytesPerSec,
-    again: BytesPerSec,
+    rewrite: BytesPerSec,
 }
 
 impl ArrayRates {
@@ -50,13 +50,13 @@ impl ArrayRates {
     ) -> Result<Option<Self>, Failure> {
         if info.shares_host_memory {
             let rates = host_rates(&pairs::core_cpus(&site.topology), max)?;
-            return Ok(Some(Self { first_touch: rates.first_touch, again: rates.again }));
+            return Ok(Some(Self { first_touch: rates.first_touch, rewrite: rates.rewrite }));
         }
         let sheet = || Some(catalog::named(&info.name)?.bandwidth());
         let theoretical: Option<Figure> = info.theoretical.clone().or_else(sheet);
         Ok(theoretical.map(|figure| {
             let rate = BytesPerSec(figure.value);
-            Self { first_touch: rate, again: rate }
+            Self { first_touch: rate, rewrite: rate }
         }))
     }
 }
@@ -90,9 +90,9 @@ impl PredictedArrays<'_> {
         let Some(rates) = cell.rates else { return PredictedTime::default() };
         let all = Bytes(self.arrays as u64 * cell.elements * cell.element.bytes());
         let counted: u64 = self.kernels.iter().map(|kernel| kernel.counted(cell.element)).sum();
-        let round = (Bytes(counted * cell.elements) / rates.again).duration();
+        let round = (Bytes(counted * cell.elements) / rates.rewrite).duration();
         // The arrays are filled before the passes and checked after them.
-        let set_up = (all / rates.first_touch).duration() + (all / rates.again).duration();
+        let set_up = (all / rates.first_touch).duration() + (all / rates.rewrite).duration();
         rounds(set_up, round, &policy::DEVICES)
     }
 }
@@ -146,9 +146,9 @@ impl Predictable for PredictedCopies {
     fn predicted(&self) -> PredictedTime {
         let largest = self.sizes.last().copied().unwrap_or_default();
         let times = (self.devices * self.nodes) as u64;
-        let buffers = self.rates.touching(Bytes(times * Self::BUFFERS * largest));
+        let buffers = self.rates.touch_time(Bytes(times * Self::BUFFERS * largest));
         let copied: u64 = self.sizes.iter().sum();
-        let round = self.rates.writing(Bytes(times * Self::COPIES * copied));
+        let round = self.rates.rewrite_time(Bytes(times * Self::COPIES * copied));
         rounds(buffers, round, &policy::LINKS)
     }
 
@@ -190,7 +190,7 @@ mod tests {
     }
 
     fn arrays(elements: u64, times_llc: f64) -> PlannedArrays {
-        let rates = Some(ArrayRates { first_touch: GB, again: GB });
+        let rates = Some(ArrayRates { first_touch: GB, rewrite: GB });
         let times_llc = Some(times_llc);
         PlannedArrays { device: 0, element: Element::F64, elements, times_llc, rates }
     }
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn largest_copies_are_omitted_unless_given_by_the_user() {
-        let rates = MemoryRates { first_touch: GB, again: GB, load: Seconds(1e-7) };
+        let rates = MemoryRates { first_touch: GB, rewrite: GB, load: Seconds(1e-7) };
         let copies = |is_given| PredictedCopies {
             sizes: SIZES.to_vec(),
             devices: 1,

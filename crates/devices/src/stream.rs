@@ -15,7 +15,7 @@ use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::series::{ReferenceRun, Series};
 use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_kernels::size::{self, CacheCapacity, SizeConditions, SizeSpec};
-use nodegauge_kernels::{Element, KERNELS, Kernel, STREAM_ARRAYS, arrays_of};
+use nodegauge_kernels::{Element, KERNELS, Kernel, STREAM_ARRAYS, array_count};
 use nodegauge_machine::devices::catalog;
 use nodegauge_measure::interference::{Cause, stolen_ticks};
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
@@ -146,7 +146,7 @@ impl DeviceStreamPlan {
 
     /// Returns the number of arrays that the kernels of a pass use.
     fn arrays(&self) -> usize {
-        arrays_of(self.options.kernels.iter().copied())
+        array_count(self.options.kernels.iter().copied())
     }
 
     /// Returns the number of elements per array of a cell, and the ratio of the array size to the size of the
@@ -485,9 +485,9 @@ impl StreamCell {
                 series.timed(judged, (cell, part), m, Quoted::Best, &|seconds| bytes / seconds)?;
             let mut m = m.config(&config);
             if let Some(theoretical) = &theoretical {
-                m = m.within(theoretical);
+                m = m.with_theoretical_limit(theoretical);
             }
-            Some(series.judged(cell, m.judged(validity)))
+            Some(series.judged(cell, m.with_validity(validity)))
         };
         self.loops.iter().enumerate().filter_map(figure).collect()
     }

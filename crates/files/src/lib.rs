@@ -79,7 +79,10 @@ impl Gauge for Files {
     }
 
     fn kinds(&self) -> Vec<ConfigKind> {
-        vec![ConfigKind::of::<config::FilesConfig>(GAUGE, &[TEST]).headed(&["write", READ])]
+        vec![
+            ConfigKind::from_config::<config::FilesConfig>(GAUGE, &[TEST])
+                .with_headlines(&["write", READ]),
+        ]
     }
 
     /// Plans a short measurement in the current folder, or in the folder for temporary files if the current folder is

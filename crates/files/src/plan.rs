@@ -315,8 +315,10 @@ fn carried_out(
     notices: &mut Vec<Notice>,
 ) -> Result<Vec<&'static Operation>, Failure> {
     let wanted = operation::OPERATIONS.iter().filter(|o| options.wants(o));
-    let (able, unable): (Vec<_>, Vec<_>) = wanted.partition(|o| setup.refuses(o).is_none());
-    let Some(why) = unable.first().and_then(|first| setup.refuses(first)) else { return Ok(able) };
+    let (able, unable): (Vec<_>, Vec<_>) = wanted.partition(|o| setup.refusal_reason(o).is_none());
+    let Some(why) = unable.first().and_then(|first| setup.refusal_reason(first)) else {
+        return Ok(able);
+    };
     let names: Vec<&str> = unable.iter().map(|operation| operation.name).collect();
     let how = match (setup.direct, setup.engine) {
         (true, IoEngine::Sync) => "direct I/O".to_owned(),
@@ -381,7 +383,7 @@ fn that_fit(
     notices: &mut Vec<Notice>,
 ) -> Result<Vec<CellSize>, Failure> {
     let (free, basis) =
-        volume::room(volume).map_err(|cause| error::unwritable(&volume.folder, cause))?;
+        volume::writable_space(volume).map_err(|cause| error::unwritable(&volume.folder, cause))?;
     let explicit = options.files.is_some() || cache == CacheMode::Beyond;
     let may = (free.as_f64() * if explicit { 1.0 } else { SHARE_OF_SPACE }) as u64;
     let workers = options.workers.map_or(1, |workers| workers.count as u64);

@@ -114,13 +114,13 @@ impl CellFigures<'_> {
         let rates = counting.iter().map(|s| s.rate).filter(|r| r.is_finite()).collect();
         let share = device_share(&counting);
         let config = self.evidence(operation, &counting, share);
-        let figure = figure(operation).sampled(Quoted::Median, rates);
+        let figure = figure(operation).with_samples(Quoted::Median, rates);
         let traffic = figure
             .value
             .zip(share)
             .map(|(value, (share, _))| Traffic { value: value * share, basis: "counters".into() });
         let validity = self.validity(operation, &counting, share.map(|(share, _)| share), failed);
-        figure.config(&config).traffic(traffic).judged(validity)
+        figure.config(&config).traffic(traffic).with_validity(validity)
     }
 
     /// Returns the configuration of a figure, with the latencies, counters and other results of the samples.
@@ -262,9 +262,9 @@ impl CellFigures<'_> {
         }
         figure(operation)
             .category(Category::Reference)
-            .sampled(Quoted::Median, figures.iter().map(|figure| figure.rate).collect())
+            .with_samples(Quoted::Median, figures.iter().map(|figure| figure.rate).collect())
             .config(&config)
-            .judged(validity)
+            .with_validity(validity)
     }
 }
 

@@ -318,7 +318,7 @@ impl CheckedFigure {
             return Some(Remark::new(NodeVerdict::Unknown, "not confirmed", text));
         }
         if self.is_undecided() {
-            let share = self.share()?.floored().in_short();
+            let share = self.share()?.rounded_down().in_short();
             let reason = format!("{} {share}: undecided", self.key.word());
             let sought = bound.power.sought.in_whole_percent();
             let text = format!("{text}; a loss of {sought} is not excluded");
@@ -335,7 +335,7 @@ impl CheckedFigure {
 
     /// Describes the figure in short form: `mem 69% of ref: DIMM`.
     pub fn in_short(&self, cause: Option<&str>) -> Option<String> {
-        let share = self.share()?.floored().in_short();
+        let share = self.share()?.rounded_down().in_short();
         let base = &self.bound.as_ref()?.base;
         Some(reason_with_cause(&format!("{} {share}", self.key.word()), base, cause))
     }

@@ -79,7 +79,7 @@ impl FleetFolder {
     pub fn move_incomplete(&self, host: &str) -> bool {
         let record = self.record_path(host, self.record_count(host).max(1));
         let bytes =
-            nodegauge_os::read_file(&record, nodegauge_os::LONGEST_TEXT).unwrap_or_default();
+            nodegauge_os::read_file(&record, nodegauge_os::MAX_TEXT_BYTES).unwrap_or_default();
         let is_complete = serde_json::from_slice(&bytes).map_or(true, |end: RunEnd| end.complete);
         let aside = self.state_path(&format!("{host}.interrupted.json"));
         !is_complete && std::fs::rename(record, aside).is_ok()

@@ -250,7 +250,7 @@ fn bar(group: &RankedGroup, at: usize, of: &FigureStatistics) -> Bar {
 /// Formats a share of performance. Shares are rounded down, as in the reasons, so that a value below a bound is not
 /// shown as the bound.
 fn tenths(share: f64) -> String {
-    Fraction(share).floored_to_tenths().in_tenths()
+    Fraction(share).rounded_down_to_tenths().in_tenths()
 }
 
 /// Returns host lists by verdict, the missing nodes, and the texts without a record.

@@ -615,7 +615,7 @@ fn remarks(ranking: &Ranking, options: &RankingOptions) -> Vec<String> {
             let Some(reference) = &figure.reference else { continue };
             let share = reference.share(figure.median);
             if !reference.is_met(figure.median) {
-                let share = Fraction(share).floored().in_whole_percent();
+                let share = Fraction(share).rounded_down().in_whole_percent();
                 remarks.push(format!(
                     "the median of {} is {share} of the reference: the whole group has changed",
                     figure.key.title()

@@ -134,7 +134,7 @@ impl ReferenceGroup {
                     "{} {}: {} of the reference, bound {}",
                     figure.key,
                     unit.in_words(figure.value),
-                    Fraction(of.share(figure.value)).floored().in_whole_percent(),
+                    Fraction(of.share(figure.value)).rounded_down().in_whole_percent(),
                     unit.in_words(of.bound)
                 ),
                 is_met: of.is_met(figure.value),
@@ -203,7 +203,7 @@ impl Reference {
     /// Fails if the file cannot be read, or under the conditions of [`Self::parse`].
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let shown = legible::path(path);
-        let bytes = nodegauge_os::read_input(path, nodegauge_os::LONGEST_TEXT)
+        let bytes = nodegauge_os::read_input(path, nodegauge_os::MAX_TEXT_BYTES)
             .map_err(|cause| Failure::usage(format!("cannot read {shown}")).cause(cause))?;
         Self::parse(&String::from_utf8_lossy(&bytes)).map_err(|failure| failure.with_context(shown))
     }
@@ -214,7 +214,7 @@ impl Reference {
     /// Fails for the reasons of [`Self::read`], and if another user may have written the file.
     pub fn read_trusted(path: &Path) -> Result<Self, Failure> {
         let shown = path.display();
-        let bytes = match nodegauge_os::read_trusted_input(path, nodegauge_os::LONGEST_TEXT) {
+        let bytes = match nodegauge_os::read_trusted_input(path, nodegauge_os::MAX_TEXT_BYTES) {
             Ok(bytes) => bytes,
             Err(TrustError::Io(cause)) => {
                 return Err(Failure::usage(format!("cannot read {shown}")).cause(cause));

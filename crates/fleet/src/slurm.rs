@@ -144,7 +144,7 @@ fn answer(program: &str, words: Vec<String>, until: SlurmDeadline) -> Result<Str
     if status.success() {
         return Ok(output.stdout);
     }
-    let why = legible::escaped(output.last_words().trim()).into_owned();
+    let why = legible::escaped(output.error_tail().trim()).into_owned();
     Err(Failure::missing(format!("{program} ended with {}: {why}", describe(status)))
         .hint("check that Slurm's controller answers, e.g. scontrol ping"))
 }

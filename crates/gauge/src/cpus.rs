@@ -55,7 +55,7 @@ impl CpuWatch {
         let doubt = format!(
             "{noun} {cpus} went offline or left the cpuset of this process during the run, and the kernel moved its threads"
         );
-        found.doubt_own(&doubt);
+        found.doubt_own_figures(&doubt);
     }
 }
 

@@ -66,7 +66,7 @@ pub fn merged(hosts: Vec<(String, Result<HostReport, Failure>)>) -> Outcome {
                     let mut validity = Validity::valid();
                     validity.invalid(why.reason());
                     let empty = Measurement::new(&m.gauge, &m.test, &m.name, m.unit);
-                    with_host(empty.category(m.category).judged(validity), &name)
+                    with_host(empty.category(m.category).with_validity(validity), &name)
                 });
                 outcome.measurements.extend(lost);
             }
@@ -176,7 +176,7 @@ fn sum(of: &[&Measurement], names: &[String]) -> Option<Measurement> {
         .category(first.category)
         .value(Quoted::Single, total);
     sum.config.insert(shared::hosts::KEY.name.to_owned(), hosts.into());
-    Some(sum.judged(validity))
+    Some(sum.with_validity(validity))
 }
 
 /// Divides figures of one name into groups with one figure of each host: the first figures of all hosts, the second

@@ -16,10 +16,10 @@ nodegauge_measure::config! {
         engine_version: shared::engine_version;
         /// Part of the output that contains the figure, in the words of the program: the kind of traffic, the pair of
         /// NUMA nodes, the loop.
-        case: String = Identity "case", speaks;
+        case: String = Identity "case", omits_label;
         message_bytes: shared::message_bytes;
         /// Data that the program uses, per thread or in total, bytes.
-        data_bytes: u64 = Size "data", speaks;
+        data_bytes: u64 = Size "data", omits_label;
         file_bytes: shared::file_bytes;
         block_bytes: shared::block_bytes;
         device_name: shared::device_name;

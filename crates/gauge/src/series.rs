@@ -96,7 +96,7 @@ impl Series {
 
     /// Marks a cell as lost before its first turn, e.g. because its set-up failed.
     pub fn lose(&mut self, cell: usize, why: Failure) {
-        self.schedule.lose(cell);
+        self.schedule.mark_lost(cell);
         self.lost.entry(cell).or_insert(why);
     }
 
@@ -129,7 +129,7 @@ impl Series {
                 Err(TurnFailure::OutOfTime) => Err(Cut::OutOfTime),
             }
         });
-        lost.keys().for_each(|cell| self.schedule.lose(*cell));
+        lost.keys().for_each(|cell| self.schedule.mark_lost(*cell));
         self.lost = lost;
         self.stop = match ended {
             Ok(_) | Err(Cut::Interrupted | Cut::OutOfTime) if shared.interrupted() => {
@@ -209,14 +209,14 @@ impl Series {
     }
 
     /// Returns the cells that are not lost, ascending.
-    pub fn living(&self) -> Vec<usize> {
-        self.schedule.living()
+    pub fn remaining_cells(&self) -> Vec<usize> {
+        self.schedule.remaining_cells()
     }
 
     /// Returns the cells that are not lost and have no sample that counts, ascending.
     pub fn unmeasured(&self) -> Vec<usize> {
-        let living = self.living().into_iter();
-        living.filter(|cell| !self.schedule.has_counted_sample(*cell)).collect()
+        let remaining_cells = self.remaining_cells().into_iter();
+        remaining_cells.filter(|cell| !self.schedule.has_counted_sample(*cell)).collect()
     }
 
     /// Returns the loss of the target that the cells share; `None` if it is not lost.
@@ -236,7 +236,7 @@ impl Series {
         if let Some(failure) = self.lost(cell) {
             validity.invalid(lost_in_words(failure));
         }
-        m.judged(validity)
+        m.with_validity(validity)
     }
 
     /// Returns a figure with the samples of part number `part` of a cell, which are those of `regime`. Of a lost cell, the
@@ -252,8 +252,8 @@ impl Series {
     ) -> Option<Measurement> {
         match regime.cell_samples(cell) {
             Some(timed) => {
-                let mut m = m.timed(quoted, timed, part, value);
-                for doubt in regime.doubts(cell, part, regime.is_on_guest()) {
+                let mut m = m.with_timed_samples(quoted, timed, part, value);
+                for doubt in regime.doubts(cell, part, regime.is_guest()) {
                     m.doubt(Status::Suspect, doubt);
                 }
                 Some(self.judged(cell, m))
@@ -272,7 +272,7 @@ impl Series {
     /// a lost cell, whose figures have the reason.
     pub fn end(&self, outcome: &mut Outcome) {
         outcome.stop = Some(self.stop);
-        outcome.within(&self.schedule.limits, self.setting_up);
+        outcome.set_run_time(&self.schedule.limits, self.setting_up);
         if outcome.failure.is_none() {
             outcome.failure = self.refused.as_ref().or(self.failure()).cloned();
         }

@@ -5,7 +5,7 @@ use nodegauge_measure::Outcome;
 use nodegauge_measure::interference;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Measurement, Status, Validity, doubt};
-use nodegauge_measure::samples::DISTURBED_TOO_MANY;
+use nodegauge_measure::samples::MAX_DISTURBED_SHARE;
 use std::time::Duration;
 
 /// Share of the throttled periods, and of the time for which threads were stopped, above which figures are suspect. It is
@@ -18,7 +18,7 @@ const NOTICED: f64 = 0.02;
 /// time, and it is not the cause.
 pub(crate) fn judge(found: &mut Outcome, during: Option<Throttling>, elapsed: Duration) {
     let Some(during) = during.filter(|during| is_noticed(during, elapsed)) else { return };
-    let is_main_cause = during.share().0 > DISTURBED_TOO_MANY;
+    let is_main_cause = during.share().0 > MAX_DISTURBED_SHARE;
     let reason = in_words(&during);
     found.measurements.iter_mut().for_each(|figure| mark(figure, &reason, is_main_cause));
 }
@@ -57,7 +57,7 @@ fn mark(figure: &mut Measurement, reason: &str, is_main_cause: bool) {
     if before.status != Status::Invalid {
         figure.validity.suspect(reason);
     }
-    let kept = before.reasons.into_iter().filter(|known| !doubt::blames_others(known));
+    let kept = before.reasons.into_iter().filter(|known| !doubt::blames_other_programs(known));
     figure.validity.reasons.extend(kept);
     if before.status == Status::Invalid {
         figure.validity.status = Status::Invalid;

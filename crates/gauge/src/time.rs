@@ -18,7 +18,7 @@ impl TimeWatch {
     /// figures that were measured meanwhile.
     pub fn end(self, found: &mut Outcome, machine: &Machine) {
         for doubt in self.0.doubts(&machine.processor) {
-            found.doubt_own(&doubt);
+            found.doubt_own_figures(&doubt);
         }
     }
 }

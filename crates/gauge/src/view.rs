@@ -185,7 +185,7 @@ pub fn summary(text: impl Into<String>) -> Section {
 /// Creates the last section of a page from several sentences, each on a line of its own.
 pub fn summary_section(sentences: impl IntoIterator<Item = String>) -> Section {
     let mut section = Section::new(SUMMARY);
-    section.lines("summary", legible::in_lines(sentences));
+    section.lines("summary", legible::joined_lines(sentences));
     section
 }
 

@@ -46,7 +46,7 @@ pub fn is_file_selector(text: &str) -> bool {
 /// Fails if the file cannot be read, or is not a record of a supported schema.
 pub fn read_file(path: &Path, names: &FormerNames) -> Result<Record, HistoryError> {
     let shown = legible::path(path);
-    let bytes = nodegauge_os::read_input(path, nodegauge_os::LONGEST_TEXT)
+    let bytes = nodegauge_os::read_input(path, nodegauge_os::MAX_TEXT_BYTES)
         .map_err(|cause| HistoryError::from_file_error(path, &cause))?;
     String::from_utf8(bytes)
         .map_err(|_| "the file is not UTF-8 text".to_owned())

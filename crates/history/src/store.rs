@@ -91,7 +91,7 @@ impl Store {
         }
         // The folder of the history may be writable by other users. SQLite would follow their links and create a
         // database at a place of their choice.
-        let file = match nodegauge_os::without_links(&file) {
+        let file = match nodegauge_os::resolve_links(&file) {
             Ok(file) => file,
             Err(why @ OutputError::UntrustedLink { .. }) => {
                 return Err(HistoryError::untrusted(path, access, &why));

@@ -7,7 +7,7 @@ use nodegauge_measure::keys::FormerNames;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{self, Record};
 use nodegauge_measure::{Failure, legible, printed};
-use nodegauge_os::{Wait, wait_out};
+use nodegauge_os::{Wait, wait_whole_time};
 use rusqlite::OptionalExtension;
 use serde::de::IgnoredAny;
 use std::collections::{BTreeMap, HashMap};
@@ -94,7 +94,7 @@ impl Store {
         let mut records = records().peekable();
         while records.peek().is_some() {
             if imported != ImportResult::default() {
-                wait_out(&Wait::within(PAUSE));
+                wait_whole_time(&Wait::within(PAUSE));
             }
             self.import_portion(&mut records, portion, &mut imported)?;
         }
@@ -212,7 +212,8 @@ impl HistoryError {
 /// by the text of their start, so only the format that nodegauge writes is accepted.
 fn check_plausible(record: &Record) -> Result<(), HistoryError> {
     let started = legible::escaped(&record.started);
-    if record::time_of(&record.started).and_then(record::rfc3339).as_ref() != Some(&record.started)
+    if record::parse_rfc3339(&record.started).and_then(record::rfc3339).as_ref()
+        != Some(&record.started)
     {
         let cause =
             format!("it starts at \"{started}\", which is not a time such as 2026-11-21T20:00:00Z");

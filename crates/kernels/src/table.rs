@@ -143,7 +143,7 @@ impl Array {
 
 /// Returns the number of arrays of a pass with these kernels: four if one of `kernels` uses the fourth array, otherwise
 /// three.
-pub fn arrays_of(kernels: impl IntoIterator<Item = Kernel>) -> usize {
+pub fn array_count(kernels: impl IntoIterator<Item = Kernel>) -> usize {
     let used = kernels.into_iter().flat_map(|kernel| kernel.spec().arrays());
     used.map(|array| array as usize + 1).fold(STREAM_ARRAYS, usize::max)
 }

@@ -275,12 +275,12 @@ fn bytes_are_counted_as_by_stream() {
 
 #[test]
 fn only_kernels_with_a_fourth_array_allocate_it() {
-    assert_eq!(arrays_of([]), 3);
-    assert_eq!(arrays_of([Kernel::Copy]), 3);
+    assert_eq!(array_count([]), 3);
+    assert_eq!(array_count([Kernel::Copy]), 3);
     let passes = KERNELS.iter().filter(|spec| spec.in_passes()).map(|spec| spec.kernel);
-    let four: Vec<Kernel> = passes.filter(|kernel| arrays_of([*kernel]) == 4).collect();
+    let four: Vec<Kernel> = passes.filter(|kernel| array_count([*kernel]) == 4).collect();
     assert_eq!(four, [Kernel::VectorTriad]);
-    assert_eq!(arrays_of([Kernel::Copy, Kernel::VectorTriad, Kernel::Triad]), 4);
+    assert_eq!(array_count([Kernel::Copy, Kernel::VectorTriad, Kernel::Triad]), 4);
 }
 
 #[test]

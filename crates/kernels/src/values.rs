@@ -3,7 +3,7 @@
 //!
 //! A pass of STREAM's four kernels multiplies `a` by 15, so that `f64` overflows in pass 262; a comparison of `inf`
 //! with `inf` would prove nothing. The arrays are therefore checked and filled again long before an overflow
-//! ([`Values::must_renew`]). An error that is NaN counts as a failure.
+//! ([`Values::must_refill`]). An error that is NaN counts as a failure.
 
 use super::{ARRAYS, Args, Array, Element, Kernel, SCALAR};
 use std::mem::MaybeUninit;
@@ -90,7 +90,7 @@ impl Values {
 
     /// True if the arrays must be filled again before the next pass, because the values have become so large that
     /// rounding errors could exceed the tolerance. The bounds for both precisions are far below overflow.
-    pub fn must_renew(&self) -> bool {
+    pub fn must_refill(&self) -> bool {
         let limit = match self.element {
             Element::F64 => 1e90,
             Element::F32 => 1e8,
@@ -210,7 +210,7 @@ fn worst<T: Copy>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{STREAM, STREAM_ARRAYS, arrays_of};
+    use crate::{STREAM, STREAM_ARRAYS, array_count};
     use std::ptr::NonNull;
 
     /// Returns arrays of 64-bit words with one element per word.
@@ -238,7 +238,7 @@ mod tests {
         for (element, limit) in [(Element::F64, 1e95), (Element::F32, 1e12)] {
             let mut values = Values::new(element, ARRAYS);
             for _ in 0..1000 {
-                if values.must_renew() {
+                if values.must_refill() {
                     values = Values::new(element, ARRAYS);
                 }
                 let others = [Kernel::Update, Kernel::Nstream, Kernel::VectorTriad];
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn vector_triad_writes_only_the_fourth_array() {
-        let mut values = Values::new(Element::F64, arrays_of([Kernel::VectorTriad]));
+        let mut values = Values::new(Element::F64, array_count([Kernel::VectorTriad]));
         for kernel in STREAM {
             values.apply(kernel);
         }

@@ -102,7 +102,7 @@ pub(super) fn builds() -> impl Iterator<Item = &'static Build> {
 }
 
 /// Returns the number of loops that this program contains, for all instruction sets of the target.
-pub fn compiled_in() -> usize {
+pub fn compiled_count() -> usize {
     builds().filter(|build| !build.resident).count()
 }
 

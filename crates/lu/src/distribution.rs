@@ -38,7 +38,7 @@ pub struct ColumnDistribution {
 
 impl ColumnDistribution {
     /// Returns the distribution over a single NUMA node.
-    pub fn one() -> Self {
+    pub fn single_node() -> Self {
         Self { threads: Vec::new(), group: 1, groups: Vec::new() }
     }
 
@@ -50,7 +50,7 @@ impl ColumnDistribution {
         nodes.sort_unstable();
         nodes.dedup();
         if nodes.len() < 2 {
-            return Self::one();
+            return Self::single_node();
         }
         let nb = nb.max(1);
         let blocks = order.div_ceil(nb);
@@ -76,7 +76,7 @@ impl ColumnDistribution {
     }
 
     /// Returns the NUMA node of a thread.
-    pub fn of_thread(&self, thread: usize) -> usize {
+    pub fn thread_node(&self, thread: usize) -> usize {
         self.threads.get(thread).copied().unwrap_or(0)
     }
 
@@ -90,16 +90,16 @@ impl ColumnDistribution {
 
     /// Returns the columns of `columns` that `thread` (one of `all` threads) generates. Blocks of `together` columns on
     /// a node are distributed cyclically over the threads of the node.
-    pub fn made_by(
+    pub fn generated_by(
         &self,
         thread: usize,
         all: usize,
         columns: Range<usize>,
         together: usize,
     ) -> impl Iterator<Item = usize> {
-        let node = self.of_thread(thread);
-        let rank = (0..thread).filter(|other| self.of_thread(*other) == node).count();
-        let peers = (0..all).filter(|other| self.of_thread(*other) == node).count();
+        let node = self.thread_node(thread);
+        let rank = (0..thread).filter(|other| self.thread_node(*other) == node).count();
+        let peers = (0..all).filter(|other| self.thread_node(*other) == node).count();
         columns.filter(move |column| {
             self.column_node(*column) == node && column / together % peers == rank
         })
@@ -122,7 +122,10 @@ mod tests {
         assert!((0..9600).all(|column| distribution.column_node(column)
             == distribution.column_node(column / 600 * 600)));
         assert_eq!(distribution.column_node(9600), distribution.column_node(9599));
-        assert_eq!(ColumnDistribution::new(&[3; 8], 9600, 100, 1000), ColumnDistribution::one());
+        assert_eq!(
+            ColumnDistribution::new(&[3; 8], 9600, 100, 1000),
+            ColumnDistribution::single_node()
+        );
     }
 
     #[test]
@@ -131,7 +134,7 @@ mod tests {
             let distribution = ColumnDistribution::new(&nodes, order, 32, 1024);
             let mut makers = vec![0; order + 1];
             for (thread, node) in nodes.iter().enumerate() {
-                for column in distribution.made_by(thread, nodes.len(), 0..order + 1, 16) {
+                for column in distribution.generated_by(thread, nodes.len(), 0..order + 1, 16) {
                     makers[column] += 1;
                     assert!(distribution.column_node(column) == *node);
                 }

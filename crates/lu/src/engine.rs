@@ -65,7 +65,7 @@ impl<'a> GemmEngine<'a> {
     /// once.
     pub(crate) fn settle(&self) {
         if let Multiplier::Library(library) = self.multiplier {
-            library.stay_on_this_thread();
+            library.use_calling_thread();
         }
     }
 

@@ -49,7 +49,7 @@ impl Matrix {
             mapping,
             order,
             distance: column_distance(order),
-            distribution: ColumnDistribution::one(),
+            distribution: ColumnDistribution::single_node(),
         })
     }
 

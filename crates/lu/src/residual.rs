@@ -87,7 +87,7 @@ fn fill_columns(
     let view = matrix.view();
     let distribution = matrix.distribution();
     team.run(|member| {
-        for j in distribution.made_by(member.index, member.count, columns.clone(), COLUMNS) {
+        for j in distribution.generated_by(member.index, member.count, columns.clone(), COLUMNS) {
             // SAFETY: only this thread writes column j, which lies in the borrowed matrix.
             let out = unsafe { std::slice::from_raw_parts_mut(view.at(0, j), view.n) };
             source.column(j, out);

@@ -295,8 +295,8 @@ pub(crate) fn find(
 pub fn named(name: &str) -> Result<ProcessorEntry, Failure> {
     by_name(name).ok_or_else(|| {
         let models = tables().generation.iter().flat_map(|generation| generation.models.keys());
-        let mut near: Vec<(Likeness, &str)> =
-            models.map(|model| (likeness(name, model), model.as_str())).collect();
+        let mut near: Vec<(NameDistance, &str)> =
+            models.map(|model| (name_distance(name, model), model.as_str())).collect();
         near.retain(|((edits, ..), _)| *edits <= 1);
         near.sort();
         let near: Vec<&str> = near.iter().take(3).map(|(_, model)| *model).collect();
@@ -312,10 +312,10 @@ pub fn named(name: &str) -> Result<ProcessorEntry, Failure> {
 /// Distance between a typed name and a known name; a smaller distance is a better match. The fields are compared in
 /// order: number of edits between the last words, which alone distinguish processors; false if the known last word
 /// begins with the typed one; number of edits between the whole names.
-pub type Likeness = (usize, bool, usize);
+pub type NameDistance = (usize, bool, usize);
 
 /// Returns the distance between a typed name and a known one.
-pub fn likeness(typed: &str, known: &str) -> Likeness {
+pub fn name_distance(typed: &str, known: &str) -> NameDistance {
     let typed = plain(typed);
     let known = plain(known);
     let [last, last_known] = [&typed, &known].map(|text| text.rsplit(' ').next().unwrap_or(text));

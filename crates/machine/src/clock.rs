@@ -26,7 +26,7 @@ const ROUNDS: u64 = 4096;
 const MIN_TIME: Duration = Duration::from_millis(2);
 
 /// Maximum duration of the measurement, which is used up if bursts keep becoming faster (slow frequency governors).
-const MOST: Duration = Duration::from_millis(10);
+const MAX_TIME: Duration = Duration::from_millis(10);
 
 /// Time without a faster burst after which the clock is considered stable.
 const SETTLED: Duration = Duration::from_millis(1);
@@ -48,7 +48,7 @@ fn under_load() -> Option<Hertz> {
         }
         fastest = fastest.min(burst);
         let spent = after - start;
-        if spent >= MOST || (spent >= MIN_TIME && after - improved >= SETTLED) {
+        if spent >= MAX_TIME || (spent >= MIN_TIME && after - improved >= SETTLED) {
             break;
         }
     }

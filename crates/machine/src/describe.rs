@@ -68,7 +68,7 @@ pub fn describe(topology: &Topology, root: &SysRoot, options: &DescribeOptions) 
     let theoretical = machine.memory.theoretical.take();
     let sockets = theory::sockets_with_memory(topology);
     machine.memory.theoretical =
-        theoretical.map(|figure| theory::concerning(&machine, figure, sockets));
+        theoretical.map(|figure| theory::with_scope(&machine, figure, sockets));
     machine
 }
 

@@ -72,7 +72,7 @@ pub fn placement_devices(topology: &Topology, root: &SysRoot) -> Vec<PciDevice> 
     let described = described(topology, root, false);
     let mut reached = Vec::new();
     for (device, pci) in described.iter().zip(&topology.devices) {
-        if !pci.computes() || visible::no_way_to(device, pci, root).is_none() {
+        if !pci.computes() || visible::access_problem(device, pci, root).is_none() {
             reached.push(pci.clone());
         }
     }

@@ -6,7 +6,7 @@
 //! the SMBIOS tables of a hypervisor is ignored, because it does not describe real modules.
 
 use crate::catalog::SocketMemory;
-use crate::memory::is_of_other_kind;
+use crate::memory::is_known_not_dram;
 use crate::root::SysRoot;
 use crate::topology::Topology;
 use nodegauge_measure::grammar::Cursor;
@@ -470,7 +470,7 @@ pub fn node_bandwidth(machine: &Machine, holding: &[u32]) -> Option<Figure> {
 
 /// True if the memory of a NUMA node is not behind the channels of the processors.
 fn has_own_bandwidth(node: &NumaNode) -> bool {
-    node.theoretical.is_some() || is_of_other_kind(node)
+    node.theoretical.is_some() || is_known_not_dram(node)
 }
 
 /// Returns the theoretical bandwidth of NUMA nodes of which those in `others` have a bandwidth of their own.

@@ -33,7 +33,7 @@ const MAKERS: [(&str, &str); 9] = [
 
 /// Manufacturers that sell virtual and physical machines. For these manufacturers, only the processor reveals whether
 /// this is a guest.
-const MAKERS_OF_BOTH: [&str; 3] = ["Amazon EC2", "Google", "Microsoft"];
+const MIXED_MAKERS: [&str; 3] = ["Amazon EC2", "Google", "Microsoft"];
 
 /// Returns the hypervisor, e.g. `kvm`. The processor reports that there is a hypervisor, and usually the name.
 /// Otherwise the name comes from the firmware, or is `hypervisor`. `None` means bare metal, as far as is known.
@@ -48,7 +48,7 @@ pub fn hypervisor(root: &SysRoot, chip: &Chip) -> Option<String> {
         // An x86 processor has a hypervisor bit. If the bit is not set, there is no hypervisor.
         None if chip.architecture.as_deref() == Some("x86_64") => None,
         None => maker(root)
-            .filter(|(prefix, _)| !MAKERS_OF_BOTH.contains(prefix))
+            .filter(|(prefix, _)| !MIXED_MAKERS.contains(prefix))
             .map(|(_, name)| name.to_owned())
             .or_else(|| kernel_hypervisor(root)),
     }

@@ -56,7 +56,7 @@ pub struct LedgerChange {
 }
 
 /// Value of a 32-bit counter that is next to wrap around.
-const HALF_OF_32_BITS: u64 = 1 << 31;
+const HALF_RANGE: u64 = 1 << 31;
 
 impl LedgerReading {
     /// Reads all counters.
@@ -145,7 +145,7 @@ impl EventCounter {
         let (events, note) = match self.value.checked_sub(first) {
             Some(events) => (events, saturated.then_some(CounterNote::Saturated)),
             // A 32-bit counter in its upper half wraps around; all others are reset by their driver.
-            None if (HALF_OF_32_BITS..1 << 32).contains(&first) && self.value < HALF_OF_32_BITS => {
+            None if (HALF_RANGE..1 << 32).contains(&first) && self.value < HALF_RANGE => {
                 (self.value + (1 << 32) - first, Some(CounterNote::Wrapped))
             }
             None => (self.value, Some(CounterNote::Reset)),

@@ -203,7 +203,7 @@ fn large_share(buddyinfo: &str, page: u64) -> Option<Fraction> {
 const DRAM: &str = "DRAM";
 
 /// True if the memory of a NUMA node is known not to be DRAM. The rank of a kind, `tier 1`, does not tell.
-pub(crate) fn is_of_other_kind(node: &NumaNode) -> bool {
+pub(crate) fn is_known_not_dram(node: &NumaNode) -> bool {
     let kind = node.kind.as_deref().filter(|kind| !kind.starts_with("tier "));
     node.device.is_none() && kind.is_some_and(|kind| kind != DRAM)
 }

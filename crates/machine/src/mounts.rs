@@ -114,7 +114,7 @@ const TRANSIENT: [&str; 7] = [
 ];
 
 /// Options with addresses of this node, which differ between nodes of one kind.
-const OF_NODE: [&str; 4] = ["addr=", "clientaddr=", "mountaddr=", "mountport="];
+const NODE_OPTIONS: [&str; 4] = ["addr=", "clientaddr=", "mountaddr=", "mountport="];
 
 /// Maximum number of file systems in a record.
 const MAX_MOUNTS: usize = 200;
@@ -131,7 +131,7 @@ pub(crate) fn stored(root: &SysRoot) -> BTreeMap<String, MountedFileSystem> {
             continue;
         }
         let options = mount.options.iter();
-        let kept = options.filter(|one| !OF_NODE.iter().any(|prefix| one.starts_with(prefix)));
+        let kept = options.filter(|one| !NODE_OPTIONS.iter().any(|prefix| one.starts_with(prefix)));
         let described = MountedFileSystem {
             kind: mount.kind.to_owned(),
             export: mount.is_remote().then(|| mount.source.to_owned()),

@@ -39,7 +39,7 @@ pub fn now() -> Instant {
 }
 
 /// Advances the clock of time budgets by `by` in this thread, to simulate a slow machine in tests.
-pub fn run_ahead(by: Duration) {
+pub fn advance_clock(by: Duration) {
     AHEAD.set(AHEAD.get() + by);
 }
 

@@ -14,7 +14,7 @@ pub enum FailureKind {
     /// Wrong usage or unreadable input; exit code 2.
     Usage,
     /// More threads, nodes or other resources were requested than this machine has; exit code 2.
-    Beyond,
+    Insufficient,
     /// A compiler, a permission, memory or another requirement is missing; exit code 3.
     Missing,
 }
@@ -54,7 +54,7 @@ impl Failure {
 
     /// Returns a failure because more was requested than this machine has.
     pub fn insufficient(message: impl fmt::Display) -> Self {
-        Self::new(FailureKind::Beyond, message)
+        Self::new(FailureKind::Insufficient, message)
     }
 
     /// Returns a failure because something is missing: a permission, memory, disk space.
@@ -94,7 +94,7 @@ impl Failure {
 
     /// True if the machine lacks something, so that another request may succeed.
     pub fn is_machine_failure(&self) -> bool {
-        matches!(self.kind, FailureKind::Beyond | FailureKind::Missing)
+        matches!(self.kind, FailureKind::Insufficient | FailureKind::Missing)
     }
 
     /// Returns the message with its cause, without the hint.

@@ -93,7 +93,7 @@ pub struct Key {
     /// Label of the key in texts for people.
     pub words: &'static str,
     /// True if values are clear without the label, so that texts omit the label.
-    pub speaks: bool,
+    pub omits_label: bool,
     /// Description of the value.
     pub description: &'static str,
     /// Former names of the key, under which older records contain it.
@@ -214,18 +214,21 @@ pub struct ConfigKind {
 
 impl ConfigKind {
     /// True if figures of this test are of this kind.
-    pub(crate) fn is_of(&self, gauge: &str, test: &str) -> bool {
+    pub(crate) fn covers(&self, gauge: &str, test: &str) -> bool {
         self.gauge == gauge && self.tests.contains(&test)
     }
 
     /// Returns the kind of figure with the configuration `C`.
-    pub const fn of<C: Config>(gauge: &'static str, tests: &'static [&'static str]) -> Self {
+    pub const fn from_config<C: Config>(
+        gauge: &'static str,
+        tests: &'static [&'static str],
+    ) -> Self {
         let schema = |generator: &mut SchemaGenerator| generator.subschema_for::<C>();
         Self { gauge, tests, keys: C::KEYS, headlines: &[], schema }
     }
 
     /// Sets the figures that represent a run in one-line summaries.
-    pub const fn headed(mut self, headlines: &'static [&'static str]) -> Self {
+    pub const fn with_headlines(mut self, headlines: &'static [&'static str]) -> Self {
         self.headlines = headlines;
         self
     }
@@ -260,9 +263,9 @@ struct PlacedKey {
 pub struct Registry {
     kinds: Vec<ConfigKind>,
     /// Keys of the figures of each test of each gauge.
-    of_gauges: HashMap<&'static str, HashMap<&'static str, KeysByName>>,
+    by_gauge: HashMap<&'static str, HashMap<&'static str, KeysByName>>,
     /// First key of each name.
-    of_any: HashMap<&'static str, &'static Key>,
+    by_name: HashMap<&'static str, &'static Key>,
     former: FormerNames,
 }
 
@@ -274,14 +277,14 @@ type KeysByName = HashMap<&'static str, PlacedKey>;
 pub struct TestKeys<'a> {
     /// `None` if the test is unknown.
     for_test: Option<&'a KeysByName>,
-    of_any: &'a HashMap<&'static str, &'static Key>,
+    by_name: &'a HashMap<&'static str, &'static Key>,
 }
 
 impl TestKeys<'_> {
     /// Returns the key `name`; if the test has none, the key `name` of any kind of figure.
     pub fn key(&self, name: &str) -> Option<&'static Key> {
         let own = self.for_test.and_then(|keys| keys.get(name)).map(|known| known.key);
-        own.or_else(|| self.of_any.get(name).copied())
+        own.or_else(|| self.by_name.get(name).copied())
     }
 
     /// Returns the position of a key among the keys of its kind of figure, in the order of declaration.
@@ -296,9 +299,9 @@ impl Registry {
         let mut registry = Self { kinds: kinds.into_iter().collect(), ..Self::default() };
         for kind in &registry.kinds {
             for (place, key) in kind.keys.iter().enumerate() {
-                registry.of_any.entry(key.name).or_insert(key);
+                registry.by_name.entry(key.name).or_insert(key);
                 registry.former.0.extend(key.was.iter().map(|former| (*former, key.name)));
-                let of_gauge = registry.of_gauges.entry(kind.gauge).or_default();
+                let of_gauge = registry.by_gauge.entry(kind.gauge).or_default();
                 for test in kind.tests {
                     let for_test = of_gauge.entry(test).or_default();
                     for_test.entry(key.name).or_insert(PlacedKey { key, place });
@@ -315,8 +318,8 @@ impl Registry {
 
     /// Returns the keys of the figures of a test.
     pub fn for_test(&self, gauge: &str, test: &str) -> TestKeys<'_> {
-        let for_test = self.of_gauges.get(gauge).and_then(|tests| tests.get(test));
-        TestKeys { for_test, of_any: &self.of_any }
+        let for_test = self.by_gauge.get(gauge).and_then(|tests| tests.get(test));
+        TestKeys { for_test, by_name: &self.by_name }
     }
 
     /// Returns the key `name` of the figures of a test. For an unknown test, returns the key `name` of any kind of
@@ -328,7 +331,7 @@ impl Registry {
     /// True if the figure represents its run in one-line summaries.
     pub fn is_headline(&self, gauge: &str, test: &str, name: &str) -> bool {
         let mut kinds = self.kinds.iter();
-        kinds.any(|kind| kind.is_of(gauge, test) && kind.headlines.contains(&name))
+        kinds.any(|kind| kind.covers(gauge, test) && kind.headlines.contains(&name))
     }
 
     /// Returns the position of a key among the keys of its kind of figure, in the order of declaration.
@@ -361,7 +364,7 @@ pub const fn description(of_field: &'static str, of_key: &'static str) -> &'stat
 }
 
 /// Declares keys that several kinds of figures share. A declaration consists of documentation, type of the value
-/// (without `Option`), [`Role`], label, and options: `speaks`, and `was "old"` for each former name of a renamed key.
+/// (without `Option`), [`Role`], label, and options: `omits_label`, and `was "old"` for each former name of a renamed key.
 /// Each key becomes an empty enum, which [`config!`](crate::config) uses to refer to the key.
 #[macro_export]
 macro_rules! keys {
@@ -519,15 +522,15 @@ macro_rules! config {
             name: stringify!($name),
             role: $crate::keys::Role::$role,
             words: $words,
-            speaks: false $(|| $crate::config!(@speaks $option $($former)?))*,
+            omits_label: false $(|| $crate::config!(@omits_label $option $($former)?))*,
             description: $crate::keys::description(concat!($($doc),*), ""),
             was: &[$($($former,)?)*],
             declared: concat!(file!(), ":", line!()),
             exception: None,
         }
     };
-    (@speaks speaks) => { true };
-    (@speaks was $former:literal) => { false };
+    (@omits_label omits_label) => { true };
+    (@omits_label was $former:literal) => { false };
 }
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ pub fn escaped_lines(text: &str) -> Cow<'_, str> {
 }
 
 /// Joins lines for a paragraph of several lines; text of a foreign record in them does not begin a line.
-pub fn in_lines(lines: impl IntoIterator<Item = String>) -> String {
+pub fn joined_lines(lines: impl IntoIterator<Item = String>) -> String {
     let plain = lines.into_iter().map(|line| escaped(&line).into_owned());
     plain.collect::<Vec<_>>().join("\n")
 }

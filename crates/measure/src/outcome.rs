@@ -66,7 +66,7 @@ impl Outcome {
     }
 
     /// Sets the limits of the run and the time of its set-up, unless they are known from a part of the run.
-    pub fn within(&mut self, limits: &Limits, setting_up: Duration) {
+    pub fn set_run_time(&mut self, limits: &Limits, setting_up: Duration) {
         self.time.get_or_insert(RunTime { limits: *limits, setting_up });
     }
 
@@ -101,7 +101,7 @@ impl Outcome {
     }
 
     /// Makes all figures that this run measured itself suspect, for one reason.
-    pub fn doubt_own(&mut self, reason: &str) {
+    pub fn doubt_own_figures(&mut self, reason: &str) {
         for figure in self.measurements.iter_mut().filter(|figure| !figure.is_published()) {
             figure.doubt(Status::Suspect, reason);
         }
@@ -154,18 +154,18 @@ mod tests {
     fn late_run_has_one_notice_at_its_end() {
         let limits = Limits::new(Duration::from_secs(2), None);
         let mut outcome = Outcome::default();
-        outcome.within(&limits, Duration::from_secs(1));
+        outcome.set_run_time(&limits, Duration::from_secs(1));
         let mut part = Outcome::default();
-        part.within(&Limits::new(Duration::ZERO, None), Duration::ZERO);
+        part.set_run_time(&Limits::new(Duration::ZERO, None), Duration::ZERO);
         outcome.extend(part);
-        clock::run_ahead(Duration::from_secs(9));
+        clock::advance_clock(Duration::from_secs(9));
         let once = Outcome::finish_run(Ok(outcome), &SilentObserver).unwrap();
         let twice = Outcome::finish_run(Ok(once), &SilentObserver).unwrap();
         assert_eq!(twice.notices.len(), 1);
         let text = &twice.notices[0].message;
         assert!(text.contains("instead of 2.0 s (1.0 s for setup, and"), "{text}");
         let mut ended = Outcome::interrupted();
-        ended.within(&limits, Duration::ZERO);
+        ended.set_run_time(&limits, Duration::ZERO);
         assert!(Outcome::finish_run(Ok(ended), &SilentObserver).unwrap().notices.is_empty());
     }
 

@@ -248,7 +248,7 @@ fn padded(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut prefixes = UnitPrefix::OF_SIZES.into_iter();
+        let mut prefixes = UnitPrefix::SIZE_PREFIXES.into_iter();
         let text = match prefixes.find(|prefix| self.0 >= prefix.multiple()) {
             Some(prefix) if self.0.is_multiple_of(prefix.multiple()) => {
                 format!("{} {}B", self.0 / prefix.multiple(), prefix.symbol())
@@ -295,17 +295,17 @@ impl Fraction {
     }
 
     /// Returns the share rounded down to a whole number of percent, so that no share below a bound is shown as the bound.
-    pub fn floored(self) -> Self {
+    pub fn rounded_down(self) -> Self {
         Self((self.0 * 100.0).floor() / 100.0)
     }
 
     /// Returns the share rounded up to a whole number of percent, for limits that a rounded value must not be below.
-    pub fn ceiled(self) -> Self {
+    pub fn rounded_up(self) -> Self {
         Self((self.0 * 100.0).ceil() / 100.0)
     }
 
     /// Returns the share rounded down to a tenth of a percent.
-    pub fn floored_to_tenths(self) -> Self {
+    pub fn rounded_down_to_tenths(self) -> Self {
         Self((self.0 * 1000.0).floor() / 1000.0)
     }
 }

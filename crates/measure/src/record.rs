@@ -223,7 +223,7 @@ pub fn rfc3339(time: SystemTime) -> Option<String> {
 }
 
 /// Parses a time in RFC 3339.
-pub fn time_of(text: &str) -> Option<SystemTime> {
+pub fn parse_rfc3339(text: &str) -> Option<SystemTime> {
     humantime::parse_rfc3339_weak(text).ok()
 }
 
@@ -278,7 +278,7 @@ mod tests {
     fn times_round_trip() {
         let time = UNIX_EPOCH + std::time::Duration::from_secs(1_763_714_786);
         assert_eq!(rfc3339(time).unwrap(), "2025-11-21T08:46:26Z");
-        assert_eq!(time_of("2025-11-21T08:46:26Z"), Some(time));
+        assert_eq!(parse_rfc3339("2025-11-21T08:46:26Z"), Some(time));
         assert_eq!(rfc3339(UNIX_EPOCH - std::time::Duration::from_secs(1)), None);
     }
 

@@ -18,17 +18,17 @@ use crate::{Seconds, stats};
 /// other socket), published round trips differ by a factor of 2.1 or more (N. Viennot, "core-to-core-latency", single
 /// and dual sockets of 2002 to 2022). Within the last-level cache of a mesh, round trips are between 160 and 255 ns, a
 /// factor of 1.6.
-const APART: f64 = 1.8;
+const MIN_REGIME_RATIO: f64 = 1.8;
 
 /// Maximum round trip of a cache line, seconds: eight times the slowest published round trip (1.2 us, PowerPC 970, same
 /// source). A longer time contains a time slice of the scheduler, because another task ran on one of the CPUs.
-pub const LONGEST: f64 = 10e-6;
+pub const MAX_ROUND_TRIP: f64 = 10e-6;
 
 /// Minimum share of all round trips that forms a regime; a smaller cluster counts as a disturbance.
 const MIN_SHARE: f64 = 0.05;
 
 /// Maximum probability with which a gap may occur by chance, for the gap to separate two regimes.
-const BY_CHANCE: f64 = 0.01;
+const MAX_GAP_PROBABILITY: f64 = 0.01;
 
 /// Range of the round trips of one regime.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -54,20 +54,20 @@ impl Regime {
     /// True if the round trip belongs to this regime. A round trip outside the percentiles also belongs to the regime
     /// if it is nearer to this regime than any other regime can be.
     pub fn contains(&self, round_trip: f64) -> bool {
-        let slack = APART.sqrt();
+        let slack = MIN_REGIME_RATIO.sqrt();
         round_trip >= self.from / slack && round_trip <= self.to * slack
     }
 }
 
 /// True if the time is short enough to be the round trip of a cache line.
 pub fn is_line_round_trip(round_trip: f64) -> bool {
-    round_trip > 0.0 && round_trip <= LONGEST
+    round_trip > 0.0 && round_trip <= MAX_ROUND_TRIP
 }
 
 /// Returns the regimes in a set of round trips, shortest first. The result is empty only if all times are too long to
 /// be round trips of a cache line.
 pub fn regimes(round_trips: &[f64]) -> Vec<Regime> {
-    among(round_trips, &[])
+    regimes_with_known(round_trips, &[])
 }
 
 /// Returns the logarithms of the times that can be round trips of a cache line.
@@ -77,7 +77,7 @@ fn logs(trips: &[f64]) -> Vec<f64> {
 
 /// Returns the regimes in a set of round trips, shortest first. The `known` round trips of other runs help to separate
 /// the regimes. Regimes that occur only in `known` are omitted.
-pub fn among(round_trips: &[f64], known: &[f64]) -> Vec<Regime> {
+pub fn regimes_with_known(round_trips: &[f64], known: &[f64]) -> Vec<Regime> {
     let own = logs(round_trips);
     let mut all = [own.clone(), logs(known)].concat();
     all.sort_by(f64::total_cmp);
@@ -112,13 +112,13 @@ fn cut(logs: &[f64]) -> Option<usize> {
     // first term is an upper bound.
     let share = gap(at) / (logs[n - 1] - logs[0]);
     let by_chance = n as f64 * (1.0 - share).powi(n as i32 - 1);
-    let apart = stats::median(&logs[at..]) - stats::median(&logs[..at]) >= APART.ln();
-    (apart && by_chance < BY_CHANCE).then_some(at)
+    let apart = stats::median(&logs[at..]) - stats::median(&logs[..at]) >= MIN_REGIME_RATIO.ln();
+    (apart && by_chance < MAX_GAP_PROBABILITY).then_some(at)
 }
 
 /// True if two round trips can belong to the same regime, or if one of the round trips was not measured.
-pub fn same(x: f64, y: f64) -> bool {
-    x.is_nan() || y.is_nan() || (x <= y * APART && y <= x * APART)
+pub fn may_share_regime(x: f64, y: f64) -> bool {
+    x.is_nan() || y.is_nan() || (x <= y * MIN_REGIME_RATIO && y <= x * MIN_REGIME_RATIO)
 }
 
 /// Returns the regime (index into `regimes`) of a sample with the round trips `before` and `after`. Returns `None` if
@@ -233,15 +233,19 @@ mod tests {
         // other runs are left out.
         let known = histogram(3, &[(10, 115.0, 1.05), (10, 390.0, 1.05), (10, 900.0, 1.05)]);
         let own = [118e-9, 400e-9, 395e-9];
-        assert_eq!(among(&own, &known).len(), 2);
-        assert_eq!(assign(&among(&own, &known), 395e-9, 400e-9), Some(1));
-        assert_eq!(among(&[115e-9; 6], &known).len(), 1);
+        assert_eq!(regimes_with_known(&own, &known).len(), 2);
+        assert_eq!(assign(&regimes_with_known(&own, &known), 395e-9, 400e-9), Some(1));
+        assert_eq!(regimes_with_known(&[115e-9; 6], &known).len(), 1);
     }
 
     #[test]
     fn few_round_trips_are_separated_by_distance_class() {
         assert_eq!(regimes(&[160e-9, 255e-9]).len(), 1);
         assert_eq!(regimes(&[115e-9, 390e-9]).len(), 2);
-        assert!(same(160e-9, 255e-9) && !same(113e-9, 388e-9) && same(f64::NAN, 1e-7));
+        assert!(
+            may_share_regime(160e-9, 255e-9)
+                && !may_share_regime(113e-9, 388e-9)
+                && may_share_regime(f64::NAN, 1e-7)
+        );
     }
 }

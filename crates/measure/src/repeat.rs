@@ -41,9 +41,9 @@ pub struct StopRule {
     /// Exact number of samples, regardless of the time.
     pub exactly: Option<usize>,
     /// Minimum time. Regimes of a virtual machine last seconds, and the samples should cover all regimes.
-    pub at_least: Duration,
+    pub min_time: Duration,
     /// Maximum time of the repetition.
-    pub at_most: Duration,
+    pub max_time: Duration,
     /// Relative tolerance of stable figures. The second half of the samples improves the best by less than this share,
     /// and both ends of the 95 % interval of the median are nearer to the median than this share.
     pub tolerance: Fraction,
@@ -57,10 +57,10 @@ impl StopRule {
         if let Some(exactly) = self.exactly {
             return (n >= exactly).then_some(Stop::Samples);
         }
-        if elapsed >= self.at_most {
+        if elapsed >= self.max_time {
             return Some(Stop::Budget);
         }
-        let enough = n >= self.min.max(6) && elapsed >= self.at_least;
+        let enough = n >= self.min.max(6) && elapsed >= self.min_time;
         (enough && figures.iter().all(|samples| self.is_stable(samples, better)))
             .then_some(Stop::Stable)
     }
@@ -86,8 +86,8 @@ mod tests {
         StopRule {
             min: 10,
             exactly: None,
-            at_least: Duration::from_secs(1),
-            at_most: Duration::from_secs(10),
+            min_time: Duration::from_secs(1),
+            max_time: Duration::from_secs(10),
             tolerance: Fraction(0.01),
         }
     }

@@ -19,7 +19,7 @@ pub const MIN_SAMPLES_IN_REGIME: usize = 3;
 /// Minimum share of all samples that a regime needs to provide the headline figure.
 const MIN_SHARE: f64 = 0.1;
 /// Share of disturbed samples above which a figure is suspect.
-pub const DISTURBED_TOO_MANY: f64 = 0.5;
+pub const MAX_DISTURBED_SHARE: f64 = 0.5;
 
 /// Result of one measurement of a cell: the times of its parts, e.g. of each kernel of a pass.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,7 +59,7 @@ impl Sample {
         let last = samples.last().map_or(f64::NAN, |sample| sample.round_trips.1);
         let disturbed: Vec<&Self> = samples.iter().filter(|sample| !sample.is_clean()).collect();
         let mut whole = Self { round_trips: (first, last), ..Self::from_times(vec![seconds]) };
-        if disturbed.len() as f64 > DISTURBED_TOO_MANY * samples.len() as f64 {
+        if disturbed.len() as f64 > MAX_DISTURBED_SHARE * samples.len() as f64 {
             let one = disturbed[0];
             let of_parts = one.part_causes.iter().flatten();
             whole.causes = one.causes.iter().chain(of_parts).cloned().collect();
@@ -96,9 +96,9 @@ pub struct RegimeAssignment {
     pub groups: Vec<RegimeGroup>,
     /// Indices of the samples that belong to no regime, with the causes. These are the warm-up, and samples during
     /// which the hypervisor moved the CPUs.
-    pub set_aside: Vec<(usize, Vec<Cause>)>,
+    pub excluded: Vec<(usize, Vec<Cause>)>,
     /// Reason why no regime could be determined; `None` if regimes were determined.
-    pub unsettled: Option<UnknownRegime>,
+    pub unknown_regime: Option<UnknownRegime>,
 }
 
 /// Reason why the regime of samples could not be determined.
@@ -191,7 +191,7 @@ impl RegimeGroup {
     }
 }
 
-/// Parameters of [`sort_with`].
+/// Parameters of [`assign_regimes_with`].
 #[derive(Debug, Clone, Copy)]
 pub struct AssignmentParameters<'a> {
     /// Number of samples at the beginning that belong to the warm-up.
@@ -203,8 +203,8 @@ pub struct AssignmentParameters<'a> {
 }
 
 /// Assigns `samples` to regimes. The first sample is the warm-up.
-pub fn sort(samples: &[Sample]) -> RegimeAssignment {
-    sort_with(
+pub fn assign_regimes(samples: &[Sample]) -> RegimeAssignment {
+    assign_regimes_with(
         samples,
         AssignmentParameters { warm_up: 1, min: MIN_SAMPLES_IN_REGIME, regimes: None },
     )
@@ -212,11 +212,14 @@ pub fn sort(samples: &[Sample]) -> RegimeAssignment {
 
 /// Assigns `samples` to regimes. The first sample is the warm-up. `known` contains round trips of other runs between
 /// the same CPUs.
-pub fn sort_with_known(samples: &[Sample], known: &[f64]) -> RegimeAssignment {
+pub fn assign_regimes_with_known(samples: &[Sample], known: &[f64]) -> RegimeAssignment {
     let trips = sample_trips(samples.iter().skip(1));
-    let regimes = (!known.is_empty()).then(|| regime::among(&trips, known));
+    let regimes = (!known.is_empty()).then(|| regime::regimes_with_known(&trips, known));
     let regimes = regimes.as_deref();
-    sort_with(samples, AssignmentParameters { warm_up: 1, min: MIN_SAMPLES_IN_REGIME, regimes })
+    assign_regimes_with(
+        samples,
+        AssignmentParameters { warm_up: 1, min: MIN_SAMPLES_IN_REGIME, regimes },
+    )
 }
 
 /// Returns the round trips before and after each sample, in order.
@@ -231,14 +234,17 @@ fn sample_trips<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Vec<f64> {
 
 /// Assigns `samples` to regimes with these parameters. Samples without a measured time belong to no regime and are not
 /// set aside, because they have no value.
-pub fn sort_with(samples: &[Sample], known: AssignmentParameters<'_>) -> RegimeAssignment {
+pub fn assign_regimes_with(
+    samples: &[Sample],
+    known: AssignmentParameters<'_>,
+) -> RegimeAssignment {
     let AssignmentParameters { warm_up, min, regimes } = known;
     let warm_up = warm_up.min(samples.len());
     let mut first: Vec<usize> = (0..samples.len()).filter(|i| samples[*i].is_measured()).collect();
     let after = first.split_off(first.partition_point(|i| *i < warm_up));
-    let mut set_aside: Vec<(usize, Vec<Cause>)> =
+    let mut excluded: Vec<(usize, Vec<Cause>)> =
         first.into_iter().map(|i| (i, vec![Cause::WarmUp])).collect();
-    let warm_ups = set_aside.len();
+    let warm_ups = excluded.len();
     // Interference during a pass may also affect the round trips before and after the pass.
     let measured = || after.iter().map(|i| &samples[*i]);
     let clean = sample_trips(measured().filter(|sample| sample.is_clean()));
@@ -256,7 +262,7 @@ pub fn sort_with(samples: &[Sample], known: AssignmentParameters<'_>) -> RegimeA
                 Some(regime) => groups[regime].push(i),
                 None => {
                     let causes = samples[i].causes.iter().cloned();
-                    set_aside.push((i, causes.chain([Cause::Moved]).collect()));
+                    excluded.push((i, causes.chain([Cause::Moved]).collect()));
                 }
             }
         }
@@ -268,28 +274,28 @@ pub fn sort_with(samples: &[Sample], known: AssignmentParameters<'_>) -> RegimeA
     if moved {
         // The regime changed during every sample. The samples of different regimes are pooled, and the result is
         // suspect.
-        set_aside.truncate(warm_ups);
+        excluded.truncate(warm_ups);
         groups.push(RegimeGroup::new(samples, after, min, None));
     }
     groups.sort_by(|x, y| y.speed(samples).total_cmp(&x.speed(samples)));
     let changed = moved.then_some(UnknownRegime::Changed);
     RegimeAssignment {
         groups,
-        set_aside,
-        unsettled: changed.or(scattered.then_some(UnknownRegime::Scattered)),
+        excluded,
+        unknown_regime: changed.or(scattered.then_some(UnknownRegime::Scattered)),
     }
 }
 
 impl RegimeAssignment {
     /// Returns the total number of samples in all regimes.
-    pub fn in_regimes(&self) -> usize {
+    pub fn sample_count(&self) -> usize {
         self.groups.iter().map(|group| group.all.len()).sum()
     }
 
     /// Returns the regime of the headline figure: the fastest regime with enough samples or, if no regime has enough,
     /// the regime with most samples.
     pub fn headline(&self) -> Option<&RegimeGroup> {
-        let min = MIN_SHARE * self.in_regimes() as f64;
+        let min = MIN_SHARE * self.sample_count() as f64;
         let mut groups = self.groups.iter();
         groups
             .find(|group| group.all.len() >= MIN_SAMPLES_IN_REGIME && group.all.len() as f64 >= min)
@@ -309,8 +315,8 @@ impl RegimeAssignment {
     ) -> Option<String> {
         let Plural { one, several } = what;
         let (disturbed, for_lack) = group.disturbed(samples, part);
-        if let Some(unsettled) = self.unsettled {
-            let why = match (unsettled, guest) {
+        if let Some(unknown_regime) = self.unknown_regime {
+            let why = match (unknown_regime, guest) {
                 (UnknownRegime::Changed, true) => {
                     format!("the hypervisor moved the CPUs in every {one}")
                 }
@@ -328,10 +334,10 @@ impl RegimeAssignment {
             let which = what.part(disturbed, all);
             return Some(format!("{which} disturbed, so disturbed {several} are included"));
         }
-        let moved = self.set_aside.iter().filter(|(_, causes)| causes.contains(&Cause::Moved));
+        let moved = self.excluded.iter().filter(|(_, causes)| causes.contains(&Cause::Moved));
         let disturbed = disturbed + moved.count();
         let all = group.counted(part).len() + disturbed;
-        (disturbed as f64 > DISTURBED_TOO_MANY * all as f64)
+        (disturbed as f64 > MAX_DISTURBED_SHARE * all as f64)
             .then(|| format!("{} disturbed", what.part(disturbed, all)))
     }
 }

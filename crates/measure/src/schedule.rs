@@ -183,20 +183,20 @@ impl Schedule {
     }
 
     /// Excludes a cell from further measurements.
-    pub fn leave_out(&mut self, cell: usize) {
+    pub fn exclude(&mut self, cell: usize) {
         self.active.retain(|active| *active != cell);
     }
 
     /// Excludes a cell whose measurement failed. Its samples are kept; rounds are complete without it.
-    pub fn lose(&mut self, cell: usize) {
-        self.leave_out(cell);
+    pub fn mark_lost(&mut self, cell: usize) {
+        self.exclude(cell);
         if !self.lost.contains(&cell) {
             self.lost.push(cell);
         }
     }
 
     /// Returns the cells whose measurement did not fail, ascending.
-    pub fn living(&self) -> Vec<usize> {
+    pub fn remaining_cells(&self) -> Vec<usize> {
         (0..self.samples.len()).filter(|cell| !self.lost.contains(cell)).collect()
     }
 
@@ -216,8 +216,8 @@ impl Schedule {
         let elapsed = || clock::now().saturating_duration_since(begun);
         let rule = self.rule(begun);
         // The rounds may use half of the grace time; the other half is for unforeseen delays.
-        let end = rule.at_most + self.limits.grace() / 2;
-        let time = rule.at_most.as_secs_f64().max(1e-3);
+        let end = rule.max_time + self.limits.grace() / 2;
+        let time = rule.max_time.as_secs_f64().max(1e-3);
         let mut round = 0;
         let mut last_round = Duration::ZERO;
         loop {
@@ -233,8 +233,8 @@ impl Schedule {
                 }
                 let passes = self.passes(round);
                 let late = self.policy.ends_within_round
-                    && elapsed() >= rule.at_most
-                    && passes >= self.policy.fewest;
+                    && elapsed() >= rule.max_time
+                    && passes >= self.policy.min_rounds;
                 // Each cell gets at least one sample, unless the run is so late that it ends with what it has. The
                 // minimum number of rounds is not enforced if it would exceed the time.
                 let has_figure = self.has_counted() && self.limits.is_exceeded();
@@ -247,7 +247,7 @@ impl Schedule {
                 let due = self.due(cell);
                 let taken = turn(Turn { cell, round, due })?;
                 if taken.is_empty() && due != Some(0) {
-                    self.leave_out(cell);
+                    self.exclude(cell);
                 }
                 self.samples[cell].extend(taken);
                 if self.policy.ends_within_round {
@@ -262,9 +262,9 @@ impl Schedule {
             round += 1;
             last_round = last_round.max(elapsed() - round_begun);
             let passes = self.passes(round);
-            let late = (elapsed() >= rule.at_most && passes >= self.policy.fewest)
+            let late = (elapsed() >= rule.max_time && passes >= self.policy.min_rounds)
                 || (elapsed() + last_round > end && passes >= 1);
-            let asked = passes.is_multiple_of(self.policy.ask_every)
+            let asked = passes.is_multiple_of(self.policy.check_interval)
                 || self.limits.samples.is_some_and(|n| self.taken() >= n);
             if !(late || asked) {
                 continue;
@@ -302,14 +302,14 @@ impl Schedule {
         Ok(())
     }
 
-    /// Returns the complete rounds without the warm-up, with one sample of each living cell, for ratios of samples
+    /// Returns the complete rounds without the warm-up, with one sample of each remaining_cells cell, for ratios of samples
     /// measured shortly after each other.
     pub fn rounds(&self) -> Vec<Vec<Sample>> {
-        self.rounds_of(&self.living())
+        self.complete_rounds(&self.remaining_cells())
     }
 
     /// Returns the rounds that are complete for these cells, without the warm-up, with one sample of each of them.
-    pub fn rounds_of(&self, cells: &[usize]) -> Vec<Vec<Sample>> {
+    pub fn complete_rounds(&self, cells: &[usize]) -> Vec<Vec<Sample>> {
         let complete = cells.iter().map(|cell| self.samples[*cell].len()).min().unwrap_or(0);
         (self.warm_up()..complete)
             .map(|round| cells.iter().map(|cell| self.samples[*cell][round].clone()).collect())
@@ -318,7 +318,7 @@ impl Schedule {
 
     /// Returns the numbers of the undisturbed rounds of the most frequent regime.
     pub fn clean_rounds(&self) -> Vec<usize> {
-        samples::clean_numbers(&self.rounds(), &vec![true; self.living().len()])
+        samples::clean_numbers(&self.rounds(), &vec![true; self.remaining_cells().len()])
     }
 
     fn rule(&self, begun: Instant) -> StopRule {
@@ -329,8 +329,8 @@ impl Schedule {
         StopRule {
             min: self.policy.min,
             exactly: self.limits.samples,
-            at_least: whole.mul_f64(self.policy.min_time.0).min(self.policy.min_time.1),
-            at_most,
+            min_time: whole.mul_f64(self.policy.min_time.0).min(self.policy.min_time.1),
+            max_time: at_most,
             tolerance: self.policy.tolerance.unwrap_or_default(),
         }
     }
@@ -427,7 +427,7 @@ impl Schedule {
 
     fn is_stable(&self, rule: &StopRule, cell: usize, elapsed: Duration) -> bool {
         let samples = &self.samples[cell];
-        let sorted = samples::sort(samples);
+        let sorted = samples::assign_regimes(samples);
         let Some(group) = sorted.headline() else { return false };
         let parts = samples.first().map_or(0, |sample| sample.seconds.len());
         let rates: Vec<Vec<f64>> =
@@ -442,7 +442,7 @@ impl Schedule {
 ///
 /// # Errors
 /// Fails if a measurement fails.
-pub fn undisturbed<T, E>(
+pub fn repeat_until_undisturbed<T, E>(
     tries: usize,
     disturbed: impl Fn(&T) -> bool,
     mut measure: impl FnMut() -> Result<T, E>,

@@ -26,7 +26,7 @@ pub fn record_schema(registry: &Registry) -> Value {
             let for_test: Vec<&Value> = kinds
                 .iter()
                 .zip(&configs)
-                .filter(|(kind, _)| kind.is_of(gauge, test))
+                .filter(|(kind, _)| kind.covers(gauge, test))
                 .map(|(_, config)| config)
                 .collect();
             json!({
@@ -49,13 +49,13 @@ mod tests {
         /// Configuration of figures of messages.
         pub struct Messages {
             /// Size of a message, bytes.
-            message_bytes: u64 = Identity "message size", speaks;
+            message_bytes: u64 = Identity "message size", omits_label;
         }
     }
 
     #[test]
     fn test_has_the_configuration_schema_of_its_kind() {
-        let registry = Registry::new([ConfigKind::of::<Messages>("messages", &["mpi"])]);
+        let registry = Registry::new([ConfigKind::from_config::<Messages>("messages", &["mpi"])]);
         let schema = record_schema(&registry);
         let rule = &schema["$defs"]["Measurement"]["allOf"][0];
         assert_eq!(rule["if"]["properties"]["test"]["const"], "mpi");

@@ -109,9 +109,9 @@ fn median_ci95(sorted: &[f64]) -> Option<[f64; 2]> {
 }
 
 /// Probability above a two-sided interval of 95 %.
-pub const TWO_SIDED: f64 = 0.025;
+pub const UPPER_TAIL: f64 = 0.025;
 /// Probability with which a detectable change is missed.
-pub const MISSED: f64 = 0.1;
+pub const MISS_PROBABILITY: f64 = 0.1;
 
 /// Returns the quantile of the normal distribution above which is the probability `tail` (at most 0.5). The error is
 /// below 0.0005. Abramowitz and Stegun, "Handbook of Mathematical Functions", 26.2.23.
@@ -125,7 +125,7 @@ pub fn normal_quantile(tail: f64) -> f64 {
 /// Returns the quantile of Student's t distribution above which is the probability `tail` (at most 0.5), for at least
 /// two degrees of `freedom`. The error is below 0.1 %. G. W. Hill, "Algorithm 396: Student's t-quantiles",
 /// Communications of the ACM 13 (1970), 619-620.
-pub fn student(tail: f64, freedom: f64) -> f64 {
+pub fn student_quantile(tail: f64, freedom: f64) -> f64 {
     let n = freedom;
     let both = 2.0 * tail;
     if n == 2.0 {
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn normal_quantiles_match_published_tables() {
         for (tail, quantile) in
-            [(TWO_SIDED, 1.9600), (MISSED, 1.2816), (0.005, 2.5758), (0.0005, 3.2905)]
+            [(UPPER_TAIL, 1.9600), (MISS_PROBABILITY, 1.2816), (0.005, 2.5758), (0.0005, 3.2905)]
         {
             assert!((normal_quantile(tail) - quantile).abs() < 0.0005, "{tail}");
         }
@@ -212,15 +212,15 @@ mod tests {
             (1e9, [0.674_490, 1.281_552, 1.644_854, 1.959_964, 2.575_829, 3.290_527], 6),
         ];
         for (freedom, quantiles, central) in tables {
-            let tails = [0.25, MISSED, 0.05, TWO_SIDED, 0.005, 0.0005];
+            let tails = [0.25, MISS_PROBABILITY, 0.05, UPPER_TAIL, 0.005, 0.0005];
             for (at, (tail, quantile)) in tails.into_iter().zip(quantiles).enumerate() {
                 let tolerance = if at < central { 0.0005 } else { 0.000_01 };
-                let ratio = student(tail, freedom) / quantile;
+                let ratio = student_quantile(tail, freedom) / quantile;
                 assert!((ratio - 1.0).abs() < tolerance, "{freedom}, {tail}: {ratio}");
             }
         }
         // Between the integers, it falls with the degrees of freedom.
-        let of = |freedom: f64| student(TWO_SIDED, freedom);
+        let of = |freedom: f64| student_quantile(UPPER_TAIL, freedom);
         assert!(of(2.0) > of(2.05) && of(2.05) > of(2.5) && of(2.5) > of(3.0));
     }
 

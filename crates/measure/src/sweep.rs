@@ -63,7 +63,7 @@ pub struct AxisReader<T> {
 
 impl<T: 'static> AxisReader<T> {
     /// Returns the parser of values between commas, each of which `read` parses.
-    pub fn parted(read: impl Fn(&str) -> Result<T, InvalidAxisValue> + 'static) -> Self {
+    pub fn comma_separated(read: impl Fn(&str) -> Result<T, InvalidAxisValue> + 'static) -> Self {
         let read = Box::new(move |text: &str| Ok(vec![read(text)?]));
         Self { separator: Some(','), read, alone: Vec::new() }
     }
@@ -99,24 +99,25 @@ pub struct AxisSyntax<T> {
 
 impl<T: fmt::Display + 'static> AxisSyntax<T> {
     /// Returns the syntax of values separated by commas.
-    pub fn parted() -> Self
+    pub fn comma_separated() -> Self
     where
         T: FromStr<Err: Into<InvalidAxisValue>>,
     {
-        Self { reader: AxisReader::parted(parsed::<T>), list: joined::<T, ','> }
+        Self { reader: AxisReader::comma_separated(parsed::<T>), list: joined::<T, ','> }
     }
 
     /// Returns the syntax of values separated by semicolons.
-    pub fn by_semicolon() -> Self
+    pub fn semicolon_separated() -> Self
     where
         T: FromStr<Err: Into<InvalidAxisValue>>,
     {
-        let reader = AxisReader { separator: Some(';'), ..AxisReader::parted(parsed::<T>) };
+        let reader =
+            AxisReader { separator: Some(';'), ..AxisReader::comma_separated(parsed::<T>) };
         Self { reader, list: joined::<T, ';'> }
     }
 
     /// Returns the syntax of lists `L`, which have their own grammar.
-    pub fn listed<L>() -> Self
+    pub fn with_list_grammar<L>() -> Self
     where
         L: FromStr<Err: Into<InvalidAxisValue>> + IntoIterator<Item = T> + 'static,
     {
@@ -126,20 +127,20 @@ impl<T: fmt::Display + 'static> AxisSyntax<T> {
 
     /// Sets the parser of one value, for values that are written differently in a list.
     #[must_use]
-    pub fn read_by(mut self, read: fn(&str) -> Result<T, InvalidAxisValue>) -> Self {
+    pub fn with_parser(mut self, read: fn(&str) -> Result<T, InvalidAxisValue>) -> Self {
         self.reader.read = Box::new(move |text| Ok(vec![read(text)?]));
         self
     }
 
     /// Sets the function that formats the values of an axis.
     #[must_use]
-    pub fn listed_by(self, list: fn(&[T]) -> String) -> Self {
+    pub fn with_formatter(self, list: fn(&[T]) -> String) -> Self {
         Self { list, ..self }
     }
 
     /// Sets the values of the axis for the case that the user types only its name.
     #[must_use]
-    pub fn or_alone(mut self, alone: &[T]) -> Self
+    pub fn with_default(mut self, alone: &[T]) -> Self
     where
         T: Clone,
     {

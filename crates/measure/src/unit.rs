@@ -154,9 +154,9 @@ impl UnitPrefix {
         Self::Tebi,
     ];
     /// Prefixes for large rates, the largest first.
-    const OF_RATES: [Self; 5] = [Self::Peta, Self::Tera, Self::Giga, Self::Mega, Self::Kilo];
+    const RATE_PREFIXES: [Self; 5] = [Self::Peta, Self::Tera, Self::Giga, Self::Mega, Self::Kilo];
     /// Prefixes for sizes, the largest first.
-    pub(crate) const OF_SIZES: [Self; 4] = [Self::Tebi, Self::Gibi, Self::Mebi, Self::Kibi];
+    pub(crate) const SIZE_PREFIXES: [Self; 4] = [Self::Tebi, Self::Gibi, Self::Mebi, Self::Kibi];
 
     /// Returns the symbol of the prefix.
     pub const fn symbol(self) -> &'static str {
@@ -300,7 +300,7 @@ impl fmt::Display for ScaledUnit {
 }
 
 /// Smallest value without an SI prefix: a million of the largest prefix.
-const BEYOND_PREFIXES: f64 = 1e21;
+const PREFIX_LIMIT: f64 = 1e21;
 /// Maximum number of digits after the point.
 const MAX_DECIMALS: f64 = 12.0;
 /// Smallest number with an exponent. An `f64` has sixteen digits; more digits would be meaningless.
@@ -334,10 +334,10 @@ pub fn trimmed(number: f64) -> String {
 /// Formats a value with the largest SI prefix with which the number is at least 1. A value beyond the prefixes has an
 /// exponent instead.
 fn prefixed(value: f64, unit: Unit) -> String {
-    if value.abs() >= BEYOND_PREFIXES {
+    if value.abs() >= PREFIX_LIMIT {
         return format!("{value:.3e} {unit}");
     }
-    let mut prefixes = UnitPrefix::OF_RATES.into_iter();
+    let mut prefixes = UnitPrefix::RATE_PREFIXES.into_iter();
     let prefix = prefixes.find(|prefix| value.abs() >= prefix.factor());
     ScaledUnit::new(prefix.unwrap_or(UnitPrefix::One), unit).in_words(value)
 }

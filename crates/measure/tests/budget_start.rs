@@ -9,7 +9,7 @@ const SECOND: Duration = Duration::from_secs(1);
 #[test]
 fn user_budget_starts_with_the_command() {
     clock::start_budget();
-    clock::run_ahead(7 * SECOND);
+    clock::advance_clock(7 * SECOND);
     let time = 10 * SECOND;
     let asked = Limits::from_budget(Budget::new(Some(time), SECOND), None);
     assert!(asked.elapsed() >= 7 * SECOND);

@@ -36,7 +36,7 @@ config! {
         /// Interval between readings of the clock: a `batch` or `each` operation.
         timing: String = Setting "timing";
         /// MPI library and launcher of the ranks.
-        mpi: MpiConfig = Setting "MPI", speaks;
+        mpi: MpiConfig = Setting "MPI", omits_label;
         /// Route of the messages without MPI: `ring` in shared memory, `process_vm_readv`, `tcp`.
         route: String = Choice "route";
         /// Number of starts whose samples are combined in this figure.

@@ -56,7 +56,10 @@ impl Gauge for Messages {
     }
 
     fn kinds(&self) -> Vec<ConfigKind> {
-        vec![ConfigKind::of::<MessageConfig>(GAUGE, &[TEST, TRANSPORT]).headed(&["latency", "bw"])]
+        vec![
+            ConfigKind::from_config::<MessageConfig>(GAUGE, &[TEST, TRANSPORT])
+                .with_headlines(&["latency", "bw"]),
+        ]
     }
 
     fn summary_plan(

@@ -9,7 +9,7 @@ use crate::pattern::{Participants, Pattern};
 use crate::probe::start::{StartReport, Starter, error_tail};
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::schedule::shuffle::Shuffler;
-use nodegauge_os::{OtherUsers, check_rights, describe, wait_always};
+use nodegauge_os::{OtherUsers, check_rights, describe, wait_without_limit};
 use nodegauge_placement::Distance;
 use nodegauge_toolchain::mpi::without_explanations;
 use nodegauge_toolchain::program::{self, ProgramJob};
@@ -129,7 +129,7 @@ pub(crate) fn ask(
                 }
             }
             // Only this thread can check whether the user has interrupted the run.
-            wait_always(LOOK, || {
+            wait_without_limit(LOOK, || {
                 ended.fetch_or(interrupted(), Ordering::Relaxed);
                 threads.iter().all(|(_, thread)| thread.is_finished()).then_some(())
             });

@@ -150,7 +150,7 @@ fn run(
         outcome.extend(run_starts(&all, &plan.launches, limits, observer)?);
     }
     if let Some(limits) = limits.filter(|_| outcome.is_complete()) {
-        outcome.within(&limits, setting_up);
+        outcome.set_run_time(&limits, setting_up);
     }
     Ok(outcome)
 }

@@ -150,7 +150,7 @@ impl PreparedCheck {
     pub fn new(request: CheckRequest, caller: Caller) -> Result<Self, Failure> {
         let started = Instant::now();
         let deadline = Deadline(started + request.time);
-        nodegauge_os::withhold_new_files();
+        nodegauge_os::deny_writes_to_new_files();
         let vetting = match &request.vetting {
             Some(asked) => Some(Vetting::new(asked, caller.outputs)?),
             None => None,
@@ -232,7 +232,7 @@ impl Check<'_> {
     fn run(&mut self, state: &Result<StateFile, Failure>) -> Option<NextState> {
         let saved = state.as_ref().map_or(SavedState::Absent, StateFile::read);
         let previous = saved.known();
-        let since = previous.and_then(|last| record::time_of(&last.checked));
+        let since = previous.and_then(|last| record::parse_rfc3339(&last.checked));
         let mut examination = match Examination::take(self.deadline, since, &self.signals) {
             Ok(examination) => examination,
             Err(remark) => {
@@ -315,7 +315,9 @@ impl Check<'_> {
             event.slot = component_slot(event, ledger);
         }
         let interval = match earlier {
-            Some(state) => record::time_of(&state.checked).and_then(|time| time.elapsed().ok()),
+            Some(state) => {
+                record::parse_rfc3339(&state.checked).and_then(|time| time.elapsed().ok())
+            }
             None => examination.uptime,
         };
         // rasdaemon counts the same errors, so its database is used only if the kernel has no counters.

@@ -9,7 +9,7 @@ use nodegauge_fleet::reference::Reference;
 use nodegauge_fleet::slurm::{self, JobOptions, NodeState, QueuedJob, Refusal, SlurmDeadline};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::{Failure, record};
-use nodegauge_os::{Wait, wait_out};
+use nodegauge_os::{Wait, wait_whole_time};
 use nodegauge_toolchain::mpi::HostList;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -100,7 +100,7 @@ impl FleetRequest {
                 }
             }
             let interrupted = || signals.is_received();
-            wait_out(&Wait::within(until.left(INTERVAL)).unless(&interrupted));
+            wait_whole_time(&Wait::within(until.left(INTERVAL)).unless(&interrupted));
             if let Some(signal) = signals.received_signal() {
                 outputs.note("jobs in the queue stay there; start the command again to go on");
                 return Ok(FleetEnd::Signal(signal));

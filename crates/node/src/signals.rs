@@ -3,7 +3,7 @@
 //! the first signal (`nodegauge_os::write_all`).
 
 use nodegauge_measure::Failure;
-use nodegauge_os::{end_request, hangup_is_ignored};
+use nodegauge_os::{end_request, is_hangup_ignored};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -55,7 +55,7 @@ impl Signals {
         }
         // Closing a terminal sends SIGHUP twice, from the kernel and from the shell; the second one must not end the
         // program immediately.
-        if !hangup_is_ignored() {
+        if !is_hangup_ignored() {
             signals.note(SIGHUP)?;
         }
         Ok(signals)

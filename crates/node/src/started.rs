@@ -90,8 +90,8 @@ pub(crate) fn command_record(
         }
         _ => {
             let status = describe(status);
-            let last_words = output.last_words();
-            Err(Failure::usage(format!("'{command}' ended with {status}: {last_words}")))
+            let error_tail = output.error_tail();
+            Err(Failure::usage(format!("'{command}' ended with {status}: {error_tail}")))
         }
     }
 }

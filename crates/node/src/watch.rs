@@ -17,7 +17,7 @@ use nodegauge_machine::OTHER_LOAD;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{self, Measurement, Record, Severity, Status};
 use nodegauge_measure::{Failure, legible};
-use nodegauge_os::{Unmet, Wait, wait_out, wait_until};
+use nodegauge_os::{Unmet, Wait, wait_until, wait_whole_time};
 use nodegauge_report::conclusion;
 use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::program::ProgramJob;
@@ -91,7 +91,7 @@ impl WatchRequest {
         if !self.measures_when_busy {
             // With `--when-busy measure`, the priority stays normal, because other load would reduce the figures of a
             // process with low priority.
-            nodegauge_os::yield_to_others();
+            nodegauge_os::lower_priority();
         }
         let mut watch = Watch::new(self, site, signals, series.labels.clone(), caller)?;
         watch.print(&series.in_words(self));
@@ -187,7 +187,7 @@ impl<'a> Watch<'a> {
             // The clock may have been set, so the due time is computed again.
             let wait =
                 Wait::within(left.min(POLL_INTERVAL)).every(POLL_INTERVAL).unless(&interrupted);
-            if wait_out(&wait) == Unmet::Interrupted {
+            if wait_whole_time(&wait) == Unmet::Interrupted {
                 return false;
             }
             if left.is_zero() {

@@ -17,7 +17,10 @@ impl Gauge for Noise {
     }
 
     fn kinds(&self) -> Vec<ConfigKind> {
-        vec![ConfigKind::of::<NoiseConfig>(GAUGE, &[TEST]).headed(&["available", "longest"])]
+        vec![
+            ConfigKind::from_config::<NoiseConfig>(GAUGE, &[TEST])
+                .with_headlines(&["available", "longest"]),
+        ]
     }
 
     fn conclusion(&self, record: &Record) -> Option<String> {

@@ -66,7 +66,7 @@ struct PredictedTurns;
 impl Predictable for PredictedTurns {
     fn predicted(&self) -> PredictedTime {
         let warm_up = 1;
-        let turns = warm_up + policy::NOISE.fewest as u32;
+        let turns = warm_up + policy::NOISE.min_rounds as u32;
         PredictedTime { min: turns * TURN, likely: turns * TURN }
     }
 
@@ -138,7 +138,7 @@ fn figures(series: &Series, config: &NoiseConfig) -> Vec<Measurement> {
     let longest = series.timed(&judged, (0, 1), longest, Quoted::Median, &|seconds| seconds);
     let mut all = Vec::new();
     for figure in [available, longest].into_iter().flatten() {
-        all.push(series.judged(0, figure.config(config).judged(Validity::valid())));
+        all.push(series.judged(0, figure.config(config).with_validity(Validity::valid())));
     }
     all
 }

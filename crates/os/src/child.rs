@@ -9,7 +9,7 @@
 //! If this process receives a signal that would end it while a child runs, the child is killed first; see
 //! [`SignalDelay`].
 
-use crate::input::LONGEST_TEXT;
+use crate::input::MAX_TEXT_BYTES;
 use crate::signal_delay::SignalDelay;
 use crate::wait::{Wait, is_readable_within, sleep, wait_for_event, wait_until};
 use rustix::fd::OwnedFd;
@@ -52,7 +52,7 @@ const ENVIRONMENT_END_FIELD: usize = 51;
 /// Run time in seconds below which only processes that are younger than the child are searched.
 const SHORT_RUN: f64 = 1.0;
 /// Maximum number of bytes of standard output that wait for `listen`.
-const WAITING_LIMIT: u64 = LONGEST_TEXT;
+const WAITING_LIMIT: u64 = MAX_TEXT_BYTES;
 /// Timeout for reading the remaining output of an ended child, because a process that left the group may keep the pipe
 /// open.
 const OUTPUT_TIMEOUT: Duration = Duration::from_millis(500);

@@ -2,7 +2,7 @@
 
 use crate::call::{SysError, check};
 use crate::helpers::helper_time;
-use crate::system::die_with_parent;
+use crate::system::end_with_parent;
 use crate::wait::{Wait, timespec, wait_for_event};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -92,7 +92,7 @@ pub unsafe fn fork(body: impl FnOnce(File)) -> Result<ForkedChild, SysError> {
         });
     }
     drop(reader);
-    die_with_parent(parent);
+    end_with_parent(parent);
     // SAFETY: these are plain system calls.
     unsafe {
         libc::signal(libc::SIGINT, libc::SIG_IGN);
@@ -109,7 +109,7 @@ pub unsafe fn fork(body: impl FnOnce(File)) -> Result<ForkedChild, SysError> {
 ///
 /// # Errors
 /// Fails if this process has other threads (`EBUSY`).
-pub fn check_alone() -> Result<(), SysError> {
+pub fn check_single_threaded() -> Result<(), SysError> {
     match std::fs::read_dir("/proc/self/task").map(Iterator::count) {
         Ok(1) | Err(_) => Ok(()),
         Ok(_) => Err(SysError { call: "fork", errno: libc::EBUSY }),
@@ -120,7 +120,7 @@ pub fn check_alone() -> Result<(), SysError> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChildAnswer {
     /// Bytes that the child sent before it ended; incomplete or empty if the child crashed.
-    Said(Vec<u8>),
+    Answered(Vec<u8>),
     /// The child was killed because it reached a limit.
     TimedOut,
 }
@@ -184,7 +184,7 @@ pub unsafe fn ask_child(
     if finished.wait().signal() == Some(libc::SIGXCPU) {
         return Ok(ChildAnswer::TimedOut);
     }
-    Ok(ChildAnswer::Said(std::mem::take(&mut finished.received)))
+    Ok(ChildAnswer::Answered(std::mem::take(&mut finished.received)))
 }
 
 /// Receives bytes from the child processes. Waits at most `timeout`.
@@ -218,9 +218,9 @@ mod tests {
             unsafe { ask_child(limits, body) }.unwrap()
         };
         let long = Duration::from_secs(60);
-        assert_eq!(ask(long, || vec![7; 100_000]), ChildAnswer::Said(vec![7; 100_000]));
-        assert_eq!(ask(long, || std::process::abort()), ChildAnswer::Said(Vec::new()));
-        assert_eq!(ask(long, || panic!("not seen")), ChildAnswer::Said(Vec::new()));
+        assert_eq!(ask(long, || vec![7; 100_000]), ChildAnswer::Answered(vec![7; 100_000]));
+        assert_eq!(ask(long, || std::process::abort()), ChildAnswer::Answered(Vec::new()));
+        assert_eq!(ask(long, || panic!("not seen")), ChildAnswer::Answered(Vec::new()));
         let endless = || loop {
             std::thread::park();
         };

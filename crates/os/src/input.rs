@@ -15,14 +15,14 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Maximum length of a text in bytes. It exceeds what programs print, users write, or runs record.
-pub const LONGEST_TEXT: u64 = 64 << 20;
+pub const MAX_TEXT_BYTES: u64 = 64 << 20;
 /// Maximum wait for a program that opens a pipe for writing; outputs wait as long for a reader.
 const WRITER: Duration = Duration::from_secs(10);
 /// Interval between two looks at a pipe.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Maximum length of a program or library in bytes. It exceeds what compilers make of the sources of a benchmark.
-pub const LONGEST_PROGRAM: u64 = 256 << 20;
+pub const MAX_PROGRAM_BYTES: u64 = 256 << 20;
 
 /// Reads a regular file of at most `longest` bytes.
 ///
@@ -38,7 +38,7 @@ pub fn read_file(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
 /// Fails as [`read_file`] does; devices are refused, and pipes to which no program writes.
 pub fn read_input(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
     if path == Path::new("-") {
-        return read_at_most(io::stdin().lock(), longest, 0);
+        return read_limited(io::stdin().lock(), longest, 0);
     }
     read_open(open(path)?, longest)
 }
@@ -71,7 +71,7 @@ fn read_pipe(file: File, longest: u64, wait: Duration) -> io::Result<Vec<u8>> {
         }
     };
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
-    read_at_most(first.as_slice().chain(file), longest, 0)
+    read_limited(first.as_slice().chain(file), longest, 0)
 }
 
 /// Program that has opened a pipe for writing.
@@ -146,11 +146,11 @@ pub(crate) fn read_regular(file: File, longest: u64) -> io::Result<Vec<u8>> {
         return Err(too_long(longest));
     }
     // One byte more, so that the end is found without more memory.
-    read_at_most(file, longest, about.len() as usize + 1)
+    read_limited(file, longest, about.len() as usize + 1)
 }
 
 /// Reads at most `longest` bytes into memory for `expected` bytes, which grows as needed.
-fn read_at_most(from: impl Read, longest: u64, expected: usize) -> io::Result<Vec<u8>> {
+fn read_limited(from: impl Read, longest: u64, expected: usize) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     content.try_reserve(expected).map_err(io::Error::other)?;
     from.take(longest.saturating_add(1)).read_to_end(&mut content)?;

@@ -48,30 +48,33 @@ pub use child::{
 };
 pub use child_place::{ChildPlace, disable_transparent_huge_pages};
 pub use end_request::{end_request, is_end_requested};
-pub use fork::{AnswerLimits, ChildAnswer, ForkedChild, ask_child, check_alone, fork, receive};
+pub use fork::{
+    AnswerLimits, ChildAnswer, ForkedChild, ask_child, check_single_threaded, fork, receive,
+};
 pub use helpers::{end_helpers_at, helper_time};
-pub use input::{LONGEST_PROGRAM, LONGEST_TEXT, read_file, read_input, read_part};
+pub use input::{MAX_PROGRAM_BYTES, MAX_TEXT_BYTES, read_file, read_input, read_part};
 pub use library::{LoadError, SharedLibrary};
 pub use mapping::{Buffer, MapError, Mapping, PageSize, SharedBytes};
 pub use memory_program::{MemoryProgram, descriptor_path};
 pub use nodegauge_abi as mpi_abi;
 pub use numa::{PolicyMode, mbind, page_nodes, policy_at, set_thread_policy, thread_policy};
-pub use output::{OutputError, OutputFile, are_one_file, without_links};
+pub use output::{OutputError, OutputFile, are_one_file, resolve_links};
 pub use own_program::{own_path, own_program, take_name, with_own_program};
-pub use process_memory::{let_others_read, read_process_memory};
+pub use process_memory::{allow_memory_reads, read_process_memory};
 pub use ring::{Arrival, Ring, RingReader, RingWriter, WrongLength};
 pub use signal_delay::SignalDelay;
 pub use spin::Spin;
 pub use stack_limit::StackLimit;
 pub use status::{describe, describe_launched, is_memory_fault};
 pub use system::{
-    SystemMemory, die_with_parent, effective_user, hangup_is_ignored, huge_page_bytes,
-    ignore_interrupts, interrupt_this_process, is_root, keep_interrupts, leave, may_read_and_write,
-    monotonic_nanos, page_bytes, process_and_thread, system_memory, variable, withhold_new_files,
-    yield_to_others,
+    SystemMemory, deny_writes_to_new_files, effective_user, end_with_parent, huge_page_bytes,
+    ignore_interrupts, interrupt_this_process, is_hangup_ignored, is_root, leave, lower_priority,
+    may_read_and_write, monotonic_nanos, page_bytes, preserve_signal_actions, process_and_thread,
+    system_memory, variable,
 };
 pub use trusted::{TrustError, check_trusted, read_trusted_file, read_trusted_input};
 pub use trusted_folder::{FolderTrustError, OtherUsers, TrustedFolder, check_rights};
 pub use wait::{
-    Unmet, Wait, is_readable_within, wait_always, wait_for_event, wait_out, wait_until,
+    Unmet, Wait, is_readable_within, wait_for_event, wait_until, wait_whole_time,
+    wait_without_limit,
 };

@@ -50,29 +50,29 @@ impl SharedLibrary {
     ///
     /// # Safety
     /// The requirements are those of [`SharedLibrary::open`].
-    pub unsafe fn first_of(names: &[&str]) -> Result<Self, LoadError> {
+    pub unsafe fn open_first(names: &[&str]) -> Result<Self, LoadError> {
         // SAFETY: the caller guarantees the requirements of this function.
-        unsafe { Self::first_as(names, unix::RTLD_LOCAL) }
+        unsafe { Self::open_first_as(names, unix::RTLD_LOCAL) }
     }
 
     /// Loads the first library of a list that can be loaded. Its symbols are global, because plug-ins of the library
     /// need them.
     ///
     /// # Errors
-    /// Returns the same errors as [`SharedLibrary::first_of`].
+    /// Returns the same errors as [`SharedLibrary::open_first`].
     ///
     /// # Safety
     /// The requirements are those of [`SharedLibrary::open`].
-    pub unsafe fn load_first_global(names: &[&str]) -> Result<Self, LoadError> {
+    pub unsafe fn open_first_global(names: &[&str]) -> Result<Self, LoadError> {
         // SAFETY: the caller guarantees the requirements of this function.
-        unsafe { Self::first_as(names, unix::RTLD_GLOBAL) }
+        unsafe { Self::open_first_as(names, unix::RTLD_GLOBAL) }
     }
 
     /// Loads the first library that can be loaded, whose symbols have this scope.
     ///
     /// # Safety
     /// The requirements are those of [`SharedLibrary::open`].
-    unsafe fn first_as(names: &[&str], scope: c_int) -> Result<Self, LoadError> {
+    unsafe fn open_first_as(names: &[&str], scope: c_int) -> Result<Self, LoadError> {
         let mut error = None;
         for name in names {
             // SAFETY: the caller guarantees the requirements of this function.
@@ -113,11 +113,13 @@ mod tests {
     fn library_is_loaded_by_name_with_its_functions() {
         // SAFETY: the C library is already loaded, and `abs` has this type.
         unsafe {
-            let library = SharedLibrary::first_of(&["libnone.so.0", "libc.so.6"]).unwrap();
+            let library = SharedLibrary::open_first(&["libnone.so.0", "libc.so.6"]).unwrap();
             let abs = library.function::<unsafe extern "C" fn(i32) -> i32>("abs").unwrap();
             assert_eq!(abs(-3), 3);
             assert!(library.function::<usize>("no_such_function").is_none());
-            assert!(SharedLibrary::first_of(&["libnone.so.0"]).unwrap_err().0.contains("libnone"));
+            assert!(
+                SharedLibrary::open_first(&["libnone.so.0"]).unwrap_err().0.contains("libnone")
+            );
         }
     }
 }

@@ -247,7 +247,7 @@ impl Mapping {
     /// Fails if `/proc/self/smaps` cannot be read.
     pub fn pages_got(&self) -> io::Result<BTreeMap<u64, f64>> {
         let (start, length) = self.range();
-        smaps::pages_of(start..start + length)
+        smaps::page_shares(start..start + length)
     }
 
     /// Writes changes back to the file. With `wait`, the function returns when the changes are on the device.

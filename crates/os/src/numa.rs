@@ -11,7 +11,7 @@ pub(crate) const SET_POLICY: &str = "set_mempolicy";
 
 /// Flag `MPOL_F_ADDR` of the kernel's mempolicy.h, which requests the policy of an address. The libc crate does not
 /// define it.
-const POLICY_OF_ADDRESS: libc::c_ulong = 1 << 1;
+const ADDRESS_POLICY: libc::c_ulong = 1 << 1;
 
 /// Flags that the kernel returns with the mode, e.g. `MPOL_F_STATIC_NODES`.
 const MODE_FLAGS: libc::c_int = 0b111 << 13;
@@ -115,7 +115,7 @@ pub(crate) fn nodes_to_set(
 /// Returns the NUMA policy of the mapping that contains an address: the mode (`None` if it is unknown) and the NUMA
 /// nodes.
 pub fn policy_at(address: usize) -> Result<(Option<PolicyMode>, Vec<u32>), SysError> {
-    policy(address, POLICY_OF_ADDRESS)
+    policy(address, ADDRESS_POLICY)
 }
 
 /// Returns the mode and the NUMA nodes of the calling thread's NUMA policy, as [`policy_at`] does. A thread inherits

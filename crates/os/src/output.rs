@@ -156,7 +156,7 @@ impl OutputFile {
 /// # Errors
 /// Fails if the path contains a link that another user may have created, if a folder of the path is missing, or if the
 /// path denotes a folder.
-pub fn without_links(path: &Path) -> Result<PathBuf, OutputError> {
+pub fn resolve_links(path: &Path) -> Result<PathBuf, OutputError> {
     let location = Location::resolve(path)?;
     Ok(std::path::absolute(location.target)?)
 }
@@ -547,12 +547,12 @@ mod tests {
         let refused = write(&at("loop"), "").unwrap_err();
         assert_eq!(refused.to_string(), "Too many levels of symbolic links (os error 40)");
         let top = folder.path().canonicalize().unwrap();
-        let direct = without_links(&at("to-folder/absolute")).unwrap();
+        let direct = resolve_links(&at("to-folder/absolute")).unwrap();
         assert_eq!(direct, top.join("below/../below/new"));
-        assert_eq!(without_links(&at("to-folder/none")).unwrap(), top.join("below/none"));
+        assert_eq!(resolve_links(&at("to-folder/none")).unwrap(), top.join("below/none"));
         for mode in [0o1777, 0o770, 0o702] {
             set_mode(&at("below"), mode);
-            assert!(without_links(&at("below/absolute")).is_err());
+            assert!(resolve_links(&at("below/absolute")).is_err());
             let absolute_refused = write(&at("to-folder/absolute"), "").unwrap_err();
             let reported = absolute_refused.to_string();
             assert!(

@@ -31,7 +31,7 @@ pub fn read_process_memory(pid: u32, address: u64, into: &mut [u8]) -> Result<()
 
 /// Allows every process of this user to read the memory of this process. By default, Yama allows this only to ancestors
 /// of the process. MPI libraries change the same setting.
-pub fn let_others_read() {
+pub fn allow_memory_reads() {
     // SAFETY: the call changes only a setting of this process. Kernels without Yama refuse the call, and do not need
     // the setting.
     unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY) };

@@ -83,14 +83,14 @@ pub fn monotonic_nanos() -> u64 {
 
 /// Lowers the CPU priority of this process and of the processes that it starts later. On an idle node, this has no
 /// effect.
-pub fn yield_to_others() {
+pub fn lower_priority() {
     // The increment is the default of the command `nice`. A process that may not change its priority continues with the
     // old priority.
     let _ = rustix::process::nice(10);
 }
 
 /// Makes the kernel kill this process when its parent process `parent` ends.
-pub fn die_with_parent(parent: u32) {
+pub fn end_with_parent(parent: u32) {
     // SAFETY: the calls change and query only settings of this process.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
@@ -120,7 +120,7 @@ pub fn interrupt_this_process() {
 
 /// Calls `f` and restores the actions of SIGINT, SIGTERM and SIGHUP afterwards, because `f` may load libraries that
 /// install signal handlers.
-pub fn keep_interrupts<T>(f: impl FnOnce() -> T) -> T {
+pub fn preserve_signal_actions<T>(f: impl FnOnce() -> T) -> T {
     let signals = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
     // SAFETY: the kernel fills each structure, for which zeros are a valid value; no action is set.
     let before = signals.map(|signal| unsafe {
@@ -158,14 +158,14 @@ fn may_hold_files(name: &str, folder: &Path, is_root: bool) -> bool {
 }
 
 /// Removes the permission for all users to write from the files that this process creates later, whatever its umask.
-pub fn withhold_new_files() {
+pub fn deny_writes_to_new_files() {
     use rustix::fs::Mode;
     let before = rustix::process::umask(Mode::WOTH);
     rustix::process::umask(before | Mode::WOTH);
 }
 
 /// True if SIGHUP is ignored, as in programs that `nohup` starts.
-pub fn hangup_is_ignored() -> bool {
+pub fn is_hangup_ignored() -> bool {
     // SAFETY: the kernel fills the structure, for which zeros are a valid value; no action is set.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
@@ -214,7 +214,7 @@ mod tests {
         let before = of(libc::SIGHUP);
         // Programs that nohup starts ignore the signal.
         let other = if before == libc::SIG_IGN { libc::SIG_DFL } else { libc::SIG_IGN };
-        keep_interrupts(|| {
+        preserve_signal_actions(|| {
             // SAFETY: the new action runs no handler.
             unsafe { libc::signal(libc::SIGHUP, other) };
             assert_eq!(of(libc::SIGHUP), other);

@@ -148,7 +148,7 @@ pub fn wait_for_event<T>(
 }
 
 /// Waits until `condition` returns a value, however long this takes, with a look at each interval.
-pub fn wait_always<T>(interval: Duration, mut condition: impl FnMut() -> Option<T>) -> T {
+pub fn wait_without_limit<T>(interval: Duration, mut condition: impl FnMut() -> Option<T>) -> T {
     let wait = Wait::unlimited().every(interval);
     loop {
         // A wait without a deadline and without an interruption ends only with a value.
@@ -159,7 +159,7 @@ pub fn wait_always<T>(interval: Duration, mut condition: impl FnMut() -> Option<
 }
 
 /// Waits for the whole time of a wait that has a deadline, unless it is interrupted. Returns the reason for the end.
-pub fn wait_out(wait: &Wait<'_>) -> Unmet {
+pub fn wait_whole_time(wait: &Wait<'_>) -> Unmet {
     let wait = match wait.interrupted {
         Some(_) => *wait,
         // Nothing is looked at, so that one pause suffices.
@@ -310,12 +310,12 @@ mod tests {
     #[test]
     fn whole_time_is_waited_unless_interrupted() {
         let before = Instant::now();
-        assert_eq!(wait_out(&Wait::within(3 * MILLISECOND)), Unmet::TimedOut);
+        assert_eq!(wait_whole_time(&Wait::within(3 * MILLISECOND)), Unmet::TimedOut);
         assert!(before.elapsed() >= 3 * MILLISECOND);
         let hour = Wait::within(Duration::from_secs(3600));
-        assert_eq!(wait_out(&hour.unless(&|| true)), Unmet::Interrupted);
+        assert_eq!(wait_whole_time(&hour.unless(&|| true)), Unmet::Interrupted);
         let mut looks = 0;
-        let third = wait_always(Duration::ZERO, || {
+        let third = wait_without_limit(Duration::ZERO, || {
             looks += 1;
             (looks == 3).then_some(looks)
         });

@@ -83,7 +83,7 @@ impl Gauge for OutputGauge {
     }
 
     fn kinds(&self) -> Vec<ConfigKind> {
-        vec![ConfigKind::of::<OutputConfig>(self.of.gauge, self.tests)]
+        vec![ConfigKind::from_config::<OutputConfig>(self.of.gauge, self.tests)]
     }
 
     fn readers(&self) -> Vec<&dyn Reader> {

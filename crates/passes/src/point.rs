@@ -4,7 +4,7 @@
 use crate::TargetConfig;
 use crate::kernels::values::{Values, WrongValue};
 use crate::kernels::{self, Element, Kernel, KernelShape, Loop, STREAM_ARRAYS};
-use crate::traffic::{self, Counted};
+use crate::traffic::{self, CountedTraffic};
 use nodegauge_arena::location::{self, Share};
 use nodegauge_arena::{ArenaError, ArrayShare, Arrays};
 use nodegauge_machine::{NumaNodeId, Unavailable};
@@ -137,7 +137,7 @@ impl StreamPoint {
                 if is_ended() {
                     return;
                 }
-                let args = arrays.part(share_of(member), ArrayShare { index, count });
+                let args = arrays.part(member_share(member), ArrayShare { index, count });
                 // SAFETY: the shares of different threads are disjoint parts of the arrays.
                 unsafe { values.fill(&args) }
             }
@@ -154,25 +154,25 @@ impl StreamPoint {
     ///
     /// # Errors
     /// Fails if a thread of the team fails.
-    pub fn renew(&mut self) -> Result<(), ArenaError> {
+    pub fn check_and_refill(&mut self) -> Result<(), ArenaError> {
         if self.parts.last.is_some() {
             self.fill()?;
-        } else if self.values.must_renew() {
+        } else if self.values.must_refill() {
             self.check()?;
             self.fill()?;
         }
         Ok(())
     }
 
-    /// Runs only the kernel with index `i`, untimed. After [`StreamPoint::renew`], each kernel may run once.
+    /// Runs only the kernel with index `i`, untimed. After [`StreamPoint::check_and_refill`], each kernel may run once.
     ///
     /// # Errors
     /// Fails if a thread of the team fails.
-    pub fn run_alone(&mut self, i: usize) -> Result<(), ArenaError> {
+    pub fn run_kernel(&mut self, i: usize) -> Result<(), ArenaError> {
         let arrays = &self.arrays;
         let each = &self.loops[i];
         let sums = self.team.map(|member| {
-            let args = arrays.share(share_of(member));
+            let args = arrays.share(member_share(member));
             // SAFETY: this processor supports the loop, and no other thread accesses the share.
             unsafe { each.run(&args) }
         })?;
@@ -198,7 +198,7 @@ impl StreamPoint {
     /// # Errors
     /// Fails if a thread of the team fails.
     pub fn pass_with(&mut self, gate: RanksGate<'_>) -> Result<(Sample, Spans), ArenaError> {
-        self.renew()?;
+        self.check_and_refill()?;
         let (sample, spans, sums) = self.timed(gate, None)?;
         for (i, sum) in sums.into_iter().enumerate() {
             self.account(i, sum);
@@ -221,7 +221,7 @@ impl StreamPoint {
         })?;
         let mut sums = Vec::new();
         for i in 0..loops.len() {
-            sums.push(timed.made.iter().map(|of_thread| of_thread[i]).sum());
+            sums.push(timed.results.iter().map(|of_thread| of_thread[i]).sum());
         }
         Ok((sample, timed.spans, sums))
     }
@@ -231,7 +231,7 @@ impl StreamPoint {
     ///
     /// # Errors
     /// Fails if a thread of the team fails.
-    pub fn over_part(
+    pub fn timed_part(
         &mut self,
         gate: RanksGate<'_>,
         part: ArrayShare,
@@ -241,8 +241,8 @@ impl StreamPoint {
         const TIMES: usize = 16;
         /// Number of runs of kernels with the fourth array before the arrays are filled again. The fourth array has a
         /// product of two arrays, so that its exponents are twice as large.
-        const TIMES_OF_PRODUCTS: usize = TIMES / 2;
-        let times = if self.config.arrays > STREAM_ARRAYS { TIMES_OF_PRODUCTS } else { TIMES };
+        const MAX_PRODUCT_RUNS: usize = TIMES / 2;
+        let times = if self.config.arrays > STREAM_ARRAYS { MAX_PRODUCT_RUNS } else { TIMES };
         if self.parts.most >= times as f64 {
             self.fill()?;
         }
@@ -303,7 +303,7 @@ impl StreamPoint {
     /// # Errors
     /// Fails if a thread of the team fails.
     pub fn part(&mut self, part: ArrayShare) -> Result<Sample, ArenaError> {
-        Ok(self.over_part(None, part)?.0)
+        Ok(self.timed_part(None, part)?.0)
     }
 
     /// Compares every element of the arrays with the expected values. The first wrong value is kept and returned by
@@ -319,7 +319,7 @@ impl StreamPoint {
         let arrays = &self.arrays;
         let base = arrays.ranges()[0].0;
         let outcomes = self.team.map(|member| {
-            let args = arrays.share(share_of(member));
+            let args = arrays.share(member_share(member));
             let first = (args.at[0].addr().get() - base) as u64 / arrays.element().bytes();
             // SAFETY: the arrays are initialised, and no thread writes to them during a check.
             unsafe { values.check(&args, first) }
@@ -335,7 +335,7 @@ impl StreamPoint {
     ///
     /// # Errors
     /// Fails if the loops do not exist.
-    pub fn reshape(&mut self, kernels: Vec<(Kernel, KernelShape)>) -> Result<(), ArenaError> {
+    pub fn set_kernels(&mut self, kernels: Vec<(Kernel, KernelShape)>) -> Result<(), ArenaError> {
         let loops = native_loops(&kernels, self.config.element)?;
         check_arrays(&loops, self.config.arrays)?;
         self.loops = loops;
@@ -362,10 +362,10 @@ impl StreamPoint {
     ///
     /// # Errors
     /// Fails if a thread of the team fails.
-    pub fn traffic(&mut self) -> Result<Result<Counted, Unavailable>, ArenaError> {
+    pub fn traffic(&mut self) -> Result<Result<CountedTraffic, Unavailable>, ArenaError> {
         traffic::measure(self.config.kernels.len(), &mut |run| match run {
-            Some(kernel) => self.run_alone(kernel),
-            None => self.renew(),
+            Some(kernel) => self.run_kernel(kernel),
+            None => self.check_and_refill(),
         })
     }
 }
@@ -408,10 +408,10 @@ fn run(
     };
     let run = |(i, each): (usize, &Loop)| {
         let args = match part {
-            None => arrays.share(share_of(member)),
+            None => arrays.share(member_share(member)),
             Some(ArrayShare { index: first, count }) => {
                 let index = (first + i * count / loops.len()) % count;
-                arrays.part(share_of(member), ArrayShare { index, count })
+                arrays.part(member_share(member), ArrayShare { index, count })
             }
         };
         together();
@@ -425,7 +425,7 @@ fn run(
 }
 
 /// Returns the share of the arrays that belongs to a member of the team.
-fn share_of(member: &Member<'_>) -> ArrayShare {
+fn member_share(member: &Member<'_>) -> ArrayShare {
     ArrayShare { index: member.index, count: member.count }
 }
 
@@ -434,7 +434,7 @@ fn share_of(member: &Member<'_>) -> ArrayShare {
 /// # Errors
 /// Fails if a loop uses such an array.
 fn check_arrays(loops: &[Loop], arrays: usize) -> Result<(), ArenaError> {
-    let more = loops.iter().find(|each| kernels::arrays_of([each.kernel()]) > arrays);
+    let more = loops.iter().find(|each| kernels::array_count([each.kernel()]) > arrays);
     let Some(each) = more else { return Ok(()) };
     Err(ArenaError::Loops(Failure::missing(format!(
         "the kernel {} needs more than {arrays} arrays",
@@ -484,7 +484,7 @@ mod tests {
     fn config(element: Element, kernels: &[Kernel]) -> TargetConfig {
         TargetConfig {
             places: vec![Vec::new()],
-            arrays: kernels::arrays_of(kernels.iter().copied()),
+            arrays: kernels::array_count(kernels.iter().copied()),
             elements: (1 << 20) + 5,
             element,
             pages: RequestedPages::Base,
@@ -534,7 +534,7 @@ mod tests {
         assert_eq!(text, "the kernel vector_triad needs more than 3 arrays");
         let mut point = StreamPoint::prepare(three).unwrap();
         assert_eq!(point.arrays.count(), 3);
-        assert!(point.reshape(four.clone()).is_err());
+        assert!(point.set_kernels(four.clone()).is_err());
         let loops = native_loops(&four, Element::F64).unwrap();
         assert!(point.set_loops(loops).is_err());
         assert_eq!(point.loops().len(), STREAM.len());

@@ -16,7 +16,7 @@ const REST: Duration = Duration::from_millis(50);
 
 /// Traffic that the memory controllers counted.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Counted {
+pub struct CountedTraffic {
     /// Name of the family of counters.
     pub family: String,
     /// Number of counters that were read.
@@ -26,7 +26,7 @@ pub struct Counted {
     /// Number of counted passes.
     pub passes: usize,
     /// Traffic while the team is idle, B/s; `None` if a counter did not count.
-    pub at_rest: Option<f64>,
+    pub idle_rate: Option<f64>,
 }
 
 /// Counts the traffic of each of `kernels`; returns the reason if this is not possible. `run` runs the kernel with the
@@ -34,7 +34,7 @@ pub struct Counted {
 pub(crate) fn measure<E>(
     kernels: usize,
     run: &mut dyn FnMut(Option<usize>) -> Result<(), E>,
-) -> Result<Result<Counted, Unavailable>, E> {
+) -> Result<Result<CountedTraffic, Unavailable>, E> {
     match MemoryCounters::open(&SysRoot::live()) {
         Err(absent) => Ok(Err(absent)),
         Ok(counters) => count(kernels, run, &counters),
@@ -59,7 +59,7 @@ fn count<E>(
     kernels: usize,
     run: &mut dyn FnMut(Option<usize>) -> Result<(), E>,
     counters: &MemoryCounters,
-) -> Result<Result<Counted, Unavailable>, E> {
+) -> Result<Result<CountedTraffic, Unavailable>, E> {
     let mut intervals: Vec<Vec<(CounterReading, CounterReading)>> = vec![Vec::new(); kernels];
     let before = counters.read();
     let begun = Instant::now();
@@ -82,13 +82,13 @@ fn count<E>(
         }
     }
     let of_kernels = intervals.iter().map(|all| counters.traffic(all).map(per_pass)).collect();
-    let at_rest = counters.traffic(&[rest]).map(|moved| moved.total / rested.as_secs_f64());
-    Ok(Ok(Counted {
+    let idle_rate = counters.traffic(&[rest]).map(|moved| moved.total / rested.as_secs_f64());
+    Ok(Ok(CountedTraffic {
         family: counters.plan().family.clone(),
         counters: counters.plan().events.len(),
         kernels: of_kernels,
         passes: PASSES,
-        at_rest,
+        idle_rate,
     }))
 }
 
@@ -129,8 +129,8 @@ mod tests {
         let mut point = point();
         for _ in 0..300 {
             // Without new values, this many runs would overflow double precision.
-            point.renew().unwrap();
-            (0..4).for_each(|i| point.run_alone(i).unwrap());
+            point.check_and_refill().unwrap();
+            (0..4).for_each(|i| point.run_kernel(i).unwrap());
         }
         point.check().unwrap();
         assert_eq!(point.wrong, None);

@@ -49,7 +49,7 @@ pub(crate) fn per_rank(plan: &RankPlan, launcher: LauncherKind) -> Vec<PerRank> 
     let by_srun = slurm && mem_bind(plan).is_some();
     let mut settings = Vec::new();
     for (rank, place) in plan.ranks.iter().enumerate() {
-        let mut environment = threads_within(place);
+        let mut environment = rank_thread_variables(place);
         // Slurm sets the variables that select devices itself.
         if !slurm {
             environment.extend(visible(plan, rank));
@@ -298,7 +298,7 @@ fn omp_places(place: &RankPlace) -> String {
 
 /// Returns the OpenMP variables of a process that its launcher binds. If the CPUs of the process's threads differ, the
 /// variables contain places; otherwise they disable thread binding.
-pub fn threads_within(place: &RankPlace) -> Vec<(&'static str, String)> {
+pub fn rank_thread_variables(place: &RankPlace) -> Vec<(&'static str, String)> {
     let threads = &place.placement.threads;
     let differ = threads.windows(2).any(|two| two[0].cpus != two[1].cpus);
     if differ {

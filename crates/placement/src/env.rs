@@ -70,7 +70,7 @@ impl Environment {
     }
 
     /// Returns only the variables for the number of threads, without those that place threads.
-    pub(crate) fn of_counts(&self) -> Self {
+    pub(crate) fn count_variables(&self) -> Self {
         Self {
             num_threads: self.num_threads.clone(),
             thread_limit: self.thread_limit.clone(),
@@ -116,7 +116,7 @@ impl Environment {
             let why_not = option.or(by_cache);
             if why_not.is_none() {
                 let limit = first_count(text, THREAD_LIMIT, "OMP_THREAD_LIMIT=8")?;
-                request.most_threads = Some(limit);
+                request.max_threads = Some(limit);
                 request.threads = request.threads.map(|threads| threads.min(limit));
             }
             notices.push(notice(THREAD_LIMIT, text, why_not));

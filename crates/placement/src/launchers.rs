@@ -111,7 +111,7 @@ impl LauncherJob {
 
     /// True if an MPI launcher has started this process, as the only rank or as one of several. The output of such a
     /// process may be a pseudo-terminal of the launcher, which copies everything that is printed.
-    pub fn on_a_launchers_terminal() -> bool {
+    pub fn is_launcher_terminal() -> bool {
         launcher(|name| std::env::var(name).ok())
             .is_some_and(|launcher| launcher.implementation.is_some())
     }
@@ -238,7 +238,7 @@ impl LauncherJob {
     }
 
     /// True if some ranks are on other hosts.
-    pub fn is_spread(&self) -> bool {
+    pub fn spans_hosts(&self) -> bool {
         self.here.is_some_and(|here| here < self.ranks)
     }
 
@@ -355,7 +355,7 @@ mod tests {
             (found.launcher, found.rank, found.ranks, found.here),
             ("Open MPI", 3, 4, Some(4))
         );
-        assert!(!found.is_spread());
+        assert!(!found.spans_hosts());
         for (variables, launcher) in [
             (
                 [("PMI_RANK", "1"), ("PMI_SIZE", "2"), ("MPI_LOCALNRANKS", "1")],
@@ -381,7 +381,7 @@ mod tests {
         ] {
             let slurm = started(&variables).unwrap();
             assert_eq!((slurm.launcher, slurm.rank, slurm.ranks), (launcher, 1, 2));
-            assert!(slurm.is_spread(), "{launcher}");
+            assert!(slurm.spans_hosts(), "{launcher}");
         }
     }
 

@@ -202,7 +202,7 @@ impl PlacementOptions {
     ///
     /// # Errors
     /// Returns the errors of [`Self::team`].
-    pub fn in_each_rank(&self, topology: &Topology) -> Result<RankShare, Failure> {
+    pub fn rank_share(&self, topology: &Topology) -> Result<RankShare, Failure> {
         let threads = self.one_count(one_per_rank)?;
         let mut request = PlacementRequest { threads, ..PlacementRequest::default() };
         self.thread_count_variable().apply(&mut request)?;
@@ -223,7 +223,7 @@ impl PlacementOptions {
             kmp: None,
             per_cache: self.per_cache,
             cores: self.cores.clone(),
-            most_threads: None,
+            max_threads: None,
         };
         let notices = environment.apply(&mut request)?;
         Ok((request, notices))
@@ -231,7 +231,7 @@ impl PlacementOptions {
 
     /// Returns only the variable for the number of threads, without the variables that place threads.
     fn thread_count_variable(&self) -> Environment {
-        self.environment.of_counts()
+        self.environment.count_variables()
     }
 
     /// Returns the number of threads, if it is given; `several` returns the error for more than one number.
@@ -367,6 +367,6 @@ mod tests {
             plan.notices,
             ["OMP_NUM_THREADS=2 honoured", "OMP_PLACES=sockets ignored: --rank-map is given"]
         );
-        assert_eq!(placement.in_each_rank(&topology()).unwrap().threads, 2);
+        assert_eq!(placement.rank_share(&topology()).unwrap().threads, 2);
     }
 }

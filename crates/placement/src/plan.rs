@@ -32,7 +32,7 @@ pub struct PlacementRequest {
     /// Class of cores that threads use.
     pub cores: Option<CoreChoice>,
     /// Largest number of threads if `threads` is absent.
-    pub most_threads: Option<u32>,
+    pub max_threads: Option<u32>,
 }
 
 /// Placement of all threads of a process.
@@ -145,7 +145,7 @@ pub fn plan(topology: &Topology, request: &PlacementRequest) -> Result<Placement
             let single = cpus.into_iter().map(|cpu| vec![cpu]).collect();
             Ok(Placement::new(Bind::Spread, format!("per-cache {per_cache}"), single))
         }
-        (None, Some(kmp)) => by_kmp(topology, kmp, request.threads, request.most_threads),
+        (None, Some(kmp)) => by_kmp(topology, kmp, request.threads, request.max_threads),
         (None, None) => by_places(topology, request),
     }
 }
@@ -195,9 +195,9 @@ fn by_kmp(
     topology: &Topology,
     kmp: &KmpAffinity,
     threads: Option<u32>,
-    most_threads: Option<u32>,
+    max_threads: Option<u32>,
 ) -> Result<Placement, PlacementError> {
-    let limit = most_threads.unwrap_or(u32::MAX);
+    let limit = max_threads.unwrap_or(u32::MAX);
     let threads = threads.unwrap_or_else(|| kmp.default_threads(topology).min(limit));
     check_threads(topology, Some(threads))?;
     let bind = match kmp.kind {
@@ -225,7 +225,7 @@ fn by_places(topology: &Topology, request: &PlacementRequest) -> Result<Placemen
     let threads = match request.threads {
         Some(threads) => threads,
         None => {
-            let limit = request.most_threads.unwrap_or(u32::MAX);
+            let limit = request.max_threads.unwrap_or(u32::MAX);
             u32::try_from(places.len()).unwrap_or(u32::MAX).min(limit)
         }
     };

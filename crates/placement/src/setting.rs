@@ -29,19 +29,19 @@ settings! {
             given |job| job.process.per_cache.is_some(),
             set |job, count| job.process.per_cache = Some(*count);
         /// Class of cores that threads use.
-        Cores(CoreChoice) = "cores", AxisSyntax::parted(),
+        Cores(CoreChoice) = "cores", AxisSyntax::comma_separated(),
             given |job| job.process.cores.is_some(),
             set |job, cores| job.process.cores = Some(cores.clone());
         /// Places of the threads.
-        Places(PlacesSpec) = "places", AxisSyntax::by_semicolon(),
+        Places(PlacesSpec) = "places", AxisSyntax::semicolon_separated(),
             given |job| job.process.places.is_some(),
             set |job, places| job.process.places = Some(places.clone());
         /// Binding policy of the threads.
-        Bind(Bind) = "bind", AxisSyntax::parted(),
+        Bind(Bind) = "bind", AxisSyntax::comma_separated(),
             given |job| job.process.bind.is_some(),
             set |job, bind| job.process.bind = Some(*bind);
         /// Memory policy of the process.
-        Numa(NumaSpec) = "numa", AxisSyntax::by_semicolon(),
+        Numa(NumaSpec) = "numa", AxisSyntax::semicolon_separated(),
             given |job| job.process.numa.is_some(),
             set |job, numa| job.process.numa = Some(numa.clone());
         /// Number of ranks.
@@ -49,12 +49,12 @@ settings! {
             given |job| job.ranks.ranks.is_some(),
             set |job, count| job.ranks.ranks = Some(*count);
         /// Policy for the CPUs and the memory of ranks, and their map if it is given with the policy.
-        Policy(MappedPolicy) = "policy", AxisSyntax::listed::<Policies>(),
+        Policy(MappedPolicy) = "policy", AxisSyntax::with_list_grammar::<Policies>(),
             given |job| job.ranks.policy.is_some(),
             set |job, policy| job.ranks = job.ranks.clone().under(*policy),
             also |policy| policy.map.map(|_| "rank-map");
         /// Socket or core of each rank.
-        RankMap(RankMap) = "rank-map", AxisSyntax::parted().or_alone(RankMap::ALL),
+        RankMap(RankMap) = "rank-map", AxisSyntax::comma_separated().with_default(RankMap::ALL),
             given |job| job.ranks.map.is_some(),
             set |job, map| job.ranks.map = Some(*map);
     }
@@ -62,7 +62,7 @@ settings! {
 
 /// Returns the syntax of counts, whose lists may have ranges: `1,2-8:2`.
 fn counts() -> AxisSyntax<u32> {
-    AxisSyntax::listed::<ThreadList>().listed_by(count_list)
+    AxisSyntax::with_list_grammar::<ThreadList>().with_formatter(count_list)
 }
 
 fn count_list(counts: &[u32]) -> String {

@@ -157,7 +157,8 @@ fn places(job: &JobPlacement, topology: &Topology) -> Result<PlacedProgram, Fail
         let mut place = plan.ranks.swap_remove(0);
         place.rank = None;
         let has_threads = process.threads.is_some() || process.environment.num_threads.is_some();
-        let variables = if has_threads { set(emit::threads_within(&place)) } else { Vec::new() };
+        let variables =
+            if has_threads { set(emit::rank_thread_variables(&place)) } else { Vec::new() };
         return Ok(PlacedProgram { places: Places::Process(place), variables, notices });
     }
     let threads = process.threads.is_some()

@@ -123,7 +123,7 @@ impl sweep::Setting for Variable {
             return None;
         }
         let axis = axis.to_owned();
-        Some(AxisReader::parted(move |text| Self::read(&axis, text)))
+        Some(AxisReader::comma_separated(move |text| Self::read(&axis, text)))
     }
 
     fn list(all: &[Self]) -> String {
@@ -167,11 +167,11 @@ nodegauge_measure::settings! {
     pub enum ProgramSetting including Placement(PlacementSetting) of job including Variable(Variable) of variables
     sets ProgramCellOptions, e.g. "nodegauge sweep policy=0-5 -- ./solver input" {
         /// Numbers of ranks and of threads per rank.
-        Hybrid(Hybrid) = "hybrid", AxisSyntax::parted(),
+        Hybrid(Hybrid) = "hybrid", AxisSyntax::comma_separated(),
             given |_| false,
             set |cell, hybrid| hybrid.apply(&mut cell.job);
         /// Pages of the program.
-        Pages(ProgramPages) = "pages", AxisSyntax::parted().or_alone(ProgramPages::ALL),
+        Pages(ProgramPages) = "pages", AxisSyntax::comma_separated().with_default(ProgramPages::ALL),
             given |cell| cell.pages.is_some(),
             set |cell, pages| cell.pages = Some(*pages);
     }

@@ -9,7 +9,7 @@ nodegauge_measure::config! {
         /// Regular expression whose group is the figure in the output of the program.
         pattern: String = Identity "figure";
         /// Value on each axis, as text: `policy 3, threads 4`.
-        under: String = Setting "under", speaks;
+        under: String = Setting "under", omits_label;
         sweep: shared::sweep;
         /// Threads of each rank, or of the process.
         threads: shared::threads;

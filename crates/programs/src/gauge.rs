@@ -17,7 +17,10 @@ impl Gauge for Programs {
     }
 
     fn kinds(&self) -> Vec<ConfigKind> {
-        vec![ConfigKind::of::<ProgramConfig>(GAUGE, &[TEST]).headed(&["elapsed", "figure"])]
+        vec![
+            ConfigKind::from_config::<ProgramConfig>(GAUGE, &[TEST])
+                .with_headlines(&["elapsed", "figure"]),
+        ]
     }
 
     fn conclusion(&self, record: &Record) -> Option<String> {

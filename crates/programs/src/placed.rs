@@ -47,7 +47,7 @@ impl PlacedProcesses {
         let process = |place: &RankPlace| PlacedProcess {
             cpus: place.bound_cpus().map(|cpus| cpus.iter().map(|cpu| cpu.0).collect()),
             memory: place.memory.clone(),
-            variables: emit::threads_within(place)
+            variables: emit::rank_thread_variables(place)
                 .into_iter()
                 .map(|(name, value)| (name.to_owned(), Some(value)))
                 .collect(),

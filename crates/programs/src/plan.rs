@@ -159,7 +159,7 @@ impl ProgramSweep {
             return ProgramRun::Interrupted;
         }
         if !matches!(output.end, ChildEnd::Exited(status) if status.success()) {
-            let last = output.last_words().replace('\n', " ");
+            let last = output.error_tail().replace('\n', " ");
             let reported = if last.is_empty() { String::new() } else { format!(": {last}") };
             return ProgramRun::Failed(format!("{}{reported}", output.status_text()));
         }

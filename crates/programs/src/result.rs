@@ -56,11 +56,11 @@ pub(crate) fn figures(
         };
         let figure = Measurement::new(GAUGE, TEST, name, unit)
             .category(Category::Reference)
-            .sampled(Quoted::Median, of.figures.clone())
+            .with_samples(Quoted::Median, of.figures.clone())
             .config(&config);
         let mut failed = Validity::valid();
         of.failure.iter().for_each(|reason| failed.invalid(reason.as_str()));
-        let figure = figure.judged(failed);
+        let figure = figure.with_validity(failed);
         let validity = figure.validity.clone();
         all.push(figure);
         if base == Some(number) {
@@ -79,9 +79,9 @@ pub(crate) fn figures(
         // A ratio is at most as valid as the two figures; suspect figures give no verdict.
         let mut relative = Measurement::new(GAUGE, TEST, RELATIVE, Unit::Factor)
             .category(Category::Reference)
-            .sampled(Quoted::GeometricMean, paired.ratios().to_vec())
-            .judged(validity);
-        relative.doubt_as(&of_base, "baseline");
+            .with_samples(Quoted::GeometricMean, paired.ratios().to_vec())
+            .with_validity(validity);
+        relative.inherit_doubts(&of_base, "baseline");
         let is_valid = relative.validity.status == Status::Valid;
         let verdict = compared.filter(|_| is_valid).map(|found| found.verdict);
         config.verdict = Some(verdict.unwrap_or(Speed::CannotTell).to_string());

@@ -29,7 +29,7 @@ fn counts(figures: &[&PublishedRow<'_>]) -> Vec<u64> {
 /// Returns the highest Triad of this run with `threads` threads; other axes of a sweep may give several.
 fn fastest<'a>(own: &[&'a Measurement], threads: u64) -> Option<&'a Measurement> {
     let here = own.iter().filter(|m| m.read_key::<shared::threads>() == Some(threads));
-    here.filter(|m| m.value.is_some()).max_by(|x, y| x.by_value(y)).copied()
+    here.filter(|m| m.value.is_some()).max_by(|x, y| x.cmp_value(y)).copied()
 }
 
 /// Returns the published figure of a kernel with a number of threads.

@@ -4,7 +4,7 @@
 //! Shown figures are saved in the record as measurements of the category "reference" with the engine [`PUBLISHED`].
 //! They never count as results of the run.
 
-use nodegauge_machine::catalog::{likeness, plain};
+use nodegauge_machine::catalog::{name_distance, plain};
 use nodegauge_machine::devices;
 use nodegauge_measure::figure_names::{hpl, io, stream};
 use nodegauge_measure::keys::shared::{self, CompilerConfig};
@@ -209,7 +209,7 @@ pub(crate) fn find(name: &str) -> Result<Vec<&'static PublishedNode>, UnknownNod
         return Ok(found);
     }
     let mut near: Vec<String> = all().iter().map(|node| node.processor.clone()).collect();
-    near.sort_by_key(|processor| (likeness(name, processor), processor.clone()));
+    near.sort_by_key(|processor| (name_distance(name, processor), processor.clone()));
     near.dedup();
     Err(UnknownNode { name: name.to_owned(), near })
 }

@@ -10,7 +10,7 @@ use nodegauge_gauge::view::{
     ColumnList, Note, Page, Section, TableCell, Tone, distinct, grouped, sentence,
 };
 use nodegauge_measure::Fraction;
-use nodegauge_measure::legible::in_lines;
+use nodegauge_measure::legible::joined_lines;
 use nodegauge_measure::quantity::{change_in_words, changes_in_words, counted};
 use nodegauge_measure::stats::Better;
 
@@ -220,7 +220,7 @@ pub(crate) fn differences(differences: &[Difference], names: &[&str]) -> Section
     for Difference { what, sides } in long {
         let sides =
             names.iter().zip(sides).map(|(name, text)| format!("{name}: {}", cut(text, SHOWN)));
-        section.lines("differs", in_lines([what.clone()].into_iter().chain(sides)));
+        section.lines("differs", joined_lines([what.clone()].into_iter().chain(sides)));
     }
     section
 }

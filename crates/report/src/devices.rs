@@ -3,7 +3,7 @@
 
 use nodegauge_gauge::view::{ColumnList, Section, Table};
 use nodegauge_machine::number_ranges;
-use nodegauge_measure::legible::in_lines;
+use nodegauge_measure::legible::joined_lines;
 use nodegauge_measure::record::{Device, DeviceKind, DeviceState, Machine};
 use nodegauge_measure::{Bytes, BytesPerSec, Hertz};
 
@@ -71,7 +71,7 @@ fn in_words(device: &Device) -> String {
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     lines.extend((!parts.is_empty()).then(|| parts.join("; ")));
     lines.extend(device.state.as_ref().map(state).filter(|state| !state.is_empty()));
-    in_lines(lines)
+    joined_lines(lines)
 }
 
 fn memory(device: &Device) -> String {

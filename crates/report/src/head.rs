@@ -225,7 +225,7 @@ fn trust(record: &Record) -> (Tone, String) {
         (Tone::Warning, format!("Use with care: {}.", critical.text))
     } else {
         let disturbed: usize = own.iter().map(|m| m.disturbed_samples().count()).sum();
-        let clean: usize = own.iter().map(|m| m.undisturbed().count()).sum();
+        let clean: usize = own.iter().map(|m| m.undisturbed_samples().count()).sum();
         let left_out = match disturbed {
             0 => String::new(),
             n => {

@@ -4,7 +4,7 @@ use crate::devices;
 use nodegauge_analysis::facts::{self, Fact};
 use nodegauge_gauge::view::{Block, ColumnList, Note, Page, Section, Table, Tone};
 use nodegauge_machine::{number_ranges, uptime_in_words};
-use nodegauge_measure::legible::in_lines;
+use nodegauge_measure::legible::joined_lines;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{
     Cache, Circumstances, ClockBasis, CoreClass, Dimm, Disk, Figure, Finding, Inherited, Machine,
@@ -59,7 +59,7 @@ pub fn page(machine: &Machine) -> Page {
         section.note("state", state(machine, known));
         section.note_if("inherited", known.inherited.as_ref().map(inherited));
         let variables = known.environment.iter().map(|(name, value)| format!("{name}={value}"));
-        let variables = in_lines(variables);
+        let variables = joined_lines(variables);
         if !variables.is_empty() {
             section.lines("variables", variables);
         }
@@ -200,7 +200,7 @@ fn peak(machine: &Machine) -> String {
                 peak.basis
             );
             if let Some(others) = p.other_peaks(peak) {
-                text = in_lines([text, others]);
+                text = joined_lines([text, others]);
             }
             text
         }
@@ -242,7 +242,7 @@ fn memory(machine: &Machine) -> String {
     }
     parts.push(theoretical(machine));
     parts.extend(shares(machine));
-    in_lines(parts)
+    joined_lines(parts)
 }
 
 fn bound_prefix(figure: &Figure) -> &'static str {

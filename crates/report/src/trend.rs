@@ -90,7 +90,7 @@ impl TrendRuns {
         if !self.commands.contains(&command) {
             self.commands.push(command);
         }
-        let time = record::time_of(&run.started);
+        let time = record::parse_rfc3339(&run.started);
         let Some(at) = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok()) else {
             self.timeless += 1;
             return;

@@ -58,7 +58,7 @@ fn under_the_roof(m: Measurement, roofline: &Roofline) -> Measurement {
             "{above} above its roof: the counts of operations or bytes are wrong, a faster memory level served part of the bytes, or the node was slower when the ceilings were measured"
         ));
     }
-    m.judged(validity)
+    m.with_validity(validity)
 }
 
 /// Marks ceilings of all threads that are lower than those of one thread as suspect.
@@ -80,7 +80,7 @@ fn doubt_low_ceilings(measured: Vec<Measurement>) -> Vec<Measurement> {
              alone",
             m.unit.in_words(one)
         ));
-        m.judged(validity)
+        m.with_validity(validity)
     });
     doubted.collect()
 }
@@ -101,7 +101,7 @@ impl Gauge for RooflineGauge {
     }
 
     fn kinds(&self) -> Vec<ConfigKind> {
-        vec![ConfigKind::of::<RooflinePointConfig>(GAUGE, &[POINT])]
+        vec![ConfigKind::from_config::<RooflinePointConfig>(GAUGE, &[POINT])]
     }
 
     fn conclusion(&self, record: &Record) -> Option<String> {

@@ -162,7 +162,7 @@ impl PlannedRun for RooflinePlan {
                 ended => found.extend(kept(gauge, ended)),
             }
         }
-        found.within(&limits, Duration::ZERO);
+        found.set_run_time(&limits, Duration::ZERO);
         if !left_out.is_empty() {
             let what = format!("the ceilings of {}", left_out.join(", "));
             found.notices.push(Notice::no_time_left(GAUGE, &what));

@@ -60,7 +60,7 @@ pub fn sample(
     let (sample, timed) = unsafe {
         pool.sample(at, Interrupt::never(), |member, laps| pass(member, laps, loops, elements))
     }?;
-    timed.made.into_iter().collect::<Result<(), Failure>>()?;
+    timed.results.into_iter().collect::<Result<(), Failure>>()?;
     Ok(sample)
 }
 
@@ -128,7 +128,7 @@ mod tests {
         for (elements, works) in [(1 << 16, true), (1 << 52, false)] {
             let timed = team.timed(|member, laps| pass(member, laps, &all, elements).is_ok());
             let timed = timed.unwrap();
-            assert_eq!((timed.spans.len(), timed.made), (all.len(), vec![works; 2]));
+            assert_eq!((timed.spans.len(), timed.results), (all.len(), vec![works; 2]));
         }
     }
 }

@@ -28,7 +28,7 @@ const HALO: usize = 4;
 
 /// Reason why a solution ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum End {
+pub enum SolverEnd {
     /// The residual fell below the tolerance.
     Converged,
     /// The maximum number of iterations was reached.
@@ -47,7 +47,7 @@ pub(crate) struct State {
     /// Relative residual `|r| / |b|`, with r from the recursion.
     pub residual: f64,
     /// Reason why the solution ended; `None` while the solution continues.
-    pub end: Option<End>,
+    pub end: Option<SolverEnd>,
     rho: f64,
     b_squared: f64,
 }
@@ -200,7 +200,7 @@ impl<'a> Solver<'a> {
             state.b_squared =
                 walk.sum(walk.dot(&self.system.rhs[own.clone()], &self.system.rhs[own]));
             if state.b_squared == 0.0 {
-                state.end = Some(End::Converged);
+                state.end = Some(SolverEnd::Converged);
             }
         }
         for _ in 0..count {
@@ -331,10 +331,10 @@ impl Walk<'_> {
         (state.rho, state.iterations) = (rho, state.iterations + 1);
         state.residual = (squared / state.b_squared).sqrt();
         state.end = match () {
-            () if !(curvature.is_finite() && squared.is_finite()) => Some(End::NotANumber),
-            () if curvature <= 0.0 => Some(End::Indefinite),
-            () if state.residual <= tolerance.residual => Some(End::Converged),
-            () if state.iterations >= tolerance.iterations => Some(End::Limit),
+            () if !(curvature.is_finite() && squared.is_finite()) => Some(SolverEnd::NotANumber),
+            () if curvature <= 0.0 => Some(SolverEnd::Indefinite),
+            () if state.residual <= tolerance.residual => Some(SolverEnd::Converged),
+            () if state.iterations >= tolerance.iterations => Some(SolverEnd::Limit),
             () => None,
         };
         self.times[0] = self.since.saturating_sub(begun) as f64 * 1e-9;

@@ -1,6 +1,6 @@
 //! Tests that compare complete solutions with independently known results.
 
-use crate::cg::{Codes, End, Solver, State, Tolerance};
+use crate::cg::{Codes, Solver, SolverEnd, State, Tolerance};
 use crate::code::LoopCode;
 use crate::context::ThreadContext;
 use crate::elasticity::{Material, Mesh, Problem, Stretch, Subdomain};
@@ -111,8 +111,8 @@ fn solve(case: Case<'_>, tolerance: Tolerance) -> DomainSolution {
         let timed = timed.unwrap();
         let reported =
             |reached: State| (reached.iterations, reached.end, reached.residual.to_bits());
-        assert!(timed.made.iter().all(|made| reported(made.0) == reported(timed.made[0].0)));
-        state = timed.made[0].0;
+        assert!(timed.results.iter().all(|made| reported(made.0) == reported(timed.results[0].0)));
+        state = timed.results[0].0;
     }
     let mut x = vec![0.0; solver.solution().len()];
     for (row, node) in system.rows.nodes.iter().enumerate() {
@@ -128,7 +128,7 @@ fn error_decreases_with_the_square_of_the_edge() {
         let order = Some(EliminationOrder::Domain);
         let case = Case { elements: [n; 3], problem: &Waves, order, threads: 1, ..SMALL };
         let solved = solve(case, TIGHT);
-        assert_eq!(solved.state.end, Some(End::Converged));
+        assert_eq!(solved.state.end, Some(SolverEnd::Converged));
         solved.error
     };
     let errors = [5, 10, 20].map(error);
@@ -146,7 +146,7 @@ fn orders_storages_and_threads_find_the_exact_linear_solution() {
                 let elements = [3, 2, 4];
                 let solved = solve(Case { elements, order, storage, threads, ..SMALL }, TIGHT);
                 let reported = format!("{order:?} {storage} {threads}: {:?}", solved.state);
-                assert_eq!(solved.state.end, Some(End::Converged), "{reported}");
+                assert_eq!(solved.state.end, Some(SolverEnd::Converged), "{reported}");
                 assert!(solved.error < 1e-9, "{reported}: {}", solved.error);
                 let residual = solved.true_residual;
                 assert!(residual < 1e-10, "{reported}: {residual}");
@@ -272,7 +272,7 @@ fn slices_from_assembly_equal_slices_from_blocks() {
 #[test]
 fn failed_convergence_has_a_reason() {
     let few = solve(SMALL, Tolerance { residual: 1e-11, iterations: 3 });
-    assert_eq!((few.state.end, few.state.iterations), (Some(End::Limit), 3));
+    assert_eq!((few.state.end, few.state.iterations), (Some(SolverEnd::Limit), 3));
     assert!(few.state.residual > 1e-11 && few.true_residual > 1e-11);
 
     /// Problem with a force that is NaN.
@@ -292,7 +292,7 @@ fn failed_convergence_has_a_reason() {
         }
     }
     let odd = solve(Case { problem: &Odd, ..SMALL }, TIGHT);
-    assert_eq!((odd.state.end, odd.state.iterations), (Some(End::NotANumber), 1));
+    assert_eq!((odd.state.end, odd.state.iterations), (Some(SolverEnd::NotANumber), 1));
 }
 
 /// Processes compute the same results as threads, with the same number of iterations for both kinds of communication.
@@ -329,7 +329,7 @@ fn ranks_agree_with_threads() {
     };
     // SAFETY: the job allocates, makes system calls and waits only at the barrier of the ranks.
     let made =
-        unsafe { nodegauge_team::ranks::timed(&places, Interrupt::never(), job) }.unwrap().made;
+        unsafe { nodegauge_team::ranks::timed(&places, Interrupt::never(), job) }.unwrap().results;
     for (iterations, bits, error, residual, bytes) in &made {
         assert_eq!((*iterations, *bits), (made[0].0, made[0].1));
         assert!(*error < 1e-9 && *residual < 1e-10 && *bytes > 0, "{made:?}");

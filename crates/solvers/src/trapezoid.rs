@@ -93,7 +93,7 @@ impl Rule {
             return Ok(None);
         }
         sample.seconds.iter_mut().for_each(|seconds| *seconds /= sums as f64);
-        let sum = timed.made.into_iter().map(f64::from_bits).sum();
+        let sum = timed.results.into_iter().map(f64::from_bits).sum();
         Ok(Some((sample, sum)))
     }
 

@@ -172,7 +172,7 @@ impl PlannedRun for AblationPlan {
             let config = points[0].config();
             bytes.push((kernel.counted(config.element) * config.elements) as f64);
         }
-        let rounds = series.schedule.rounds_of(&counted_cells);
+        let rounds = series.schedule.complete_rounds(&counted_cells);
         let selected = SelectedRounds::from_rounds(&rounds, &bound, CountingRounds::OneRegime);
         let SelectedRounds { rounds: counts, is_settled: settled, .. } = selected;
         // The schedule has a warm-up round.
@@ -388,7 +388,7 @@ impl Measured<'_> {
     /// Compares the last step with the best of consecutive passes of the same configuration, which are measured as in
     /// `stream`. Only passes of the most frequent regime count.
     fn agreement(&self) -> Option<StreamAgreement> {
-        let sorted = samples::sort(self.alone);
+        let sorted = samples::assign_regimes(self.alone);
         let group = sorted.headline()?;
         let kernel = self.explained();
         let passes = group.all.iter().map(|pass| self.alone[*pass].seconds[kernel]);
@@ -474,10 +474,10 @@ impl Measured<'_> {
             ..config
         };
         Measurement::new(GAUGE, TEST, name, Unit::Factor)
-            .sampled(Quoted::Single, by_round)
+            .with_samples(Quoted::Single, by_round)
             .value(Quoted::Single, ratio.value)
             .config(&config)
-            .judged(self.validity())
+            .with_validity(self.validity())
     }
 
     fn validity(&self) -> Validity {

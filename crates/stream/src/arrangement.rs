@@ -340,7 +340,7 @@ pub(crate) fn chosen_notice(chosen: &ChosenLoops) -> Notice {
     };
     let mut parts = vec![format!("{among}: {}", describe(&chosen.loops))];
     let (ahead, not_told): (Vec<_>, Vec<_>) =
-        chosen.leads.iter().partition(|(_, lead)| lead.is_told());
+        chosen.leads.iter().partition(|(_, lead)| lead.is_significant());
     if !ahead.is_empty() {
         let mut each: Vec<String> = Vec::new();
         for (kernel, lead) in ahead {

@@ -27,20 +27,20 @@ nodegauge_measure::settings! {
     pub enum StreamSetting including Placement(PlacementSetting) of job
     sets StreamCellOptions, e.g. "--sweep threads=1,2-32:2 or --sweep pages=4k,thp" {
         /// Kind of store.
-        Stores(Stores) = "stores", AxisSyntax::parted().or_alone(Stores::ALL),
+        Stores(Stores) = "stores", AxisSyntax::comma_separated().with_default(Stores::ALL),
             given |cell| cell.arrays.stores.is_some(),
             set |cell, stores| cell.arrays.stores = Some(*stores);
         /// Kind of pages of the arrays.
         Pages(RequestedPages) = "pages",
-            AxisSyntax::parted().or_alone(&[RequestedPages::Base, RequestedPages::Transparent]),
+            AxisSyntax::comma_separated().with_default(&[RequestedPages::Base, RequestedPages::Transparent]),
             given |cell| cell.arrays.pages.is_some(),
             set |cell, pages| cell.arrays.pages = Some(*pages);
         /// Number of pages that a loop traverses alternately (side by side).
-        SideBySide(SideBySide) = "side-by-side", AxisSyntax::parted(),
+        SideBySide(SideBySide) = "side-by-side", AxisSyntax::comma_separated(),
             given |cell| cell.arrays.side_by_side.is_some(),
             set |cell, pages| cell.arrays.side_by_side = Some(*pages);
         /// Length of the arrays.
-        Size(SizeSpec) = "size", AxisSyntax::parted(),
+        Size(SizeSpec) = "size", AxisSyntax::comma_separated(),
             given |cell| cell.arrays.size != SizeSpec::Auto,
             set |cell, size| cell.arrays.size = *size;
         /// Software prefetch, with its distances.
@@ -48,7 +48,7 @@ nodegauge_measure::settings! {
             given |cell| cell.arrays.prefetch.is_some(),
             set |cell, prefetch| cell.arrays.prefetch = Some(*prefetch);
         /// Compiler of the loops, which are compiled after all configurations have been planned.
-        Compiler(CompilerChoice) = "compiler", AxisSyntax::by_semicolon(),
+        Compiler(CompilerChoice) = "compiler", AxisSyntax::semicolon_separated(),
             given |_| false,
             set |_, _| ();
     }
@@ -59,7 +59,7 @@ pub type StreamAxis = sweep::Axis<StreamSetting>;
 
 /// Returns the syntax of prefetches. Two distances are joined by '+', because ',' separates the values of the list.
 fn prefetches() -> AxisSyntax<Prefetch> {
-    AxisSyntax::parted().read_by(prefetch).listed_by(prefetch_list)
+    AxisSyntax::comma_separated().with_parser(prefetch).with_formatter(prefetch_list)
 }
 
 fn prefetch(text: &str) -> Result<Prefetch, InvalidAxisValue> {

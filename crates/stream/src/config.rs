@@ -6,7 +6,7 @@ use nodegauge_measure::config;
 use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::Traffic;
 use nodegauge_measure::{Fraction, Seconds};
-use nodegauge_passes::traffic::Counted;
+use nodegauge_passes::traffic::CountedTraffic;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -290,13 +290,13 @@ pub struct CountedConfig {
 impl CountedConfig {
     /// Returns the counts of the kernel with index `i`: the bytes moved, divided by the bytes that STREAM counts
     /// (`counted`).
-    pub(crate) fn of_kernel(seen: &Counted, i: usize, counted: f64) -> Self {
+    pub(crate) fn of_kernel(seen: &CountedTraffic, i: usize, counted: f64) -> Self {
         let moved = seen.kernels.get(i).copied().flatten();
         Self {
             family: seen.family.clone(),
             events: seen.counters,
             passes: seen.passes,
-            at_rest_bytes_per_s: seen.at_rest,
+            at_rest_bytes_per_s: seen.idle_rate,
             read_factor: moved.and_then(|moved| moved.read).map(|bytes| bytes / counted),
             write_factor: moved.and_then(|moved| moved.write).map(|bytes| bytes / counted),
             factor: moved.map(|moved| moved.total / counted),
@@ -330,7 +330,7 @@ mod tests {
 
     #[test]
     fn record_has_ratios_of_counted_traffic() {
-        let counted = Counted {
+        let counted = CountedTraffic {
             family: "AMD UMC".to_owned(),
             counters: 48,
             kernels: vec![
@@ -339,7 +339,7 @@ mod tests {
                 None,
             ],
             passes: 5,
-            at_rest: Some(1e8),
+            idle_rate: Some(1e8),
         };
         let reported = CountedConfig::of_kernel(&counted, 0, 3e9);
         assert_eq!((reported.family.as_str(), reported.events), ("AMD UMC", 48));

@@ -38,11 +38,12 @@ impl Gauge for Stream {
 
     fn kinds(&self) -> Vec<ConfigKind> {
         vec![
-            ConfigKind::of::<config::StreamConfig>(GAUGE, &[STREAM]).headed(&[TRIAD]),
-            ConfigKind::of::<config::TuneConfig>(GAUGE, &[TUNE]),
-            ConfigKind::of::<config::ExplainConfig>(GAUGE, &[ablation::TEST])
-                .headed(&[ablation::WHOLE]),
-            ConfigKind::of::<PublishedConfig>(GAUGE, &[STREAM]),
+            ConfigKind::from_config::<config::StreamConfig>(GAUGE, &[STREAM])
+                .with_headlines(&[TRIAD]),
+            ConfigKind::from_config::<config::TuneConfig>(GAUGE, &[TUNE]),
+            ConfigKind::from_config::<config::ExplainConfig>(GAUGE, &[ablation::TEST])
+                .with_headlines(&[ablation::WHOLE]),
+            ConfigKind::from_config::<PublishedConfig>(GAUGE, &[STREAM]),
         ]
     }
 

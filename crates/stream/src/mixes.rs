@@ -74,7 +74,7 @@ fn is_good(m: &Measurement) -> bool {
 fn is_alike(m: &Measurement, other: &Measurement) -> bool {
     let trips = [m, other].map(|of| of.read_key::<shared::round_trip_s>());
     match trips {
-        [Some(one), Some(two)] => regime::same(one, two),
+        [Some(one), Some(two)] => regime::may_share_regime(one, two),
         _ => true,
     }
 }
@@ -114,7 +114,7 @@ mod tests {
         };
         let samples = (-10..=10).map(|i| middle * (1.0 + f64::from(i) / 100.0)).collect();
         Measurement::new(GAUGE, test, name, Unit::BytesPerSecond)
-            .sampled(Quoted::Best, samples)
+            .with_samples(Quoted::Best, samples)
             .config(&config)
     }
 

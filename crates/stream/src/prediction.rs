@@ -54,9 +54,9 @@ impl ArraysCost {
         let processes = arrangement.configs.len() as u64;
         let arrays = Bytes(config.bytes() * processes);
         let counted: u64 = config.kernels.iter().map(|(one, _)| one.counted(config.element)).sum();
-        let pass = rates.writing(Bytes(counted * config.elements * processes));
-        let set_up = self.sets * (rates.touching(arrays) + rates.writing(arrays))
-            + self.refills * rates.writing(arrays)
+        let pass = rates.rewrite_time(Bytes(counted * config.elements * processes));
+        let set_up = self.sets * (rates.touch_time(arrays) + rates.rewrite_time(arrays))
+            + self.refills * rates.rewrite_time(arrays)
             + pass.mul_f64(f64::from(self.before) + SIZE_CHECK);
         let warm_up = u32::from(policy.warm_up != WarmUp::None);
         let round = self.round * pass;

@@ -1,6 +1,6 @@
 //! Several processes that measure at the same time, each with its own arrays, as in flat MPI.
 //!
-//! The processes are [`launched`] ranks, which handle requests to set up and measure points. Before each kernel, a rank
+//! The processes are [`rank_service`] ranks, which handle requests to set up and measure points. Before each kernel, a rank
 //! waits for the other ranks at a barrier in shared memory. The time of a kernel is the time from the earliest start to
 //! the latest end over all ranks, as in stream_mpi.c. All ranks read the same clock of the machine, so that no messages
 //! are required.
@@ -17,13 +17,13 @@ pub use joined::LaunchedRanks;
 pub(crate) use point::RanksPoint;
 pub use worker::serve;
 
-use nodegauge_team::launched;
+use nodegauge_team::rank_service;
 
 /// Hidden command that starts a process as a rank. Its arguments are the name of the socket, the rank and the number of
 /// ranks; it calls [`serve`].
 pub const COMMAND: &str = "measure-as-rank";
 
 /// Coordinator of ranks that measure.
-pub type StreamCoordinator = launched::Coordinator<protocol::MeasuringRanks>;
+pub type StreamCoordinator = rank_service::Coordinator<protocol::MeasuringRanks>;
 /// Coordinator of ranks, shared by several points.
-pub type SharedStreamCoordinator = launched::SharedCoordinator<protocol::MeasuringRanks>;
+pub type SharedStreamCoordinator = rank_service::SharedCoordinator<protocol::MeasuringRanks>;

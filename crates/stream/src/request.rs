@@ -287,7 +287,7 @@ impl StreamRequest {
             plan.notices.insert(0, joined.started.in_words());
             return Ok(plan);
         }
-        let each = self.cell.job.process.in_each_rank(topology)?;
+        let each = self.cell.job.process.rank_share(topology)?;
         joined.places(topology, each.threads, &each.memory).map_err(|(rank, error)| {
             Failure::from(error).with_context(format_args!("rank {rank}")).kind(FailureKind::Usage)
         })

@@ -10,7 +10,9 @@ use crate::kernels::{Element, Kernel, KernelShape, Loop, STREAM_ARRAYS, Stores};
 use crate::size::check::SizeCheck;
 use crate::target::{Seen, Target};
 use crate::tuner::ChosenLoops;
-use nodegauge_arena::evidence::{limited, several_regimes, small_pages, wrong_in_words};
+use nodegauge_arena::evidence::{
+    page_size_reason, regime_finding, with_memory_limit, wrong_values_reason,
+};
 use nodegauge_arena::location;
 use nodegauge_arena::names::STREAM;
 use nodegauge_arena::{NumaConfig, PagesConfig};
@@ -23,7 +25,7 @@ use nodegauge_measure::record::{Finding, Limit, Measurement, Quoted, Severity, T
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{self, CellSamples, RegimeAssignment, Sample};
 use nodegauge_measure::{BytesPerSec, Failure, Fraction, Outcome, Seconds, Unit, stream_rule};
-use nodegauge_passes::traffic::Counted;
+use nodegauge_passes::traffic::CountedTraffic;
 use nodegauge_placement::{Bind, MemoryPolicy};
 use nodegauge_toolchain::Compiler;
 
@@ -42,7 +44,7 @@ pub(crate) struct StreamEvidence<'a> {
     /// Result of the size check; `None` if the check was not made.
     pub check: Option<SizeCheck>,
     /// Counts of the memory controllers, or the reason why there are no counts; `None` if counting was not requested.
-    pub traffic: Option<&'a Result<Counted, Unavailable>>,
+    pub traffic: Option<&'a Result<CountedTraffic, Unavailable>>,
     /// Failure of the cell; `None` if the cell was measured to the end.
     pub lost: Option<&'a Failure>,
     /// Failure that prevented the check of the arrays at the end; `None` if they were checked.
@@ -62,7 +64,7 @@ impl<'a> StreamEvidence<'a> {
         let places =
             seen.together.affinity.iter().map(|of| of.cpus.iter().map(|cpu| cpu.0).collect());
         let known = site.round_trips.between(&places.collect::<Vec<Vec<u32>>>());
-        let sorted = samples::sort_with_known(samples, &known);
+        let sorted = samples::assign_regimes_with_known(samples, &known);
         let clock = clock::quality();
         Self {
             site,
@@ -137,15 +139,15 @@ fn one(
     let bytes = counted(evidence.target, i);
     let sorted = &evidence.sorted;
     let timed = CellSamples { samples: evidence.samples, sorted, group: sorted.headline()? };
-    let m = figure(kernel).timed(Quoted::Best, timed, i, &|seconds| bytes / seconds);
-    let m = limited(m, &evidence.site.machine, config.numa.as_ref());
+    let m = figure(kernel).with_timed_samples(Quoted::Best, timed, i, &|seconds| bytes / seconds);
+    let m = with_memory_limit(m, &evidence.site.machine, config.numa.as_ref());
     let mut validity = doubts.clone();
     let Some(best) = m.value else {
         let step = evidence.clock.granularity;
         validity.invalid(format!("a pass ended within one step of the clock ({step})"));
         let mut config = config.clone();
         describe(each, &mut config);
-        return Some(figure(kernel).config(&config).judged(validity));
+        return Some(figure(kernel).config(&config).with_validity(validity));
     };
     let guest = evidence.site.machine.virtualisation.is_some();
     if let Some(doubt) = sorted.doubt(timed.samples, timed.group, i, samples::PASSES, guest) {
@@ -178,7 +180,7 @@ fn one(
             BytesPerSec(limit.value)
         ));
     }
-    Some(m.traffic(traffic).config(&config).judged(validity))
+    Some(m.traffic(traffic).config(&config).with_validity(validity))
 }
 
 impl StreamEvidence<'_> {
@@ -355,7 +357,7 @@ fn misplaced(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> Vec<String> {
 fn common_validity(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> Validity {
     let mut validity = Validity::valid();
     if let Some(wrong) = &evidence.seen.together.wrong {
-        validity.invalid(wrong_in_words(wrong));
+        validity.invalid(wrong_values_reason(wrong));
     }
     if let Some(failure) = evidence.lost {
         validity.invalid(lost_in_words(failure));
@@ -373,7 +375,7 @@ fn common_validity(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> Validity
         .for_each(|doubt| validity.suspect(doubt));
     let asked = evidence.target.config().pages;
     let got = evidence.seen.together.pages.as_ref();
-    if let Some(doubt) = got.and_then(|got| small_pages(asked, got, "arrays")) {
+    if let Some(doubt) = got.and_then(|got| page_size_reason(asked, got, "arrays")) {
         validity.suspect(doubt);
     }
     misplaced(evidence, numa).into_iter().for_each(|doubt| validity.suspect(doubt));
@@ -386,7 +388,7 @@ fn common_validity(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> Validity
 pub(crate) fn findings(evidence: &StreamEvidence<'_>) -> Vec<Finding> {
     let trips: Vec<f64> = evidence.sorted.groups.iter().map(|group| group.round_trip).collect();
     let guest = evidence.site.machine.virtualisation.is_some();
-    let mut findings: Vec<Finding> = several_regimes(&trips, guest).into_iter().collect();
+    let mut findings: Vec<Finding> = regime_finding(&trips, guest).into_iter().collect();
     findings.extend(memory_elsewhere(evidence));
     let cpus = evidence.arrangement.placement.threads.iter().flat_map(|thread| &thread.cpus);
     let known = cpus.filter_map(|cpu| evidence.site.topology.thread(*cpu));

@@ -24,7 +24,7 @@ impl Simulated {
         let config = config.clone();
         let loops = crate::point::native_loops(&config.kernels, Element::F64).unwrap();
         let target = Self { config, loops, byte, cache };
-        clock::run_ahead(Duration::from_secs_f64(10.0 * target.seconds(1.0)));
+        clock::advance_clock(Duration::from_secs_f64(10.0 * target.seconds(1.0)));
         Box::new(target)
     }
 
@@ -36,7 +36,7 @@ impl Simulated {
 
     fn runs(&mut self, share: f64) -> Sample {
         let seconds = vec![self.seconds(share); self.loops.len()];
-        clock::run_ahead(Duration::from_secs_f64(seconds.iter().sum()));
+        clock::advance_clock(Duration::from_secs_f64(seconds.iter().sum()));
         Sample::from_times(seconds)
     }
 }
@@ -62,7 +62,7 @@ impl Target for Simulated {
         self.runs(1.0);
         Ok(())
     }
-    fn reshape(&mut self, _: Vec<(Kernel, KernelShape)>) -> Result<(), ArenaError> {
+    fn set_kernels(&mut self, _: Vec<(Kernel, KernelShape)>) -> Result<(), ArenaError> {
         Ok(())
     }
     fn seen(&mut self) -> Result<Seen, ArenaError> {

@@ -527,7 +527,7 @@ impl Running {
             let chosen = tuner::choose(target, &shapes, deadline, || observer.interrupted())?;
             notice::add_new(notices, [arrangement::chosen_notice(&chosen)]);
             for i in members {
-                candidates[i].target.reshape(chosen.loops.clone())?;
+                candidates[i].target.set_kernels(chosen.loops.clone())?;
                 candidates[i].chosen = Some(chosen.clone());
             }
         }

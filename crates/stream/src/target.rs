@@ -8,7 +8,7 @@ use nodegauge_machine::Unavailable;
 use nodegauge_measure::samples::Sample;
 pub use nodegauge_passes::TargetConfig;
 use nodegauge_passes::point::{PointSeen, StreamPoint};
-use nodegauge_passes::traffic::Counted;
+use nodegauge_passes::traffic::CountedTraffic;
 use nodegauge_placement::MemoryPolicy;
 
 /// Configuration that is set up and can be measured. Every method fails if a thread of a team or a process fails.
@@ -66,7 +66,7 @@ pub trait Target {
     ///
     /// # Errors
     /// Fails if the loops do not exist.
-    fn reshape(&mut self, kernels: Vec<(Kernel, KernelShape)>) -> Result<(), ArenaError>;
+    fn set_kernels(&mut self, kernels: Vec<(Kernel, KernelShape)>) -> Result<(), ArenaError>;
 
     /// Queries the actual placement and pages from the operating system. The query is expensive, because the kernel
     /// walks page tables.
@@ -80,7 +80,7 @@ pub trait Target {
     ///
     /// # Errors
     /// Fails if a thread or a process fails.
-    fn traffic(&mut self) -> Result<Option<Result<Counted, Unavailable>>, ArenaError> {
+    fn traffic(&mut self) -> Result<Option<Result<CountedTraffic, Unavailable>>, ArenaError> {
         Ok(None)
     }
 }
@@ -136,15 +136,15 @@ impl Target for StreamPoint {
         self.check()
     }
 
-    fn reshape(&mut self, kernels: Vec<(Kernel, KernelShape)>) -> Result<(), ArenaError> {
-        self.reshape(kernels)
+    fn set_kernels(&mut self, kernels: Vec<(Kernel, KernelShape)>) -> Result<(), ArenaError> {
+        self.set_kernels(kernels)
     }
 
     fn seen(&mut self) -> Result<Seen, ArenaError> {
         Ok(Seen { together: self.observed(), ranks: Vec::new() })
     }
 
-    fn traffic(&mut self) -> Result<Option<Result<Counted, Unavailable>>, ArenaError> {
+    fn traffic(&mut self) -> Result<Option<Result<CountedTraffic, Unavailable>>, ArenaError> {
         self.traffic().map(Some)
     }
 }

@@ -74,7 +74,7 @@ const PLACEMENTS: Rules = Rules {
 };
 /// Rules of the final stage: at least eight rounds, then until no other entry can be faster than the leader by more
 /// than half a percent.
-const FINAL: Rules = Rules { leave: RoundRule::Nobody(0.005), min_rounds: 8, ..PLACEMENTS };
+const FINAL: Rules = Rules { leave: RoundRule::KeepAll(0.005), min_rounds: 8, ..PLACEMENTS };
 /// Maximum number of attempts to measure an undisturbed pass.
 const TRIES: usize = 3;
 
@@ -221,7 +221,7 @@ impl TunePlan {
         let mut gain = worth(winner, untuned, &choice, search.passes);
         for (entry, of) in [(untuned, "untuned"), (winner, "choice")] {
             let source = measurement(entry, &space.setups[entry.setup], options);
-            source.iter().for_each(|source| gain.doubt_as(&source.validity, of));
+            source.iter().for_each(|source| gain.inherit_doubts(&source.validity, of));
         }
         if tried < all {
             gain.validity.suspect(format!("only {tried} of {all} teams and pages were tried"));
@@ -282,13 +282,13 @@ impl PlannedRun for TunePlan {
         let mut ready = target.filter(|target| chosen.is_of(target.config()));
         let mut set_up = |arrangement: &Arrangement| match ready.take() {
             Some(mut known) => {
-                known.reshape(arrangement.kernels())?;
+                known.set_kernels(arrangement.kernels())?;
                 Ok(known)
             }
             None => arrangement.target(site, None),
         };
         outcome.extend(stream::measure(site, chosen, limits, &mut set_up, observer)?);
-        outcome.within(&limits, setting_up);
+        outcome.set_run_time(&limits, setting_up);
         Ok(outcome)
     }
 }
@@ -348,21 +348,21 @@ impl Search {
     fn pass(&mut self, entry: &Entry, tries: usize) -> Result<(f64, f64), Failure> {
         let mut before = self.reference_trip()?;
         // On a busy machine the last attempt counts, even if it is disturbed.
-        let (rate, trip, clean) = schedule::undisturbed(
+        let (rate, trip, clean) = schedule::repeat_until_undisturbed(
             tries,
             |(_, _, clean): &(f64, f64, bool)| !clean,
             || -> Result<_, Failure> {
                 let Some(point) = self.points.get_mut(&entry.setup) else {
                     return Ok((f64::NAN, f64::NAN, true));
                 };
-                point.reshape(entry.loops.clone())?;
+                point.set_kernels(entry.loops.clone())?;
                 let sample = point.pass()?;
                 let rates = sample.seconds.iter().enumerate();
                 let rates: Vec<f64> =
                     rates.map(|(i, seconds)| result::counted(&**point, i) / seconds).collect();
                 self.passes += 1;
                 let after = self.reference_trip()?;
-                let clean = sample.is_clean() && regime::same(before, after);
+                let clean = sample.is_clean() && regime::may_share_regime(before, after);
                 before = after;
                 Ok((stats::geometric_mean(&rates), after, clean))
             },
@@ -478,8 +478,8 @@ fn measurement(entry: &Entry, setup: &TeamSetup, options: &StreamOptions) -> Opt
     };
     let name = format!("{}, {} pages", team_in_words(setup), setup.pages);
     let m = Measurement::new(GAUGE, TUNE, name, Unit::BytesPerSecond);
-    let m = m.sampled(Quoted::Median, samples).config(&config);
-    m.value.is_some().then(|| m.judged(Validity::valid()))
+    let m = m.with_samples(Quoted::Median, samples).config(&config);
+    m.value.is_some().then(|| m.with_validity(Validity::valid()))
 }
 
 /// Returns the gain of the choice over one thread per core on default pages; both rates are from the final stage.

@@ -238,7 +238,7 @@ pub fn choose(
         };
         chosen.take(*kernel, &group, alone.as_ref(), all);
     }
-    target.reshape(chosen.loops.clone())?;
+    target.set_kernels(chosen.loops.clone())?;
     Ok(chosen)
 }
 
@@ -319,8 +319,8 @@ impl ChosenLoops {
             all.into_iter().filter(|shape| !tried.contains(shape)).collect();
         let halving = alone.unwrap_or(group);
         let leader = *halving.leader();
-        let passed_over = kernel.spec().write_allocates() && leader.stores == Stores::Regular;
-        let first = untried.iter().find(|shape| streams(shape)).filter(|_| passed_over);
+        let skipped_folders = kernel.spec().write_allocates() && leader.stores == Stores::Regular;
+        let first = untried.iter().find(|shape| streams(shape)).filter(|_| skipped_folders);
         match first.map(|next| tried.iter().find(|shape| streams(shape)).unwrap_or(next)) {
             Some(best) => {
                 self.loops.push((kernel, *best));
@@ -405,10 +405,10 @@ impl Candidates for Search<'_> {
         let shapes = picked.iter().map(|shape| **shape);
         let loops: Vec<(Kernel, KernelShape)> = self.kernels.iter().copied().zip(shapes).collect();
         let dirty = loops.iter().any(|(kernel, shape)| leaves_dirty_lines(*kernel, *shape));
-        self.target.reshape(loops)?;
+        self.target.set_kernels(loops)?;
         self.settle(dirty)?;
         self.turns_left = self.turns_left.saturating_sub(1);
-        let sample = schedule::undisturbed(TRIES, is_disturbed, || {
+        let sample = schedule::repeat_until_undisturbed(TRIES, is_disturbed, || {
             self.passes += 1;
             self.parts.run_next(self.target)
         })?;
@@ -461,7 +461,7 @@ fn streams(shape: &KernelShape) -> bool {
 
 /// True for a pass with interference, or one during which the regime changed.
 fn is_disturbed(sample: &Sample) -> bool {
-    !sample.is_clean() || !regime::same(sample.round_trips.0, sample.round_trips.1)
+    !sample.is_clean() || !regime::may_share_regime(sample.round_trips.0, sample.round_trips.1)
 }
 
 #[cfg(test)]
@@ -528,7 +528,7 @@ mod tests {
         };
         let whole = chosen(Kernel::Copy, &[nt, regular]);
         assert_eq!((whole.loops[0].1, whole.by_default.len()), (regular, 0));
-        assert!(whole.leads[0].1.is_told() && whole.untried.is_empty());
+        assert!(whole.leads[0].1.is_significant() && whole.untried.is_empty());
         let part = chosen(Kernel::Copy, &[nt, regular, more]);
         assert_eq!((part.loops[0].1, part.by_default), (nt, vec![Kernel::Copy]));
         assert_eq!((part.tried.len(), part.untried), (2, vec![more]));
@@ -567,7 +567,7 @@ mod tests {
         fn check(&mut self) -> Result<(), ArenaError> {
             Ok(())
         }
-        fn reshape(&mut self, kernels: Vec<(Kernel, KernelShape)>) -> Result<(), ArenaError> {
+        fn set_kernels(&mut self, kernels: Vec<(Kernel, KernelShape)>) -> Result<(), ArenaError> {
             self.config.kernels = kernels;
             Ok(())
         }

@@ -44,7 +44,7 @@ impl SharedLines {
 
     /// Creates cache lines for a team on these places. If round trips would not measure a latency, creates none.
     pub fn for_places(places: &[Vec<CpuId>]) -> Self {
-        Self::new(if have_own_cpus(places) { places.len() } else { 0 })
+        Self::new(if have_exclusive_cpus(places) { places.len() } else { 0 })
     }
 }
 
@@ -121,7 +121,7 @@ impl PairLines {
 
 /// True if every thread is bound and no two threads share a CPU. Otherwise a round trip would measure a time slice of
 /// the scheduler instead of a latency.
-pub fn have_own_cpus(places: &[Vec<CpuId>]) -> bool {
+pub fn have_exclusive_cpus(places: &[Vec<CpuId>]) -> bool {
     let mut cpus: Vec<CpuId> = places.iter().flatten().copied().collect();
     let all = cpus.len();
     cpus.sort_unstable();

@@ -2,7 +2,7 @@
 //! nor a coordinator.
 
 use crate::collect::Collection;
-use crate::launched::link;
+use crate::rank_service::link;
 use nodegauge_measure::Failure;
 use nodegauge_placement::launchers::LauncherJob;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
-pub use crate::launched::join_timeout;
+pub use crate::rank_service::join_timeout;
 
 /// Time in which a rank that has connected sends its message.
 const SENDING: Duration = Duration::from_secs(5);

@@ -22,8 +22,8 @@ mod link;
 
 use crate::TeamError;
 use crate::collect::Collection;
-use crate::launched::join_timeout;
 use crate::mpi::{World, WorldHosts};
+use crate::rank_service::join_timeout;
 use lines::{SrunLeader, SrunStep};
 use link::Link;
 use nodegauge_measure::{Failure, Notice, NoticeId};
@@ -47,7 +47,7 @@ const END_AFTER_INTERRUPT: Duration = Duration::from_secs(5);
 /// Variable that Slurm's daemon sets to the name of its node.
 const SLURM_NODE: &str = "SLURMD_NODENAME";
 /// Variable that tells a process that rank 0 has started it with srun, as a rank of another host.
-const OF_RANK_0: &str = "NODEGAUGE_OF_RANK_0";
+const STARTED_BY_RANK_0: &str = "NODEGAUGE_OF_RANK_0";
 /// Beginnings of the names of Slurm's variables that a second srun needs; others are options of the first.
 const KEPT: [&str; 3] = ["SLURM_CONF", "SLURM_JOB", "SLURM_CLUSTER"];
 
@@ -95,7 +95,7 @@ impl SlurmNodes {
             .arg("--")
             .arg(program)
             .args(std::env::args_os().skip(1))
-            .env(OF_RANK_0, "1");
+            .env(STARTED_BY_RANK_0, "1");
         Ok(command)
     }
 }
@@ -232,7 +232,7 @@ pub struct Hosts {
 impl Hosts {
     /// True if rank 0 has started this process with srun, as a rank of another host.
     pub fn is_started_by_rank_0() -> bool {
-        std::env::var_os(OF_RANK_0).is_some()
+        std::env::var_os(STARTED_BY_RANK_0).is_some()
     }
 
     /// Returns the hosts as seen by a process for which [`Hosts::is_started_by_rank_0`] is true.
@@ -242,7 +242,9 @@ impl Hosts {
     pub fn from_rank_0() -> Result<Self, Failure> {
         let name = RankHost::own("").name;
         let started = LauncherJob::node_slurm_tasks(&name).ok_or_else(|| {
-            Failure::usage(format!("{OF_RANK_0} is set, but srun has not started this process"))
+            Failure::usage(format!(
+                "{STARTED_BY_RANK_0} is set, but srun has not started this process"
+            ))
         })?;
         let link = match started.rank {
             0 => Link::Leader(SrunLeader::new(&name)?),
@@ -334,12 +336,12 @@ impl Hosts {
             let others = collection.into_messages();
             ranks.extend(others.into_iter().map(|(rank, host)| (rank as u32, host)));
             let layout = group(&ranks);
-            world.tell_all(&layout)?;
+            world.broadcast(&layout)?;
             return Self::new(started, world, layout?, notices);
         }
-        world.say(0, &serde_json::to_vec(&own).map_err(Failure::missing)?);
+        world.send(0, &serde_json::to_vec(&own).map_err(Failure::missing)?);
         let layout: Result<Vec<HostRanks>, Failure> =
-            serde_json::from_slice(&world.hear(0)).map_err(Failure::missing)?;
+            serde_json::from_slice(&world.receive(0)).map_err(Failure::missing)?;
         Self::new(started, world, layout?, notices)
     }
 
@@ -602,11 +604,11 @@ pub fn rank_places(world: &World, version: &str) -> Result<Option<Vec<Vec<u32>>>
         let others = others.map_err(|lost| lost.hint("check their hosts, e.g. mpirun hostname"))?;
         let all: Vec<(u32, RankHost)> = (0..).zip(std::iter::once(own).chain(others)).collect();
         layout = group(&all);
-        world.tell_all(&layout)?;
+        world.broadcast(&layout)?;
         cpus = Some(all.into_iter().map(|(_, of)| of.cpus).collect());
     } else {
-        world.say(0, &serde_json::to_vec(&own).map_err(Failure::missing)?);
-        layout = serde_json::from_slice(&world.hear(0)).map_err(Failure::missing)?;
+        world.send(0, &serde_json::to_vec(&own).map_err(Failure::missing)?);
+        layout = serde_json::from_slice(&world.receive(0)).map_err(Failure::missing)?;
     }
     let layout = layout?;
     let mut of_ranks = vec![0; world.count];
@@ -614,7 +616,7 @@ pub fn rank_places(world: &World, version: &str) -> Result<Option<Vec<Vec<u32>>>
         host.ranks.iter().for_each(|rank| of_ranks[*rank as usize] = at);
     }
     let names = layout.into_iter().map(|host| host.name).collect();
-    world.set_hosts(WorldHosts { names, of_ranks });
+    world.set_hosts(WorldHosts { names, rank_hosts: of_ranks });
     Ok(cpus)
 }
 
@@ -633,7 +635,7 @@ fn rank_hosts(world: &World, timeout: Duration) -> Result<Collection<RankHost>, 
         None => Ok(None),
     });
     if let Err(failure) = &collected {
-        world.tell_all(&Err::<Vec<HostRanks>, &Failure>(failure))?;
+        world.broadcast(&Err::<Vec<HostRanks>, &Failure>(failure))?;
     }
     collected.map(|()| collection)
 }

@@ -10,8 +10,8 @@ pub mod core_to_core;
 pub mod host_ranks;
 pub mod hosts;
 mod interrupt;
-pub mod launched;
 pub mod mpi;
+pub mod rank_service;
 pub mod ranks;
 pub mod timed;
 pub mod workers;
@@ -127,7 +127,7 @@ impl Member<'_> {
             MemberBarrier::Processes(shared) => {
                 if shared.wait(self.count).is_err() {
                     // Another rank is lost, so that this process cannot continue.
-                    std::process::exit(launched::ABANDONED.into());
+                    std::process::exit(rank_service::ABANDONED.into());
                 }
             }
             MemberBarrier::World(world) => world.barrier(),

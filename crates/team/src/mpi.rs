@@ -10,7 +10,7 @@ use nodegauge_measure::interference::stolen_ticks;
 use nodegauge_os::mpi_abi::{
     self as abi, MpiAbi, MpiHandle, MpiHandleValue, implementations, launcher_abis,
 };
-use nodegauge_os::{LoadError, SharedLibrary, monotonic_nanos, wait_always};
+use nodegauge_os::{LoadError, SharedLibrary, monotonic_nanos, wait_without_limit};
 use nodegauge_placement::launchers::LauncherJob;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -46,7 +46,7 @@ type Abort = unsafe extern "C" fn(Handle, c_int) -> Code;
 const STATUS: usize = 64;
 /// Tag of messages of [`World::exchange`].
 const HALO: c_int = 1;
-/// Tag of messages of [`World::say`].
+/// Tag of messages of [`World::send`].
 const WORDS: c_int = 2;
 /// Interval between two checks for a message; between the checks, the rank sleeps.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
@@ -55,7 +55,7 @@ const CLOCK_ROUNDS: usize = 10;
 
 thread_local! {
     /// True in the thread that has initialised MPI; no other thread may call MPI.
-    static SPEAKS: Cell<bool> = const { Cell::new(false) };
+    static INITIALISED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// All ranks of this MPI job, and the functions of the MPI library. The value exists until the end of the process.
@@ -78,19 +78,19 @@ pub struct WorldHosts {
     /// Names of the hosts, in the order of their first ranks.
     pub names: Vec<String>,
     /// Index of the host of each rank.
-    pub of_ranks: Vec<usize>,
+    pub rank_hosts: Vec<usize>,
 }
 
 impl WorldHosts {
     /// Returns the ranks on other hosts than that of rank 0, which have other clocks.
     fn elsewhere(&self) -> impl Iterator<Item = usize> {
-        let of_ranks = self.of_ranks.iter().enumerate();
+        let of_ranks = self.rank_hosts.iter().enumerate();
         of_ranks.filter(|(_, host)| **host > 0).map(|(rank, _)| rank)
     }
 
     /// Returns the number of ranks on the host of rank 0.
     pub fn first(&self) -> usize {
-        self.of_ranks.iter().filter(|host| **host == 0).count()
+        self.rank_hosts.iter().filter(|host| **host == 0).count()
     }
 }
 
@@ -231,10 +231,10 @@ impl World {
             let mut length = 0;
             // Some network libraries install a signal handler for Ctrl-C that prints a backtrace; the handler of
             // nodegauge is kept.
-            nodegauge_os::keep_interrupts(|| {
+            nodegauge_os::preserve_signal_actions(|| {
                 initialise(null_mut(), null_mut(), funneled, &raw mut provided)
             });
-            SPEAKS.set(true);
+            INITIALISED.set(true);
             rank_of(calls.world, &raw mut rank);
             count_of(calls.world, &raw mut count);
             let mut reported = vec![0_u8; longest_version + 1];
@@ -253,7 +253,7 @@ impl World {
 
     /// Returns the MPI functions. Panics in a thread that must not call them.
     fn calls(&self) -> &Calls {
-        assert!(SPEAKS.get(), "a thread that did not initialise MPI must not call it");
+        assert!(INITIALISED.get(), "a thread that did not initialise MPI must not call it");
         &self.calls
     }
 
@@ -309,7 +309,7 @@ impl World {
     }
 
     /// Sends bytes to another rank.
-    pub fn say(&self, rank: usize, words: &[u8]) {
+    pub fn send(&self, rank: usize, words: &[u8]) {
         let calls = self.calls();
         let at = words.as_ptr().cast();
         let n = words.len() as c_int;
@@ -318,8 +318,8 @@ impl World {
     }
 
     /// Waits for bytes from another rank. While it waits, the core is available to other ranks.
-    pub fn hear(&self, rank: usize) -> Vec<u8> {
-        wait_always(LOOK_EVERY, || self.poll(rank))
+    pub fn receive(&self, rank: usize) -> Vec<u8> {
+        wait_without_limit(LOOK_EVERY, || self.poll(rank))
     }
 
     /// Returns bytes that another rank has sent; `None` if none have arrived.
@@ -366,18 +366,18 @@ impl World {
             for rank in hosts.elsewhere() {
                 for _ in 0..CLOCK_ROUNDS {
                     self.await_words(rank);
-                    self.say(rank, &monotonic_nanos().to_le_bytes());
+                    self.send(rank, &monotonic_nanos().to_le_bytes());
                 }
             }
             return 0;
         }
-        if hosts.of_ranks[self.rank] == 0 {
+        if hosts.rank_hosts[self.rank] == 0 {
             return 0;
         }
         let mut shortest = (u64::MAX, 0);
         for _ in 0..CLOCK_ROUNDS {
             let asked = monotonic_nanos();
-            self.say(0, &[0]);
+            self.send(0, &[0]);
             let words = self.await_words(0);
             let trip = monotonic_nanos() - asked;
             let Ok(theirs) = words.try_into().map(u64::from_le_bytes) else { continue };
@@ -388,7 +388,7 @@ impl World {
         shortest.1
     }
 
-    /// Waits for bytes from another rank like [`World::hear`], without sleep.
+    /// Waits for bytes from another rank like [`World::receive`], without sleep.
     fn await_words(&self, rank: usize) -> Vec<u8> {
         loop {
             match self.poll(rank) {
@@ -402,9 +402,9 @@ impl World {
     ///
     /// # Errors
     /// Fails if the value cannot be converted to JSON.
-    pub fn tell_all(&self, what: &impl Serialize) -> Result<(), Failure> {
+    pub fn broadcast(&self, what: &impl Serialize) -> Result<(), Failure> {
         let words = serde_json::to_vec(what).map_err(Failure::missing)?;
-        (1..self.count).for_each(|rank| self.say(rank, &words));
+        (1..self.count).for_each(|rank| self.send(rank, &words));
         Ok(())
     }
 
@@ -418,11 +418,11 @@ impl World {
         own: T,
     ) -> Result<Option<Vec<T>>, Failure> {
         if self.rank > 0 {
-            self.say(0, &serde_json::to_vec(&own).map_err(Failure::missing)?);
+            self.send(0, &serde_json::to_vec(&own).map_err(Failure::missing)?);
             return Ok(None);
         }
         let others = (1..self.count).map(|rank| {
-            let reported = serde_json::from_slice(&self.hear(rank));
+            let reported = serde_json::from_slice(&self.receive(rank));
             reported.map_err(|cause| Failure::missing(format!("rank {rank}: {cause}")))
         });
         std::iter::once(Ok(own)).chain(others).collect::<Result<_, _>>().map(Some)
@@ -439,7 +439,7 @@ impl World {
     pub fn leave(&self) {
         // SAFETY: MPI was initialised by this thread. No MPI function is called afterwards.
         unsafe { (self.calls().finalise)() };
-        SPEAKS.set(false);
+        INITIALISED.set(false);
     }
 }
 
@@ -451,7 +451,7 @@ unsafe fn load(abis: &[&'static MpiAbi]) -> Result<(SharedLibrary, &'static MpiA
     let mut first = None;
     for &abi in abis {
         // SAFETY: the caller guarantees the requirements of this function.
-        match unsafe { SharedLibrary::load_first_global(abi.files) } {
+        match unsafe { SharedLibrary::open_first_global(abi.files) } {
             Ok(library) => return Ok((library, abi)),
             Err(why) => first = first.or(Some(why)),
         }
@@ -517,7 +517,7 @@ mod tests {
     #[test]
     fn only_ranks_of_other_hosts_have_other_clocks() {
         let names = ["a", "b"].map(str::to_owned).to_vec();
-        let hosts = WorldHosts { names, of_ranks: vec![0, 1, 0, 1] };
+        let hosts = WorldHosts { names, rank_hosts: vec![0, 1, 0, 1] };
         assert_eq!((hosts.elsewhere().collect::<Vec<_>>(), hosts.first()), (vec![1, 3], 2));
     }
 

@@ -63,12 +63,12 @@ pub unsafe fn run<T: Serialize + DeserializeOwned>(
 ///
 /// # Errors
 /// Fails under the same conditions as [`run`], and if this process has other threads (`EBUSY`).
-pub fn run_alone<T: Serialize + DeserializeOwned>(
+pub fn run_single_threaded<T: Serialize + DeserializeOwned>(
     places: &[RankPlace],
     interrupt: Interrupt<'_>,
     job: impl Fn(&Member<'_>) -> Result<T, String>,
 ) -> Result<Vec<T>, TeamError> {
-    nodegauge_os::check_alone().map_err(cannot_start)?;
+    nodegauge_os::check_single_threaded().map_err(cannot_start)?;
     // SAFETY: there is no other thread that could hold a lock or for which the job could wait.
     unsafe { run(places, interrupt, job) }
 }
@@ -131,7 +131,7 @@ fn serve<T: Serialize>(
     job: &impl Fn(&Member<'_>) -> Result<T, String>,
     mut pipe: File,
 ) {
-    let message: Message<T> = settle(place).and_then(|()| job(member));
+    let message: Message<T> = apply_place(place).and_then(|()| job(member));
     if let Ok(text) = serde_json::to_vec(&message) {
         // Errors are ignored, because the parent process may have ended.
         let _ = pipe.write_all(&text);
@@ -142,7 +142,7 @@ fn serve<T: Serialize>(
 ///
 /// # Errors
 /// Fails with the reason if the kernel refuses the binding or the policy.
-pub fn settle(place: &RankPlace) -> Result<(), String> {
+pub fn apply_place(place: &RankPlace) -> Result<(), String> {
     if let Some(cpus) = place.bound_cpus() {
         pin::pin_current_thread(&cpus).map_err(|error| error.to_string())?;
     }
@@ -195,7 +195,7 @@ mod tests {
         .unwrap();
         assert_eq!((sum.load(Ordering::Relaxed), timed.spans.len()), (5 * 6, 5));
         assert!(timed.spans.windows(2).all(|two| two[0].1 <= two[1].0));
-        for (place, (process, cpus, policy)) in places.iter().zip(&timed.made) {
+        for (place, (process, cpus, policy)) in places.iter().zip(&timed.results) {
             assert_ne!(*process, std::process::id());
             assert_eq!(Some(cpus), place.bound_cpus().as_ref());
             assert_eq!(policy, "local");

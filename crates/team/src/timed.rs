@@ -29,7 +29,7 @@ pub struct TimedResults<T> {
     /// Interference that cannot be attributed to one part.
     pub causes: Vec<Cause>,
     /// Results of the job, one per member.
-    pub made: Vec<T>,
+    pub results: Vec<T>,
 }
 
 impl<T> TimedResults<T> {
@@ -44,7 +44,7 @@ impl<T> TimedResults<T> {
             spans: parts.iter().map(|of_part| span(of_part)).collect(),
             part_causes: parts.iter().map(|of_part| causes(of_part)).collect(),
             causes: unplaced(&parts, stolen).into_iter().collect(),
-            made,
+            results: made,
         }
     }
 
@@ -271,7 +271,7 @@ mod tests {
                 member.index
             })
             .unwrap();
-        assert_eq!((timed.made, sample.seconds.len()), (vec![0, 1, 2], 4));
+        assert_eq!((timed.results, sample.seconds.len()), (vec![0, 1, 2], 4));
         assert!(sample.seconds.iter().all(|seconds| *seconds >= 1e-3));
         assert!(timed.spans.windows(2).all(|two| two[0].1 <= two[1].0));
         // A sleeping thread is off its CPU.

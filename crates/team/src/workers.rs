@@ -8,12 +8,12 @@
 //!
 //! * **Threads of this process**: a persistent [`Team`], whose threads sleep between jobs.
 //! * **Ranks in other processes**. [`ranks`] are forked for one job, so that they see all memory that existed before
-//!   the fork, and return their results through a pipe. [`launched`](crate::launched) ranks were started by a launcher,
+//!   the fork, and return their results through a pipe. [`rank_service`](crate::rank_service) ranks were started by a launcher,
 //!   or as processes of this program; they are persistent, have their own state and handle requests that they receive
 //!   over a socket. [`mpi`] ranks were also started by a launcher, and exchange data with the MPI library of the
 //!   launcher.
 //!
-//! `launched` ranks are not a variant of [`Workers`]. Their job cannot be a closure, because they do not share the
+//! `rank_service` ranks are not a variant of [`Workers`]. Their job cannot be a closure, because they do not share the
 //! memory of their coordinator. Each of these ranks is a team of threads that detects interference itself, which the
 //! samples of STREAM in ranks require.
 //!
@@ -28,7 +28,7 @@
 //! * [`Laps`] and [`TimedResults`]: parts of a job, timed from the earliest start to the latest end, with interference;
 //! * [`Interrupt`]: ends a job early. Forked ranks are killed; threads must end by themselves.
 //!
-//! A team binds its threads. [`ranks::settle`] binds a forked rank and sets its memory policy. Ranks of a launcher are
+//! A team binds its threads. [`ranks::apply_place`] binds a forked rank and sets its memory policy. Ranks of a launcher are
 //! bound by the launcher.
 //!
 //! No thread or process is started, no memory is allocated and nothing is sent while a part is timed.
@@ -252,7 +252,7 @@ impl<'a> WorkerPool<'a> {
             (Workers::Mpi(_, world), _) => {
                 let all = mpi::timed(world, |member, _| job(member));
                 let all = all.map_err(|why| TeamError::Start(why.to_string()))?;
-                Ok(all.unwrap_or_else(|| unreachable!("only rank 0 owns the pool")).made)
+                Ok(all.unwrap_or_else(|| unreachable!("only rank 0 owns the pool")).results)
             }
             (_, Some(team)) => team.map_until(interrupt, job),
             (_, None) => unreachable!("every description of threads has a team"),

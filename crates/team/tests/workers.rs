@@ -29,7 +29,7 @@ fn threads_and_ranks_run_a_timed_job() {
             })
         }
         .unwrap();
-        assert_eq!((timed.made, sample.seconds.len()), (vec![12; 3], 4), "{workers:?}");
+        assert_eq!((timed.results, sample.seconds.len()), (vec![12; 3], 4), "{workers:?}");
         // SAFETY: the job only makes a system call.
         let made = unsafe {
             pool.run(at, Interrupt::never(), |member| (member.index, std::process::id()))

@@ -7,7 +7,7 @@
 //! was compiled. The program that runs is a copy of the verified bytes, in a private folder of the run.
 
 use nodegauge_measure::Bytes;
-use nodegauge_os::{LONGEST_PROGRAM, TrustedFolder, effective_user};
+use nodegauge_os::{MAX_PROGRAM_BYTES, TrustedFolder, effective_user};
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, openat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
@@ -113,10 +113,10 @@ impl ProgramCache {
         };
         let stat = fstat(&file).map_err(|cause| cause.to_string())?;
         let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-        let is_long = stat.st_size > LONGEST_PROGRAM as i64;
+        let is_long = stat.st_size > MAX_PROGRAM_BYTES as i64;
         let why = match (is_file, is_long) {
             (false, _) => Some("is not a regular file".to_owned()),
-            (true, true) => Some(format!("is longer than {}", Bytes(LONGEST_PROGRAM))),
+            (true, true) => Some(format!("is longer than {}", Bytes(MAX_PROGRAM_BYTES))),
             (true, false) => None,
         };
         if let Some(why) = why.or_else(|| why_not_ours(&stat)) {

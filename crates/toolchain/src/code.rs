@@ -8,7 +8,7 @@ mod image;
 
 use body::Body;
 use image::Image;
-use nodegauge_os::{LONGEST_PROGRAM, read_file};
+use nodegauge_os::{MAX_PROGRAM_BYTES, read_file};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -42,7 +42,7 @@ impl SharedObject {
     /// # Errors
     /// Fails when the file cannot be read.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let data = read_file(path, LONGEST_PROGRAM).map_err(|cause| {
+        let data = read_file(path, MAX_PROGRAM_BYTES).map_err(|cause| {
             io::Error::new(cause.kind(), format!("cannot read {path:?}: {cause}"))
         })?;
         Ok(Self { path: path.to_owned(), data })

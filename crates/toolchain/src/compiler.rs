@@ -3,7 +3,7 @@
 use crate::quote::first_errors;
 use crate::{CommandLine, Job, Scratch, ToolchainError, run, vendor_flags};
 use nodegauge_measure::{Bytes, legible};
-use nodegauge_os::{LONGEST_PROGRAM, describe};
+use nodegauge_os::{MAX_PROGRAM_BYTES, describe};
 use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -112,7 +112,7 @@ impl Compiler {
         let length = path.metadata().ok().filter(Metadata::is_file).map(|file| file.len());
         let status = match length {
             _ if !status.success() => describe(status),
-            Some(0..=LONGEST_PROGRAM) => {
+            Some(0..=MAX_PROGRAM_BYTES) => {
                 return Ok(CompiledProgram { path: scratch.executable(path)?, command });
             }
             Some(length) => format!("its output file of {} is too long", Bytes(length)),

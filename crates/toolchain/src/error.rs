@@ -45,14 +45,14 @@ pub enum ToolchainError {
         flags: String,
     },
     /// The program exceeded its time limit and was killed.
-    #[error("{command} {}{}", too_long(*limit), quoted_lines(last_words))]
+    #[error("{command} {}{}", too_long(*limit), quoted_lines(error_tail))]
     TooLong {
         /// Full command.
         command: String,
         /// Time limit; zero if no time was left to start the program.
         limit: Duration,
         /// Last lines of the program's error output.
-        last_words: String,
+        error_tail: String,
     },
     /// The program exceeded its output limit and was killed.
     #[error("{command} printed more than {} and was killed", Bytes(*limit))]
@@ -63,26 +63,26 @@ pub enum ToolchainError {
         limit: u64,
     },
     /// A program of the user ended with an unsuccessful status.
-    #[error("{command} ended with {status}{}", quoted_lines(last_words))]
+    #[error("{command} ended with {status}{}", quoted_lines(error_tail))]
     Ended {
         /// Full command.
         command: String,
         /// Exit status as text.
         status: String,
         /// Last lines of the program's error output.
-        last_words: String,
+        error_tail: String,
         /// Hint for the user; empty if the error output is sufficient.
         hint: String,
     },
     /// A program of the user ended without a result.
-    #[error("{command} returned no result ({status}){}", quoted_lines(last_words))]
+    #[error("{command} returned no result ({status}){}", quoted_lines(error_tail))]
     NoResult {
         /// Full command.
         command: String,
         /// Exit status as text.
         status: String,
         /// Reason that the program printed, or the end of its error output.
-        last_words: String,
+        error_tail: String,
         /// Hint for the user.
         hint: &'static str,
     },
@@ -153,7 +153,7 @@ mod tests {
         let ended = |text: &str| ToolchainError::Ended {
             command: command(),
             status: "exit status 1".to_owned(),
-            last_words: "no input".to_owned(),
+            error_tail: "no input".to_owned(),
             hint: text.to_owned(),
         };
         assert_eq!(hint(ended("give an input")).as_deref(), Some("give an input"));

@@ -5,7 +5,7 @@ use crate::quote::{last_lines, quoted_lines};
 use crate::{CommandLine, ToolchainError, scratch, search};
 use nodegauge_measure::{Seconds, legible};
 use nodegauge_os::{
-    ChildEnd, ChildError, ChildLimits, ChildOutput, ChildPlace, KillReason, LONGEST_TEXT,
+    ChildEnd, ChildError, ChildLimits, ChildOutput, ChildPlace, KillReason, MAX_TEXT_BYTES,
     StackLimit, describe, helper_time,
 };
 use std::ffi::OsStr;
@@ -14,7 +14,7 @@ use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 /// Default output limit in bytes.
-pub(crate) const OUTPUT_LIMIT: u64 = LONGEST_TEXT;
+pub(crate) const OUTPUT_LIMIT: u64 = MAX_TEXT_BYTES;
 
 /// Program that is run as a child process, with its limits.
 #[derive(Debug, Clone)]
@@ -168,7 +168,7 @@ impl Job {
             ChildEnd::Killed(KillReason::TimedOut) => Err(ToolchainError::TooLong {
                 command: self.shown(),
                 limit: self.limit,
-                last_words: last_lines(stderr),
+                error_tail: last_lines(stderr),
             }),
             ChildEnd::Killed(KillReason::TooMuchOutput) => Err(ToolchainError::TooMuchOutput {
                 command: self.shown(),

@@ -24,7 +24,7 @@ pub use hosts::{HostList, HostRanks};
 pub use job::{job_has_several_hosts, job_hosts};
 pub use linked::program_library;
 pub use nodegauge_os::mpi_abi::{self as abi, LauncherKind, MpiAbi, launcher_abis};
-pub use placed::{MpiLaunch, MpiProgram, RankPlaces, RankWords};
+pub use placed::{LauncherArguments, MpiLaunch, MpiProgram, RankPlaces};
 pub use words::{RecognisedLauncher, library_in_output, recognise_launcher, without_explanations};
 
 /// MPI library according to its compiler wrapper.
@@ -246,7 +246,7 @@ impl MpiLibrary {
     }
 
     /// True if the launcher of this implementation, or srun if there is none, can start ranks of this library.
-    fn started_by(&self, launcher: Option<&MpiImplementation>) -> bool {
+    fn accepts_launcher(&self, launcher: Option<&MpiImplementation>) -> bool {
         launcher.is_none_or(|own| own == self.family)
     }
 }
@@ -303,7 +303,7 @@ fn find_launcher(
         let query = CommandLine::new(candidate.as_str(), ["--version"]);
         let words = command_output(&query, interrupted)?;
         match recognise_launcher(&words) {
-            Some(found) if library.started_by(found.implementation) => {
+            Some(found) if library.accepts_launcher(found.implementation) => {
                 return Ok(found.launcher(CommandLine::new(candidate, []), &words));
             }
             Some(found) => others.push(format!("{candidate} belongs to {}", found.title())),
@@ -427,9 +427,9 @@ mod tests {
     #[test]
     fn library_is_started_by_its_own_launcher_or_slurm() {
         let mpich = library(LauncherKind::Hydra);
-        assert!(mpich.started_by(Some(implementation(LauncherKind::Hydra))));
-        assert!(mpich.started_by(None));
-        assert!(!mpich.started_by(Some(implementation(LauncherKind::OpenMpi))));
+        assert!(mpich.accepts_launcher(Some(implementation(LauncherKind::Hydra))));
+        assert!(mpich.accepts_launcher(None));
+        assert!(!mpich.accepts_launcher(Some(implementation(LauncherKind::OpenMpi))));
     }
 
     #[test]

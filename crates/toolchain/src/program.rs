@@ -12,7 +12,7 @@ use crate::scratch::SHARED_MEMORY;
 use crate::{ChildEnd, CommandLine, KillReason, Scratch, ToolchainError};
 use nodegauge_measure::{Bytes, Failure, Seconds, legible};
 use nodegauge_os::{
-    ChildPlace, LONGEST_TEXT, SignalDelay, StackLimit, describe, describe_launched,
+    ChildPlace, MAX_TEXT_BYTES, SignalDelay, StackLimit, describe, describe_launched,
     is_memory_fault, read_file,
 };
 use std::path::Path;
@@ -247,7 +247,7 @@ impl<'a> PreparedRun<'a> {
             if is_input || entry.file_type().is_ok_and(|kind| !kind.is_file()) {
                 continue;
             }
-            let content = read_file(&entry.path(), LONGEST_TEXT).ok();
+            let content = read_file(&entry.path(), MAX_TEXT_BYTES).ok();
             let text = content.and_then(|content| String::from_utf8(content).ok());
             files.extend(text.map(|text| WrittenFile { name, text }));
         }
@@ -317,7 +317,7 @@ impl ProgramOutput {
     }
 
     /// Returns the last lines of the program's error output.
-    pub fn last_words(&self) -> String {
+    pub fn error_tail(&self) -> String {
         if self.is_launched {
             return last_lines(&without_explanations(&self.stderr));
         }
@@ -340,7 +340,7 @@ impl ProgramOutput {
         Err(ToolchainError::Ended {
             command: self.command(),
             status: self.status_text(),
-            last_words: self.last_words(),
+            error_tail: self.error_tail(),
             hint: self.stack_hint().unwrap_or_else(|| hint.to_owned()),
         })
     }
@@ -357,11 +357,11 @@ impl ProgramOutput {
     pub fn no_result(&self, reason: Option<&str>, hint: &'static str) -> ToolchainError {
         let mut lines = self.stderr.lines().rev();
         let reason = reason.or_else(|| lines.find(|line| line.contains(char::is_alphanumeric)));
-        let last_words = reason.map(legible::quoted).unwrap_or_default();
+        let error_tail = reason.map(legible::quoted).unwrap_or_default();
         ToolchainError::NoResult {
             command: self.command(),
             status: self.status_text(),
-            last_words,
+            error_tail,
             hint,
         }
     }

@@ -35,8 +35,8 @@ fn join(lines: &[&str]) -> String {
 }
 
 /// Returns the last lines of a program's output as the end of a message; empty if there are none.
-pub fn quoted_lines(last_words: &str) -> String {
-    if last_words.is_empty() { String::new() } else { format!(":\n{last_words}") }
+pub fn quoted_lines(error_tail: &str) -> String {
+    if error_tail.is_empty() { String::new() } else { format!(":\n{error_tail}") }
 }
 
 /// Returns the end of a message about a program that reached its time limit.

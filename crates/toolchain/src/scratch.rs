@@ -8,7 +8,7 @@
 use crate::ToolchainError;
 use nodegauge_measure::{Failure, Notice, NoticeId};
 use nodegauge_os::{
-    FolderTrustError, LONGEST_PROGRAM, Mapping, MemoryProgram, OtherUsers, TrustedFolder,
+    FolderTrustError, MAX_PROGRAM_BYTES, Mapping, MemoryProgram, OtherUsers, TrustedFolder,
     descriptor_path, effective_user, read_file,
 };
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
@@ -27,11 +27,11 @@ pub(crate) const SHARED_MEMORY: &str = "/dev/shm";
 const PRIVATE: u32 = 0o700;
 
 /// Reasons why this process did not use a folder for temporary files.
-static PASSED_OVER: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+static SKIPPED_FOLDERS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// Returns the reasons why this process did not use a folder for temporary files, one line for each.
-pub fn passed_over() -> Vec<String> {
-    PASSED_OVER.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+pub fn skipped_folders() -> Vec<String> {
+    SKIPPED_FOLDERS.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
 }
 
 /// Hosts on which programs of a private folder are executed.
@@ -135,12 +135,12 @@ impl Scratch {
     ) -> Result<Option<Self>, ToolchainError> {
         let temporary = temporary_folder();
         let usual = [temporary.as_path(), Path::new(SHARED_MEMORY)];
-        Self::first_of(&[preferred, &usual].concat(), &temporary, suitable)
+        Self::create_first(&[preferred, &usual].concat(), &temporary, suitable)
     }
 
     /// Creates a new folder as [`Self::first`] does, below the first of `parents`. It is an error if a folder cannot be
     /// created in `required`.
-    fn first_of(
+    fn create_first(
         parents: &[&Path],
         required: &Path,
         suitable: impl Fn(&Self) -> Result<bool, ToolchainError>,
@@ -248,7 +248,7 @@ impl Scratch {
             return Ok(path);
         }
         let program = if self.in_memory {
-            let content = read_file(&path, LONGEST_PROGRAM)
+            let content = read_file(&path, MAX_PROGRAM_BYTES)
                 .map_err(|cause| Self::error(self.path(), cause))?;
             let copy =
                 MemoryProgram::new(&content).map_err(|cause| Self::not_executable(&cause))?;
@@ -392,7 +392,7 @@ pub(crate) fn is_own_program(path: &Path) -> bool {
 
 /// Records why folders were not used, and what is used instead.
 fn pass_over(exposed: &[(&Path, FolderTrustError)], instead: &str) {
-    let mut reasons = PASSED_OVER.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut reasons = SKIPPED_FOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
     for (_, why) in exposed {
         reasons.insert(format!("{why}; {instead}"));
     }
@@ -486,12 +486,13 @@ mod tests {
         let other = tempfile::tempdir().unwrap();
         mode(outer.path(), 0o777);
         let chosen = |folders: &[&Path]| {
-            let scratch = Scratch::first_of(folders, outer.path(), |_| Ok(true)).unwrap().unwrap();
+            let scratch =
+                Scratch::create_first(folders, outer.path(), |_| Ok(true)).unwrap().unwrap();
             scratch.path().parent().unwrap().to_owned()
         };
         assert_eq!(chosen(&[outer.path(), other.path()]), other.path().canonicalize().unwrap());
         let own = outer.path().display().to_string();
-        let reasons = passed_over();
+        let reasons = skipped_folders();
         let is_named =
             |line: &String| line.contains(&own) && line.contains("private folders are in");
         assert!(reasons.iter().any(is_named), "{reasons:?}");
@@ -509,7 +510,7 @@ mod tests {
         let outer = tempfile::tempdir().unwrap();
         mode(outer.path(), 0o777);
         let scratch =
-            Scratch::first_of(&[outer.path()], outer.path(), |_| Ok(true)).unwrap().unwrap();
+            Scratch::create_first(&[outer.path()], outer.path(), |_| Ok(true)).unwrap().unwrap();
         let program = scratch.write("program", "own").unwrap();
         exchange(outer.path());
         assert_eq!(std::fs::read_to_string(&program).unwrap(), "own");

@@ -14,29 +14,29 @@ nodegauge_measure::config! {
         /// Type of the elements.
         element: String = Identity "elements";
         /// Bytes of an array.
-        array_bytes: u64 = Identity "arrays", speaks;
+        array_bytes: u64 = Identity "arrays", omits_label;
         /// Size of a message.
-        message_bytes: u64 = Size "messages", speaks;
+        message_bytes: u64 = Size "messages", omits_label;
         /// Size of a file.
-        file_bytes: u64 = Size "files", speaks;
+        file_bytes: u64 = Size "files", omits_label;
         /// Size of a block.
-        block_bytes: u64 = Size "blocks", speaks;
+        block_bytes: u64 = Size "blocks", omits_label;
         /// Kernel of the curve.
-        kernel: String = Identity "kernel", speaks;
+        kernel: String = Identity "kernel", omits_label;
         /// Distance between the CPUs of a pair.
-        distance: String = Identity "pairs", speaks;
+        distance: String = Identity "pairs", omits_label;
         /// Order of the matrix.
         n: u64 = Identity "order";
         /// Number of threads.
         threads: u64 = Setting "threads";
         /// Program that measured.
-        engine: String = Setting "engine", speaks;
+        engine: String = Setting "engine", omits_label;
         /// Kind of store.
         stores: String = Choice "stores";
         /// MPI library.
-        mpi: Value = Setting "MPI", speaks;
+        mpi: Value = Setting "MPI", omits_label;
         /// Compiler of the loops.
-        compiler: Value = Setting "compiler", speaks;
+        compiler: Value = Setting "compiler", omits_label;
         /// Repetitions of a loop's body.
         unroll: u64 = Choice "unroll";
         /// Kind of pages.
@@ -53,9 +53,9 @@ nodegauge_measure::config! {
 fn registry() -> Registry {
     let kinds =
         [("memory", &["stream", "explain"][..]), ("messages", &["mpi"]), ("files", &["io"])];
-    Registry::new(
-        kinds.map(|(gauge, tests)| nodegauge_measure::keys::ConfigKind::of::<Keys>(gauge, tests)),
-    )
+    Registry::new(kinds.map(|(gauge, tests)| {
+        nodegauge_measure::keys::ConfigKind::from_config::<Keys>(gauge, tests)
+    }))
 }
 
 /// Compares A and B with the keys of these tests.
@@ -90,7 +90,7 @@ fn measurement(name: &str, unit: &str, samples: &[f64], config: Value) -> Measur
     let Value::Object(config) = config else { panic!("a configuration is an object") };
     let unit = Unit::from_symbol(unit).unwrap();
     let measured = Measurement::new("memory", "stream", name, unit);
-    Measurement { config, ..measured.sampled(Quoted::Best, samples.to_vec()) }
+    Measurement { config, ..measured.with_samples(Quoted::Best, samples.to_vec()) }
 }
 
 fn triad(samples: &[f64]) -> Measurement {
@@ -311,7 +311,7 @@ fn chosen_settings_are_listed_but_do_not_affect_pairing() {
 fn quoted_statistic_is_compared_as_quoted() {
     let of = |quoted, samples: &[f64]| {
         let m = triad(&[]);
-        Measurement { config: m.config.clone(), ..m.sampled(quoted, samples.to_vec()) }
+        Measurement { config: m.config.clone(), ..m.with_samples(quoted, samples.to_vec()) }
     };
     for quoted in [Quoted::Best, Quoted::Mean, Quoted::HarmonicMean, Quoted::Median, Quoted::Single]
     {

@@ -26,7 +26,7 @@ nodegauge_measure::config! {
 
 fn registry() -> Registry {
     let kinds = [("memory", &["stream"][..]), ("messages", &["mpi"])];
-    Registry::new(kinds.map(|(gauge, tests)| ConfigKind::of::<Keys>(gauge, tests)))
+    Registry::new(kinds.map(|(gauge, tests)| ConfigKind::from_config::<Keys>(gauge, tests)))
 }
 
 fn measurement(test: &str, name: &str, unit: &str, value: Option<f64>) -> Measurement {

@@ -7,7 +7,7 @@ use super::within;
 use crate::conclusion::{CANNOT_TELL, Obstacle, would_have_been_found};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Measurement, Quoted, Status};
-use nodegauge_measure::stats::{self, Better, TWO_SIDED};
+use nodegauge_measure::stats::{self, Better, UPPER_TAIL};
 
 /// Maximum number of figures with which the fastest is compared.
 const MAX_COMPARED_FIGURES: usize = 3;
@@ -157,8 +157,8 @@ pub fn in_one_run(
     let error = [a, b].map(|m| within(&m.samples, quoted, m.unit));
     let known = n >= bests::MIN_ROUNDS && error.iter().all(|error| *error > 0.0);
     let ci95 = known.then(|| {
-        let student = stats::student(TWO_SIDED, (n - 1) as f64);
-        let half = student * error[0].hypot(error[1]) * bests::few_samples_factor(n);
+        let student_quantile = stats::student_quantile(UPPER_TAIL, (n - 1) as f64);
+        let half = student_quantile * error[0].hypot(error[1]) * bests::few_samples_factor(n);
         [ratio * (-half).exp(), ratio * half.exp()]
     });
     Some((ratio, ci95))
@@ -170,7 +170,7 @@ mod tests {
     use nodegauge_measure::record::Validity;
 
     fn figure(unit: Unit, quoted: Quoted, samples: Vec<f64>) -> Measurement {
-        Measurement::new("messages", "mpi", "bw", unit).sampled(quoted, samples)
+        Measurement::new("messages", "mpi", "bw", unit).with_samples(quoted, samples)
     }
 
     /// Returns samples around `centre` with uniform noise of 1 %.

@@ -31,7 +31,7 @@ fn single_run_needs_history() {
     assert_eq!(interval(&runs(&[100.0], &ten[..9]), &b), None);
     assert_eq!(interval(&runs(&[100.0], &ten[..5]), &runs(&[110.0], &ten[..5])), None);
     let found = interval(&runs(&[100.0], &ten), &b).unwrap();
-    let half = stats::student(TWO_SIDED, 9.0) * 0.00752 * 2f64.sqrt();
+    let half = stats::student_quantile(UPPER_TAIL, 9.0) * 0.00752 * 2f64.sqrt();
     assert_eq!(found.basis, Basis::History);
     assert!((found.ci95[1].ln() - 1.1f64.ln() - half).abs() < 0.001, "{found:?}");
     // If one of ten runs was at another level, the next two runs may also be at another level.
@@ -54,7 +54,7 @@ fn several_runs_need_no_history() {
     // By Welch's formula, nearly all degrees of freedom are those of the setting with the larger spread.
     let wide = [80.0, 125.0, 80.0, 125.0, 80.0, 125.0];
     let welch = interval(&runs(&[100.0, 100.001, 99.999], &[]), &runs(&wide, &[])).unwrap();
-    let half = stats::student(TWO_SIDED, 5.0) * 1.25f64.ln() / 5f64.sqrt();
+    let half = stats::student_quantile(UPPER_TAIL, 5.0) * 1.25f64.ln() / 5f64.sqrt();
     assert!((welch.ci95[1].ln() - half).abs() < 1e-4, "{welch:?}");
 }
 

@@ -246,10 +246,10 @@ impl Power {
             return format!("a loss of {sought} is not found: the spread of good nodes is unknown");
         };
         if self.suffices() {
-            return format!("finds a loss of {}", found.ceiled().in_whole_percent());
+            return format!("finds a loss of {}", found.rounded_up().in_whole_percent());
         }
         let instead = if found.0 <= 0.99 {
-            format!("only one of {}", found.ceiled().in_whole_percent())
+            format!("only one of {}", found.rounded_up().in_whole_percent())
         } else {
             "nor is any other".to_owned()
         };

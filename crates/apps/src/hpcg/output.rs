@@ -175,7 +175,7 @@ impl HpcgOutput {
             validity.invalid("xhpcg reported an invalid result or did not finish");
         }
         match self.rate(path) {
-            Some(rate) => m.value(Quoted::Single, rate).judged(validity),
+            Some(rate) => m.value(Quoted::Single, rate).with_validity(validity),
             None => m.missing("xhpcg did not print this rate"),
         }
     }

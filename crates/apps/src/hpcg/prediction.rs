@@ -19,7 +19,7 @@ const READ: u64 = 3;
 const WARM_UP: u32 = 1;
 /// Number of rounds for which the domains are chosen: the warm-up, and those of the rule of doubt. The smallest domains are
 /// in the caches, so that fewer rounds may take this time.
-const LIKELY_ROUNDS: u32 = WARM_UP + policy::APPS.fewest as u32;
+const LIKELY_ROUNDS: u32 = WARM_UP + policy::APPS.min_rounds as u32;
 
 /// Run of `apps hpcg` before its first set.
 pub(super) struct PredictedSets<'r, 'a> {
@@ -77,7 +77,7 @@ impl<'r, 'a> PredictedSets<'r, 'a> {
     fn set(&self, at: usize) -> Duration {
         let ratio = points(self.grid) / points([MIN_POINTS; 3]);
         let read = READ * ITERATIONS as u64 * self.bytes(at, self.grid);
-        self.small[at].mul_f64(ratio).max(self.rates.writing(Bytes(read)))
+        self.small[at].mul_f64(ratio).max(self.rates.rewrite_time(Bytes(read)))
     }
 
     /// Returns the grid with half the edges; `None` if it is too small.

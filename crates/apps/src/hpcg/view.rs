@@ -154,7 +154,7 @@ fn concluded(measurements: &[Measurement]) -> Option<String> {
     let own = measurements.iter().filter(|m| m.gauge == GAUGE && m.test == TEST);
     let ratings = own.filter(|m| m.name == "rating" && quoted(m).is_some());
     let all: Vec<HpcgFigure<'_>> = ratings.map(|m| (m, m.read_config())).collect();
-    let (m, config) = all.iter().max_by(|(a, _), (b, _)| a.by_value(b))?;
+    let (m, config) = all.iter().max_by(|(a, _), (b, _)| a.cmp_value(b))?;
     let program = config.engine.as_deref().filter(|engine| *engine != "native");
     let program = program.map(|name| format!(" by {name}")).unwrap_or_default();
     let by = config.on.threads.map(|_| format!(" with {}", config.on.in_words()));
@@ -233,8 +233,8 @@ mod tests {
             ..HpcgConfig::default()
         };
         let m = Measurement::new(GAUGE, TEST, "rating", Unit::FlopsPerSecond);
-        let m = m.sampled(Quoted::Median, samples.to_vec()).config(&config);
-        m.judged(Validity::valid())
+        let m = m.with_samples(Quoted::Median, samples.to_vec()).config(&config);
+        m.with_validity(Validity::valid())
     }
 
     #[test]

@@ -9,15 +9,15 @@ nodegauge_measure::config! {
     /// Configuration of figures of `apps iccg`.
     pub struct IccgConfig including on: WorkersConfig {
         /// Elements along x, y and z, e.g. `60x60x60`.
-        elements: String = Identity "elements", speaks;
+        elements: String = Identity "elements", omits_label;
         /// Number of unknowns, three per mesh point.
         n: shared::n;
         /// The preconditioner and its order.
-        preconditioner: String = Setting "preconditioner", speaks;
+        preconditioner: String = Setting "preconditioner", omits_label;
         /// `|r| / |b|` at which the solver stops.
         tolerance: f64 = Setting "tolerance";
         /// Storage format of the matrix.
-        storage: String = Choice "storage", speaks;
+        storage: String = Choice "storage", omits_label;
         isa: shared::isa;
         prefetch: shared::prefetch;
         /// Software prefetch of the loops of the preconditioner.

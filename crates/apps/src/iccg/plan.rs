@@ -19,7 +19,7 @@ use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Budget, Limits, RepetitionPolicy, Turn, TurnFailure, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Seconds, Unit};
 use nodegauge_solvers::bandwidth;
-use nodegauge_solvers::cg::End;
+use nodegauge_solvers::cg::SolverEnd;
 use nodegauge_solvers::elasticity::Mesh;
 use nodegauge_solvers::iccg::{self, Method, Solution, SolutionJob, SolutionLoops};
 use nodegauge_solvers::sparse::Storage;
@@ -120,7 +120,9 @@ impl PlannedRun for IccgPlan {
             Limits::from_budget(Budget::new(options.budget, IccgOptions::BUDGET), options.samples);
         // If the user requests a number of samples, a sample is a solution; otherwise a sample is an iteration.
         let (rule, time) = match options.samples {
-            Some(n) => (RepetitionPolicy { fewest: n, tolerance: None, ..policy::ICCG }, NO_LIMIT),
+            Some(n) => {
+                (RepetitionPolicy { min_rounds: n, tolerance: None, ..policy::ICCG }, NO_LIMIT)
+            }
             None => (policy::ICCG, limits.budget),
         };
         let time = Limits { budget: time, samples: None, ..limits };
@@ -172,7 +174,7 @@ impl PlannedRun for IccgPlan {
         let known = site.round_trips.between(&run.pool.places());
         let guest = site.machine.virtualisation.is_some();
         let evidence = IccgEvidence {
-            judged: series.one_regime(&known).on_guest(guest),
+            judged: series.one_regime(&known).with_guest(guest),
             series: &series,
             guest,
             found: FurtherResults { options: &options, size: &size, natural, stop: series.stop() },
@@ -248,7 +250,7 @@ impl IccgRun<'_> {
             Method::Diagonal => return Ok((None, None)),
             _ => None,
         };
-        if known.is_some() || last.end != End::Converged {
+        if known.is_some() || last.end != SolverEnd::Converged {
             return Ok((known, None));
         }
         let needed = Duration::from_secs_f64(last.setup_s.0 + last.memory_s.0 + sample.seconds[0]);

@@ -22,7 +22,7 @@ const EDGE: usize = 12;
 const READ: u64 = 2;
 /// Number of solutions by each kind of workers for which the mesh is chosen: that of the rule of doubt. The set-up of the
 /// small mesh is in the caches, too, so that fewer solutions may take this time.
-const LIKELY_ROUNDS: u32 = policy::ICCG.fewest as u32;
+const LIKELY_ROUNDS: u32 = policy::ICCG.min_rounds as u32;
 
 /// Solution on the small mesh by one kind of workers.
 #[derive(Clone)]
@@ -94,7 +94,7 @@ impl<'a> PredictedSolutions<'a> {
     /// Returns the predicted time of the solution by workers with this solution on the small mesh.
     fn solution(&self, small: &SmallSolution) -> Duration {
         let ratio = elements(self.size.mesh) / elements(self.small);
-        let min_iteration = self.rates.writing(Bytes(READ * self.size.matrix.0));
+        let min_iteration = self.rates.rewrite_time(Bytes(READ * self.size.matrix.0));
         let iteration = small.iteration.mul_f64(ratio).max(min_iteration);
         small.setup.mul_f64(ratio) + iteration.mul_f64(small.iterations as f64 * ratio.cbrt())
     }

@@ -15,7 +15,7 @@ use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{OneRegime, Sample};
 use nodegauge_measure::{Fraction, Unit, stats};
-use nodegauge_solvers::cg::{End, PARTS};
+use nodegauge_solvers::cg::{PARTS, SolverEnd};
 use nodegauge_solvers::iccg::{self, Method, Solution};
 use nodegauge_solvers::{bandwidth, code};
 
@@ -100,7 +100,7 @@ impl IccgEvidence<'_> {
                 .doubts(2 * at, part, self.guest)
                 .into_iter()
                 .for_each(|d| validity.suspect(d));
-            self.series.judged(2 * at, m.config(&figure_config).judged(validity))
+            self.series.judged(2 * at, m.config(&figure_config).with_validity(validity))
         };
         let whole = IccgConfig {
             moved_bytes: Some(parts.iter().map(|part| solution.work.bytes[*part] as u64).sum()),
@@ -111,16 +111,23 @@ impl IccgEvidence<'_> {
         let flops = whole.flops.unwrap_or(0) as f64;
         let totals: Vec<f64> = cell.solutions.iter().map(|(_, sample)| sample.seconds[0]).collect();
         let of_totals = if totals.len() == 1 { Quoted::Single } else { Quoted::Median };
-        let mut rate =
-            figure("rate", Unit::FlopsPerSecond)
-                .timed(Quoted::Median, timed, 0, &|duration| flops / duration);
+        let mut rate = figure("rate", Unit::FlopsPerSecond).with_timed_samples(
+            Quoted::Median,
+            timed,
+            0,
+            &|duration| flops / duration,
+        );
         if let Some(all) = all {
             rate =
                 rate.limit(flops / all, "time of the moved bytes at the read and Triad bandwidths");
         }
-        let time = figure("time_to_solution", Unit::Seconds).sampled(of_totals, totals);
-        let iteration =
-            figure("iteration", Unit::Seconds).timed(Quoted::Median, timed, 0, &|seconds| seconds);
+        let time = figure("time_to_solution", Unit::Seconds).with_samples(of_totals, totals);
+        let iteration = figure("iteration", Unit::Seconds).with_timed_samples(
+            Quoted::Median,
+            timed,
+            0,
+            &|seconds| seconds,
+        );
         let mut figures = vec![
             judged(time, whole.clone(), 0),
             judged(iteration, whole.clone(), 0),
@@ -131,8 +138,9 @@ impl IccgEvidence<'_> {
             let bytes = solution.work.bytes[part];
             let part_flops = solution.work.flops[part];
             let m = figure(PARTS[part], Unit::BytesPerSecond);
-            let mut m =
-                m.timed(Quoted::Median, timed, number + 1, &|seconds| bytes as f64 / seconds);
+            let mut m = m.with_timed_samples(Quoted::Median, timed, number + 1, &|seconds| {
+                bytes as f64 / seconds
+            });
             if let Some(limit) = rate_of(PARTS[part]) {
                 let of = if UPDATES.contains(&PARTS[part]) { "Triad" } else { "read" };
                 m = m.limit(limit.value, format!("{of} by the same workers, interleaved"));
@@ -172,12 +180,12 @@ impl IccgEvidence<'_> {
             let paired = PairedRounds::from_samples(&rounds);
             if !paired.ratios().is_empty() {
                 let ratios = paired.ratios().to_vec();
-                let m = figure("relative", Unit::Factor).sampled(Quoted::Median, ratios);
+                let m = figure("relative", Unit::Factor).with_samples(Quoted::Median, ratios);
                 let against = Some(base.swept.workers.in_words());
                 let mut both = self.validity(base);
                 wrong.reasons.iter().for_each(|reason| both.add(wrong.status, reason.as_str()));
                 paired.doubt().into_iter().for_each(|reason| both.suspect(reason));
-                figures.push(m.config(&IccgConfig { against, ..config }).judged(both));
+                figures.push(m.config(&IccgConfig { against, ..config }).with_validity(both));
             }
         }
         figures
@@ -248,15 +256,15 @@ impl IccgEvidence<'_> {
             let residual = in_digits(solution.residual);
             let after = format!("after {} iterations", solution.iterations);
             match solution.end {
-                End::Converged => {}
-                End::Limit => validity.invalid(format!(
+                SolverEnd::Converged => {}
+                SolverEnd::Limit => validity.invalid(format!(
                     "no convergence within {} iterations: the residual is {residual}; the requested tolerance is {:.0e}",
                     solution.iterations, options.tolerance
                 )),
-                End::NotANumber => validity.invalid(format!("a sum is NaN or infinite {after}")),
-                End::Indefinite => validity.invalid(format!("the matrix is not positive definite, detected {after}")),
+                SolverEnd::NotANumber => validity.invalid(format!("a sum is NaN or infinite {after}")),
+                SolverEnd::Indefinite => validity.invalid(format!("the matrix is not positive definite, detected {after}")),
             }
-            if solution.end == End::Converged {
+            if solution.end == SolverEnd::Converged {
                 let allowed = RESIDUAL_SLACK * options.tolerance;
                 if solution.residual.is_none_or(|value| value > allowed) {
                     validity.invalid(format!(

@@ -89,7 +89,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let times = own.filter(|m| m.name == "time_to_solution" && quoted(m).is_some());
     let all: Vec<IccgFigure<'_>> = times.map(|m| (m, m.read_config())).collect();
     let chosen = quotable(all.iter(), |(m, _)| *m);
-    let (m, config) = chosen.iter().min_by(|(a, _), (b, _)| a.by_value(b))?;
+    let (m, config) = chosen.iter().min_by(|(a, _), (b, _)| a.cmp_value(b))?;
     let time = quoted(m)?;
     let iterations = config.iterations.map(|n| format!(" in {}", counted(n as usize, "iteration")));
     let iterations = iterations.unwrap_or_default();

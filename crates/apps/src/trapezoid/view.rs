@@ -94,7 +94,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let all: Vec<TrapezoidFigure<'_>> = own.map(|m| (m, m.read_config())).collect();
     let longest = all.iter().filter_map(|(_, config)| config.n).max()?;
     let rates = quotable(figures_with_length(&all, "rate", longest), |(m, _)| *m);
-    let (m, config) = rates.into_iter().max_by(|(a, _), (b, _)| a.by_value(b))?;
+    let (m, config) = rates.into_iter().max_by(|(a, _), (b, _)| a.cmp_value(b))?;
     let efficiency =
         figures_with_length(&all, "efficiency", longest).find(|(_, of)| of.on == config.on);
     let efficiency = efficiency.and_then(|(ratio, of)| {
@@ -246,7 +246,7 @@ mod tests {
         };
         let figure = |policy: u64| {
             let figure = Measurement::new(GAUGE, TEST, "relative", Unit::Factor);
-            figure.sampled(Quoted::Median, ratios(policy as f64))
+            figure.with_samples(Quoted::Median, ratios(policy as f64))
         };
         sentence((1..=5).map(figure).collect())
     }
@@ -266,7 +266,7 @@ mod tests {
     fn suspect_ratios_show_no_effect_of_placement() {
         let figure = |_| {
             let figure = Measurement::new(GAUGE, TEST, "relative", Unit::Factor);
-            let mut figure = figure.sampled(Quoted::Median, vec![0.816; 20]);
+            let mut figure = figure.with_samples(Quoted::Median, vec![0.816; 20]);
             figure.validity.suspect("disturbed");
             figure
         };

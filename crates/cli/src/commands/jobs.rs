@@ -13,7 +13,7 @@ use nodegauge_machine::devices::local_rank_variables;
 use nodegauge_machine::{SysRoot, Topology, TopologySource, host_name};
 use nodegauge_measure::Seconds;
 use nodegauge_node::signals::Signals;
-use nodegauge_os::{Wait, describe, wait_out};
+use nodegauge_os::{Wait, describe, wait_whole_time};
 use nodegauge_placement::LauncherJob;
 use nodegauge_team::host_ranks;
 use nodegauge_team::hosts::Hosts;
@@ -120,7 +120,7 @@ impl<'a> WhereRun<'a> {
                 break;
             }
             let pause = interval(&reader).min(window.saturating_sub(elapsed));
-            wait_out(&Wait::within(pause).unless(&interrupted));
+            wait_whole_time(&Wait::within(pause).unless(&interrupted));
         }
         if !reader.has_processes() {
             return Err(Failure::missing("the processes ended before they were read"));
@@ -177,7 +177,7 @@ impl<'a> WhereRun<'a> {
             return Ok(Exit::Success);
         }
         // The program may itself be a rank of this MPI job, and MPI can be initialised only once per rank.
-        let may_connect = self.args.program.is_empty() && started.is_spread() && started.has_mpi();
+        let may_connect = self.args.program.is_empty() && started.spans_hosts() && started.has_mpi();
         if may_connect {
             let is_rank_0 = started.rank == 0;
             let joined = Hosts::join(started, &session::version(), None, move |refusal| {
@@ -205,7 +205,7 @@ impl<'a> WhereRun<'a> {
         }
         let gathered = self.gather(&here, host)?;
         let mut missing = gathered.missing;
-        if started.is_spread() {
+        if started.spans_hosts() {
             missing.push(format!(
                 "hosts are not compared: {} does not connect them here; each prints a table of its own",
                 started.launcher
@@ -321,7 +321,7 @@ struct GatheredHost {
 
 /// Returns the ranks on this host as a separate job; `None` if the launcher does not number them.
 fn ranks_here(started: &LauncherJob, host: &str) -> Option<LauncherJob> {
-    if !started.is_spread() {
+    if !started.spans_hosts() {
         return Some(started.clone());
     }
     if started.implementation.is_none() {

@@ -67,7 +67,7 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
                 found.extend(more);
             }
             if let Some(limits) = &limits {
-                found.within(limits, Duration::ZERO);
+                found.set_run_time(limits, Duration::ZERO);
             }
             if !left_out.is_empty() {
                 found.notices.push(Notice::no_time_left("", &left_out.join(", ")));

@@ -152,11 +152,11 @@ fn validity_rule_applies_to_every_gauge() {
             changed(&record, |m| {
                 let quoted = m.quoted;
                 let value = m.value.unwrap_or(1.0);
-                let mut m = m.sampled(quoted, samples(value));
+                let mut m = m.with_samples(quoted, samples(value));
                 m.limit = None;
                 m.disturbed = Vec::new();
                 m.validity = Validity::valid();
-                m.judged(Validity::valid())
+                m.with_validity(Validity::valid())
             })
         };
         let few = judged(&|value| vec![value; 2]);
@@ -186,11 +186,11 @@ fn single_values_are_exempt_from_the_validity_rule() {
     for (name, record) in measured() {
         let single = changed(&record, |m| {
             let value = m.value.unwrap_or(1.0);
-            let mut m = m.sampled(Quoted::Single, vec![value]);
+            let mut m = m.with_samples(Quoted::Single, vec![value]);
             m.limit = None;
             m.disturbed = Vec::new();
             m.validity = Validity::valid();
-            m.judged(Validity::valid())
+            m.with_validity(Validity::valid())
         });
         let own = single.measurements.iter().filter(|m| m.value.is_some());
         assert!(own.clone().all(|m| m.validity.status == Status::Valid), "{name}");

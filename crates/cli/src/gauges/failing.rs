@@ -552,7 +552,7 @@ fn delivers_after_a_long_turn(case: &Case) {
         let taken = measure();
         // In most series, the second turn of a cell is the first that counts.
         if turn.round == 1 && !slow.replace(true) {
-            clock::run_ahead(4 * LONG);
+            clock::advance_clock(4 * LONG);
         }
         taken
     };

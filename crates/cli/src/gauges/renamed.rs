@@ -46,7 +46,7 @@ fn figure(of: Value) -> Measurement {
 }
 
 fn registry() -> Registry {
-    Registry::new([ConfigKind::of::<RopeConfig>("ropes", &["knots"])])
+    Registry::new([ConfigKind::from_config::<RopeConfig>("ropes", &["knots"])])
 }
 
 /// Compares a record that was read with a current one. Asserts that both figures are paired by the key.

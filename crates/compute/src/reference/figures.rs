@@ -81,9 +81,9 @@ fn measurement(group: &[&HplRow], about: RatingConfig) -> Measurement {
     let counted = group.iter().filter(|_| !failed);
     Measurement::new(GAUGE, TEST, RATING, Unit::FlopsPerSecond)
         .category(Category::Reference)
-        .sampled(Quoted::Best, counted.map(|member| member.rate.0).collect())
+        .with_samples(Quoted::Best, counted.map(|member| member.rate.0).collect())
         .config(&config)
-        .judged(validity)
+        .with_validity(validity)
 }
 
 #[cfg(test)]

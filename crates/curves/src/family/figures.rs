@@ -247,6 +247,6 @@ fn add_found(run: &mut CurveRun<'_>, mix: Mix, points: &[MeasuredPoint], mut con
     let m = Measurement::new(GAUGE, run.curve.test(), name, Unit::BytesPerSecond);
     let mut validity = Validity::valid();
     doubts.into_iter().for_each(|reason| validity.suspect(reason));
-    let m = m.sampled(Quoted::Median, rates).config(&config).judged(validity);
+    let m = m.with_samples(Quoted::Median, rates).config(&config).with_validity(validity);
     run.outcome.measurements.push(m);
 }

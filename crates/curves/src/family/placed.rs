@@ -163,7 +163,7 @@ impl ProgramRuns {
             ChildEnd::Killed(KillReason::Interrupted) => ProgramEnd::Interrupted,
             ChildEnd::Killed(KillReason::TimedOut) if is_kept => ProgramEnd::OutOfTime,
             _ => {
-                let last = output.last_words().replace('\n', " ");
+                let last = output.error_tail().replace('\n', " ");
                 let reported = if last.is_empty() { last } else { format!(": {last}") };
                 ProgramEnd::Failed(format!("{}{reported}", output.status_text()))
             }
@@ -390,8 +390,8 @@ impl ProgramFigures {
         let unit = Unit::BytesPerSecond;
         if !counted.is_empty() {
             let m = self.figure(run, BANDWIDTH, unit, "counters of the memory controllers");
-            let m = m.sampled(Quoted::Median, counted.to_vec());
-            let m = m.judged(self.judged(run, &[Reporter::Chain]));
+            let m = m.with_samples(Quoted::Median, counted.to_vec());
+            let m = m.with_validity(self.judged(run, &[Reporter::Chain]));
             run.outcome.measurements.push(m);
             return;
         }
@@ -418,13 +418,14 @@ impl ProgramFigures {
             );
             run.outcome.notices.push(notice(NoticeId::Method, text));
             let m = self.figure(run, BANDWIDTH_BELOW, unit, basis).value(Quoted::Single, bound);
-            run.outcome.measurements.push(m.judged(validity));
+            run.outcome.measurements.push(m.with_validity(validity));
             return;
         }
         let DrawnBandwidth { rates, full } = drawn;
-        let m = self.figure(run, BANDWIDTH, unit, basis).sampled(Quoted::Median, rates.clone());
+        let m =
+            self.figure(run, BANDWIDTH, unit, basis).with_samples(Quoted::Median, rates.clone());
         let m = m.limit(*full, "reads at full rate on the CPUs of the program");
-        run.outcome.measurements.push(m.judged(validity));
+        run.outcome.measurements.push(m.with_validity(validity));
     }
 
     /// Adds the slowdown beside the full load of the other CPUs, and how sensitive the program is to latency.
@@ -449,7 +450,7 @@ impl ProgramFigures {
         let reporters = [Reporter::Chain, Reporter::Readers];
         let validity = self.judged(run, &reporters);
         let m = self.figure(run, SLOWDOWN, Unit::Factor, &basis);
-        let m = m.sampled(Quoted::Median, slowdowns.clone()).judged(validity.clone());
+        let m = m.with_samples(Quoted::Median, slowdowns.clone()).with_validity(validity.clone());
         let reacts =
             m.summary.as_ref().and_then(|summary| summary.ci95).is_some_and(|ends| ends[0] > 1.0);
         run.outcome.measurements.push(m);
@@ -472,7 +473,7 @@ impl ProgramFigures {
             format!("slowdown above 1, divided by the rise of latency of {rise:.2} x above 1");
         let sensitivity = self.figure(run, SENSITIVITY, Unit::Factor, &ratio);
         let values = slowdowns.iter().map(|slowdown| (slowdown - 1.0) / (rise - 1.0)).collect();
-        let sensitivity = sensitivity.sampled(Quoted::Median, values).judged(validity);
+        let sensitivity = sensitivity.with_samples(Quoted::Median, values).with_validity(validity);
         run.outcome.measurements.push(sensitivity);
     }
 }

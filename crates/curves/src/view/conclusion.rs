@@ -115,7 +115,7 @@ fn loaded(of: &[CurvesFigure<'_>]) -> Option<String> {
 
 fn mix(of: &[CurvesFigure<'_>]) -> Option<String> {
     let mixes = quotable(of, |figure| figure.0);
-    let (m, config) = mixes.into_iter().max_by(|(a, _), (b, _)| a.by_value(b))?;
+    let (m, config) = mixes.into_iter().max_by(|(a, _), (b, _)| a.cmp_value(b))?;
     let counts = [(config.reads, "read"), (config.writes, "written")].into_iter();
     let parts: Vec<String> = counts
         .filter_map(|(count, done)| {

@@ -277,8 +277,8 @@ pub(super) fn conclusion(of: &[CurvesFigure<'_>]) -> Option<String> {
     let all =
         of_path.iter().filter_map(|row| Some((row.mix, row.all.filter(|m| quoted(m).is_some())?)));
     let all: Vec<(&str, &Measurement)> = all.collect();
-    let lowest = all.iter().min_by(|a, b| a.1.by_value(b.1));
-    let highest = all.iter().max_by(|a, b| a.1.by_value(b.1));
+    let lowest = all.iter().min_by(|a, b| a.1.cmp_value(b.1));
+    let highest = all.iter().max_by(|a, b| a.1.cmp_value(b.1));
     let latency = idle.map(|idle| format!("memory latency is {idle} without load"));
     let rates = lowest.zip(highest).and_then(|((low_mix, low), (high_mix, high))| {
         let [from, to] = [quoted(low)?, quoted(high)?];

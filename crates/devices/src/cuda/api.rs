@@ -159,7 +159,7 @@ impl CudaApi {
     /// Fails if the library is missing, lacks a function, or finds no device.
     pub fn load(dialect: VendorApi, libraries: &[&str]) -> Result<&'static Self, DeviceError> {
         // SAFETY: the library is a driver, which a child process has loaded before without a crash.
-        let library = unsafe { SharedLibrary::first_of(libraries) }
+        let library = unsafe { SharedLibrary::open_first(libraries) }
             .map_err(|_| dialect.error(FailureClass::NoDriver, libraries[0], 0))?;
         let functions = Functions::load(&library, dialect)?;
         let api = Self { dialect, library, functions };

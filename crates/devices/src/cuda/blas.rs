@@ -57,16 +57,16 @@ impl VendorBlas {
         // SAFETY: the child process only loads the library and exits.
         let answer = unsafe {
             nodegauge_os::ask_child(LIMITS.for_helper(), || {
-                vec![u8::from(SharedLibrary::first_of(libraries).is_ok())]
+                vec![u8::from(SharedLibrary::open_first(libraries).is_ok())]
             })
         };
         match answer {
-            Ok(ChildAnswer::Said(output)) if output == [0] => return Ok(None),
-            Ok(ChildAnswer::Said(output)) if output == [1] => {}
+            Ok(ChildAnswer::Answered(output)) if output == [0] => return Ok(None),
+            Ok(ChildAnswer::Answered(output)) if output == [1] => {}
             _ => return Err(dialect.lacks(libraries[0], "loading it crashes")),
         }
         // SAFETY: a child process has loaded it without a crash.
-        let library = unsafe { SharedLibrary::first_of(libraries) };
+        let library = unsafe { SharedLibrary::open_first(libraries) };
         let library = library.map_err(|cause| dialect.lacks(libraries[0], &cause.0))?;
         let lacks = |name: &str| dialect.error(FailureClass::TooOld, name, 0);
         let names = dialect.select(

@@ -140,7 +140,7 @@ impl Compiler {
         // SAFETY: the child process that listed devices has loaded this library without a crash. The types match
         // nvrtc.h and hiprtc.h.
         unsafe {
-            let library = SharedLibrary::first_of(LIBRARIES[dialect as usize]).ok()?;
+            let library = SharedLibrary::open_first(LIBRARIES[dialect as usize]).ok()?;
             Some(Self {
                 dialect,
                 create: library.function(&named(dialect, "CreateProgram"))?,

@@ -96,7 +96,7 @@ impl OpenDevice for OpenedDevice {
         let processes = gpu.processes.as_ref().filter(|_| self.info.slice.is_none());
         let others = processes.map(|all| all.len().saturating_sub(1) as u32);
         Some(ClockState {
-            slowed_by: gpu.slowed_by().into_iter().map(str::to_owned).collect(),
+            slowed_by: gpu.clock_limit_names().into_iter().map(str::to_owned).collect(),
             clock: gpu.clock.map(|clock| clock.now),
             memory_clock: gpu.memory_clock.map(|clock| clock.now),
             corrected: gpu.corrected,

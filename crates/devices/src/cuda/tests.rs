@@ -231,7 +231,7 @@ fn free_memory_follows_allocations() {
 #[test]
 fn missing_device_is_explained_by_nvml() {
     let error = || VendorApi::Cuda.error(FailureClass::NoDevice, "cuInit", 100);
-    let seen = |gpus, silent| Ok(NvmlReading { driver: None, gpus, silent });
+    let seen = |gpus, unresponsive| Ok(NvmlReading { driver: None, gpus, unresponsive });
     let two = || vec![GpuState::default(), GpuState::default()];
     let hidden = because(error(), seen(two(), vec![]), Some(""));
     assert_eq!(hidden.detail, "CUDA_VISIBLE_DEVICES= hides all 2 GPUs of this node");

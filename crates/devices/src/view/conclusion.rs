@@ -44,5 +44,5 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
 fn best<'a>(copies: &[DeviceFigure<'a, LinkConfig>], name: &str) -> Option<&'a Measurement> {
     let of = copies.iter().filter(|(m, _)| m.name == name && m.unit == Unit::BytesPerSecond);
     let usable = of.map(|(m, _)| *m).filter(|m| quoted(m).is_some());
-    usable.max_by(|a, b| a.by_value(b))
+    usable.max_by(|a, b| a.cmp_value(b))
 }

@@ -17,7 +17,7 @@ fn reference(name: &str, config: &FilesConfig) -> Measurement {
 
 /// Creates a measurement of another program with a single sample.
 fn single(name: &str, rate: f64, config: &FilesConfig, validity: &Validity) -> Measurement {
-    reference(name, config).sampled(Quoted::Single, vec![rate]).judged(validity.clone())
+    reference(name, config).with_samples(Quoted::Single, vec![rate]).with_validity(validity.clone())
 }
 
 fn cache_mode(direct: bool) -> CacheMode {
@@ -78,7 +78,7 @@ pub(super) fn iozone_figures(output: &IozoneOutput) -> Vec<Measurement> {
     if out.is_empty() {
         // For invalid sizes, IOzone prints zeros and exits successfully.
         validity.add(Status::Invalid, "iozone measured nothing: all its figures are zero");
-        out.push(reference("write", &common).judged(validity));
+        out.push(reference("write", &common).with_validity(validity));
     }
     out
 }

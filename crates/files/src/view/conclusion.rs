@@ -63,7 +63,7 @@ fn best<'r, 'a>(rows: &[&'r Row<'a>], done: &str) -> Option<&'r Row<'a>> {
 
 /// Returns the row with the highest rate that may be quoted.
 fn highest<'r, 'a>(rows: impl Iterator<Item = &'r Row<'a>>) -> Option<&'r Row<'a>> {
-    quotable(rows, |row| row.m).into_iter().max_by(|a, b| a.m.by_value(b.m))
+    quotable(rows, |row| row.m).into_iter().max_by(|a, b| a.m.cmp_value(b.m))
 }
 
 /// Returns the rate of a row with the sizes of its cell: `6.231 GB/s (file of 1 MiB, blocks of 64 KiB)`.

@@ -2,7 +2,7 @@
 
 use super::{Row, cells, only, size};
 use nodegauge_gauge::view::{Section, distinct};
-use nodegauge_measure::legible::in_lines;
+use nodegauge_measure::legible::joined_lines;
 use nodegauge_measure::{BytesPerSec, stats};
 
 /// Maximum relative difference between the rates of a plateau and their median.
@@ -64,7 +64,7 @@ pub(super) fn notes(rows: &[&Row<'_>], memory: Option<u64>, section: &mut Sectio
         ));
     }
     if !settled.is_empty() {
-        section.lines("settles", in_lines(settled));
+        section.lines("settles", joined_lines(settled));
     }
 }
 

@@ -130,7 +130,7 @@ pub(crate) fn find_reason(
     }
     let by_reference = of.is_below_reference(figure.value);
     let share = figure.reference_share.filter(|_| by_reference).unwrap_or(figure.share);
-    let share = Fraction(share).floored();
+    let share = Fraction(share).rounded_down();
     let percent = share.in_whole_percent();
     let base = if by_reference { "ref" } else { "med" };
     let value = of.key.unit.in_words(figure.value);
@@ -177,7 +177,7 @@ fn within_limits(
         return Reason { short: cut_at_word(&format!("{word}: cannot tell")), long };
     }
     let share = Fraction(figure.reference_share.map_or(figure.share, |one| one.min(figure.share)));
-    let share = share.floored();
+    let share = share.rounded_down();
     let mut long = format!(
         "{} {}: {}, within the limits, but a loss of {} is not excluded",
         of.key,

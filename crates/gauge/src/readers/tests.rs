@@ -39,7 +39,7 @@ impl Reader for NamedReader {
         for value in text.lines().filter_map(|line| line.strip_prefix('=')) {
             let value: f64 = value.parse().map_err(|_| format!("{value:?} is not a number"))?;
             let m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
-            figures.push(m.sampled(Quoted::Single, vec![value]));
+            figures.push(m.with_samples(Quoted::Single, vec![value]));
         }
         Ok(figures.into())
     }

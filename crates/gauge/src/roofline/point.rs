@@ -87,7 +87,7 @@ impl RooflinePoint {
             .value(Quoted::Single, self.rate)
             .category(self.category)
             .config(&self.config)
-            .judged(self.validity)
+            .with_validity(self.validity)
     }
 }
 

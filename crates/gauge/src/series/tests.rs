@@ -50,12 +50,16 @@ fn failing_turn_ends_its_cell_and_others_continue() {
             assert_eq!(turns[cell], round + 1, "a turn is not repeated after a failure");
             assert_eq!(series.schedule.samples[cell].len(), round, "samples are kept");
             assert!(series.lost(cell).is_some());
-            for other in series.living() {
+            for other in series.remaining_cells() {
                 assert_eq!(series.schedule.samples[other].len(), SAMPLES + 1);
                 assert_eq!(series.lost(other), None);
             }
-            assert_eq!((series.living().len(), series.stop()), (2, Stop::Samples));
-            assert_eq!(series.schedule.rounds().len(), SAMPLES, "rounds are those of living cells");
+            assert_eq!((series.remaining_cells().len(), series.stop()), (2, Stop::Samples));
+            assert_eq!(
+                series.schedule.rounds().len(),
+                SAMPLES,
+                "rounds are those of remaining_cells cells"
+            );
             let mut outcome = Outcome::default();
             series.end(&mut outcome);
             assert!(!outcome.is_complete() && !outcome.is_interrupted());
@@ -196,7 +200,7 @@ fn compared(
         phase: "program",
         compared: &[1],
         run: &mut |_| {
-            clock::run_ahead(Duration::from_secs(1000));
+            clock::advance_clock(Duration::from_secs(1000));
             ended.take().unwrap()
         },
     };
@@ -228,7 +232,7 @@ fn failing_reference_program_fails_only_the_run() {
     let ComparedCells { series, after, figures } =
         compared(Err(refusal.clone()), &mut SilentObserver);
     assert_eq!((after.len(), figures), (0, 0));
-    assert_eq!((series.failure(), series.living().len()), (None, 2));
+    assert_eq!((series.failure(), series.remaining_cells().len()), (None, 2));
     let mut outcome = Outcome::default();
     series.end(&mut outcome);
     assert_eq!((outcome.failure, outcome.stop), (Some(refusal), Some(Stop::Samples)));

@@ -288,7 +288,7 @@ impl Picture {
 
 /// Returns the samples of a figure with their times since `start`; without it, with their numbers.
 fn plotted(m: &Measurement, start: Option<f64>) -> Vec<PlottedSample> {
-    let clean = m.undisturbed();
+    let clean = m.undisturbed_samples();
     let clean = clean.map(|(i, value)| (m.samples_at_s.get(i).copied(), value, None));
     let disturbed = m.disturbed.iter().map(|d| (d.at_s, d.value, Some(d.reason.clone())));
     let mut samples: Vec<(Option<f64>, f64, Option<String>)> = disturbed.chain(clean).collect();
@@ -375,10 +375,10 @@ impl Bar {
             words: m.in_words(),
             value,
             unit: m.unit,
-            samples: m.undisturbed().map(|(_, sample)| sample).collect(),
+            samples: m.undisturbed_samples().map(|(_, sample)| sample).collect(),
             disturbed: m.disturbed_samples().map(|sample| sample.value).collect(),
             names: Vec::new(),
-            other_regimes: m.in_other_regimes(),
+            other_regimes: m.other_regime_count(),
             limit: limits.first,
             second: limits.second,
             remark: limits.remark,

@@ -64,8 +64,8 @@ pub fn quotable<'a, T>(
 pub fn value_range<'a>(figures: impl IntoIterator<Item = &'a Measurement>) -> Option<String> {
     let is_usable = |m: &&Measurement| m.validity.status != Status::Invalid && m.value.is_some();
     let usable: Vec<&Measurement> = figures.into_iter().filter(is_usable).collect();
-    let min = usable.iter().min_by(|a, b| a.by_value(b))?;
-    let max = usable.iter().max_by(|a, b| a.by_value(b)).filter(|m| m.value > Some(0.0))?;
+    let min = usable.iter().min_by(|a, b| a.cmp_value(b))?;
+    let max = usable.iter().max_by(|a, b| a.cmp_value(b)).filter(|m| m.value > Some(0.0))?;
     let [low, high] = [min, max].map(|m| m.in_words());
     let words = if low == high { low } else { format!("{low} to {high}") };
     Some(doubted(&words, usable.iter().any(|m| m.validity.status == Status::Suspect)))

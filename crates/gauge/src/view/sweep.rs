@@ -261,7 +261,7 @@ mod tests {
         let samples =
             (0..24).map(|i| centre * (1.0 + spread * f64::from(i % 5 - 2) / 2.0)).collect();
         let m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
-        m.sampled(Quoted::Median, samples)
+        m.with_samples(Quoted::Median, samples)
     }
 
     fn rows<'r>(figures: &'r [(&str, Measurement)]) -> SweptRows<'r> {
@@ -329,7 +329,7 @@ mod tests {
     fn rounds_are_compared_in_pairs() {
         let figures = [1.0, 0.5, 0.4].map(|seconds| {
             let m = Measurement::new("program", "sweep", "elapsed", Unit::Seconds);
-            m.sampled(Quoted::Median, vec![seconds; 6])
+            m.with_samples(Quoted::Median, vec![seconds; 6])
         });
         // The drift of the machine is in all combinations.
         let [twice, more] = [[1.9, 2.0, 2.1, 2.4, 1.8, 2.0], [2.4, 2.5, 2.62, 3.0, 2.25, 2.5]];

@@ -146,7 +146,7 @@ impl LuSchedule {
 
     /// Returns the next work for one thread of a system of order `n`.
     fn take(&self, n: usize, thread: usize) -> Option<Work> {
-        let own = self.distribution.of_thread(thread);
+        let own = self.distribution.thread_node(thread);
         let mut state = self.lock();
         self.take_wanted(&mut state, n, &|block| self.block_node(block) == own)
             .or_else(|| self.take_wanted(&mut state, n, &|_| true))
@@ -393,7 +393,7 @@ mod tests {
 
     #[test]
     fn abandoned_group_is_not_called_again() {
-        let schedule = LuSchedule::new(4, 8, 2, ColumnDistribution::one());
+        let schedule = LuSchedule::new(4, 8, 2, ColumnDistribution::single_node());
         schedule.call();
         assert_eq!(schedule.called.load(Ordering::Relaxed), 1);
         schedule.abandon();

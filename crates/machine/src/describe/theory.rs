@@ -5,7 +5,7 @@
 use crate::catalog::{ProcessorEntry, SocketMemory};
 use crate::cxl;
 use crate::ids::NumaNodeId;
-use crate::memory::is_of_other_kind;
+use crate::memory::is_known_not_dram;
 use crate::root::{SysRoot, number_ranges};
 use crate::topology::Topology;
 use nodegauge_measure::quantity::counted;
@@ -108,7 +108,7 @@ fn of_links(links: &[PciLink]) -> Option<Figure> {
 }
 
 /// Adds to the theoretical bandwidth which memory it concerns, if this is not all of the memory.
-pub(super) fn concerning(machine: &Machine, figure: Figure, sockets: u32) -> Figure {
+pub(super) fn with_scope(machine: &Machine, figure: Figure, sockets: u32) -> Figure {
     let mut figure = figure;
     let mut parts = Vec::new();
     let without = machine.processor.sockets.saturating_sub(sockets);
@@ -153,7 +153,7 @@ pub(super) fn concerning(machine: &Machine, figure: Figure, sockets: u32) -> Fig
 /// Returns the kinds of memory that are not DRAM, with the NUMA nodes of each.
 fn other_kinds(machine: &Machine) -> BTreeMap<&str, Vec<&NumaNode>> {
     let mut kinds: BTreeMap<&str, Vec<&NumaNode>> = BTreeMap::new();
-    for node in machine.numa_nodes.iter().filter(|node| is_of_other_kind(node)) {
+    for node in machine.numa_nodes.iter().filter(|node| is_known_not_dram(node)) {
         kinds.entry(node.kind.as_deref().unwrap_or_default()).or_default().push(node);
     }
     kinds

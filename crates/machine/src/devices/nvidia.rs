@@ -77,7 +77,7 @@ fn add_state(device: &mut Device, gpu: &GpuState) {
         most_hz: max,
         memory_hz: memory_now,
         most_memory_hz: memory_max,
-        throttled_by: gpu.slowed_by().into_iter().map(str::to_owned).collect(),
+        throttled_by: gpu.clock_limit_names().into_iter().map(str::to_owned).collect(),
         watts: gpu.power_limit_w,
         most_watts: None,
         partition: (gpu.mig == Some(true)).then(|| "MIG".to_owned()),
@@ -120,7 +120,7 @@ mod tests {
         let reading = NvmlReading {
             driver: Some("550.54.15".to_owned()),
             gpus: vec![gpu],
-            silent: Vec::new(),
+            unresponsive: Vec::new(),
         };
         add_reading(&mut devices, &reading);
         let device = &devices[0];

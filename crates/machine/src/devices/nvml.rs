@@ -64,7 +64,7 @@ pub struct NvmlReading {
     /// GPUs that respond.
     pub gpus: Vec<GpuState>,
     /// GPUs that do not respond, with NVML's index and the error.
-    pub silent: Vec<(u32, NvmlError)>,
+    pub unresponsive: Vec<(u32, NvmlError)>,
 }
 
 impl NvmlReading {
@@ -99,7 +99,7 @@ pub struct GpuState {
     pub clock: Option<CurrentAndMax<Hertz>>,
     /// Current and maximum clock of the memory, Hz.
     pub memory_clock: Option<CurrentAndMax<Hertz>>,
-    /// Current reasons for limited clocks as a bit mask, which [`GpuState::slowed_by`] converts to text.
+    /// Current reasons for limited clocks as a bit mask, which [`GpuState::clock_limit_names`] converts to text.
     pub clock_limits: Option<u64>,
     /// Enforced power limit, watts.
     pub power_limit_w: Option<Watts>,
@@ -155,7 +155,7 @@ pub fn clock_limits(bits: u64) -> Vec<&'static str> {
 
 impl GpuState {
     /// Returns the current reasons for limited clocks.
-    pub fn slowed_by(&self) -> Vec<&'static str> {
+    pub fn clock_limit_names(&self) -> Vec<&'static str> {
         clock_limits(self.clock_limits.unwrap_or(0))
     }
 }
@@ -173,7 +173,7 @@ pub fn read() -> Result<NvmlReading, NvmlError> {
         })
     };
     match answer {
-        Ok(ChildAnswer::Said(output)) => {
+        Ok(ChildAnswer::Answered(output)) => {
             serde_json::from_slice(&output).unwrap_or(Err(NvmlError::Crashed))
         }
         Ok(ChildAnswer::TimedOut) => Err(NvmlError::TimedOut),
@@ -186,7 +186,7 @@ type Handle = *mut c_void;
 /// Function that returns one value of a device.
 type Get<T> = unsafe extern "C" fn(Handle, *mut T) -> c_int;
 /// Function that returns a value of a device; an argument selects the kind of value.
-type GetOf<T> = unsafe extern "C" fn(Handle, c_uint, *mut T) -> c_int;
+type GetKind<T> = unsafe extern "C" fn(Handle, c_uint, *mut T) -> c_int;
 /// Function that returns two values of a device.
 type GetTwo<T> = unsafe extern "C" fn(Handle, *mut T, *mut T) -> c_int;
 /// Function that writes a text into a buffer of a given length.
@@ -297,8 +297,9 @@ impl Nvml {
     fn device_value(&self, name: &str, device: Handle, kind: c_uint) -> Option<c_uint> {
         let mut value = 0;
         // SAFETY: the type matches the function's declaration; the function writes the value.
-        let code =
-            unsafe { self.library.function::<GetOf<c_uint>>(name)?(device, kind, &raw mut value) };
+        let code = unsafe {
+            self.library.function::<GetKind<c_uint>>(name)?(device, kind, &raw mut value)
+        };
         given(code, value)
     }
 
@@ -348,7 +349,7 @@ impl Nvml {
             // SAFETY: the types match the declarations; the function writes the handle.
             match unsafe { by_index(index, &raw mut device) } {
                 0 => reading.gpus.extend(self.state(device)),
-                code => reading.silent.push((index, NvmlError::from_code(code))),
+                code => reading.unresponsive.push((index, NvmlError::from_code(code))),
             }
         }
         Ok(reading)
@@ -488,9 +489,9 @@ mod tests {
     #[test]
     fn nvml_reading_round_trips_through_the_child() {
         let gpu = GpuState { pci: "0000:3b:00.0".into(), ecc: Some(true), ..GpuState::default() };
-        let silent = vec![(1, NvmlError::from_code(4))];
+        let unresponsive = vec![(1, NvmlError::from_code(4))];
         let reading: Result<_, NvmlError> =
-            Ok(NvmlReading { driver: Some("550.54".into()), gpus: vec![gpu], silent });
+            Ok(NvmlReading { driver: Some("550.54".into()), gpus: vec![gpu], unresponsive });
         let text = serde_json::to_vec(&reading).unwrap();
         let read: Result<NvmlReading, NvmlError> = serde_json::from_slice(&text).unwrap();
         assert_eq!(read, reading);

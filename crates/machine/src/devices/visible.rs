@@ -42,7 +42,7 @@ pub(crate) fn environment(root: &SysRoot) -> BTreeMap<String, String> {
 /// Adds to each device the reason why this process cannot use it.
 pub(super) fn hide(devices: &mut [Device], on_bus: &[PciDevice], root: &SysRoot) {
     for (device, pci) in devices.iter_mut().zip(on_bus).filter(|(device, _)| device.computes()) {
-        device.hidden.extend(no_way_to(device, pci, root));
+        device.hidden.extend(access_problem(device, pci, root));
     }
     let environment = environment(root);
     for (vendor, names, _) in VISIBLE {
@@ -135,7 +135,7 @@ fn position(entry: &str, uuids: &[Option<&str>]) -> Option<usize> {
 }
 
 /// Returns the reason why this process cannot access a device; `None` if no reason is known.
-pub(super) fn no_way_to(device: &Device, pci: &PciDevice, root: &SysRoot) -> Option<String> {
+pub(super) fn access_problem(device: &Device, pci: &PciDevice, root: &SysRoot) -> Option<String> {
     let file = match device.driver.as_deref() {
         None => return Some("the kernel has no driver for this device".to_owned()),
         Some("vfio-pci") => {

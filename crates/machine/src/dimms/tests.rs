@@ -331,7 +331,7 @@ fn figure_above_an_upper_bound_has_no_limit() {
         |at_most| Figure { value: 307.2e9, basis: "catalog".to_owned(), detail: None, at_most };
     let limit = |value: f64, at_most| {
         let m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
-        m.value(Quoted::Single, value).within(&figure(at_most)).limit
+        m.value(Quoted::Single, value).with_theoretical_limit(&figure(at_most)).limit
     };
     assert_eq!(limit(200e9, true).unwrap().basis, "at most, catalog");
     assert_eq!(limit(400e9, true), None);

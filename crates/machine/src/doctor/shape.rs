@@ -2,7 +2,7 @@
 //! in front of memory, and shares of the last-level cache.
 
 use super::{DetectedProblem, ExaminedNode, found};
-use crate::memory::is_of_other_kind;
+use crate::memory::is_known_not_dram;
 use crate::root::{SysRoot, number_ranges};
 use nodegauge_measure::Bytes;
 use nodegauge_measure::quantity::counted;
@@ -57,7 +57,7 @@ pub(super) fn side_caches(examined: &ExaminedNode<'_>) -> Option<DetectedProblem
 /// Reports memory of several kinds.
 pub(super) fn kinds(examined: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let mut kinds: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
-    for node in examined.machine.numa_nodes.iter().filter(|node| is_of_other_kind(node)) {
+    for node in examined.machine.numa_nodes.iter().filter(|node| is_known_not_dram(node)) {
         kinds.entry(node.kind.as_deref().unwrap_or_default()).or_default().push(node.id);
     }
     let first = kinds.values().next()?;

@@ -49,7 +49,8 @@ const BLACKLIST: &CStr = c"HWLOC_PLUGINS_BLACKLIST";
 /// Environment variable with an XML file that hwloc reads instead of the machine.
 const XML_FILE: &CStr = c"HWLOC_XMLFILE";
 /// Plug-ins that are linked with libraries of device vendors. Such libraries run their own code when they are loaded.
-const OF_VENDORS: &CStr = c"hwloc_opencl hwloc_cuda hwloc_nvml hwloc_rsmi hwloc_levelzero hwloc_gl";
+const VENDOR_PLUGINS: &CStr =
+    c"hwloc_opencl hwloc_cuda hwloc_nvml hwloc_rsmi hwloc_levelzero hwloc_gl";
 
 /// Loads the topology of the machine that `source` specifies; see [`Topology::load`].
 pub(super) fn load(source: &TopologySource) -> Result<Topology, Failure> {
@@ -120,7 +121,7 @@ fn unreadable(shown: &str, cause: String, hint: &str) -> Failure {
 }
 
 fn read(path: &Path) -> io::Result<String> {
-    let bytes = nodegauge_os::read_file(path, nodegauge_os::LONGEST_TEXT)?;
+    let bytes = nodegauge_os::read_file(path, nodegauge_os::MAX_TEXT_BYTES)?;
     String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
@@ -140,12 +141,12 @@ fn in_child<T: Serialize + DeserializeOwned>(
     // process never uses hwloc. The child has its own copy of the environment, which no thread of the parent changes.
     let answer = unsafe {
         nodegauge_os::ask_child(limits, || {
-            libc::setenv(BLACKLIST.as_ptr(), OF_VENDORS.as_ptr(), 1);
+            libc::setenv(BLACKLIST.as_ptr(), VENDOR_PLUGINS.as_ptr(), 1);
             serde_json::to_vec(&body()).unwrap_or_default()
         })
     };
     match answer.map_err(|cause| cause.to_string())? {
-        ChildAnswer::Said(output) => {
+        ChildAnswer::Answered(output) => {
             serde_json::from_slice(&output).unwrap_or_else(|_| Err("hwloc crashed".to_owned()))
         }
         ChildAnswer::TimedOut => Err(TOO_LONG.to_owned()),
@@ -223,7 +224,7 @@ fn copied(hwloc: &Hwloc, source: &TopologySource) -> Topology {
     }
     let speed_classes = core_kinds::classes(&kinds);
     let mut siblings: BTreeMap<usize, u32> = BTreeMap::new();
-    let nodes = MemoryNodes::of(hwloc, source);
+    let nodes = MemoryNodes::from_hwloc(hwloc, source);
     let mut threads = Vec::new();
     for pu in hwloc.objects_with_type(ObjectType::PU) {
         let Some(os) = pu.os_index() else { continue };

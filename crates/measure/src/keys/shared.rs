@@ -30,7 +30,7 @@ crate::keys! {
 // Keys of runs on several hosts.
 crate::keys! {
     /// Host that the figure describes, in a run on several hosts.
-    host: String = Identity "host", speaks;
+    host: String = Identity "host", omits_label;
     /// Hosts of the ranks, or hosts that the figure adds up.
     hosts: Vec<String> = Setting "hosts";
 }
@@ -46,7 +46,7 @@ crate::config! {
 // Keys of the program that measured, and of its compiler.
 crate::keys! {
     /// Program or loops that measured: `native`, `compiled`, or the name of a program.
-    engine: String = Setting "engine", speaks;
+    engine: String = Setting "engine", omits_label;
     /// Version of the program.
     engine_version: String = Setting "engine version";
     /// Name and version of the library that computes matrix products.
@@ -58,9 +58,9 @@ crate::keys! {
     /// Complete command of the reference program.
     command: String = Observation "command";
     /// Compiler of the program.
-    compiler: CompilerConfig = Setting "compiler", speaks;
+    compiler: CompilerConfig = Setting "compiler", omits_label;
     /// Vendor's name of the device.
-    device_name: String = Setting "device's name", speaks;
+    device_name: String = Setting "device's name", omits_label;
     /// Source of the program or of the figure.
     source: String = Setting "source";
 }
@@ -72,7 +72,7 @@ crate::keys! {
     /// Number of arrays that a pass uses; absent for STREAM, which always uses three arrays.
     arrays: u64 = Setting "arrays";
     /// Bytes of one array.
-    array_bytes: u64 = Identity "array size", speaks;
+    array_bytes: u64 = Identity "array size", omits_label;
     /// Bytes of the working set of one thread.
     thread_bytes: u64 = Setting "set per thread";
     /// Number of elements of one array.
@@ -86,11 +86,11 @@ crate::keys! {
     /// Size of the last-level caches in use that the system reports.
     reported_cache_bytes: u64 = Observation "reported cache";
     /// Bytes of a message or copy.
-    message_bytes: u64 = Size "messages", speaks;
+    message_bytes: u64 = Size "messages", omits_label;
     /// Size of the file, bytes.
-    file_bytes: u64 = Size "files", speaks;
+    file_bytes: u64 = Size "files", omits_label;
     /// Size of each operation's block, bytes.
-    block_bytes: u64 = Size "blocks", speaks;
+    block_bytes: u64 = Size "blocks", omits_label;
     /// Order of the problem.
     n: u64 = Identity "N";
     /// Columns of a panel in HPL.

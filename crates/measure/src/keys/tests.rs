@@ -70,7 +70,7 @@ fn map_round_trips_and_values_of_other_types_are_absent() {
 
 #[test]
 fn columns_are_in_declared_order() {
-    let registry = Registry::new([ConfigKind::of::<Sizes>("memory", &["stream"])]);
+    let registry = Registry::new([ConfigKind::from_config::<Sizes>("memory", &["stream"])]);
     let names: Vec<&str> = registry.columns().iter().map(|key| key.name).collect();
     assert_eq!(names, ["threads", "array_bytes"]);
     let columns: Vec<Option<&str>> =
@@ -83,8 +83,8 @@ fn columns_are_in_declared_order() {
 #[test]
 fn key_position_is_counted_in_its_kind_of_figure() {
     let registry = Registry::new([
-        ConfigKind::of::<Sizes>("memory", &["stream"]),
-        ConfigKind::of::<Cells>("files", &["io"]),
+        ConfigKind::from_config::<Sizes>("memory", &["stream"]),
+        ConfigKind::from_config::<Cells>("files", &["io"]),
     ]);
     assert_eq!(registry.place("memory", "stream", "trials"), 2);
     assert_eq!(registry.place("files", "io", "cells"), 4);
@@ -107,7 +107,7 @@ crate::keys! {
     /// Rows of a table.
     table_rows: u64 = Identity "rows", was "rows", was "lines";
     /// Colour of a table.
-    colour: String = Setting "colour", speaks, was "color";
+    colour: String = Setting "colour", omits_label, was "color";
 }
 
 crate::config! {
@@ -122,7 +122,7 @@ crate::config! {
 
 #[test]
 fn renamed_keys_are_read_under_their_former_names() {
-    let registry = Registry::new([ConfigKind::of::<Tables>("memory", &["stream"])]);
+    let registry = Registry::new([ConfigKind::from_config::<Tables>("memory", &["stream"])]);
     let names = registry.former_names();
     let expected_names = [
         ("color", "colour"),
@@ -131,7 +131,7 @@ fn renamed_keys_are_read_under_their_former_names() {
         ("rows", "table_rows"),
     ];
     assert_eq!(*names, FormerNames(expected_names.into()));
-    assert!(registry.key("memory", "stream", "colour").unwrap().speaks);
+    assert!(registry.key("memory", "stream", "colour").unwrap().omits_label);
     let Value::Object(mut config) = json!({
         "lines": 3, "color": "red", "part": 0.5, "threads": 2, "colour": "blue"
     }) else {

@@ -2,7 +2,7 @@
 //! the chapter on the method.
 //!
 //! This is the only home of the minimum numbers of samples and of the widest intervals. Every measured figure passes
-//! [`Measurement::judged`], which applies the rule. A gauge adds reasons of its own and may be stricter. The functions are
+//! [`Measurement::with_validity`], which applies the rule. A gauge adds reasons of its own and may be stricter. The functions are
 //! pure.
 
 use super::{Category, Counts, Measurement, Quoted, Status, Validity};
@@ -21,19 +21,20 @@ pub struct DoubtRule {
     pub min: usize,
     /// Maximum distance from the value, as a share of the value: of both ends of the 95 % interval, or of the second best
     /// sample.
-    pub beyond: Fraction,
+    pub max_distance: Fraction,
 }
 
 /// Rule for statistics of all samples. With six samples, a 95 % interval of the median exists.
 pub const TYPICAL: DoubtRule = DoubtRule {
     quoted: &[Quoted::Median, Quoted::Mean, Quoted::HarmonicMean],
     min: 6,
-    beyond: Fraction(0.1),
+    max_distance: Fraction(0.1),
 };
 
 /// Rule for the best of the samples. The best of few samples depends on chance, and a best that no other sample
 /// approaches is not a property of the node.
-pub const BEST: DoubtRule = DoubtRule { quoted: &[Quoted::Best], min: 5, beyond: Fraction(0.1) };
+pub const BEST: DoubtRule =
+    DoubtRule { quoted: &[Quoted::Best], min: 5, max_distance: Fraction(0.1) };
 
 /// Table of doubt. Statistics without a row are exempt: single values, and factors, whose verdict has an interval of its
 /// own.
@@ -52,7 +53,7 @@ pub fn doubt_rule(quoted: Quoted) -> Option<DoubtRule> {
 /// page prints equal reasons once.
 pub fn samples_reason(m: &Measurement) -> Option<String> {
     let rule = doubt_rule(m.quoted).filter(|_| m.value.is_some() && !m.is_reported())?;
-    let DoubtRule { min, beyond, .. } = rule;
+    let DoubtRule { min, max_distance, .. } = rule;
     let statistic = m.quoted.name();
     let is_best = m.quoted == Quoted::Best;
     let ranked = ranked(m);
@@ -67,25 +68,26 @@ pub fn samples_reason(m: &Measurement) -> Option<String> {
             SAMPLES.counted(counted)
         ));
     }
-    let share = beyond.in_whole_percent();
+    let share = max_distance.in_whole_percent();
     let value = m.value.unwrap_or(f64::NAN);
     if is_best {
         let second = ranked.get(1).copied().unwrap_or(f64::NAN);
-        return is_far(second, value, beyond)
+        return is_far(second, value, max_distance)
             .then(|| format!("the {SECOND_BEST} of the samples is more than {share} away"));
     }
     let ends = m.summary.as_ref().and_then(|summary| summary.ci95);
-    let is_wide = ends.is_none_or(|ends| ends.into_iter().any(|end| is_far(end, value, beyond)));
+    let is_wide =
+        ends.is_none_or(|ends| ends.into_iter().any(|end| is_far(end, value, max_distance)));
     is_wide.then(|| {
         format!("the {INTERVAL} of the samples reaches more than {share} from the {statistic}")
     })
 }
 
 /// True if a statistic is further from the value of its figure than this share. An unknown distance is far, too.
-fn is_far(statistic: f64, value: f64, beyond: Fraction) -> bool {
+fn is_far(statistic: f64, value: f64, max_distance: Fraction) -> bool {
     let distance = (statistic - value).abs();
     !matches!(
-        distance.partial_cmp(&(beyond.0 * value.abs())),
+        distance.partial_cmp(&(max_distance.0 * value.abs())),
         Some(Ordering::Less | Ordering::Equal)
     )
 }
@@ -105,7 +107,7 @@ fn ranked(m: &Measurement) -> Vec<f64> {
 
 /// Returns the reason why a rate above its limit makes the figure or the limit suspect; `None` if it is not above. A limit
 /// that a figure may exceed, because it is only the highest known value, is not set in this case
-/// ([`Measurement::within`]).
+/// ([`Measurement::with_theoretical_limit`]).
 pub fn limit_reason(m: &Measurement) -> Option<String> {
     let limit = m.limit.as_ref().filter(|_| m.unit.direction() == Some(Better::Higher))?;
     let above = limit.fraction.0 - 1.0;
@@ -154,7 +156,7 @@ impl Measurement {
     }
 
     /// Adds the doubts about a figure from which this one is derived, which is at most as valid: `of` names that figure.
-    pub fn doubt_as(&mut self, source: &Validity, of: &str) {
+    pub fn inherit_doubts(&mut self, source: &Validity, of: &str) {
         for reason in &source.reasons {
             if self.validity.reasons.iter().any(|known| known.ends_with(reason.as_str())) {
                 continue;
@@ -215,7 +217,7 @@ pub const THROTTLED: &str = "the CPU quota of the control group throttled";
 
 /// True if a reason of doubt attributes lost time to other programs. It does so by inference: a CPU quota that stops
 /// threads looks alike.
-pub fn blames_others(reason: &str) -> bool {
+pub fn blames_other_programs(reason: &str) -> bool {
     contains_word(reason, &OTHERS)
 }
 
@@ -232,7 +234,7 @@ impl CauseEvidence {
     pub fn from_reason(reason: &str) -> Self {
         if contains_word(reason, &COUNTED) {
             Self::Counted
-        } else if contains_word(reason, &INFERRED) || blames_others(reason) {
+        } else if contains_word(reason, &INFERRED) || blames_other_programs(reason) {
             Self::Inferred
         } else if contains_word(reason, &SYMPTOMS) {
             Self::Symptom
@@ -265,12 +267,12 @@ pub fn main_cause<'a>(figures: impl IntoIterator<Item = &'a Measurement>) -> Opt
     // If no kind of reason explains half of the figures, the kind that explains most of them counts.
     let max = by_kind.iter().map(Vec::len).max();
     let found = half.or_else(|| by_kind.iter().find(|reasons| Some(reasons.len()) == max))?;
-    Some(most_frequent(found).unwrap_or(UNKNOWN))
+    Some(commonest_reason(found).unwrap_or(UNKNOWN))
 }
 
 /// Returns the reason that most figures have; reasons that differ only in numbers are the same. Of equally frequent
 /// reasons, the first is returned.
-fn most_frequent<'a>(reasons: &[&'a str]) -> Option<&'a str> {
+fn commonest_reason<'a>(reasons: &[&'a str]) -> Option<&'a str> {
     let mut kinds: Vec<(String, usize)> = Vec::new();
     for reason in reasons {
         let kind = reason.replace(|c: char| c.is_ascii_digit(), "");

@@ -263,11 +263,11 @@ impl Quoted {
     }
 }
 
-/// A figure is built with [`Measurement::new`] and the setters. [`Measurement::judged`] must be the last setter,
+/// A figure is built with [`Measurement::new`] and the setters. [`Measurement::with_validity`] must be the last setter,
 /// because it applies the rule of doubt to the samples, and removes the value of an invalid figure.
 impl Measurement {
     /// Compares the values of two figures of one unit; a figure without value counts as zero.
-    pub fn by_value(&self, other: &Self) -> Ordering {
+    pub fn cmp_value(&self, other: &Self) -> Ordering {
         self.value.unwrap_or(0.0).total_cmp(&other.value.unwrap_or(0.0))
     }
 
@@ -308,7 +308,7 @@ impl Measurement {
     }
 
     /// Sets the samples. The value becomes the statistic `quoted` of the samples.
-    pub fn sampled(mut self, quoted: Quoted, samples: Vec<f64>) -> Self {
+    pub fn with_samples(mut self, quoted: Quoted, samples: Vec<f64>) -> Self {
         self.quoted = quoted;
         self.value = quoted.statistic(&samples, self.unit);
         self.summary = Summary::from_samples(&samples, self.unit.better());
@@ -319,7 +319,7 @@ impl Measurement {
     /// Sets the samples of the figure from timed passes of one regime: of each pass, the time of part number `part`,
     /// which `value_of` converts to a value. Adds the disturbed samples and the samples of other regimes. The best is
     /// taken from all samples of the regime; the other statistics are computed from the samples that count.
-    pub fn timed(
+    pub fn with_timed_samples(
         self,
         quoted: Quoted,
         cell: CellSamples<'_>,
@@ -327,7 +327,7 @@ impl Measurement {
         value_of: &dyn Fn(f64) -> f64,
     ) -> Self {
         let CellSamples { samples, sorted, group } = cell;
-        let mut timed = self.sampled(quoted, group.values(samples, part, value_of));
+        let mut timed = self.with_samples(quoted, group.values(samples, part, value_of));
         if let Some(summary) = &mut timed.summary {
             summary.best = group.best(samples, part, timed.unit.better(), value_of);
             timed.value = timed.value.map(|value| match quoted {
@@ -360,7 +360,7 @@ impl Measurement {
     }
 
     /// Returns the number of samples, disturbed or not, in regimes that the figure does not describe.
-    pub fn in_other_regimes(&self) -> usize {
+    pub fn other_regime_count(&self) -> usize {
         let Some(own) = self.own_regime() else { return 0 };
         let others = self.regimes.iter().enumerate().filter(|(i, _)| *i != own);
         let clean: usize = others.map(|(_, regime)| regime.samples.len()).sum();
@@ -384,7 +384,7 @@ impl Measurement {
     }
 
     /// Returns the samples that no interference affected, with their indices.
-    pub fn undisturbed(&self) -> impl Iterator<Item = (usize, f64)> {
+    pub fn undisturbed_samples(&self) -> impl Iterator<Item = (usize, f64)> {
         self.samples.iter().copied().enumerate().filter(|(_, value)| !self.is_disturbed(*value))
     }
 
@@ -430,7 +430,7 @@ impl Measurement {
 
     /// Sets a theoretical figure as the limit. If the figure is marked `at_most` and is below the measured value, it is
     /// wrong, and no limit is set.
-    pub fn within(self, figure: &super::Figure) -> Self {
+    pub fn with_theoretical_limit(self, figure: &super::Figure) -> Self {
         if !figure.at_most {
             return self.limit(figure.value, figure.basis.clone());
         }
@@ -458,7 +458,7 @@ impl Measurement {
     /// Adds the reasons of doubt that the gauge found to those that the figure has, e.g. those of its samples, and applies
     /// the rule of doubt ([`super::doubt`]), which may add another. Removes the value of an invalid figure.
     #[must_use]
-    pub fn judged(mut self, found: Validity) -> Self {
+    pub fn with_validity(mut self, found: Validity) -> Self {
         let earlier = std::mem::replace(&mut self.validity, found);
         for reason in earlier.reasons {
             if !self.validity.reasons.contains(&reason) {
@@ -494,7 +494,7 @@ impl Measurement {
     pub fn missing(self, reason: impl Into<String>) -> Self {
         let mut validity = Validity::valid();
         validity.add(Status::Invalid, reason);
-        self.judged(validity)
+        self.with_validity(validity)
     }
 
     /// Returns the name for display. A name that is a number of bytes is displayed as a size with its unit.
@@ -545,7 +545,7 @@ impl RegimeAssignment {
             summary.best = group.best(samples, part, better, value);
             regimes.push(RegimeSamples {
                 round_trip_s: group.round_trip,
-                share: Fraction(group.all.len() as f64 / self.in_regimes() as f64),
+                share: Fraction(group.all.len() as f64 / self.sample_count() as f64),
                 summary,
                 samples: values,
             });
@@ -563,7 +563,7 @@ impl RegimeAssignment {
         value: &dyn Fn(f64) -> f64,
     ) -> Vec<Disturbed> {
         let mut all: Vec<(usize, Counts, String)> = Vec::new();
-        for (i, causes) in &self.set_aside {
+        for (i, causes) in &self.excluded {
             all.push((*i, Counts::Nothing, in_words(causes)));
         }
         for other in &self.groups {

@@ -2,7 +2,8 @@
 //! curve.
 
 use super::{
-    MIN_SAMPLES_IN_REGIME, RegimeAssignment, RegimeGroup, SAMPLES, Sample, sort_with_known,
+    MIN_SAMPLES_IN_REGIME, RegimeAssignment, RegimeGroup, SAMPLES, Sample,
+    assign_regimes_with_known,
 };
 use crate::quantity::Seconds;
 use crate::regime::{self, Regime};
@@ -49,7 +50,7 @@ impl OneRegime {
     pub fn new(samples: Vec<Vec<Sample>>, known: &[f64]) -> Self {
         let mut cells: Vec<(Vec<Sample>, RegimeAssignment)> = Vec::new();
         for of_cell in samples {
-            let sorted = sort_with_known(&of_cell, known);
+            let sorted = assign_regimes_with_known(&of_cell, known);
             cells.push((of_cell, sorted));
         }
         let mut counted = Vec::new();
@@ -59,7 +60,7 @@ impl OneRegime {
                 counted.extend([before, after]);
             }
         }
-        let regimes = regime::among(&counted, known);
+        let regimes = regime::regimes_with_known(&counted, known);
         let chosen = regimes.iter().copied().max_by_key(|regime| in_regime(&cells, regime));
         let trips = regimes.iter().map(|regime| (regime.from * regime.to).sqrt()).collect();
         Self { cells, regime: chosen, guest: false, trips }
@@ -67,12 +68,12 @@ impl OneRegime {
 
     /// Sets whether the machine is a guest, whose hypervisor may be the cause of a doubt.
     #[must_use]
-    pub fn on_guest(self, guest: bool) -> Self {
+    pub fn with_guest(self, guest: bool) -> Self {
         Self { guest, ..self }
     }
 
     /// True if the machine is a guest.
-    pub fn is_on_guest(&self) -> bool {
+    pub fn is_guest(&self) -> bool {
         self.guest
     }
 

@@ -17,19 +17,19 @@ fn unmeasured_sample_has_no_value_in_the_record() {
     for unmeasured in [0, 3] {
         samples[unmeasured].seconds = vec![f64::NAN];
     }
-    let sorted = sort(&samples);
+    let sorted = assign_regimes(&samples);
     let group = sorted.headline().unwrap();
     assert_eq!(group.all, [1, 2, 4, 5, 6, 7]);
-    assert!(sorted.set_aside.is_empty());
+    assert!(sorted.excluded.is_empty());
     let cell = CellSamples { samples: &samples, sorted: &sorted, group };
     let m = Measurement::new("memory", "matrix", "cpu0->cpu1", Unit::Seconds);
-    let m = m.timed(Quoted::Median, cell, 0, &|seconds| seconds);
+    let m = m.with_timed_samples(Quoted::Median, cell, 0, &|seconds| seconds);
     assert_eq!((m.value, m.samples.len(), m.disturbed.len()), (Some(2e-7), 6, 0));
     let json = serde_json::to_string(&m).unwrap();
     assert_eq!(serde_json::from_str::<Measurement>(&json).unwrap(), m);
     // Without a measured sample, there is no figure.
     let never = vec![sample(f64::INFINITY, NEAR, NEAR, vec![]); 3];
-    assert!(sort(&never).headline().is_none());
+    assert!(assign_regimes(&never).headline().is_none());
 }
 
 #[test]
@@ -41,12 +41,12 @@ fn regimes_are_never_pooled_and_the_faster_is_the_headline() {
     }
     samples.push(sample(1.5, NEAR, FAR, vec![]));
     samples.push(sample(5.0, FAR, FAR, vec![Cause::Faults(99)]));
-    let sorted = sort(&samples);
+    let sorted = assign_regimes(&samples);
     assert_eq!(sorted.groups.len(), 2);
     let headline = sorted.headline().unwrap();
     let rate = |seconds: f64| 10.0 / seconds;
     assert_eq!(headline.values(&samples, 0, &rate), [10.0; 6]);
-    let why: Vec<usize> = sorted.set_aside.iter().map(|(i, _)| *i).collect();
+    let why: Vec<usize> = sorted.excluded.iter().map(|(i, _)| *i).collect();
     assert_eq!((&why[..], headline.disturbed(&samples, 0)), (&[0, 13][..], (1, false)));
     let regimes = sorted.regimes(&samples, 0, Better::Higher, &rate);
     assert!(
@@ -64,11 +64,11 @@ fn disturbance_excludes_one_part_but_not_the_best() {
     let mut samples = vec![part(2.0, 3.0, [None, None]); 9];
     // In one pass, the fastest Copy was slightly disturbed in one thread; Triad was not disturbed.
     samples.push(part(1.9, 3.1, [Some(Cause::Faults(99)), None]));
-    let sorted = sort(&samples);
+    let sorted = assign_regimes(&samples);
     let group = sorted.headline().unwrap();
     assert_eq!((group.counted(0).len(), group.counted(1).len()), (8, 9));
     let figure = |index| {
-        Measurement::new("memory", "stream", "x", Unit::BytesPerSecond).timed(
+        Measurement::new("memory", "stream", "x", Unit::BytesPerSecond).with_timed_samples(
             Quoted::Best,
             CellSamples { samples: &samples, sorted: &sorted, group },
             index,
@@ -93,7 +93,7 @@ fn best_is_not_from_another_regime() {
     // These samples are faster, but the CPUs were in another regime or were moved.
     samples.push(sample(1.0, FAR, FAR, vec![Cause::Faults(99)]));
     samples.push(sample(1.0, NEAR, FAR, vec![]));
-    let sorted = sort(&samples);
+    let sorted = assign_regimes(&samples);
     let best =
         sorted.headline().unwrap().best(&samples, 0, Better::Higher, &|seconds| 1.0 / seconds);
     assert_eq!(best, 0.5);
@@ -103,11 +103,11 @@ fn best_is_not_from_another_regime() {
 fn fast_regime_seen_once_is_no_headline() {
     let mut samples = vec![sample(2.0, NEAR, NEAR, vec![]); 30];
     samples.push(sample(1.0, FAR, FAR, vec![]));
-    assert_eq!(sort(&samples).headline().unwrap().all.len(), 29);
+    assert_eq!(assign_regimes(&samples).headline().unwrap().all.len(), 29);
     // Two samples are too few for statistics, even if they are a fifth of all samples.
     let mut few = vec![sample(2.0, NEAR, NEAR, vec![]); 9];
     few.extend(vec![sample(1.0, FAR, FAR, vec![]); 2]);
-    let sorted = sort(&few);
+    let sorted = assign_regimes(&few);
     assert_eq!((sorted.groups.len(), sorted.headline().unwrap().all.len()), (2, 8));
 }
 
@@ -119,22 +119,22 @@ fn few_samples_are_separated_by_round_trips_of_other_runs() {
         sample(1.0, 250e-9, 350e-9, vec![]),
     ];
     let known = [[90e-9, 250e-9], [100e-9, 300e-9], [120e-9, 350e-9]].concat().repeat(10);
-    let groups = |of_others: &[f64]| sort_with_known(&samples, of_others).groups.len();
+    let groups = |of_others: &[f64]| assign_regimes_with_known(&samples, of_others).groups.len();
     assert_eq!((groups(&[]), groups(&known)), (1, 2));
 }
 
 #[test]
 fn single_thread_has_one_group() {
     let samples = vec![sample(1.0, f64::NAN, f64::NAN, vec![]); 5];
-    let sorted = sort(&samples);
-    assert_eq!((sorted.groups.len(), sorted.in_regimes()), (1, 4));
+    let sorted = assign_regimes(&samples);
+    assert_eq!((sorted.groups.len(), sorted.sample_count()), (1, 4));
     assert!(sorted.regimes(&samples, 0, Better::Lower, &|seconds| seconds).is_empty());
 }
 
 #[test]
 fn regime_change_in_every_pass_still_gives_a_figure_with_a_reason() {
     let doubt = |samples: &[Sample], guest| {
-        let sorted = sort(samples);
+        let sorted = assign_regimes(samples);
         let headline = sorted.headline().unwrap();
         assert_eq!(headline.counted(0), [1, 2, 3]);
         sorted.doubt(samples, headline, 0, PASSES, guest).unwrap()
@@ -153,10 +153,10 @@ fn regime_change_in_every_pass_still_gives_a_figure_with_a_reason() {
 fn all_samples_count_if_all_are_disturbed() {
     let mut samples = vec![sample(1.0, 1e-7, 1e-7, vec![Cause::Stolen { ticks: 1 }]); 20];
     samples[7] = sample(0.5, 1e-7, 1e-7, vec![]);
-    let sorted = sort(&samples);
+    let sorted = assign_regimes(&samples);
     let group = sorted.headline().unwrap();
     assert_eq!((group.counted(0).len(), group.disturbed(&samples, 0)), (19, (18, true)));
-    let m = Measurement::new("memory", "stream", "x", Unit::Seconds).timed(
+    let m = Measurement::new("memory", "stream", "x", Unit::Seconds).with_timed_samples(
         Quoted::Median,
         CellSamples { samples: &samples, sorted: &sorted, group },
         0,
@@ -169,7 +169,7 @@ fn all_samples_count_if_all_are_disturbed() {
         format!("{all} of 19 passes were disturbed, so disturbed passes are included")
     );
     assert_eq!(m.disturbed_samples().count(), all);
-    assert_eq!(m.undisturbed().collect::<Vec<_>>(), [(6, 0.5)]);
+    assert_eq!(m.undisturbed_samples().collect::<Vec<_>>(), [(6, 0.5)]);
 }
 
 #[test]
@@ -178,13 +178,13 @@ fn reason_for_doubt_counts_passes_without_the_warm_up() {
     for one in &mut samples[1..6] {
         *one = sample(0.5, 1e-7, 1e-7, vec![]);
     }
-    let sorted = sort(&samples);
+    let sorted = assign_regimes(&samples);
     let group = sorted.headline().unwrap();
     let of_cell = CellSamples { samples: &samples, sorted: &sorted, group };
     let m = Measurement::new("memory", "stream", "x", Unit::Seconds);
-    let m = m.timed(Quoted::Median, of_cell, 0, &|seconds| seconds);
+    let m = m.with_timed_samples(Quoted::Median, of_cell, 0, &|seconds| seconds);
     let disturbed = m.disturbed_samples().count();
-    let all = m.undisturbed().count() + disturbed;
+    let all = m.undisturbed_samples().count() + disturbed;
     let reported = sorted.doubt(&samples, group, 0, PASSES, false).unwrap();
     assert_eq!(reported, format!("{disturbed} of {all} passes were disturbed"));
     assert_eq!((disturbed, all), (8, 13));
@@ -196,7 +196,7 @@ fn disturbances_in_less_than_half_of_the_passes_are_accepted() {
     for one in &mut samples[1..6] {
         *one = sample(1.5, 1e-7, 1e-7, vec![Cause::Stolen { ticks: 1 }]);
     }
-    let sorted = sort(&samples);
+    let sorted = assign_regimes(&samples);
     let group = sorted.headline().unwrap();
     assert_eq!(sorted.doubt(&samples, group, 0, PASSES, false), None);
 }
@@ -239,7 +239,7 @@ fn disturbed_kernels_lose_their_own_samples_only() {
         }
     };
     let samples: Vec<Sample> = (0..2001).map(|_| pass(&mut random)).collect();
-    let sorted = sort(&samples);
+    let sorted = assign_regimes(&samples);
     let group = sorted.headline().unwrap();
     let whole = samples[1..].iter().filter(|sample| sample.is_clean()).count() as f64 / 2000.0;
     assert!((0.55..0.62).contains(&whole), "{whole}");

@@ -23,7 +23,7 @@ impl Affordable {
 
     /// Returns the time that a policy has for its minimum number of rounds.
     pub fn new(policy: &RepetitionPolicy, limits: &Limits) -> Self {
-        let turns = policy.fewest + usize::from(policy.warm_up == WarmUp::Round);
+        let turns = policy.min_rounds + usize::from(policy.warm_up == WarmUp::Round);
         let end = limits.samples.is_none().then(|| limits.at(policy.measure));
         Self { end, turns: turns as u32, round: Duration::ZERO }
     }

@@ -40,7 +40,7 @@ pub struct Lead {
 
 impl Lead {
     /// True if the advantage exceeds the noise.
-    pub fn is_told(self) -> bool {
+    pub fn is_significant(self) -> bool {
         self.ratio > 1.0 + self.noise
     }
 }
@@ -89,7 +89,7 @@ impl<T> Halving<T> {
         self.candidates.swap_remove(0).what
     }
 
-    /// Returns the first candidate, which is the fastest after [`Halving::rank`] or [`Halving::cut`].
+    /// Returns the first candidate, which is the fastest after [`Halving::rank`] or [`Halving::eliminate_half`].
     pub fn leader(&self) -> &T {
         self.get(0)
     }
@@ -165,7 +165,7 @@ impl<T> Halving<T> {
 
     /// Eliminates the slower half, at least one candidate. Candidates that differ from the slowest remaining candidate
     /// by no more than the noise are kept. The remaining candidates are then in order of rank.
-    pub fn cut(&mut self) {
+    pub fn eliminate_half(&mut self) {
         let scores = self.rank();
         let all = scores.len();
         if all < 2 {
@@ -183,7 +183,7 @@ impl<T> Halving<T> {
 
     /// Ranks the candidates and eliminates those that are significantly slower than the fastest, by a test on the ranks
     /// of the rates (Mann and Whitney 1947). A candidate is not eliminated on fewer than five samples.
-    pub fn leave_behind(&mut self) {
+    pub fn eliminate_slower(&mut self) {
         self.rank();
         let relative = relative(&self.candidates[..self.still_in]);
         let Some(leader) = relative.first() else { return };
@@ -291,23 +291,23 @@ mod tests {
                 halving.record(i, rate * noise, f64::NAN);
             }
         }
-        halving.cut();
+        halving.eliminate_half();
         assert_eq!(halving.len(), 3);
-        halving.leave_behind();
+        halving.eliminate_slower();
         assert_eq!(halving.len(), 3);
         assert!(!halving.is_settled(0.005));
         assert!(halving.is_settled(0.05));
         assert_eq!(halving.measured(), [&0, &1, &2, &3]);
         // The fastest two candidates differ by less than the noise. Only the advantage over the last candidate is
         // significant.
-        assert!(!halving.lead().unwrap().is_told());
+        assert!(!halving.lead().unwrap().is_significant());
         let mut two = Halving::new([0, 3]);
         for (i, rate) in [(0, 98.0), (0, 100.0), (0, 102.0), (1, 59.0), (1, 60.0), (1, 61.0)] {
             two.record(i, rate, f64::NAN);
         }
-        two.cut();
+        two.eliminate_half();
         let lead = two.lead().unwrap();
-        assert!(lead.is_told() && (lead.ratio - 101.6 / 60.8).abs() < 1e-9, "{lead:?}");
+        assert!(lead.is_significant() && (lead.ratio - 101.6 / 60.8).abs() < 1e-9, "{lead:?}");
         // The median deviation is 1/60; the standard error is that of a difference of two scores of three samples.
         let noise = ERRORS_APART * SIGMA_OVER_MAD / 60.0 * (2.0f64 / 3.0).sqrt();
         assert!((lead.noise - noise).abs() < 1e-9, "{lead:?}");
@@ -331,14 +331,14 @@ mod tests {
         ];
         for sample in [0, 1, 2, 3, 4, 5] {
             if sample == 3 {
-                halving.leave_behind();
+                halving.eliminate_slower();
                 assert_eq!(halving.len(), 3);
             }
             for i in 0..3 {
                 halving.record(i, rates[*halving.get(i)][sample], f64::NAN);
             }
         }
-        halving.leave_behind();
+        halving.eliminate_slower();
         let mut left = [*halving.get(0), *halving.get(1)];
         left.sort_unstable();
         assert_eq!((halving.len(), left), (2, [0, 1]));
@@ -356,7 +356,7 @@ mod tests {
                     let rate = *halving.get(i);
                     halving.record(i, rate, f64::NAN);
                 }
-                halving.cut();
+                halving.eliminate_half();
                 rounds += 1;
                 prop_assert!(rounds <= 40);
             }

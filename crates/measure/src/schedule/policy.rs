@@ -49,13 +49,13 @@ pub struct RepetitionPolicy {
     pub warm_up: WarmUp,
     /// Minimum number of rounds, which are measured even if the time is used up, unless one more round would exceed the
     /// grace time, too. It follows the statistic that the figures quote ([`doubt`]): with fewer rounds they are suspect.
-    pub fewest: usize,
+    pub min_rounds: usize,
     /// Minimum number of samples before a figure may count as stable.
     pub min: usize,
     /// Maximum number of rounds; `None` for no limit.
     pub max: Option<usize>,
     /// Interval in rounds between checks of the stop conditions.
-    pub ask_every: usize,
+    pub check_interval: usize,
     /// Minimum time before any figure counts as stable: a share of the time, and an upper bound. Regimes of a virtual
     /// machine last seconds, and the samples should cover all regimes.
     pub min_time: (f64, Duration),
@@ -86,7 +86,7 @@ const SUFFICIENT: usize = 10;
 impl RepetitionPolicy {
     /// Returns the number of rounds for which the time of a run should suffice. A run with less time is shortened.
     pub fn sufficient(&self) -> usize {
-        let stable = self.min.min(SUFFICIENT).max(self.fewest);
+        let stable = self.min.min(SUFFICIENT).max(self.min_rounds);
         self.max.map_or(stable, |max| stable.min(max))
     }
 }
@@ -103,12 +103,12 @@ pub const STREAM: RepetitionPolicy = RepetitionPolicy {
     order: RoundOrder::AsGiven,
     seed: 1,
     warm_up: WarmUp::Round,
-    fewest: FOR_BEST,
+    min_rounds: FOR_BEST,
     // STREAM's NTIMES is 10; twice as many samples give a median with a useful confidence interval.
     min: 20,
     max: None,
     // The check of the stop conditions sorts all samples, which takes longer than a pass over small arrays.
-    ask_every: 5,
+    check_interval: 5,
     min_time: (0.25, Duration::from_millis(2500)),
     min_time_of_budget: true,
     tolerance: Some(Fraction(0.005)),
@@ -126,11 +126,11 @@ pub const SIZE: RepetitionPolicy = RepetitionPolicy {
     order: RoundOrder::Shuffled,
     seed: 0x7369_7A65,
     warm_up: WarmUp::None,
-    fewest: 3,
+    min_rounds: 3,
     // Nine ratios give a confidence interval of their median; three ratios are sufficient to detect a large effect of a
     // cache.
     max: Some(9),
-    ask_every: 1,
+    check_interval: 1,
     tolerance: None,
     samples_despite_time: false,
     choose: Fraction(0.0),
@@ -143,7 +143,7 @@ pub const SWEEP: RepetitionPolicy = RepetitionPolicy {
     order: RoundOrder::Shuffled,
     seed: 0x0073_7765_6570,
     min: 10,
-    ask_every: 1,
+    check_interval: 1,
     min_time: NO_TIME,
     measure: Fraction(0.85),
     ..STREAM
@@ -153,7 +153,7 @@ pub const SWEEP: RepetitionPolicy = RepetitionPolicy {
 pub const EXPLAIN: RepetitionPolicy = RepetitionPolicy {
     seed: 0x0065_7870,
     // The figures are medians of ratios.
-    fewest: FOR_MEDIAN,
+    min_rounds: FOR_MEDIAN,
     // More rounds hardly narrow the intervals.
     max: Some(60),
     tolerance: None,
@@ -164,9 +164,9 @@ pub const EXPLAIN: RepetitionPolicy = RepetitionPolicy {
 
 /// Only the last step of `explain`, with consecutive passes as in `stream`.
 pub const EXPLAIN_END: RepetitionPolicy = RepetitionPolicy {
-    fewest: FOR_BEST,
+    min_rounds: FOR_BEST,
     max: Some(20),
-    ask_every: 1,
+    check_interval: 1,
     min_time: NO_TIME,
     tolerance: None,
     ..STREAM
@@ -187,7 +187,7 @@ pub const STANDARD: RepetitionPolicy = RepetitionPolicy {
     order: RoundOrder::ReferenceBeforeEach,
     seed: 0x7374_6463,
     warm_up: WarmUp::Turn,
-    fewest: 1,
+    min_rounds: 1,
     tolerance: None,
     measure: Fraction(1.0),
     ..SWEEP
@@ -198,7 +198,7 @@ pub const NOISE: RepetitionPolicy = RepetitionPolicy {
     order: RoundOrder::AsGiven,
     seed: 0x6E6F_6973,
     // The figures are medians.
-    fewest: FOR_MEDIAN,
+    min_rounds: FOR_MEDIAN,
     tolerance: None,
     measure: Fraction(0.95),
     ..SWEEP
@@ -208,7 +208,7 @@ pub const NOISE: RepetitionPolicy = RepetitionPolicy {
 pub const CURVES: RepetitionPolicy = RepetitionPolicy {
     seed: 0x7475_726E,
     // Latencies are medians.
-    fewest: FOR_MEDIAN,
+    min_rounds: FOR_MEDIAN,
     min_time: (0.25, Duration::MAX),
     min_time_of_budget: false,
     leave: CellRule::OnceStable,
@@ -218,14 +218,15 @@ pub const CURVES: RepetitionPolicy = RepetitionPolicy {
 };
 
 /// Same as [`CURVES`], for cells that were already measured once during their setup.
-pub const CURVES_BEHIND: RepetitionPolicy = RepetitionPolicy { warm_up: WarmUp::Turn, ..CURVES };
+pub const CURVES_AFTER_SETUP: RepetitionPolicy =
+    RepetitionPolicy { warm_up: WarmUp::Turn, ..CURVES };
 
 /// Choice of the loops before a curve is measured. The first round determines the duration of a call; the best sample
 /// counts.
 pub const LOOPS: RepetitionPolicy = RepetitionPolicy {
     seed: 0x6C6F_6F70,
     warm_up: WarmUp::None,
-    fewest: 1,
+    min_rounds: 1,
     max: Some(5),
     tolerance: None,
     ..CURVES
@@ -240,12 +241,12 @@ pub const FILES: RepetitionPolicy = RepetitionPolicy {
     order: RoundOrder::AsGiven,
     seed: 1,
     warm_up: WarmUp::None,
-    fewest: 0,
+    min_rounds: 0,
     min: 1,
     // Passes over files of 64 KiB to 1 MiB scatter by a quarter. The uncertainty of the median is 4 to 10 % for 60
     // passes, and half of that for 240 passes, which take some tenths of a second per cell.
     max: Some(240),
-    ask_every: 1,
+    check_interval: 1,
     tolerance: None,
     ends_within_round: true,
     samples_despite_time: false,
@@ -264,7 +265,7 @@ pub const OSU: RepetitionPolicy =
 pub const APPS: RepetitionPolicy = RepetitionPolicy {
     seed: 0x6170_7073,
     // Rates are medians and harmonic means.
-    fewest: FOR_MEDIAN,
+    min_rounds: FOR_MEDIAN,
     measure: Fraction(0.95),
     ..SWEEP
 };
@@ -274,7 +275,7 @@ pub const APPS: RepetitionPolicy = RepetitionPolicy {
 pub const ICCG: RepetitionPolicy = RepetitionPolicy {
     order: RoundOrder::AsGiven,
     warm_up: WarmUp::Turn,
-    ask_every: 1,
+    check_interval: 1,
     min_time: NO_TIME,
     // A solution takes seconds; one more solution would hardly improve the figures.
     tolerance: Some(Fraction(0.01)),
@@ -294,7 +295,7 @@ pub const LINKS: RepetitionPolicy = RepetitionPolicy { seed: 0x6C69_6E6B, ..CURV
 pub const PLACED: RepetitionPolicy = RepetitionPolicy {
     seed: 0x706C_6163,
     // The bandwidth of the program is a median.
-    fewest: FOR_MEDIAN,
+    min_rounds: FOR_MEDIAN,
     // More rounds hardly narrow the interval.
     max: Some(60),
     tolerance: None,
@@ -309,7 +310,7 @@ pub const PROGRAMS: RepetitionPolicy = RepetitionPolicy {
     seed: 0x7072_6F67,
     warm_up: WarmUp::None,
     // The time of a program is a median.
-    fewest: FOR_MEDIAN,
+    min_rounds: FOR_MEDIAN,
     min: 20,
     // More runs of a short program would not change the verdict.
     max: Some(200),

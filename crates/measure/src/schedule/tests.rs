@@ -77,7 +77,7 @@ fn minimum_rounds_are_measured_without_time() {
         let (_, schedule, stop) = turns(policy, Limits::new(Duration::ZERO, None), 2);
         assert_eq!(stop, Stop::Budget);
         // The first round is the warm-up.
-        assert_eq!(schedule.samples[0].len(), policy.fewest + 1, "{policy:?}");
+        assert_eq!(schedule.samples[0].len(), policy.min_rounds + 1, "{policy:?}");
     }
 }
 
@@ -100,7 +100,7 @@ fn stable_cell_ends_early_and_scattered_cell_continues() {
     let mut n = 0u32;
     let stop = schedule.run(&mut SilentObserver, None, |turn| {
         n += 1;
-        clock::run_ahead(Duration::from_micros(200));
+        clock::advance_clock(Duration::from_micros(200));
         // Multiples of the golden ratio, modulo 1, spread the values evenly between 1 and 2.
         let scattered = 1.0 + (f64::from(n) * 0.618_034).fract();
         let time = if turn.cell == 0 { 1.0 } else { scattered };
@@ -138,8 +138,8 @@ fn disturbed_measurement_is_repeated_and_the_last_try_counts() {
         n += 1;
         Ok::<i32, Infallible>(n)
     };
-    assert_eq!(undisturbed(3, |x| *x < 2, &mut count), Ok(2));
-    assert_eq!(undisturbed(3, |_| true, &mut count), Ok(5));
+    assert_eq!(repeat_until_undisturbed(3, |x| *x < 2, &mut count), Ok(2));
+    assert_eq!(repeat_until_undisturbed(3, |_| true, &mut count), Ok(5));
 }
 
 #[test]
@@ -198,17 +198,17 @@ fn simulated(
 ) -> (f64, usize) {
     let seconds = Duration::from_secs_f64;
     let mut limits = Limits::new(seconds(budget), None);
-    clock::run_ahead(seconds(set_up));
+    clock::advance_clock(seconds(set_up));
     limits.reserve = seconds(check);
     let mut schedule = Schedule::new(policy, limits, cells);
     let mut n = 0.0;
     let stop = schedule.run(&mut SilentObserver, None, |_| {
-        clock::run_ahead(seconds(turn));
+        clock::advance_clock(seconds(turn));
         n += 0.618_034;
         Ok::<_, Infallible>(vec![Sample::from_times(vec![1.0 + f64::fract(n)])])
     });
     assert!(matches!(stop, Ok(Stop::Budget | Stop::Stable)));
-    clock::run_ahead(seconds(check));
+    clock::advance_clock(seconds(check));
     let fewest = schedule.samples.iter().map(Vec::len).min().unwrap();
     (limits.elapsed().as_secs_f64(), fewest)
 }
@@ -242,9 +242,9 @@ fn budgets_are_kept_with_set_up_and_slow_turns() {
 #[test]
 fn exceeded_budget_is_reported() {
     let limits = Limits::new(Duration::from_secs(5), None);
-    clock::run_ahead(Duration::from_secs_f64(5.9));
+    clock::advance_clock(Duration::from_secs_f64(5.9));
     assert_eq!(limits.overrun("memory", Duration::ZERO), None);
-    clock::run_ahead(Duration::from_secs_f64(6.4));
+    clock::advance_clock(Duration::from_secs_f64(6.4));
     let reported = limits.overrun("memory", Duration::from_secs(9)).unwrap();
     assert_eq!(reported.id, NoticeId::Budget);
     assert_eq!(reported.message, "budget exceeded: 12.3 s instead of 5.0 s (9.0 s for setup)");
@@ -260,7 +260,7 @@ fn exceeded_budget_is_reported() {
 fn late(limits: Limits, turn: Duration) -> (Vec<usize>, Stop) {
     let mut schedule = Schedule::new(policy::NODES, limits, 4);
     let stop = schedule.run(&mut SilentObserver, None, |_| {
-        clock::run_ahead(turn);
+        clock::advance_clock(turn);
         Ok::<_, Infallible>(vec![Sample::from_times(vec![1.0])])
     });
     (schedule.samples.iter().map(Vec::len).collect(), stop.unwrap())
@@ -288,7 +288,7 @@ fn late_run_ends_with_its_samples() {
 #[test]
 fn notice_of_a_late_run_has_a_cause() {
     let limits = Limits::new(Duration::from_secs(10), None);
-    clock::run_ahead(Duration::from_secs_f64(20.0));
+    clock::advance_clock(Duration::from_secs_f64(20.0));
     let reported = limits.overrun("memory", Duration::from_secs(3)).unwrap().message;
     assert!(reported.starts_with("budget exceeded: 20.0 s instead of 10.0 s (3.0 s for setup, "));
     assert!(reported.ends_with("and measuring took longer than foreseen, as beside other load)"));
@@ -300,7 +300,7 @@ fn prediction_ends_before_a_refusal_would_be_late() {
     let asked = Limits::from_budget(Budget::new(Some(time), FOREVER), None);
     let usual = Limits::from_budget(Budget::new(None, time), None);
     assert!(!asked.must_decide());
-    clock::run_ahead(Duration::from_millis(1600));
+    clock::advance_clock(Duration::from_millis(1600));
     assert!(asked.must_decide());
     // A default budget and a number of samples are not refused.
     assert!(!usual.must_decide());

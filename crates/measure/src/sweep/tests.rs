@@ -19,11 +19,11 @@ crate::settings! {
     /// Setting with two axes: numbers, and names between semicolons.
     pub enum Typed sets Journey, e.g. "--sweep rate=1,2" {
         /// Number.
-        Rate(u32) = "rate", AxisSyntax::parted().read_by(rate),
+        Rate(u32) = "rate", AxisSyntax::comma_separated().with_parser(rate),
             given |journey| journey.rate.is_some(),
             set |journey, rate| journey.rate = Some(*rate);
         /// Text; `fast` sets the rate too.
-        Name(String) = "name", AxisSyntax::by_semicolon().read_by(name).or_alone(&["all".to_owned()]),
+        Name(String) = "name", AxisSyntax::semicolon_separated().with_parser(name).with_default(&["all".to_owned()]),
             given |journey| journey.name.is_some(),
             set |journey, name| journey.name = Some(name.clone()),
             also |name| (name == "fast").then_some("rate");
@@ -35,7 +35,7 @@ crate::settings! {
     /// Setting with the axes of another table.
     pub enum OfTicket including OfJourney(Typed) of journey sets Ticket, e.g. "--sweep rate=1,2" {
         /// Class.
-        Class(String) = "class", AxisSyntax::parted().read_by(name),
+        Class(String) = "class", AxisSyntax::comma_separated().with_parser(name),
             given |ticket| ticket.is_first_class,
             set |ticket, class| ticket.is_first_class = class == "1";
     }

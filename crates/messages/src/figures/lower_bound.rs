@@ -56,7 +56,9 @@ pub(crate) fn shares(
             .iter()
             .zip(&bound.by_start)
             .filter(|(a, b)| {
-                a.trip.0.is_nan() || b.trip.0.is_nan() || regime::same(a.trip.0, b.trip.0)
+                a.trip.0.is_nan()
+                    || b.trip.0.is_nan()
+                    || regime::may_share_regime(a.trip.0, b.trip.0)
             })
             .filter_map(|(a, b)| a.seconds.get(&at).zip(b.seconds.get(&at)))
             .unzip();

@@ -229,7 +229,7 @@ impl Batches {
         // Ranks of collectives share no cache line, even if pairs of the same launch share one.
         let regimes = if run.trips().next().is_some() { regimes } else { &[] };
         let known = AssignmentParameters { warm_up: 0, min: 1, regimes: Some(regimes) };
-        let sorted = samples::sort_with(&samples, known);
+        let sorted = samples::assign_regimes_with(&samples, known);
         let none = RegimeGroup { parts: vec![Vec::new()], ..RegimeGroup::default() };
         let mut groups = sorted.groups.iter();
         let counted = groups.find(|one| one.regime.is_some() && one.regime == headline);
@@ -282,7 +282,7 @@ impl SizeEvidence<'_> {
         let value_of = |seconds: f64| digits(figure(seconds));
         let timed = CellSamples { samples, sorted, group: counted };
         let mut measurement = empty_measurement(self.starter.transport, self.run.pattern, unit)
-            .timed(Quoted::Mean, timed, 0, &value_of);
+            .with_timed_samples(Quoted::Mean, timed, 0, &value_of);
         let (operations, mean) = self.batches.mean(counted.counted(0));
         let mut config = self.config(operations);
         if operations > 0 {
@@ -300,7 +300,7 @@ impl SizeEvidence<'_> {
             };
             measurement = measurement.value(Quoted::Mean, value_of(mean));
         }
-        MessageFigure { measurement: measurement.judged(self.validity()), config }
+        MessageFigure { measurement: measurement.with_validity(self.validity()), config }
     }
 
     fn config(&self, operations: u64) -> MessageConfig {
@@ -471,7 +471,7 @@ mod tests {
         ]);
         let batches = of(&both);
         assert_eq!((batches.counted.counted(0), batches.moved), (&[3, 4, 5][..], false));
-        let moved: Vec<usize> = batches.sorted.set_aside.iter().map(|(i, _)| *i).collect();
+        let moved: Vec<usize> = batches.sorted.excluded.iter().map(|(i, _)| *i).collect();
         assert_eq!((moved.as_slice(), batches.sorted.groups.len()), (&[6, 7, 8][..], 2));
         assert_eq!(batches.counted.all, [3, 4, 5, 9, 10, 11]);
         let other = of(&run(&[((NEAR, NEAR), 1.0, 0.0)]));

@@ -168,7 +168,7 @@ fn figure(
         .category(Category::Reference)
         .value(Quoted::Mean, value)
         .config(config)
-        .judged(validity)
+        .with_validity(validity)
 }
 
 /// Returns the figures of `osu_init`: `nprocs: 2, min: 23 ms, max: 24 ms, avg: 23 ms`.

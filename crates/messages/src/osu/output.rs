@@ -314,10 +314,10 @@ pub(crate) fn figure(output: &OsuOutput, row: &OsuRow, unit: Unit, runs: &[f64])
         validity.add(Status::Invalid, "the program printed no positive figure");
     }
     let measurement = result::blank(output.pattern, unit)
-        .sampled(Quoted::Median, runs.to_vec())
+        .with_samples(Quoted::Median, runs.to_vec())
         .category(Category::Reference)
         .config(&config)
-        .judged(validity);
+        .with_validity(validity);
     MessageFigure { measurement, config }
 }
 

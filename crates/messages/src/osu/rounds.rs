@@ -42,12 +42,12 @@ impl Round {
     pub(crate) fn sample(&self, before: Option<&Self>) -> Sample {
         let trips = &self.trips;
         let middle = stats::median(trips);
-        let agree = trips.iter().filter(|trip| regime::same(**trip, middle)).count();
+        let agree = trips.iter().filter(|trip| regime::may_share_regime(**trip, middle)).count();
         let last =
             before.map_or(&[][..], |round| &round.trips[round.trips.len().saturating_sub(ENDS)..]);
         let first = stats::median(&trips[..trips.len().min(ENDS)]);
-        let stayed =
-            agree as f64 >= AGREE * trips.len() as f64 && regime::same(stats::median(last), first);
+        let stayed = agree as f64 >= AGREE * trips.len() as f64
+            && regime::may_share_regime(stats::median(last), first);
         let mut causes = Vec::new();
         causes.extend((!stayed).then_some(Cause::Moved));
         let share = self.others;
@@ -140,7 +140,7 @@ fn over_rounds(one: &Measurement, runs: &[&Measurement]) -> Measurement {
             }
         }
     }
-    let mut own = one.clone().sampled(Quoted::Median, samples).judged(validity);
+    let mut own = one.clone().with_samples(Quoted::Median, samples).with_validity(validity);
     own.regimes.clear();
     own.disturbed.clear();
     own

@@ -7,7 +7,7 @@ use nodegauge_exchange::{
 };
 use nodegauge_machine::CpuId;
 use nodegauge_measure::Failure;
-use nodegauge_os::{die_with_parent, let_others_read, read_process_memory, wait_always};
+use nodegauge_os::{allow_memory_reads, end_with_parent, read_process_memory, wait_without_limit};
 use nodegauge_placement::cpus::ranges;
 use nodegauge_placement::{RankPlace, pin};
 use nodegauge_team::{Interrupt, ranks};
@@ -29,7 +29,7 @@ const CHECK_RANKS: Duration = Duration::from_millis(100);
 pub fn serve(order: &str) -> Result<(), Failure> {
     let order: RankJob = serde_json::from_str(order)
         .map_err(|error| Failure::usage(format!("invalid job of ranks: {error}")))?;
-    die_with_parent(order.parent);
+    end_with_parent(order.parent);
     let segment = Segment::new(order.cpus.len()).map_err(|error| {
         Failure::missing(format!("cannot map memory that ranks share: {error}"))
     })?;
@@ -39,7 +39,7 @@ pub fn serve(order: &str) -> Result<(), Failure> {
     }
     // The parent checks rarely, so that it does not disturb its ranks.
     let interrupt = Interrupt::never().every(CHECK_RANKS);
-    ranks::run_alone(&places, interrupt, |member| {
+    ranks::run_single_threaded(&places, interrupt, |member| {
         let mut rank = Rank { segment: &segment, order: &order, rank: member.index };
         rank.work().map_err(|error| error.to_string())
     })?;
@@ -61,7 +61,7 @@ impl Rank<'_> {
         let marker = Box::new(Segment::MARKER);
         self.word(Word::Process).store(std::process::id().into(), Ordering::Release);
         self.word(Word::Marker).store(marker.as_ptr() as u64, Ordering::Release);
-        let_others_read();
+        allow_memory_reads();
         let everybody: Vec<usize> = (0..self.segment.ranks).collect();
         self.segment.meet(&everybody);
         self.introduce()?;
@@ -80,7 +80,7 @@ impl Rank<'_> {
                 over.store(step as u64 + 1, Ordering::Release);
             }
             // An idle rank sleeps, so that it neither polls memory nor heats the processor.
-            wait_always(POLL, || (over.load(Ordering::Acquire) > step as u64).then_some(()));
+            wait_without_limit(POLL, || (over.load(Ordering::Acquire) > step as u64).then_some(()));
         }
         self.segment.meet(&everybody);
         // Other ranks may read the marker until all ranks have reached this line.

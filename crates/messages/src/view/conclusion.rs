@@ -51,7 +51,7 @@ fn lead<'a>(figures: &[&'a ShownFigure<'a>], pattern: Pattern) -> Option<&'a Sho
     let of = figures.iter().copied().filter(|figure| figure.pattern == Some(pattern));
     if pattern.is_rate() {
         let is_bytes = of.filter(|figure| figure.m.unit == Unit::BytesPerSecond);
-        return is_bytes.max_by(|a, b| a.m.by_value(b.m));
+        return is_bytes.max_by(|a, b| a.m.cmp_value(b.m));
     }
     let sized = of.filter(|figure| {
         pattern.is_sizeless() || figure.config.message_bytes.is_some_and(|bytes| bytes >= SMALL)

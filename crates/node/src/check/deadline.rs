@@ -1,7 +1,7 @@
 //! Deadline of a check. This process ends at the deadline even if a system call does not return.
 
 use crate::caller::Outputs;
-use nodegauge_os::{Wait, wait_out};
+use nodegauge_os::{Wait, wait_whole_time};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -43,14 +43,14 @@ impl ExitDecision {
         let ending = self.clone();
         // If no thread can be started (`ulimit -u`), no child process can be started either, so nothing is measured.
         let _ = std::thread::Builder::new().spawn(move || {
-            wait_out(&Wait::until(deadline.0));
+            wait_whole_time(&Wait::until(deadline.0));
             let decided = ending.0.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(verdict) = *decided else {
                 outputs.print_within(&format!("{line}\n"), LATE);
                 nodegauge_os::leave(unknown);
             };
             drop(decided);
-            wait_out(&Wait::until(deadline.0 + LATE));
+            wait_whole_time(&Wait::until(deadline.0 + LATE));
             outputs.note_within("an output was not written within the deadline", LATE);
             nodegauge_os::leave(verdict);
         });

@@ -90,7 +90,7 @@ impl ReportedFigure {
             self.values.iter().map(|value| self.value_in_words(*value)).collect();
         let compared = match (self.share, self.reference, &self.basis) {
             (Some(share), Some(reference), Some(basis)) => {
-                let share = share.floored().in_whole_percent();
+                let share = share.rounded_down().in_whole_percent();
                 format!("{share} of {} ({basis})", self.value_in_words(reference))
             }
             (.., Some(basis)) => basis.clone(),
@@ -118,7 +118,7 @@ impl Check<'_> {
         let found = self.figures.iter().chain(&self.clock).filter_map(CheckedFigure::loss_found);
         let found = found.map(|loss| loss.0).reduce(f64::max);
         let found = found.map_or(String::new(), |loss| {
-            format!("; finds a loss of {}", Fraction(loss).ceiled().in_short())
+            format!("; finds a loss of {}", Fraction(loss).rounded_up().in_short())
         });
         let sizes: String = self.sizes.iter().map(|size| format!(", {size}")).collect();
         let details = match (shares.is_empty(), &self.group) {

@@ -49,7 +49,7 @@ pub(super) fn probe(machine: &Machine, deadline: Deadline) -> Option<SizingProbe
         ChildEnd::Exited(_) => serde_json::from_str(&ended.stdout).ok(),
         // Even one thread could not touch its blocks.
         ChildEnd::Killed(_) => {
-            Some(SizingProbe { rates: TouchRates::of_one_block_in(PROBE), cache: None })
+            Some(SizingProbe { rates: TouchRates::from_block_time(PROBE), cache: None })
         }
     }
 }
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn slow_memory_gives_the_minimum_size() {
-        let stopped = TouchRates { first: 1e6, later: 1e6, of_one: 1e6, load: 1e-4 };
+        let stopped = TouchRates { first: 1e6, later: 1e6, single: 1e6, load: 1e-4 };
         for machine in [guest(Bytes::mib(32)), Machine::default()] {
             let size = PartSize::new(SizedPart::Set, None, &machine, &stopped, MOST);
             assert_eq!(size.given, Some(MIN_SIZE));

@@ -40,7 +40,7 @@ pub(super) struct MeasuredVerdict {
 impl MeasuredVerdict {
     /// Describes the verdict and its age.
     pub(super) fn in_words(&self) -> String {
-        let elapsed = record::time_of(&self.at).and_then(|time| time.elapsed().ok());
+        let elapsed = record::parse_rfc3339(&self.at).and_then(|time| time.elapsed().ok());
         let minutes = elapsed.map(|time| Duration::from_secs(time.as_secs() / 60 * 60));
         let age = match minutes {
             None => "at an unknown time".to_owned(),
@@ -94,7 +94,7 @@ impl StateFile {
     /// file without a state of this version is refused and not changed.
     pub(super) fn read(&self) -> SavedState {
         let shown = self.0.display();
-        let bytes = match nodegauge_os::read_trusted_file(&self.0, nodegauge_os::LONGEST_TEXT) {
+        let bytes = match nodegauge_os::read_trusted_file(&self.0, nodegauge_os::MAX_TEXT_BYTES) {
             Ok(bytes) => bytes,
             Err(why) if why.is_absent() => return SavedState::Absent,
             Err(why) => return SavedState::Refused(Failure::missing(format!("{shown}: {why}"))),

@@ -33,7 +33,7 @@ impl SampleSeries {
         let saved = store.series(host, key, value)?.filter(|_| !request.starts_new_series);
         let mut labels = request.labels.clone();
         if let Some(saved) = saved {
-            let began = record::time_of(&saved.first).unwrap_or(now);
+            let began = record::parse_rfc3339(&saved.first).unwrap_or(now);
             if began + request.duration > now {
                 if labels.is_empty() {
                     labels.push((LABEL.to_owned(), saved.value));

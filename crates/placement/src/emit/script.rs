@@ -195,7 +195,7 @@ fn mpich_commands(job: &EmittedRanks<'_>) -> String {
 
 /// Returns the command of one rank with its variables and its binding.
 fn started(plan: &RankPlan, rank: usize, place: &RankPlace, quote: char) -> String {
-    let variables = [super::threads_within(place), visible(plan, rank)].concat();
+    let variables = [super::rank_thread_variables(place), visible(plan, rank)].concat();
     let environment = env_words(&variables, quote);
     let words: String = super::numactl(place).iter().map(|word| format!("{word} ")).collect();
     format!("env {environment}{words}\"$@\"")

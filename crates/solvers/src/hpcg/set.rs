@@ -96,7 +96,7 @@ impl DomainPlan<'_> {
             Err(TeamError::Interrupted) => return Ok(None),
             made => made?,
         };
-        let sets = timed.made.into_iter().collect::<Result<Vec<Set>, Failure>>();
+        let sets = timed.results.into_iter().collect::<Result<Vec<Set>, Failure>>();
         let set = Set::combine(sets?).filter(|set| set.iterations.is_some());
         Ok(set.map(|set| (sample, set)))
     }

@@ -2,7 +2,7 @@
 
 use super::method::Method;
 use crate::array::{SharedArray, divisors, finite};
-use crate::cg::{Codes, End, IterationWork, PARTS, Solver, State, Times, Tolerance};
+use crate::cg::{Codes, IterationWork, PARTS, Solver, SolverEnd, State, Times, Tolerance};
 use crate::code::LoopCode;
 use crate::context::{ThreadContext, Threads};
 use crate::elasticity::{Mesh, Stretch, Subdomain};
@@ -72,7 +72,7 @@ pub struct Solution {
     /// Number of iterations.
     pub iterations: usize,
     /// Reason why the solution ended.
-    pub end: End,
+    pub end: SolverEnd,
     /// Relative residual `|b - A x| / |b|`, recomputed after the solution.
     pub residual: Option<f64>,
     /// Largest difference from the exact displacements, divided by the largest displacement.
@@ -143,7 +143,7 @@ fn by_threads(
                 solver.advance(&context, laps, state, count, job.tolerance)
             })
         }?;
-        let (reached, times) = &timed.made[0];
+        let (reached, times) = &timed.results[0];
         state = *reached;
         samples.extend(iteration_samples(&sample, times, &solver.work()));
         count = until_next_look(sample.seconds.last().copied().unwrap_or(1.0));
@@ -197,14 +197,14 @@ fn by_mpi(
 }
 
 /// Result of a rank: the solution and the times of the iterations, or `None` if the solution was interrupted.
-type OfRank = Result<Option<(Solution, Vec<Times>)>, Failure>;
+type RankSolution = Result<Option<(Solution, Vec<Times>)>, Failure>;
 
 /// Runs the part of one rank under an MPI launcher. Rank 0 gets the results of all ranks.
 fn mpi_rank(
     world: &World,
     job: &SolutionJob,
     interrupted: &mut dyn FnMut() -> bool,
-) -> Result<Option<TimedResults<OfRank>>, Failure> {
+) -> Result<Option<TimedResults<RankSolution>>, Failure> {
     let grid = rank_grid(job.mesh, world.count)?;
     let ranks = MpiRanks::new(world, job.mesh, grid)?;
     mpi::timed(world, |member, laps| run_rank(member, laps, job, &ranks, grid, interrupted))
@@ -222,9 +222,9 @@ pub fn follow(world: &World, job: &SolutionJob) -> Result<(), Failure> {
 /// Combines the results of all ranks into one solution.
 fn joined(
     sample: &Sample,
-    timed: TimedResults<OfRank>,
+    timed: TimedResults<RankSolution>,
 ) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
-    let made = timed.made.into_iter().collect::<Result<Vec<_>, Failure>>();
+    let made = timed.results.into_iter().collect::<Result<Vec<_>, Failure>>();
     let made = made?.into_iter().collect::<Option<Vec<_>>>();
     let Some(made) = made else { return Ok(None) };
     let times = made[0].1.clone();
@@ -242,7 +242,7 @@ fn run_rank(
     ranks: &impl Ranks,
     grid: [usize; 3],
     interrupted: &mut dyn FnMut() -> bool,
-) -> OfRank {
+) -> RankSolution {
     let subdomain = Subdomain::for_rank(job.mesh, member.index, grid);
     let subdomain = subdomain.ok_or_else(|| Failure::missing("a rank has no mesh points"))?;
     let context = &mut ThreadContext::from_rank(member);
@@ -401,7 +401,7 @@ impl PreparedSystem {
         Solution {
             iterations: state.iterations,
             // The solution has ended, so the default is never used.
-            end: state.end.unwrap_or(End::Limit),
+            end: state.end.unwrap_or(SolverEnd::Limit),
             residual: finite(residual),
             error: finite(self.system.error(solver.solution(), &Stretch)),
             setup_s: Seconds(self.setup.computed),

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Number of rows that a thread eliminates before it transposes the rows that are complete. The blocks that a
 /// transposition reads are then still in a cache.
-const ROWS_TOGETHER: usize = 64;
+const ROWS_PER_GROUP: usize = 64;
 
 /// Block-IC(0) while the threads compute it.
 pub(super) struct Factorisation<'a> {
@@ -85,7 +85,7 @@ impl<'a> Factorisation<'a> {
         for stage in self.rows.stages(context.thread) {
             let mut first = stage.start;
             while first < stage.end && !is_end_requested() {
-                let end = stage.end.min(first + ROWS_TOGETHER);
+                let end = stage.end.min(first + ROWS_PER_GROUP);
                 let group = RowGroup { factor: self, own, first, end };
                 // SAFETY: the processor supports the instruction set; the rows belong to this thread, and the rows that
                 // they need are complete.

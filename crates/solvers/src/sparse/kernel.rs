@@ -250,10 +250,10 @@ unsafe fn slices_body<S: InstructionSet, const ASK: bool>(
     unsafe {
         for slice in 0..each {
             let these = std::array::from_fn(|part| part * each + slice);
-            slices_together::<S, ASK, SIDE_BY_SIDE>(slices, these, x, y);
+            slice_group_product::<S, ASK, SIDE_BY_SIDE>(slices, these, x, y);
         }
         for slice in SIDE_BY_SIDE * each..slices.count {
-            slices_together::<S, ASK, 1>(slices, [slice], x, y);
+            slice_group_product::<S, ASK, 1>(slices, [slice], x, y);
         }
     }
 }
@@ -263,7 +263,7 @@ unsafe fn slices_body<S: InstructionSet, const ASK: bool>(
 /// # Safety
 /// The requirements are those of [`slices`], and `these` must be slices of the thread.
 #[inline(always)]
-unsafe fn slices_together<S: InstructionSet, const ASK: bool, const N: usize>(
+unsafe fn slice_group_product<S: InstructionSet, const ASK: bool, const N: usize>(
     slices: &Slices,
     these: [usize; N],
     x: *const f64,

@@ -96,7 +96,7 @@ impl StreamOptions {
 
     /// Returns the number of arrays that the kernels of a pass need.
     pub(crate) fn array_count(&self) -> usize {
-        kernels::arrays_of(self.arrays.kernels.iter().copied())
+        kernels::array_count(self.arrays.kernels.iter().copied())
     }
 }
 

@@ -90,7 +90,7 @@ impl Arrangement {
             // The memory of the old arrays is freed before the new arrays are set up.
             drop(ready);
             ready = set_up.run(self, &limits, observer)?;
-            (set_up.target)(&mut ready.target).reshape(kernels)?;
+            (set_up.target)(&mut ready.target).set_kernels(kernels)?;
         }
         Ok(ready)
     }

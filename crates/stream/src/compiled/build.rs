@@ -261,7 +261,7 @@ impl<'a> KernelBuilder<'a> {
                 SelfTest::Passed
             }
             ChildEnd::Exited(status) if status.code() == Some(1) => {
-                SelfTest::Failed(format!("{kernel} gives wrong results: {}", last_words(&output)))
+                SelfTest::Failed(format!("{kernel} gives wrong results: {}", error_tail(&output)))
             }
             ChildEnd::Exited(status) if status.success() => {
                 SelfTest::Failed(format!("{kernel} terminates the program"))
@@ -296,7 +296,7 @@ enum SelfTest {
 }
 
 /// Returns the last non-empty line of the error output.
-fn last_words(output: &JobOutput) -> String {
+fn error_tail(output: &JobOutput) -> String {
     let line = last_line(&output.stderr);
     if line.is_empty() { "no error message".to_owned() } else { line }
 }

@@ -15,13 +15,13 @@ use crate::point::StreamPoint;
 use crate::result::{self, StreamEvidence};
 use crate::target::Target;
 use nodegauge_arena::ArenaError;
-use nodegauge_arena::evidence::wrong_in_words;
+use nodegauge_arena::evidence::wrong_values_reason;
 use nodegauge_gauge::Site;
 use nodegauge_gauge::series::Series;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Limits, Turn, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome};
-use nodegauge_toolchain::memcpy_streams_from;
+use nodegauge_toolchain::nontemporal_memcpy_bytes;
 
 /// Number of passes per turn that are kept.
 const KEPT: usize = 2;
@@ -94,7 +94,7 @@ pub(super) fn run(
     observer.phase("measuring native and compiled kernels, interleaved");
     let mut series = Series::new(policy::COMPILED, limits, candidates.len());
     for cell in (1..candidates.len()).filter(|cell| !candidates[*cell].is_good()) {
-        series.schedule.leave_out(cell);
+        series.schedule.exclude(cell);
     }
     let mut turn = |turn: Turn| candidates[turn.cell].turn(&mut point, turn);
     series.run(&mut turn, observer, None)?;
@@ -109,7 +109,7 @@ pub(super) fn run(
     for (i, (candidate, samples)) in
         candidates.into_iter().zip(&series.schedule.samples).enumerate()
     {
-        let wrong = candidate.wrong.as_ref().map(wrong_in_words);
+        let wrong = candidate.wrong.as_ref().map(wrong_values_reason);
         let mut of_candidate = Outcome::default();
         if !samples.is_empty() || series.lost(i).is_some() {
             point.set_loops(candidate.loops)?;
@@ -143,7 +143,7 @@ fn about_memcpy(
     if !compiled.iter().flat_map(CompiledKernels::loops).any(|each| calls_memcpy(&each)) {
         return None;
     }
-    let from = memcpy_streams_from(&|| observer.interrupted())?;
+    let from = nontemporal_memcpy_bytes(&|| observer.interrupted())?;
     let config = point.config();
     let share = config.elements * config.element.bytes() / config.places.len().max(1) as u64;
     let does = if share >= from { "so it uses them here" } else { "so it does not use them here" };

@@ -12,7 +12,7 @@ use nodegauge_measure::samples::Sample;
 use nodegauge_measure::stats;
 use nodegauge_measure::{Failure, Fraction};
 use nodegauge_placement::{Bind, MemoryPolicy, RankPlace, RankPlan, ThreadPlace};
-use nodegauge_team::core_to_core::have_own_cpus;
+use nodegauge_team::core_to_core::have_exclusive_cpus;
 use nodegauge_team::timed::seconds;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -49,7 +49,7 @@ impl RanksPoint {
         let expected = plan.ranks.iter().map(|place| expected(place, topology)).collect();
         let seen = Seen::default();
         let places: Vec<Vec<CpuId>> = configs.iter().flat_map(|c| c.places.clone()).collect();
-        let ping_pong = places.len() == configs.len() && have_own_cpus(&places);
+        let ping_pong = places.len() == configs.len() && have_exclusive_cpus(&places);
         let loops = native_loops(&configs[0].kernels, configs[0].element)?;
         let mut point = Self {
             coordinator: SharedStreamCoordinator::clone(coordinator),
@@ -111,7 +111,7 @@ impl Target for RanksPoint {
             };
             kernels.push((variant.kernel(), variant.shape()));
         }
-        self.reshape(kernels)
+        self.set_kernels(kernels)
     }
 
     fn pass(&mut self) -> Result<Sample, ArenaError> {
@@ -127,7 +127,7 @@ impl Target for RanksPoint {
         Ok(())
     }
 
-    fn reshape(&mut self, kernels: Vec<(Kernel, KernelShape)>) -> Result<(), ArenaError> {
+    fn set_kernels(&mut self, kernels: Vec<(Kernel, KernelShape)>) -> Result<(), ArenaError> {
         self.ask(|| Request::Reshape { point: self.number, kernels: kernels.clone() })?;
         self.loops = native_loops(&kernels, self.configs[0].element)?;
         self.configs.iter_mut().for_each(|config| config.kernels = kernels.clone());

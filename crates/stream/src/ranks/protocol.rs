@@ -4,7 +4,7 @@ use crate::kernels::{Kernel, KernelShape};
 use crate::point::{PointSeen, Spans};
 use crate::target::TargetConfig;
 use nodegauge_measure::interference::Cause;
-use nodegauge_team::launched::Protocol;
+use nodegauge_team::rank_service::Protocol;
 use serde::{Deserialize, Serialize};
 
 /// Ranks that measure as one target.
@@ -19,7 +19,7 @@ impl Protocol for MeasuringRanks {
         "check the system log for an out-of-memory kill, and use a smaller --size";
 
     fn version() -> String {
-        format!("{} {}", env!("CARGO_PKG_VERSION"), crate::kernels::compiled_in())
+        format!("{} {}", env!("CARGO_PKG_VERSION"), crate::kernels::compiled_count())
     }
 
     fn is_collective(request: &Request) -> bool {

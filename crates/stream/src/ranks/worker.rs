@@ -4,7 +4,7 @@ use super::protocol::{MeasuringRanks, Over, Passed, Request, Response};
 use crate::point::StreamPoint;
 use nodegauge_arena::ArrayShare;
 use nodegauge_measure::Failure;
-use nodegauge_team::launched::{self, RankBarrier, Service};
+use nodegauge_team::rank_service::{self, RankBarrier, Service};
 use std::collections::BTreeMap;
 
 /// Runs as a rank of the coordinator that listens on the socket `name`; returns the exit code that the coordinator
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// # Errors
 /// Fails if no coordinator answers before the timeout, or if the coordinator ends.
 pub fn serve(name: &str, rank: u32, ranks: u32) -> Result<u8, Failure> {
-    launched::serve(name, rank, ranks, Rank { number: rank as usize, points: BTreeMap::new() })
+    rank_service::serve(name, rank, ranks, Rank { number: rank as usize, points: BTreeMap::new() })
 }
 
 fn no_point(number: u32) -> Failure {
@@ -35,7 +35,7 @@ impl Service for Rank {
                 self.points.insert(point, StreamPoint::prepare(*config)?);
             }
             Request::Reshape { point, kernels } => {
-                self.point(point)?.reshape(kernels)?;
+                self.point(point)?.set_kernels(kernels)?;
             }
             Request::Pass { point, ranks, ping_pong, over } => {
                 return self.pass(&JointPass { point, over, ranks, ping_pong, barrier });
@@ -85,7 +85,7 @@ impl Rank {
         let passed = match over {
             Over::Whole => point.pass_with(Some(&gate)),
             Over::Part { index, count } => {
-                point.over_part(Some(&gate), ArrayShare { index, count })
+                point.timed_part(Some(&gate), ArrayShare { index, count })
             }
         };
         let (sample, spans) = passed?;

@@ -31,7 +31,7 @@ pub(crate) struct SizeCheck {
 impl SizeCheck {
     /// Returns the result; `None` if there are too few ratios.
     fn of(kernel: Kernel, ratios: &[f64]) -> Option<Self> {
-        let enough = ratios.len() >= policy::SIZE.fewest;
+        let enough = ratios.len() >= policy::SIZE.min_rounds;
         let summary = Summary::from_samples(ratios, Better::Higher).filter(|_| enough)?;
         let all = [stats::quantile(ratios, 0.0), stats::quantile(ratios, 1.0)];
         let within = summary.ci95.unwrap_or(all);
@@ -83,7 +83,7 @@ pub(crate) fn run(
     let kernel = loops[i].kernel();
     target.set_loops(vec![loops[i].clone()])?;
     let limits = Limits { samples: None, ..limits };
-    let most = if targets == 1 { policy::SIZE.max } else { Some(policy::SIZE.fewest) };
+    let most = if targets == 1 { policy::SIZE.max } else { Some(policy::SIZE.min_rounds) };
     // The check belongs to the set-up, whose failure refuses the run; a series would keep a part of it.
     let mut schedule = Schedule::new(RepetitionPolicy { max: most, ..policy::SIZE }, limits, 2);
     let ran = schedule.run(observer, None, |turn| {
@@ -100,7 +100,7 @@ pub(crate) fn run(
     let rounds = schedule.rounds();
     let clean = schedule.clean_rounds();
     let counted =
-        if clean.len() >= policy::SIZE.fewest { clean } else { (0..rounds.len()).collect() };
+        if clean.len() >= policy::SIZE.min_rounds { clean } else { (0..rounds.len()).collect() };
     let mut ratios: Vec<f64> = Vec::new();
     for at in counted {
         let round = &rounds[at];

@@ -81,7 +81,7 @@ fn measurements(text: &str, rates: &[(&str, f64)], version: Option<String>) -> V
         };
         config.of.host = Some(host.to_owned());
         let m = Measurement::new(GAUGE, TEST, "triad", Unit::BytesPerSecond);
-        let m = m.category(Category::Reference).sampled(Quoted::Mean, own);
+        let m = m.category(Category::Reference).with_samples(Quoted::Mean, own);
         all.push(m.config(&config));
     }
     all

@@ -355,7 +355,7 @@ impl Known<'_> {
         let groups = group(runs, self.regimes);
         let chosen = groups
             .iter()
-            .find(|group| regime::same(group.round_trip, self.native))
+            .find(|group| regime::may_share_regime(group.round_trip, self.native))
             .or_else(|| groups.iter().max_by_key(|group| group.runs.len()));
         let trip = chosen.map_or(f64::NAN, |group| group.round_trip);
         let counting: Vec<&StreamOutput> = match chosen {
@@ -384,7 +384,7 @@ impl Known<'_> {
         }
         if chosen.is_none() {
             validity.suspect("core-to-core latency changed in every run");
-        } else if !regime::same(trip, self.native) {
+        } else if !regime::may_share_regime(trip, self.native) {
             validity.suspect(format!(
                 "no run in the regime of the native figure: round trip {} instead of {}",
                 Seconds(trip),

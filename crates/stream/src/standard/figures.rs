@@ -12,7 +12,7 @@ use crate::size::{RULE_ELEMENTS, RULE_FACTOR};
 use crate::standard::build::Wanted;
 use crate::standard::output::{OutputFormat, ReportedCheck, StreamOutput};
 use nodegauge_arena::ArrayLayout;
-use nodegauge_arena::evidence::limited;
+use nodegauge_arena::evidence::with_memory_limit;
 use nodegauge_measure::keys::shared::{CompilerConfig, TimesConfig};
 use nodegauge_measure::record::{
     Category, Disturbed, Machine, Measurement, Quoted, RegimeSamples, Validity,
@@ -180,9 +180,9 @@ fn rates(outputs: &[&StreamOutput], i: usize) -> Vec<f64> {
 }
 
 fn one(runs: &BuildRuns<'_>, i: usize) -> Measurement {
-    let mut m = standard(STREAM[i]).sampled(Quoted::Best, rates(&runs.counting, i));
+    let mut m = standard(STREAM[i]).with_samples(Quoted::Best, rates(&runs.counting, i));
     if let Some(machine) = runs.machine {
-        m = limited(m, machine, runs.config.numa.as_ref());
+        m = with_memory_limit(m, machine, runs.config.numa.as_ref());
     }
     let mut validity = runs.validity.clone();
     if let (Some(limit), Some(best)) =
@@ -225,7 +225,7 @@ fn one(runs: &BuildRuns<'_>, i: usize) -> Measurement {
             })
         })
         .collect();
-    m.config(&config).judged(validity)
+    m.config(&config).with_validity(validity)
 }
 
 /// Returns the standard figure of a kernel, without a value. Its traffic is unknown because the compiler chose the kind

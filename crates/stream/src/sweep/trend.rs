@@ -172,7 +172,7 @@ fn read_from(candidate: &MeasuredTarget) -> (usize, Kernel) {
 fn typical(candidate: &MeasuredTarget, samples: &[Sample]) -> f64 {
     let (i, _) = read_from(candidate);
     let counted = result::counted(&*candidate.target, i);
-    let sorted = samples::sort(samples);
+    let sorted = samples::assign_regimes(samples);
     let rates = sorted.headline().map(|group| group.values(samples, i, &|time| counted / time));
     rates.map_or(f64::NAN, |rates| stats::median(&rates))
 }

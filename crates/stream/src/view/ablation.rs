@@ -182,7 +182,7 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
     // Records of old versions contain no confidence intervals.
     let has_intervals = whole.quoted != Quoted::GeometricMean;
     let steps = figures.iter().filter(|(m, _)| m.name != WHOLE && m.name != MEMCPY);
-    let largest = steps.max_by(|(a, _), (b, _)| a.by_value(b));
+    let largest = steps.max_by(|(a, _), (b, _)| a.cmp_value(b));
     let largest = largest.filter(|(m, step)| {
         m.value.is_some_and(|value| value > 1.0) && (!has_intervals || is_significant(step))
     });

@@ -6,7 +6,7 @@ use crate::config::StreamConfig;
 use nodegauge_gauge::view::{
     ColumnList, ColumnUnit, Picture, Section, Step, Table, distinct, grouped,
 };
-use nodegauge_measure::legible::in_lines;
+use nodegauge_measure::legible::joined_lines;
 use nodegauge_measure::record::{Measurement, Record};
 
 /// Returns a block for each compiler, and explanations of the code columns; empty without compilers.
@@ -58,7 +58,7 @@ fn block(section: &mut Section, made: &[&StreamFigure<'_>], native: &[StreamFigu
     let config = &made[0].1;
     let mut head = vec![command(config).to_owned()];
     head.extend(config.compiler.as_ref().and_then(|compiler| compiler.version.clone()));
-    section.lines("compiled", in_lines(head));
+    section.lines("compiled", joined_lines(head));
     if made.iter().any(|(m, _)| m.value.is_some()) {
         section.push(table(made, native));
     }

@@ -61,10 +61,10 @@ pub(crate) fn comparable((own, config): &StreamFigure<'_>, other: &StreamConfig)
     own.value?;
     let Some(trip) = other.round_trip_s else { return own.value };
     match config.round_trip_s {
-        Some(mine) if !regime::same(mine, trip) => own
+        Some(mine) if !regime::may_share_regime(mine, trip) => own
             .regimes
             .iter()
-            .find(|met| regime::same(met.round_trip_s, trip))
+            .find(|met| regime::may_share_regime(met.round_trip_s, trip))
             .map(|met| met.summary.best),
         _ => own.value,
     }

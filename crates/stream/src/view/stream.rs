@@ -113,7 +113,7 @@ pub(crate) fn reach(record: &Record, of: &Measurement) -> Option<Reach> {
             && (other.threads, other.array_bytes) == (config.threads, config.array_bytes)
             && other.sweep == config.sweep
     });
-    let fastest = on_same_arrays.max_by(|a, b| a.by_value(b))?;
+    let fastest = on_same_arrays.max_by(|a, b| a.cmp_value(b))?;
     if fastest.value <= of.value {
         return None;
     }

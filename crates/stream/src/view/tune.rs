@@ -30,7 +30,7 @@ fn figures(record: &Record) -> Vec<TunedFigure<'_>> {
 fn of_stage<'a>(all: &'a [TunedFigure<'a>], stage: &str) -> Vec<&'a TunedFigure<'a>> {
     let in_stage = all.iter().filter(|(_, config)| config.stage.as_deref() == Some(stage));
     let mut entries: Vec<&TunedFigure<'_>> = in_stage.collect();
-    entries.sort_by(|(x, _), (y, _)| y.by_value(x));
+    entries.sort_by(|(x, _), (y, _)| y.cmp_value(x));
     entries
 }
 

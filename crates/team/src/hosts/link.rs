@@ -3,7 +3,7 @@
 use super::lines::{SrunLeader, SrunStep};
 use crate::mpi::World;
 use nodegauge_measure::Failure;
-use nodegauge_os::{Wait, wait_out};
+use nodegauge_os::{Wait, wait_whole_time};
 use nodegauge_placement::launchers::LauncherJob;
 use serde::Serialize;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -41,7 +41,7 @@ impl Link {
         match self {
             Self::Mpi { world, leaders } => {
                 let words = serde_json::to_vec(message).map_err(Failure::missing)?;
-                world.say(leaders[host], &words);
+                world.send(leaders[host], &words);
                 Ok(())
             }
             Self::Step { step, names } => step.send(Some(&names[host]), message),
@@ -53,7 +53,7 @@ impl Link {
     /// Sends a message of rank 0 to all other ranks.
     pub fn send_all(&self, message: &impl Serialize) -> Result<(), Failure> {
         match self {
-            Self::Mpi { world, .. } => world.tell_all(message),
+            Self::Mpi { world, .. } => world.broadcast(message),
             Self::Step { step, .. } => step.send(None, message),
             Self::Leader(_) | Self::Nothing => Ok(()),
         }
@@ -87,7 +87,7 @@ impl Link {
             Self::Mpi { world, .. } => {
                 // Without the thread, this process waits for the others.
                 let _ = std::thread::Builder::new().spawn(move || {
-                    wait_out(&Wait::within(LEAVING));
+                    wait_whole_time(&Wait::within(LEAVING));
                     nodegauge_os::leave(code)
                 });
                 world.leave();

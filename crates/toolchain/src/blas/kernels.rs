@@ -70,7 +70,7 @@ impl BlasKernel {
 }
 
 /// Returns the names of the kernels that may be fast on this processor, in the order in which they are tried.
-pub(super) fn worth_trying(
+pub(super) fn promising_kernels(
     vendor: Vendor,
     isa: &dyn Fn(&str) -> bool,
 ) -> impl Iterator<Item = &'static str> {
@@ -95,7 +95,7 @@ pub(super) fn kernel_number(wanted: &str, names: &[String]) -> Result<usize, Too
 ///
 /// # Errors
 /// Fails when the processor does not support a required instruction set.
-pub(super) fn check_runs_here(
+pub(super) fn check_is_supported(
     vendor: Vendor,
     wanted: &str,
     isa: &dyn Fn(&str) -> bool,
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn unsupported_kernels_are_refused_with_the_missing_feature() {
-        let check = |vendor, name| check_runs_here(vendor, name, &avx2);
+        let check = |vendor, name| check_is_supported(vendor, name, &avx2);
         for (vendor, name, lacking) in [
             (Vendor::Blis, "skx", "avx512dq"),
             (Vendor::Blis, "bulldozer", "fma4"),
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn supported_kernels_are_tried() {
-        let names = |vendor, isa| worth_trying(vendor, isa).collect::<Vec<_>>();
+        let names = |vendor, isa| promising_kernels(vendor, isa).collect::<Vec<_>>();
         assert_eq!(names(Vendor::Blis, &avx2), ["zen3", "haswell"]);
         assert_eq!(names(Vendor::OpenBlas, &avx2), ["Haswell"]);
         assert_eq!(names(Vendor::OpenBlas, &|_| true), ["SkylakeX", "Cooperlake", "Haswell"]);

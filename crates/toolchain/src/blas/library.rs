@@ -188,7 +188,7 @@ impl BlasLibrary {
         })?;
         let about = about(&symbols, path, integer_bits);
         let library = Self { threads: threads(&symbols, about.vendor), about, dgemm, dtrsm };
-        library.stay_on_this_thread();
+        library.use_calling_thread();
         library.check()?;
         Ok(library)
     }
@@ -200,7 +200,7 @@ impl BlasLibrary {
 
     /// Restricts the library to the calling thread. Some libraries have this setting per process and others per thread.
     /// Therefore every thread that calls routines must call this function once.
-    pub fn stay_on_this_thread(&self) {
+    pub fn use_calling_thread(&self) {
         // SAFETY: the functions have the declared types, and 1 is a valid number of threads.
         unsafe {
             match self.threads {

@@ -142,7 +142,7 @@ impl BlasProber {
         if is_set {
             return Ok(probed);
         }
-        for kernel in kernels::worth_trying(vendor, isa) {
+        for kernel in kernels::promising_kernels(vendor, isa) {
             if is_over() {
                 break;
             }
@@ -177,7 +177,7 @@ impl BlasProber {
                 value = kernels::kernel_number(wanted, &names)?.to_string();
             }
         }
-        kernels::check_runs_here(vendor, wanted, isa)?;
+        kernels::check_is_supported(vendor, wanted, isa)?;
         Ok(Some((variable.to_owned(), value)))
     }
 

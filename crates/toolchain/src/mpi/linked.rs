@@ -2,7 +2,7 @@
 
 use super::MpiLibrary;
 use nodegauge_os::mpi_abi::MPI_ABIS;
-use nodegauge_os::{LONGEST_PROGRAM, read_file};
+use nodegauge_os::{MAX_PROGRAM_BYTES, read_file};
 use object::read::elf::{Dyn, FileHeader};
 use object::{Endianness, elf};
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::path::Path;
 /// Returns the MPI library that `program` requires. Returns `None` if it requires no MPI library (because it is linked
 /// statically or is a script), or if it cannot be read.
 pub fn program_library(program: &Path) -> Option<MpiLibrary> {
-    let data = read_file(program, LONGEST_PROGRAM).ok()?;
+    let data = read_file(program, MAX_PROGRAM_BYTES).ok()?;
     needed(&data)?.iter().find_map(|name| library_by_file(name))
 }
 

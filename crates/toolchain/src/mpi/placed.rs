@@ -82,7 +82,7 @@ pub struct MpiLaunch<'a> {
 
 /// Options of a launcher for the places of ranks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RankWords {
+pub struct LauncherArguments {
     /// Words of the options.
     pub words: Vec<String>,
     /// Content of the rank file; `None` if the options do not use a rank file.
@@ -102,12 +102,12 @@ impl MpiLaunch<'_> {
 
     /// Returns the launcher's options for the ranks, with the content of the rank file. The caller must write this
     /// content to `rankfile`.
-    pub fn words(&self, rankfile: &str) -> RankWords {
+    pub fn words(&self, rankfile: &str) -> LauncherArguments {
         self.words_in(rankfile, Self::is_in_job())
     }
 
     /// Returns the same options as [`Self::words`]. `in_job` is true if the process runs in a job of a batch system.
-    pub fn words_in(&self, rankfile: &str, in_job: bool) -> RankWords {
+    pub fn words_in(&self, rankfile: &str, in_job: bool) -> LauncherArguments {
         let kind = self.launcher.kind;
         let mut words = Vec::new();
         if self.as_root && kind == LauncherKind::OpenMpi {
@@ -136,7 +136,7 @@ impl MpiLaunch<'_> {
             // In a job, the node is not called localhost; it is the first node of the job (+n0).
             content = content.map(|text| text.replace("=localhost ", "=+n0 "));
         }
-        RankWords { words, rankfile: content }
+        LauncherArguments { words, rankfile: content }
     }
 }
 

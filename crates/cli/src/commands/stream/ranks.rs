@@ -24,6 +24,6 @@ pub(super) fn join(
         Ok(exit) => exit.number(),
         Err(failure) => Exit::from(failure).number(),
     };
-    joined.coordinator.borrow_mut().leave_with(code);
+    joined.coordinator.borrow_mut().set_exit_code(code);
     result
 }

@@ -38,7 +38,7 @@ fn hurried(
     move |_, turn: Turn, measure: &mut dyn FnMut() -> TurnResult| {
         let taken = measure();
         if turn.round > 0 {
-            clock::run_ahead(budget / 10);
+            clock::advance_clock(budget / 10);
         }
         taken
     }
@@ -120,7 +120,7 @@ pub(super) fn delivers_under_load(case: &Case) {
         let taken = measure();
         if turn.round > 0 {
             seen.set(seen.get() + 1);
-            clock::run_ahead(LONG);
+            clock::advance_clock(LONG);
         }
         taken
     };

@@ -93,7 +93,7 @@ fn in_words(worst: &Contradiction, others: usize) -> String {
 /// better than others by firmware but worse by measurement. A difference counts if it is larger than the interval that
 /// a valid figure may have.
 fn against(compared: &[Compared<'_>]) -> Vec<Contradiction> {
-    let enough = 1.0 + TYPICAL.beyond.0;
+    let enough = 1.0 + TYPICAL.max_distance.0;
     let mut found = Vec::new();
     for (i, one) in compared.iter().enumerate() {
         let unit = one.unit();

@@ -191,9 +191,9 @@ fn both(topology: &str, n: usize, nb: usize) -> (usize, SimulatedRun, SimulatedR
     let placing = ColumnDistribution::new(&nodes, n, nb, WIDEST);
     let lies = placing.clone();
     let placed = machine(placing, Box::new(move |column| lies.column_node(column))).run();
-    let of_thread = nodes.clone();
-    let spread = Box::new(move |column: usize| of_thread[column / 16 % of_thread.len()]);
-    (topology.nodes.len(), placed, machine(ColumnDistribution::one(), spread).run())
+    let thread_node = nodes.clone();
+    let spread = Box::new(move |column: usize| thread_node[column / 16 % thread_node.len()]);
+    (topology.nodes.len(), placed, machine(ColumnDistribution::single_node(), spread).run())
 }
 
 #[test]

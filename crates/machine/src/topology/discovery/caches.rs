@@ -35,7 +35,7 @@ fn is_memory_side(cache: &TopologyObject) -> bool {
 }
 
 /// Returns the caches of cores of one type.
-fn of_cores(hwloc: &Hwloc, kind: ObjectType) -> Vec<&TopologyObject> {
+fn core_caches(hwloc: &Hwloc, kind: ObjectType) -> Vec<&TopologyObject> {
     hwloc.objects_with_type(kind).filter(|cache| !is_memory_side(cache)).collect()
 }
 
@@ -43,7 +43,7 @@ fn of_cores(hwloc: &Hwloc, kind: ObjectType) -> Vec<&TopologyObject> {
 pub(super) fn last_level(hwloc: &Hwloc) -> Option<ObjectType> {
     [ObjectType::L5Cache, ObjectType::L4Cache, ObjectType::L3Cache, ObjectType::L2Cache]
         .into_iter()
-        .find(|kind| !of_cores(hwloc, *kind).is_empty())
+        .find(|kind| !core_caches(hwloc, *kind).is_empty())
 }
 
 /// Returns the caches of cores by level and type. `threads` are all hardware threads of the machine.
@@ -54,7 +54,7 @@ pub(super) fn levels(
 ) -> Vec<Cache> {
     let cores: BTreeMap<CpuId, usize> =
         threads.iter().map(|thread| (thread.cpu, thread.core)).collect();
-    TYPES.iter().filter_map(|kind| level(&of_cores(hwloc, *kind), source, &cores)).collect()
+    TYPES.iter().filter_map(|kind| level(&core_caches(hwloc, *kind), source, &cores)).collect()
 }
 
 /// Returns the description of the caches of one type; `None` if there are none. `cores` has the core of each hardware

@@ -19,7 +19,7 @@ pub(super) struct MemoryNodes {
 
 impl MemoryNodes {
     /// Reads the NUMA nodes.
-    pub(super) fn of(hwloc: &Hwloc, source: &TopologySource) -> Self {
+    pub(super) fn from_hwloc(hwloc: &Hwloc, source: &TopologySource) -> Self {
         // For a synthetic machine without memory sizes, hwloc assumes 1 GiB per node, so that the size is unknown.
         let known = match source {
             TopologySource::Synthetic(text) => text.contains("memory="),

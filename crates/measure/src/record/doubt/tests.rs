@@ -3,11 +3,13 @@ use crate::Unit;
 use crate::record::{Disturbed, Limit};
 
 fn sampled(quoted: Quoted, samples: &[f64]) -> Measurement {
-    Measurement::new("messages", "mpi", "latency", Unit::Seconds).sampled(quoted, samples.to_vec())
+    Measurement::new("messages", "mpi", "latency", Unit::Seconds)
+        .with_samples(quoted, samples.to_vec())
 }
 
 fn rate(quoted: Quoted, samples: &[f64]) -> Measurement {
-    Measurement::new("memory", "mix", "1:1", Unit::BytesPerSecond).sampled(quoted, samples.to_vec())
+    Measurement::new("memory", "mix", "1:1", Unit::BytesPerSecond)
+        .with_samples(quoted, samples.to_vec())
 }
 
 #[test]
@@ -74,21 +76,21 @@ fn disturbed_sample_counts_for_the_best() {
 #[test]
 fn judging_twice_adds_no_reason() {
     let few = || rate(Quoted::Best, &[50.0, 50.0]);
-    let m = few().judged(Validity::valid());
+    let m = few().with_validity(Validity::valid());
     assert_eq!((m.validity.status, m.value), (Status::Suspect, Some(50.0)));
-    let again = m.clone().judged(m.validity.clone());
+    let again = m.clone().with_validity(m.validity.clone());
     assert_eq!(again.validity.reasons.len(), 1);
     // Reasons of the gauge come first, and a stricter judgement stays.
     let mut disturbed = Validity::valid();
     disturbed.suspect("disturbed");
-    let reasons = few().judged(disturbed).validity.reasons;
+    let reasons = few().with_validity(disturbed).validity.reasons;
     assert_eq!((reasons[0].as_str(), reasons.len()), ("disturbed", 2));
     let invalid = few().missing("wrong result");
     assert_eq!(invalid.validity.reasons, ["wrong result"]);
     // A later judgement removes no reason.
     let mut samples_reason = rate(Quoted::Best, &[50.0; 6]);
     samples_reason.doubt(Status::Suspect, "7 of 7 samples were disturbed");
-    let later = samples_reason.judged(Validity::valid());
+    let later = samples_reason.with_validity(Validity::valid());
     assert_eq!(later.validity.status, Status::Suspect);
     assert_eq!(later.validity.reasons, ["7 of 7 samples were disturbed"]);
 }
@@ -98,7 +100,7 @@ fn figures_of_other_programs_are_exempt() {
     let of = |category, engine: Option<&str>| {
         let mut m = rate(Quoted::Best, &[50.0]).category(category);
         m.config.extend(engine.map(|engine| ("engine".to_owned(), engine.into())));
-        m.judged(Validity::valid()).validity.status
+        m.with_validity(Validity::valid()).validity.status
     };
     assert_eq!(of(Category::Standard, Some("stream.c")), Status::Valid);
     assert_eq!(of(Category::Reference, Some("xhpl")), Status::Valid);
@@ -110,14 +112,14 @@ fn figures_of_other_programs_are_exempt() {
 
 #[test]
 fn derived_figure_is_at_most_as_valid_as_its_sources() {
-    let base = rate(Quoted::Best, &[50.0]).judged(Validity::valid());
+    let base = rate(Quoted::Best, &[50.0]).with_validity(Validity::valid());
     let factor = Measurement::new("memory", "sweep", "relative", Unit::Factor);
     let mut factor = factor.value(Quoted::Single, 2.0);
-    factor.doubt_as(&base.validity, "baseline");
-    factor.doubt_as(&base.validity, "baseline");
+    factor.inherit_doubts(&base.validity, "baseline");
+    factor.inherit_doubts(&base.validity, "baseline");
     assert_eq!((factor.validity.status, factor.validity.reasons.len()), (Status::Suspect, 1));
     assert!(factor.validity.reasons[0].starts_with("baseline: 1 sample counts: too few"));
-    factor.doubt_as(&base.clone().missing("wrong result").validity, "baseline");
+    factor.inherit_doubts(&base.clone().missing("wrong result").validity, "baseline");
     assert_eq!((factor.validity.status, factor.value), (Status::Invalid, None));
 }
 
@@ -213,7 +215,7 @@ fn method_chapter_has_the_table_of_doubt_rules() {
             .unwrap();
     for rule in DOUBT_RULES {
         let names: Vec<&str> = rule.quoted.iter().map(|quoted| quoted.name()).collect();
-        let share = rule.beyond.in_whole_percent();
+        let share = rule.max_distance.in_whole_percent();
         let begin = format!("| {} | {} | ", names.join(", "), rule.min);
         let row = chapter.lines().find(|line| line.starts_with(&begin));
         assert!(row.is_some_and(|row| row.contains(&share)), "{begin}");

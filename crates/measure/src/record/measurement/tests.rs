@@ -31,7 +31,7 @@ fn invalid_figure_has_no_value() {
     assert_eq!((doubted.value, doubted.in_words()), (None, "-".to_owned()));
     let missing = measured.clone().missing("no memory");
     assert_eq!((missing.value, missing.validity.status), (None, Status::Invalid));
-    assert_eq!(measured.judged(Validity::valid()).in_words(), "40.00 GB/s");
+    assert_eq!(measured.with_validity(Validity::valid()).in_words(), "40.00 GB/s");
 }
 
 #[test]
@@ -63,12 +63,21 @@ fn upper_bound_below_the_value_is_no_limit() {
         at_most,
     };
     let measured = || triad().value(Quoted::Best, 4e10);
-    let limit = measured().within(&figure(8e10, false)).limit.unwrap();
+    let limit = measured().with_theoretical_limit(&figure(8e10, false)).limit.unwrap();
     assert_eq!((limit.value, limit.fraction, limit.basis), (8e10, Fraction(0.5), "catalog".into()));
-    assert_eq!(measured().within(&figure(2e10, false)).limit.unwrap().fraction, Fraction(2.0));
-    assert_eq!(measured().within(&figure(8e10, true)).limit.unwrap().basis, "at most, catalog");
-    assert_eq!(measured().within(&figure(4e10, true)).limit.unwrap().fraction, Fraction(1.0));
-    assert_eq!(measured().within(&figure(2e10, true)).limit, None);
+    assert_eq!(
+        measured().with_theoretical_limit(&figure(2e10, false)).limit.unwrap().fraction,
+        Fraction(2.0)
+    );
+    assert_eq!(
+        measured().with_theoretical_limit(&figure(8e10, true)).limit.unwrap().basis,
+        "at most, catalog"
+    );
+    assert_eq!(
+        measured().with_theoretical_limit(&figure(4e10, true)).limit.unwrap().fraction,
+        Fraction(1.0)
+    );
+    assert_eq!(measured().with_theoretical_limit(&figure(2e10, true)).limit, None);
     assert_eq!(triad().limit(8e10, "catalog").limit, None);
 }
 
@@ -113,7 +122,7 @@ fn samples_of_another_regime_are_not_disturbances() {
         round_trip_s: Some([Some(trip); 2]),
     };
     let near = [3.0, 4.0, 5.0];
-    let mut m = triad().sampled(Quoted::Median, near.to_vec());
+    let mut m = triad().with_samples(Quoted::Median, near.to_vec());
     m.regimes = vec![regime(1e-7, &near), regime(4e-7, &[1.0, 2.0])];
     m.disturbed = vec![
         disturbed("stolen", 1.1e-7, Counts::Nothing),
@@ -123,15 +132,15 @@ fn samples_of_another_regime_are_not_disturbances() {
     let reasons: Vec<&str> = m.disturbed_samples().map(|one| one.reason.as_str()).collect();
     assert_eq!(reasons, ["stolen"]);
     // Two samples and one disturbed sample are in the other regime; the warm-up does not count.
-    assert_eq!(m.in_other_regimes(), 3);
+    assert_eq!(m.other_regime_count(), 3);
     m.regimes.clear();
-    assert_eq!((m.disturbed_samples().count(), m.in_other_regimes()), (2, 0));
+    assert_eq!((m.disturbed_samples().count(), m.other_regime_count()), (2, 0));
 }
 
 #[test]
 fn figure_with_an_infinite_number_is_invalid_and_can_be_read_back() {
     let figures = [
-        triad().sampled(Quoted::Median, vec![1.0, f64::INFINITY]),
+        triad().with_samples(Quoted::Median, vec![1.0, f64::INFINITY]),
         triad().value(Quoted::Single, f64::NAN).limit(2.0, "theory"),
         Measurement {
             disturbed: vec![Disturbed { value: f64::NAN, ..Disturbed::default() }],
@@ -139,7 +148,7 @@ fn figure_with_an_infinite_number_is_invalid_and_can_be_read_back() {
         },
     ];
     for figure in figures {
-        let m = figure.judged(Validity::valid());
+        let m = figure.with_validity(Validity::valid());
         assert_eq!((m.validity.status, m.value), (Status::Invalid, None));
         assert_eq!(m.validity.reasons, ["its value or a sample is not a finite number"]);
         let json = serde_json::to_string(&m).unwrap();

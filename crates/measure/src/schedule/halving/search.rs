@@ -36,7 +36,7 @@ pub enum Passes {
 /// Rule that determines which candidates are eliminated after a round, and when the search is decided.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum RoundRule {
-    /// From round `from` on, [`Halving::cut`] eliminates candidates. The search is decided when each group has at most
+    /// From round `from` on, [`Halving::eliminate_half`] eliminates candidates. The search is decided when each group has at most
     /// `left` candidates.
     SlowerHalf {
         /// First round after which candidates are eliminated, counted from 1.
@@ -44,11 +44,11 @@ pub enum RoundRule {
         /// Number of candidates per group at which the elimination ends.
         left: usize,
     },
-    /// [`Halving::leave_behind`] eliminates candidates. The search is decided when each group has one candidate.
+    /// [`Halving::eliminate_slower`] eliminates candidates. The search is decided when each group has one candidate.
     SignificantlySlower,
     /// No candidate is eliminated. The search is decided when no candidate can be faster than the current fastest by
     /// more than this share.
-    Nobody(f64),
+    KeepAll(f64),
 }
 
 /// Point of the search at which the deadline is checked.
@@ -215,9 +215,11 @@ impl RoundRule {
     /// Eliminates candidates of a group after this round, as the rule requires.
     fn after<C>(self, round: usize, group: &mut Halving<C>) {
         match self {
-            Self::SlowerHalf { from, left } if round >= from && group.len() > left => group.cut(),
-            Self::SignificantlySlower => group.leave_behind(),
-            Self::SlowerHalf { .. } | Self::Nobody(_) => {}
+            Self::SlowerHalf { from, left } if round >= from && group.len() > left => {
+                group.eliminate_half()
+            }
+            Self::SignificantlySlower => group.eliminate_slower(),
+            Self::SlowerHalf { .. } | Self::KeepAll(_) => {}
         }
     }
 
@@ -225,7 +227,7 @@ impl RoundRule {
         match self {
             Self::SlowerHalf { left, .. } => group.len() <= left,
             Self::SignificantlySlower => group.len() <= 1,
-            Self::Nobody(tolerance) => group.is_settled(tolerance),
+            Self::KeepAll(tolerance) => group.is_settled(tolerance),
         }
     }
 }
@@ -305,7 +307,7 @@ mod tests {
         fn turn(&mut self, picked: &mut [&mut u32]) -> Result<Vec<TurnRate>, String> {
             self.turns += 1;
             self.first.get_or_insert(*picked[0]);
-            clock::run_ahead(self.lasts);
+            clock::advance_clock(self.lasts);
             let rate = |number: &&mut u32| match **number {
                 0 => Err("zero".to_owned()),
                 number => Ok(TurnRate { rate: number.into(), round_trip: f64::NAN }),
@@ -360,7 +362,7 @@ mod tests {
     #[test]
     fn search_without_elimination_ends_when_settled() {
         let rules =
-            Rules { passes: Passes::One, leave: RoundRule::Nobody(0.5), min_rounds: 3, ..HALVE };
+            Rules { passes: Passes::One, leave: RoundRule::KeepAll(0.5), min_rounds: 3, ..HALVE };
         let mut groups = [Halving::new([10, 1])];
         let mut numbers = Numbers::default();
         choose(&mut numbers, &mut groups, &rules, hour()).unwrap();

@@ -49,7 +49,7 @@ fi
 "#;
 
 /// Selection among the variables of launchers.
-const OF_LAUNCHERS: &str = r#"if first $node; then
+const LAUNCHER_SELECTION: &str = r#"if first $node; then
 fits $node_ranks "$node_plan"
 elif first $mpi $system; then
 fits $job_ranks "$job_plan"
@@ -101,6 +101,6 @@ fn code(job: &EmittedRanks<'_>) -> String {
         None => "",
     };
     format!(
-        "{FUNCTIONS}{numbers}mpi=\"{mpi}\"\nsystem=\"{system}\"\nnode=\"{node}\"\n{SELECTION}{all}{OF_LAUNCHERS}"
+        "{FUNCTIONS}{numbers}mpi=\"{mpi}\"\nsystem=\"{system}\"\nnode=\"{node}\"\n{SELECTION}{all}{LAUNCHER_SELECTION}"
     )
 }

@@ -4,7 +4,7 @@ use super::protocol::{self, FromRank, Handshake, Protocol, ToRank};
 use super::{ABANDONED, SAME_COMMAND, cannot, join_timeout, link};
 use crate::{Member, MemberBarrier};
 use nodegauge_measure::Failure;
-use nodegauge_os::{ProcessBarrier, Wait, wait_out};
+use nodegauge_os::{ProcessBarrier, Wait, wait_whole_time};
 use serde::de::DeserializeOwned;
 use std::io::{self, BufReader};
 use std::os::unix::net::UnixStream;
@@ -128,7 +128,7 @@ fn pass_on<Q: DeserializeOwned>(stream: UnixStream, requests: &Sender<ToRank<Q>>
         let is_sent = requests.send(request).is_ok();
         if let (Some(given), true) = (end, is_sent) {
             // The main thread ends the process, unless the team waits for a lost rank.
-            wait_out(&Wait::within(GRACE_PERIOD));
+            wait_whole_time(&Wait::within(GRACE_PERIOD));
             exit_code = given;
         }
     }

@@ -134,7 +134,7 @@ impl<P: Protocol> Coordinator<P> {
     }
 
     /// Sets the exit code with which the ranks will end, because some launchers check the exit codes of all ranks.
-    pub fn leave_with(&mut self, code: u8) {
+    pub fn set_exit_code(&mut self, code: u8) {
         self.code = code;
     }
 

@@ -4,7 +4,7 @@
 
 use super::cannot;
 use nodegauge_measure::Failure;
-use nodegauge_os::{Wait, is_readable_within, wait_out, wait_until};
+use nodegauge_os::{Wait, is_readable_within, wait_until, wait_whole_time};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::linux::net::SocketAddrExt;
@@ -37,7 +37,7 @@ pub(crate) fn accept(listener: &UnixListener, pause: Duration) -> Option<UnixStr
     }
     let Ok((stream, _)) = listener.accept() else {
         // There may be no descriptor for the connection, which then stays.
-        wait_out(&Wait::within(pause));
+        wait_whole_time(&Wait::within(pause));
         return None;
     };
     (is_own(&stream) && stream.set_nonblocking(false).is_ok()).then_some(stream)
