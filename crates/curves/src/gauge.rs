@@ -30,7 +30,7 @@ impl Gauge for Curves {
         ]
     }
 
-    /// Returns no plan, because curves take longer than a `run` allows.
+    /// Returns no plan, because curves take more time than `run` has.
     fn summary_plan(
         &self,
         _: &Site,
@@ -39,7 +39,7 @@ impl Gauge for Curves {
         Ok(None)
     }
 
-    /// Plans the measurement of bandwidths in each cache and in main memory, and of kernels under the roof.
+    /// Plans the measurement of bandwidths in each cache and in main memory, and of the kernels shown under the roof.
     fn ceilings(
         &self,
         site: &Site,
@@ -79,7 +79,7 @@ impl Gauge for Curves {
     }
 }
 
-/// Returns the working set of an idle latency, bytes; `None` for another figure.
+/// Returns the working set of an idle latency, bytes; `None` for other figures.
 fn set_of_latency(m: &Measurement) -> Option<f64> {
     let idle = m.test == LATENCY && m.unit == Unit::Seconds;
     idle.then(|| m.read_config::<CurveConfig>().set_bytes.unwrap_or(0) as f64)

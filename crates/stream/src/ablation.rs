@@ -1,9 +1,10 @@
-//! Effect of each choice on the bandwidth of this node (`explain`). The steps lead, one choice at a time, from an
-//! unbound run with regular stores, 4 KiB pages and contiguous arrays to the best configuration of `stream`.
+//! Effect of each choice on the bandwidth of this node (`explain`). The first step is an unbound run with regular
+//! stores, 4 KiB pages and contiguous arrays. Each further step changes one choice; the last step has the best
+//! configuration of `stream`.
 //!
-//! All steps are measured interleaved in random order, together with `memcpy` of the C library for comparison with
-//! Copy. The factor of a step is its best rate (STREAM's statistic) divided by the best rate of the previous step. The
-//! product of all factors is therefore exactly the total factor, and the rate of the last step is the rate that
+//! All steps are measured interleaved in random order. `memcpy` of the C library is measured with them and compared
+//! with Copy. The factor of a step is its best rate (STREAM's statistic) divided by the best rate of the previous step.
+//! The product of all factors is therefore exactly the total factor, and the rate of the last step is the rate that
 //! `stream` measures. Consecutive passes, as in `stream`, are measured afterwards to confirm this. A round is excluded
 //! if its passes belong to different regimes.
 
@@ -45,16 +46,16 @@ const STEPS: [&str; 7] =
     ["threads", "binding", "layout", "pages", "stores", "loop", "side_by_side"];
 /// Name of the ratio of `memcpy` of the C library to Copy.
 pub const MEMCPY: &str = "memcpy";
-/// Number of passes of STREAM by default. The best of fewer rounds depends on chance, and no conclusion is drawn from
-/// it.
+/// Minimum number of rounds from which a conclusion is drawn; STREAM's default number of passes. The best of fewer
+/// rounds depends on chance.
 pub(crate) const ENOUGH_ROUNDS: usize = 10;
-/// Factor of predicted times, which may be too low by a tenth.
+/// Safety factor for predicted times, which may be too low by a tenth.
 const UNCERTAINTY: f64 = 1.1;
-/// Number of cells that are known only when the loops have been chosen: the steps of stores, loop and pages side by
+/// Number of cells whose loops are unknown until they have been chosen: the steps of stores, loop and pages side by
 /// side, and `memcpy`.
 const UNKNOWN_CELLS: usize = 4;
-/// Maximum number of different teams and sets of arrays: for the baseline, threads, binding, layout, pages. The later
-/// steps differ only in their loops.
+/// Maximum number of teams with their own arrays: baseline, threads, binding, layout, pages. The later steps change
+/// only the loops.
 const MAX_POINTS: u64 = 5;
 
 /// Plan of `explain`: steps to the best configuration of `stream` on a placement.
@@ -133,11 +134,11 @@ impl PlannedRun for AblationPlan {
         };
         let mut turn = |turn: Turn| pass(&cells[turn.cell]);
         series.run(&mut turn, observer, None)?;
-        // However late the run is, the factors require a complete round.
+        // A complete round is required for the factors, even if the run is late.
         series.remeasure(&series.unmeasured(), 1, &mut turn, observer);
         let measuring = limits.elapsed() - setting_up;
         let mut alone = Series::new(policy::EXPLAIN_END, limits, 1);
-        // The factors conclude up to the first step that failed.
+        // The factors end at the first step that failed.
         let kept = (0..steps.len()).find(|step| series.lost(*step).is_some());
         let kept = kept.unwrap_or(steps.len());
         if kept < 2
@@ -146,7 +147,7 @@ impl PlannedRun for AblationPlan {
             return Err(failure.clone());
         }
         if kept == steps.len() && !series.has_ended() {
-            observer.phase("measuring the last step alone");
+            observer.phase("measuring the last step in consecutive passes");
             alone.run(&mut |_: Turn| pass(&cells[steps.len() - 1]), observer, None)?;
         }
         let mut lost_points = Vec::new();
@@ -155,7 +156,7 @@ impl PlannedRun for AblationPlan {
         }
         let mut wrong = None;
         for (number, point) in points.iter_mut().enumerate() {
-            // What failed cannot check its arrays.
+            // A failed target cannot check its arrays.
             if series.target_loss().is_none() && !lost_points.contains(&number) {
                 point.check()?;
             }
@@ -223,7 +224,7 @@ fn is_bound(point: &StreamPoint) -> bool {
 }
 
 /// Predicts the time of the steps to the configuration of `arrangement`, and shortens the arrays if the time is short.
-/// The number of steps is not reduced, because the factors of all steps make the whole.
+/// The number of steps is not reduced, because the total factor is the product of all of them.
 fn admit(
     site: &Site,
     arrangement: &mut Arrangement,
@@ -250,13 +251,13 @@ fn lost(step: &Step, failure: &Failure) -> Measurement {
     m.missing(lost_in_words(failure))
 }
 
-/// Returns the notice on the steps behind a failed one, whose factors are unknown; `None` without such steps.
+/// Returns a notice that names the steps after a failed step, whose factors are unknown; `None` without such steps.
 fn not_concluded(steps: &[Step]) -> Option<Notice> {
     if steps.is_empty() {
         return None;
     }
     let names: Vec<&str> = steps.iter().map(|step| step.name).collect();
-    let text = format!("no factor of {}: the step before failed", names.join(", "));
+    let text = format!("no factor of {}: a previous step failed", names.join(", "));
     Some(Notice::new(NoticeId::Failed, GAUGE, text))
 }
 
@@ -272,7 +273,7 @@ struct Pace {
 }
 
 impl Pace {
-    /// Returns the budget with which [`ENOUGH_ROUNDS`] rounds count. The trial of loops takes its share of it.
+    /// Returns the budget with which [`ENOUGH_ROUNDS`] rounds count. It includes the share for the trial of loops.
     fn enough(&self) -> Seconds {
         let rounds = (ENOUGH_ROUNDS as f64 / self.kept.max(0.1)).ceil() + 1.0;
         let seconds = self.fixed.as_secs_f64() + rounds * self.round.as_secs_f64();
@@ -305,19 +306,20 @@ struct Measured<'a> {
     copy: Option<usize>,
     /// Rounds that count, with one sample per cell.
     rounds: Vec<&'a [Sample]>,
-    /// Number of rounds excluded because they belong to another regime.
+    /// Number of excluded rounds, which belong to another regime.
     left_out: usize,
-    /// Budget with which enough rounds count; `None` if they do, or if the user gave their number.
+    /// Budget with which [`ENOUGH_ROUNDS`] rounds count; `None` if the run had enough rounds, or if the user set the
+    /// number of rounds.
     enough: Option<Seconds>,
     /// True if the rounds that count belong to one regime.
     settled: bool,
-    /// Consecutive passes of the last step, including the warm-up as the first pass.
+    /// Consecutive passes of the last step; the first one is the warm-up.
     alone: &'a [Sample],
     /// First wrong value in the arrays of any step.
     wrong: Option<String>,
-    /// Failure of the step behind the last one; `None` if all steps were measured.
+    /// Failure of the first step that was not measured; `None` if all steps were measured.
     lost: Option<&'a Failure>,
-    /// Loss of the team, which could not check its arrays at the end.
+    /// Failure that prevented the final check of the arrays; `None` if they were checked.
     unchecked: Option<&'a Failure>,
     /// Size of the arrays of all processes together.
     size: ArraySize,
@@ -369,7 +371,8 @@ impl Measured<'_> {
         Some((ratio, own.iter().zip(&theirs).map(|(own, theirs)| theirs / own).collect(), best))
     }
 
-    /// Returns a note if `memcpy` is significantly faster than the best loop for Copy. Suspect factors give none.
+    /// Returns a note if `memcpy` is significantly faster than the best loop for Copy; `None` if the figures are
+    /// suspect.
     fn leader(&self) -> Option<String> {
         if self.validity().status != Status::Valid {
             return None;
@@ -385,8 +388,8 @@ impl Measured<'_> {
         ))
     }
 
-    /// Compares the last step with the best of consecutive passes of the same configuration, which are measured as in
-    /// `stream`. Only passes of the most frequent regime count.
+    /// Compares the last step with the best of consecutive passes with the same configuration, as `stream` measures
+    /// them. Only passes of the most frequent regime count.
     fn agreement(&self) -> Option<StreamAgreement> {
         let sorted = samples::sort(self.alone);
         let group = sorted.headline()?;
@@ -441,7 +444,7 @@ impl Measured<'_> {
             ..ExplainConfig::default()
         };
         let whole = self.factor(0, last, explained).map(|whole| self.figure(WHOLE, whole, config));
-        // Without all steps, the product is not that of the whole.
+        // Without all steps, the product is not the total factor.
         figures.extend(whole.map(|m| match self.lost {
             Some(failure) => m.missing(lost_in_words(failure)),
             None => m,
@@ -459,8 +462,8 @@ impl Measured<'_> {
         figures
     }
 
-    /// Returns a figure with its ratio and the ratios of the rounds. The configuration is that of the native loops of
-    /// the explained kernel where it does not say otherwise.
+    /// Returns a figure with its ratio and the ratios of the rounds. Its configuration has the native loops of the
+    /// explained kernel, unless `config` has others.
     fn figure(
         &self,
         name: &str,
@@ -499,7 +502,7 @@ impl Measured<'_> {
         }
         if !self.settled {
             validity.suspect(
-                "there are too few rounds in one regime, so that rounds of all regimes count",
+                "too few rounds belong to one regime, so rounds of all regimes count",
             );
         }
         let rounds = self.rounds.len();
@@ -519,7 +522,7 @@ impl Measured<'_> {
 pub(crate) fn remedy(enough: Option<Seconds>) -> String {
     match enough {
         Some(enough) => format!("use --budget {:.0}", enough.0),
-        // The user gave a number of rounds, or the record is of an old version.
+        // The user set the number of rounds, or an old version wrote the record.
         None => format!("use a larger --budget, or --samples {ENOUGH_ROUNDS}"),
     }
 }

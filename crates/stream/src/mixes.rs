@@ -1,6 +1,6 @@
-//! Comparison of Triad with other mixes of reads and writes. The mixes are the other kernels of the run, and those of
-//! the newest `memory mix` saved on this machine. A note reports a mix with a clearly higher rate. Nothing is measured
-//! for the comparison.
+//! Comparison of Triad with other mixes of reads and writes: the other kernels of the run, and the newest `memory mix`
+//! that is saved for this machine. A note reports a mix with a clearly higher rate. Nothing is measured for the
+//! comparison.
 
 use crate::GAUGE;
 use crate::config::StreamConfig;
@@ -70,7 +70,7 @@ fn is_good(m: &Measurement) -> bool {
     m.value.is_some() && m.validity.status == Status::Valid
 }
 
-/// True unless two figures belong to different regimes.
+/// False if the two figures belong to different regimes.
 fn is_alike(m: &Measurement, other: &Measurement) -> bool {
     let trips = [m, other].map(|of| of.read_key::<shared::round_trip_s>());
     match trips {
@@ -83,7 +83,7 @@ fn median(m: &Measurement) -> f64 {
     m.summary.as_ref().map_or(f64::NAN, |summary| summary.median)
 }
 
-/// Returns the numbers of arrays that a kernel reads and writes, e.g. `2:1`.
+/// Returns the ratio of arrays that a kernel reads to arrays that it writes, e.g. `2:1`.
 fn mix_of(kernel: Kernel) -> String {
     format!("{}:{}", kernel.spec().reads.len(), usize::from(kernel.writes()))
 }

@@ -41,7 +41,7 @@ pub struct StreamRequest {
     pub compilers: Vec<CompilerChoice>,
     /// Time for the whole run; `None` for the default of the mode.
     pub budget: Option<Duration>,
-    /// Exceeds a budget that is too short instead of refusing it.
+    /// True to exceed a budget that is too short instead of refusing the run.
     pub exceed_budget: bool,
     /// Exact number of passes after the warm-up, regardless of the time.
     pub samples: Option<usize>,
@@ -199,7 +199,7 @@ impl StreamRequest {
         Ok(AblationPlan::new(self.arrange(site, "explain", budget, share)?))
     }
 
-    /// Returns the options of a run. `usual` applies unless the user gives a budget; `share` is the share of the
+    /// Returns the options of a run. `usual` is the budget if the user gives none; `share` is the share of the
     /// permitted memory for this run.
     fn options(&self, policy: MemoryPolicy, usual: Duration, share: f64) -> StreamOptions {
         let mut options = StreamOptions::of(&self.cell.arrays);

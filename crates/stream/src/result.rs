@@ -27,7 +27,7 @@ use nodegauge_passes::traffic::Counted;
 use nodegauge_placement::{Bind, MemoryPolicy};
 use nodegauge_toolchain::Compiler;
 
-/// All inputs from which the figures of a run are computed.
+/// Inputs from which the figures of a run are computed.
 pub(crate) struct StreamEvidence<'a> {
     pub site: &'a Site,
     pub arrangement: &'a Arrangement,
@@ -105,12 +105,12 @@ pub(crate) fn figure(kernel: Kernel) -> Measurement {
     Measurement::new(GAUGE, STREAM, kernel.name(), Unit::BytesPerSecond)
 }
 
-/// Returns the reason why figures of arrays that a failure prevented from being checked are suspect.
+/// Returns the reason why figures are suspect if a failure prevented the check of the arrays.
 pub(crate) fn unchecked_in_words(failure: &Failure) -> String {
     format!("the arrays were not checked at the end: {}", failure.reason())
 }
 
-/// Returns one measurement per kernel; empty if no pass was measured. Those of a lost cell are invalid.
+/// Returns one measurement per kernel; empty if no pass was measured. The measurements of a lost cell are invalid.
 pub(crate) fn measurements(evidence: &StreamEvidence<'_>) -> Vec<Measurement> {
     if evidence.sorted.headline().is_none() {
         let all = evidence.target.loops().iter().map(|each| figure(each.kernel()));
@@ -172,7 +172,7 @@ fn one(
         && limit.fraction <= Fraction(1.0)
     {
         validity.suspect(format!(
-            "traffic of {} ({}) is above the theoretical {}: not all of it crossed the memory bus",
+            "traffic of {} ({}) exceeds the theoretical {}: caches served part of it",
             BytesPerSec(traffic.value),
             traffic.basis,
             BytesPerSec(limit.value)
@@ -199,9 +199,9 @@ fn computed_traffic(evidence: &StreamEvidence<'_>, each: &Loop, best: f64) -> Op
     evidence.is_out_of_cache().then(|| Traffic { value: best * factor, basis: basis.to_owned() })
 }
 
-/// Returns the ratio of the bytes that cross the memory bus to the bytes that STREAM counts. Returns `None` if the
-/// ratio depends on an unknown kind of store, or if it is unknown if regular stores read the overwritten lines.
-/// `allocates` is true if the processor is known to read these lines.
+/// Returns the ratio of the bytes on the memory bus to the bytes that STREAM counts. Returns `None` if the ratio
+/// depends on the kind of store and this is unknown, or if it is unknown whether regular stores read the overwritten
+/// lines. `allocates` is true if the processor is known to read these lines.
 fn traffic_factor(
     kernel: Kernel,
     element: Element,
@@ -218,7 +218,7 @@ fn traffic_factor(
     (possible[0] == possible[1] && (possible[0] == 1.0 || allocates)).then_some(possible[0])
 }
 
-/// Returns the ratio of the moved to the counted bytes with a known kind of store.
+/// Returns the ratio of the moved to the counted bytes for a given kind of store.
 fn factor_with(kernel: Kernel, element: Element, stores: Stores) -> f64 {
     kernel.moved(element, stores) as f64 / kernel.counted(element) as f64
 }
@@ -302,7 +302,7 @@ fn above_limit(evidence: &StreamEvidence<'_>, best: f64, limit: &Limit) -> Strin
          reported"
     };
     format!(
-        "{} is above the theoretical {} ({}); {reason}",
+        "{} exceeds the theoretical {} ({}); {reason}",
         BytesPerSec(best),
         BytesPerSec(limit.value),
         limit.basis
@@ -342,7 +342,7 @@ fn numa(evidence: &StreamEvidence<'_>) -> NumaConfig {
     }
 }
 
-/// Returns the reasons why figures are suspect because pages are not on the requested NUMA nodes.
+/// Returns the reasons why figures are suspect: pages that are not on the requested NUMA nodes.
 fn misplaced(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> Vec<String> {
     if evidence.seen.ranks.is_empty() {
         location::policy_violation(numa, &evidence.target.config().policy).into_iter().collect()
@@ -380,9 +380,9 @@ fn common_validity(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> Validity
     validity
 }
 
-/// Returns the findings of the run about the machine. The first is that there are several regimes. The second is that
-/// CPUs which are reported to share a last-level cache have a much longer core-to-core latency in one regime than in
-/// another, as if they had two caches.
+/// Returns findings of the run about the machine: that there are several regimes; and that CPUs which are reported to
+/// share a last-level cache have a much longer core-to-core latency in one regime than in another, as if they had two
+/// caches.
 pub(crate) fn findings(evidence: &StreamEvidence<'_>) -> Vec<Finding> {
     let trips: Vec<f64> = evidence.sorted.groups.iter().map(|group| group.round_trip).collect();
     let guest = evidence.site.machine.virtualisation.is_some();

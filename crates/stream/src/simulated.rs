@@ -1,4 +1,4 @@
-//! Simulated target for tests of measurement protocols. Only the clock of time budgets advances; no time elapses.
+//! Simulated target for tests of measurement protocols. Only the simulated clock of time budgets advances.
 
 use crate::kernels::{Element, Kernel, KernelShape, Loop};
 use crate::target::{Seen, Target, TargetConfig};
@@ -7,8 +7,7 @@ use nodegauge_measure::clock;
 use nodegauge_measure::samples::Sample;
 use std::time::Duration;
 
-/// Machine with an unreported cache: data that fits in this cache is traversed eight times as fast. Only the clock of
-/// time budgets advances; no time elapses.
+/// Machine with an unreported cache: data that fits in this cache is traversed eight times as fast.
 pub(crate) struct Simulated {
     config: TargetConfig,
     loops: Vec<Loop>,

@@ -1,6 +1,6 @@
 //! STREAM: the sustainable bandwidth of main memory, after McCalpin's benchmark.
 //!
-//! The plan fixes the arrays and the threads. The tuner chooses the loops that the user left open. Passes of all
+//! The plan fixes the arrays and the threads. The tuner chooses the loops that the user did not set. Passes of all
 //! kernels, in STREAM's order, are then repeated until the figures are stable or the time is used up. The arrays are
 //! checked before any result is returned. This module prints nothing.
 
@@ -107,7 +107,7 @@ pub(crate) fn measure(
     if !series.has_ended() && series.failure().is_none() {
         traffic = target.traffic()?;
     }
-    // What failed cannot check its arrays.
+    // A failed target cannot check its arrays.
     if series.failure().is_none() {
         target.check()?;
     }
@@ -157,8 +157,8 @@ mod tests {
     use nodegauge_measure::record::{Machine, Status};
     use nodegauge_placement::PlacementRequest;
 
-    /// Simulates a run of `budget` seconds. A pass over all arrays takes `pass` seconds, and a cache holds `cache`
-    /// times the arrays. Returns the outcome and the elapsed seconds.
+    /// Simulates a run of `budget` seconds with a pass time of `pass` seconds and a cache of `cache` times the size of
+    /// the arrays. Returns the outcome and the elapsed seconds.
     fn run(size: SizeSpec, budget: f64, pass: f64, cache: f64) -> (Outcome, f64) {
         let source =
             TopologySource::Synthetic("Package:1 L3Cache:1(size=2MB) Core:2 PU:1".to_owned());

@@ -68,15 +68,15 @@ pub trait Target {
     /// Fails if the loops do not exist.
     fn reshape(&mut self, kernels: Vec<(Kernel, KernelShape)>) -> Result<(), ArenaError>;
 
-    /// Queries the actual placement and pages from the operating system. The query is expensive, because the kernel
-    /// walks page tables.
+    /// Queries the actual placement and pages from the operating system. This is expensive, because the kernel walks
+    /// the page tables.
     ///
     /// # Errors
     /// Fails if a thread or a process fails.
     fn seen(&mut self) -> Result<Seen, ArenaError>;
 
-    /// Counts the traffic of each kernel with the counters of the memory controllers. Returns the reason if this is not
-    /// possible, and `None` if this kind of target cannot count traffic.
+    /// Counts the traffic of each kernel with the counters of the memory controllers. Returns the reason if the
+    /// counters cannot be read, and `None` if this kind of target does not support counting.
     ///
     /// # Errors
     /// Fails if a thread or a process fails.
@@ -103,7 +103,7 @@ pub struct RankSeen {
     pub policy: MemoryPolicy,
     /// NUMA nodes on which the pages are expected; `None` if they may be on any node.
     pub expected: Option<Vec<u32>>,
-    /// Reason why the interleaving of the pages cannot be judged.
+    /// Reason why interleaved pages cannot be checked.
     pub unchecked: Option<String>,
 }
 

@@ -1,17 +1,18 @@
 //! `--tune`: search for the best threads, places, pages, stores, vector widths, unrolls and prefetches.
 //!
-//! The whole space is a product and too large to measure (a few hundred configurations on a small machine, thousands
-//! on a large one). The search has three stages, each by successive halving over passes in random order:
+//! The whole space is the product of these settings and too large to measure (a few hundred configurations on a small
+//! machine, thousands on a large one). The search has three stages, each by successive halving over passes in random
+//! order:
 //!
-//! 1. **placements**: every team and kind of page, with the presumably best loop for each kind of store;
-//! 2. **loops**: on the best placements, every loop, for each kernel separately;
+//! 1. **placements**: every team and kind of page, with the most promising loop for each kind of store;
+//! 2. **loops**: every loop on the best placements, for each kernel separately;
 //! 3. **final**: the best placements and the default placement with these loops, until no other placement can be faster
 //!    than the leader by more than half a percent.
 //!
-//! The kind of store is searched together with the placement, because the best kind depends most on the placement:
-//! regular stores can be better for a few threads, which gain from caches, and non-temporal stores for many threads,
-//! which lose by write-allocate. All other properties are searched afterwards. docs/benchmarks.md compares the result
-//! with an exhaustive search.
+//! The kind of store is searched together with the placement, because it depends most on the placement: regular stores
+//! can be faster with few threads, which benefit from caches, and non-temporal stores with many threads, for which
+//! write-allocate traffic is costly. All other properties are searched afterwards. docs/benchmarks.md compares the
+//! result with an exhaustive search.
 
 mod affordable;
 mod choice;
@@ -59,8 +60,8 @@ const SETUPS_UNTIL: f64 = 0.45;
 const LOOPS_UNTIL: f64 = 0.75;
 /// Number of entries in the final stage, without the default placement.
 const FINALISTS: usize = 3;
-/// Minimum ratio of a setup's rate to the leader's rate for the next stage; better loops may compensate for the
-/// difference.
+/// Minimum ratio of a setup's rate to the leader's rate with which a setup reaches the next stage. Better loops may
+/// make up for the difference.
 const MIN_PROMISING_SHARE: f64 = 0.90;
 /// Rules of the first stage: two rounds before the first elimination, so that the noise is known.
 const PLACEMENTS: Rules = Rules {
@@ -110,8 +111,7 @@ impl TunePlan {
     /// Default time budget of `--tune`.
     pub const BUDGET: Duration = Duration::from_secs(30);
 
-    /// Plans a search over everything that `request` and `options` do not fix. `notices` are the notices that belong to
-    /// the request.
+    /// Plans a search over everything that `request` and `options` do not fix. `notices` are notices about the request.
     ///
     /// # Errors
     /// Fails if a setup does not fit.
@@ -206,7 +206,8 @@ impl TunePlan {
             ..Outcome::default()
         };
         if tried < all {
-            let text = format!("{tried} of {all} teams and pages tried: no time for more");
+            let text = format!("{tried} of {all} combinations of teams and pages tried: no time \
+                                left");
             outcome.notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
         }
         let winner =
@@ -224,7 +225,8 @@ impl TunePlan {
             source.iter().for_each(|source| gain.doubt_as(&source.validity, of));
         }
         if tried < all {
-            gain.validity.suspect(format!("only {tried} of {all} teams and pages were tried"));
+            gain.validity.suspect(format!("only {tried} of {all} combinations of teams and pages \
+                                         were tried"));
         }
         if search.disturbed > search.measured / 2 {
             let part = PASSES.part(search.disturbed, search.measured);
@@ -278,7 +280,7 @@ impl PlannedRun for TunePlan {
         let mut options = self.options;
         choice.fill(&mut options);
         let chosen = Arrangement::new(site, &choice.request, options, Vec::new())?;
-        // The target of the search is used again if only the loops differ.
+        // The target of the search is reused if only the loops differ.
         let mut ready = target.filter(|target| chosen.is_of(target.config()));
         let mut set_up = |arrangement: &Arrangement| match ready.take() {
             Some(mut known) => {
@@ -298,13 +300,13 @@ struct Search {
     /// Targets, by index of the setup.
     points: BTreeMap<usize, Box<dyn Target>>,
     passes: usize,
-    /// Number of measured passes, without repeated attempts, and of the disturbed ones among them.
+    /// Number of measured passes, without repeated attempts, and number of disturbed passes among them.
     measured: usize,
     disturbed: usize,
 }
 
 impl Search {
-    /// Returns an entry for each setup and each kind of store, with the presumably best loop.
+    /// Returns an entry for each setup and each kind of store, with the most promising loop.
     fn first_entries(&self, space: &Space) -> Vec<Entry> {
         let mut entries = Vec::new();
         for (setup, point) in &self.points {
@@ -482,7 +484,7 @@ fn measurement(entry: &Entry, setup: &TeamSetup, options: &StreamOptions) -> Opt
     m.value.is_some().then(|| m.judged(Validity::valid()))
 }
 
-/// Returns the gain of the choice over one thread per core on default pages; both rates are from the final stage.
+/// Returns the gain of the choice over one thread per core on default pages. Both rates are from the final stage.
 fn worth(winner: &Entry, plain: &Entry, choice: &Choice, passes: usize) -> Measurement {
     let from = middle(&plain.samples);
     let to = middle(&winner.samples);

@@ -1,4 +1,4 @@
-//! View of the gauge's figures in a record; there is one module for each family of figures.
+//! View of the gauge's figures in a record, with one module for each family of figures.
 
 mod ablation;
 pub mod classic;
@@ -27,7 +27,7 @@ use nodegauge_gauge::view::{Section, plain_table, summary, summary_section};
 use nodegauge_measure::record::{Category, Finding, Measurement, Quoted, Record};
 use nodegauge_published as published;
 
-/// Findings that result from the measurement itself and explain the figures.
+/// Findings that follow from the measurement itself and explain the figures.
 const OWN_FINDINGS: [&str; 1] = ["topology-untrue"];
 
 /// Tests of this gauge.
@@ -88,7 +88,7 @@ pub fn has_sweep(record: &Record) -> bool {
     figures::variants(record).iter().any(|(_, config)| config.sweep.is_some())
 }
 
-/// Returns a section with the figures of tests that this version does not know.
+/// Returns a section with figures of tests that this version does not support.
 fn unknown(record: &Record) -> Option<Section> {
     let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && !is_output(m));
     let unknown = own.filter(|m| ![&KNOWN[..], &CURVES[..]].concat().contains(&m.test.as_str()));

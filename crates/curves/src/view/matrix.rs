@@ -11,13 +11,13 @@ use std::collections::BTreeSet;
 
 mod firmware;
 
-/// Maximum number of CPUs of a matrix that is shown cell by cell.
+/// Maximum number of CPUs for which the matrix is shown cell by cell.
 const MOST_CPUS: usize = 12;
-/// Maximum number of NUMA nodes of a matrix that is shown; larger matrices are only in the record.
+/// Maximum number of NUMA nodes for which the matrix is shown; larger matrices are only in the record.
 const MOST_NODES: usize = 16;
 
-/// Largest time that a table shows in nanoseconds, in seconds: with at most four digits before the point. CPUs that a
-/// hypervisor runs alternately on one core take longer.
+/// Maximum time that a table shows in nanoseconds, in seconds, so that there are at most four digits before the point.
+/// If a hypervisor runs CPUs alternately on one core, times are longer.
 const MOST_NANOSECONDS: f64 = 10e-6;
 
 /// Returns the unit of the times of a table.
@@ -26,7 +26,7 @@ fn time_unit(figures: &[CurvesFigure<'_>]) -> ColumnUnit {
     if largest < MOST_NANOSECONDS { ColumnUnit::NANOSECONDS } else { ColumnUnit::MICROSECONDS }
 }
 
-/// Returns the two ends of a figure: the kind (`n` for NUMA nodes, or `cpu`), and the two numbers.
+/// Returns the source and the target of a figure: the kind (`n` for NUMA nodes, or `cpu`), and two numbers.
 pub(super) fn pair((_, config): &CurvesFigure<'_>) -> Option<(&'static str, u32, u32)> {
     if let (Some(from), Some(to)) = (config.from_node, config.to_node) {
         return Some(("n", from as u32, to as u32));
@@ -76,7 +76,8 @@ pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
             section.gap().push(flushed).gap();
             let set = times.iter().find_map(|(_, config)| config.set_bytes).unwrap_or(0);
             section.push(Block::Text(format!(
-                "ns: a chase through {}, with its TLB misses; flushed: lines flushed from all caches, on pages that the TLB holds",
+                "ns: a chase through {}, with its TLB misses; flushed: lines flushed from all \
+                 caches, translations in the TLB",
                 Bytes(set)
             )));
         }
@@ -115,7 +116,7 @@ pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
     }
 }
 
-/// Returns the sentence on the lines of each pair and their spread; `None` for records without them.
+/// Returns a sentence on the number of lines per pair and their spread; `None` for records without this number.
 fn lines_in_words(cpus: &[CurvesFigure<'_>]) -> Option<String> {
     let lines = cpus.iter().find_map(|(_, config)| config.lines)?;
     let spreads: Vec<f64> = cpus.iter().filter_map(|(_, config)| config.line_spread).collect();
@@ -129,8 +130,8 @@ fn lines_in_words(cpus: &[CurvesFigure<'_>]) -> Option<String> {
     ))
 }
 
-/// Returns the sentence on the NUMA nodes, or on the CPUs if there is one NUMA node: local and remote memory, or the
-/// range of the core-to-core latency.
+/// Returns a sentence on the NUMA nodes (local and remote memory), or on the CPUs if there is one NUMA node (range of
+/// the core-to-core latency).
 pub(super) fn conclusion(of: &[CurvesFigure<'_>]) -> Option<String> {
     let mut parts = Vec::new();
     let local = pairs_of(of, "n", Unit::Seconds).into_iter().filter(is_local);
@@ -139,7 +140,7 @@ pub(super) fn conclusion(of: &[CurvesFigure<'_>]) -> Option<String> {
     parts.extend(memory_range(of, true).map(|words| format!("local memory has {words}{remark}")));
     parts.extend(memory_range(of, false).map(|words| format!("remote memory {words}")));
     let cores = pair_range(of, "cpu", Unit::Seconds, false);
-    parts.extend(cores.map(|words| format!("a cache line goes between cores in {words}")));
+    parts.extend(cores.map(|words| format!("the core-to-core latency is {words}")));
     (!parts.is_empty()).then(|| capital(&parts.join("; ")))
 }
 
@@ -151,12 +152,12 @@ fn pairs_of<'a>(of: &[CurvesFigure<'a>], kind: &str, unit: Unit) -> Vec<CurvesFi
     pairs.cloned().collect()
 }
 
-/// True if both ends of a figure are the same.
+/// True if source and target of a figure are the same.
 fn is_local(figure: &CurvesFigure<'_>) -> bool {
     pair(figure).is_some_and(|(_, from, to)| from == to)
 }
 
-/// Returns the range of the values of pairs with the same or with different ends.
+/// Returns the range of the values of pairs with the same, or with different, source and target.
 fn pair_range(of: &[CurvesFigure<'_>], kind: &str, unit: Unit, with_local: bool) -> Option<String> {
     let mut pairs = pairs_of(of, kind, unit);
     pairs.retain(|figure| is_local(figure) == with_local && !is_write(figure));
@@ -230,7 +231,7 @@ fn grid(
         |to| format!("{kind}{to}"),
         |from, to| at(of, kind, *from, **to).map_or_else(TableCell::default, &cell_of),
     );
-    // Nodes without CPUs do not read and have no row.
+    // Nodes without CPUs cannot read, so they have no row.
     let reading =
         numbers.iter().filter(|from| numbers.iter().any(|to| at(of, kind, **from, *to).is_some()));
     columns.table(reading).into()

@@ -25,7 +25,8 @@ fn config() -> TargetConfig {
     }
 }
 
-/// Returns a round of a baseline and two steps: seconds of Copy and Triad, and in the last cell seconds of `memcpy`.
+/// Returns a round of a baseline and two steps: times of Copy and Triad in seconds, and the time of `memcpy` in the
+/// last cell.
 fn round(triads: [f64; 3], memcpy: f64) -> Vec<Sample> {
     let step = |triad: f64| Sample::from_times(vec![1.0, triad]);
     triads.map(step).into_iter().chain([Sample::from_times(vec![memcpy])]).collect()

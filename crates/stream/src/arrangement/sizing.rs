@@ -1,4 +1,4 @@
-//! Check of the array length by a measurement: every mode of `stream` tests if caches hold part of the arrays.
+//! Check of the array length by a measurement. Every mode of `stream` tests whether caches hold part of the arrays.
 
 use super::{Arrangement, size_conditions};
 use crate::GAUGE;
@@ -12,7 +12,7 @@ use nodegauge_measure::schedule::Limits;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer};
 use std::time::Duration;
 
-/// Share of the budget after which arrays are no longer doubled, because doubling requires a new set-up.
+/// Share of the budget after which arrays are not doubled any more, because doubling requires a new set-up.
 const DOUBLE_UNTIL: f64 = 0.5;
 
 /// A target (arrays and team) that is ready to be measured.
@@ -60,9 +60,9 @@ pub(crate) fn shown(loops: &[Loop]) -> usize {
 }
 
 impl Arrangement {
-    /// Checks with the loops of `ready` if caches hold part of the arrays. If they do, doubles the arrays and sets them
-    /// up again, until caches have no effect. Arrays are not doubled if the user chose the length or if the time is too
-    /// short.
+    /// Measures with the loops of `ready` whether caches hold part of the arrays. If they do, doubles the arrays and
+    /// sets them up again, until caches have no effect. Arrays are not doubled if the user chose the length or if the
+    /// time is too short.
     pub(crate) fn check_size<T>(
         &mut self,
         site: &Site,
@@ -95,7 +95,7 @@ impl Arrangement {
         Ok(ready)
     }
 
-    /// Returns a size with arrays of twice the length; `None` if the user chose the length, or if the arrays would not
+    /// Returns a size with arrays of twice the length; `None` if the user chose the length, or if longer arrays do not
     /// fit.
     pub(crate) fn twice(&self, site: &Site) -> Option<ArraySize> {
         let spec = SizeSpec::Elements(2 * self.size.elements);
@@ -107,8 +107,8 @@ impl Arrangement {
         Some(ArraySize::new(twice.elements, self.options.arrays.element, rule, twice.notices))
     }
 
-    /// Returns a size with arrays of half the length; `None` if the user chose the length, if the caches are unknown, or
-    /// if the arrays would not follow STREAM's rule.
+    /// Returns a size with arrays of half the length; `None` if the user chose the length, if the caches are unknown,
+    /// or if shorter arrays would violate STREAM's rule.
     pub(crate) fn half(&self, site: &Site) -> Option<ArraySize> {
         if self.options.arrays.size != SizeSpec::Auto {
             return None;

@@ -20,7 +20,8 @@ pub enum CompilerChoice {
     Command(CommandLine),
 }
 
-/// Macros of stream.c for which nodegauge has options. They have no effect on kernels that are not of stream.c.
+/// Macros of stream.c for which nodegauge has options: macro and option. Other kernels than those of stream.c ignore
+/// these macros.
 const MACROS_OF_OPTIONS: [(&str, &str); 6] = [
     ("STREAM_ARRAY_SIZE", "--size"),
     ("N", "--size"),
@@ -30,32 +31,32 @@ const MACROS_OF_OPTIONS: [(&str, &str); 6] = [
     ("ELEMENT", "--element"),
 ];
 
-/// Compiler chosen on this system; never [`CompilerChoice::All`].
+/// Compiler that was found on this system; never [`CompilerChoice::All`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChosenCompiler {
     /// Native kernels, or a compiler with its flags.
     pub choice: CompilerChoice,
-    /// True for a preset, i.e. a combination of flags that nodegauge adds. If the compiler refuses the flags, a preset
-    /// is omitted, whereas a command of the user is an error.
+    /// True for a preset: a combination of flags that nodegauge adds. If the compiler rejects the flags, a preset is
+    /// omitted, and a command of the user is an error.
     pub preset: bool,
 }
 
 impl CompilerChoice {
-    /// Checks that the command defines no macros of stream.c, which would have no effect.
+    /// Checks that the command defines no macros of stream.c, which would be ignored.
     ///
-    /// # Errors
-    /// Fails if it does.
+    /// # Errors Fails if it defines one.
     pub fn check_macros(&self) -> Result<(), Failure> {
         let Self::Command(command) = self else { return Ok(()) };
         let mut macros = MACROS_OF_OPTIONS.iter();
         let defined = macros.find(|(name, _)| command.defined(name).is_some());
         let Some((name, option)) = defined else { return Ok(()) };
-        Err(Failure::usage(format!("--compiler '{command}': macro {name} has no effect here"))
+        Err(Failure::usage(format!("--compiler '{command}': the kernels of nodegauge ignore the \
+                                    macro {name}"))
             .hint(format!("use {option}, or compile stream.c with --standard")))
     }
 
-    /// Returns the compilers that `choices` select among the `installed` ones. Each command occurs once, in the order
-    /// of `choices`.
+    /// Returns the compilers that `choices` select among the `installed` ones, without duplicates, in the order of
+    /// `choices`.
     pub fn resolve(
         choices: &[Self],
         installed: &[InstalledCompiler],
@@ -113,7 +114,7 @@ impl FromStr for CompilerChoice {
 
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
         let command: CommandLine = text.parse()?;
-        // The command is compared word by word, so that quotes around a word make no difference.
+        // Commands are compared word by word, so that quotes around a word make no difference.
         match command.words() {
             [word] if word == "native" => Ok(Self::Native),
             [word] if word == "all" => Ok(Self::All),

@@ -1,10 +1,10 @@
-//! Measurement protocol for native and compiled kernels, which alternate in one run on the same arrays and threads.
+//! Measurement protocol for native and compiled kernels, which are measured interleaved on the same arrays and threads.
 //!
 //! The native kernels are measured before the kernels of each compiler, so that a ratio compares figures that are close
 //! in time. The order of the compilers is random and different in each round. The first pass of each turn is discarded,
-//! because the previous loop determined the state of the caches, such as the number of dirty lines. At the start, the
-//! kernels of each compiler run one pass over the whole arrays, and every element is checked. Wrong values can thus be
-//! attributed to a compiler.
+//! because the previous loop determined the state of the caches, such as the number of dirty lines. Before the first
+//! round, the kernels of each compiler run one pass over the whole arrays, and every element is checked, so that wrong
+//! values can be attributed to a compiler.
 
 use super::build::CompiledKernels;
 use crate::GAUGE;
@@ -43,8 +43,7 @@ impl MeasuredKernels {
         !self.loops.is_empty() && self.wrong.is_none()
     }
 
-    /// Runs a pass that is discarded (except in the first turn, where it is the warm-up), and then the passes that are
-    /// due.
+    /// Runs one pass that is discarded (in the first turn it is the warm-up), and then the passes of the turn.
     fn turn(&mut self, point: &mut StreamPoint, turn: Turn) -> Result<Vec<Sample>, ArenaError> {
         // The first round is short, so that a round can be completed even with a short budget.
         let kept = if turn.round == 0 { 1 } else { KEPT };
@@ -58,8 +57,8 @@ impl MeasuredKernels {
             passes.remove(0);
         }
         self.begun = true;
-        // A wrong sum is detected immediately. Wrong stores are detected when the arrays are checked, possibly in the
-        // turn of another candidate.
+        // A wrong sum is detected immediately. Wrong stores are detected when the arrays are checked, which may happen
+        // in the turn of another candidate.
         self.wrong = self.wrong.take().or(point.wrong.take());
         Ok(passes)
     }
@@ -133,8 +132,8 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-/// Returns a note for loops that were compiled to calls of memcpy: it states if memcpy uses non-temporal stores for
-/// copies of this length.
+/// Returns a note on loops that the compiler replaced by a call of memcpy. It states whether memcpy uses non-temporal
+/// stores for copies of this length.
 fn about_memcpy(
     compiled: &[CompiledKernels],
     point: &StreamPoint,
@@ -185,7 +184,7 @@ fn settle(point: &mut StreamPoint, candidates: &mut [MeasuredKernels]) -> Result
     Ok(())
 }
 
-/// True if a compiler made a call of memcpy of this loop.
+/// True if the compiler replaced this loop by a call of memcpy.
 fn calls_memcpy(each: &Loop) -> bool {
     match each {
         Loop::Compiled(made) => {

@@ -26,11 +26,11 @@ pub struct RanksPoint {
     number: u32,
     configs: Vec<TargetConfig>,
     loops: Vec<Loop>,
-    /// True if core-to-core latencies are measured between ranks: each rank has one thread, on its own CPU.
+    /// True if core-to-core latencies are measured between ranks, i.e. if each rank has one thread on its own CPU.
     ping_pong: bool,
     /// NUMA nodes on which the pages of each rank are expected; `None` if the pages may be on any node.
     expected: Vec<Option<Vec<u32>>>,
-    /// Last observation, which is returned if a rank is lost.
+    /// Last observation. It is returned if a rank is lost.
     seen: Seen,
 }
 
@@ -204,7 +204,7 @@ impl RanksPoint {
     }
 }
 
-/// Returns the mean of the shares over arrays or ranks of the same length; `None` if a share is unknown.
+/// Returns the mean of the shares over arrays or ranks of equal length; `None` if a share is unknown.
 fn mean<K: Copy + Ord>(shares: &[&Option<BTreeMap<K, Fraction>>]) -> Option<BTreeMap<K, Fraction>> {
     let mut sum: BTreeMap<K, Fraction> = BTreeMap::new();
     for share in shares {
@@ -248,8 +248,8 @@ fn whole_seconds(parts: &[Passed], i: usize) -> f64 {
     seconds((start, end))
 }
 
-/// Returns the median round trip over the ranks with several threads, or over the pairs of ranks; NaN if none measured
-/// one.
+/// Returns the median of the measured round trips, over ranks with several threads or over pairs of ranks; NaN if there
+/// are none.
 fn typical_trip(trips: impl Iterator<Item = f64>) -> f64 {
     let trips: Vec<f64> = trips.collect();
     if trips.is_empty() { f64::NAN } else { stats::median(&trips) }
@@ -257,7 +257,7 @@ fn typical_trip(trips: impl Iterator<Item = f64>) -> f64 {
 
 impl Drop for RanksPoint {
     fn drop(&mut self) {
-        // No request is needed for ranks that are lost or about to end: their memory is freed anyway.
+        // Ranks that are lost or about to end need no request: their memory is freed anyway.
         if let Ok(mut coordinator) = self.coordinator.try_borrow_mut() {
             let number = self.number;
             let _ = coordinator.ask(self.configs.len(), |_| Request::Release { point: number });

@@ -7,7 +7,7 @@ use nodegauge_measure::Failure;
 use nodegauge_team::launched::{self, RankBarrier, Service};
 use std::collections::BTreeMap;
 
-/// Runs as a rank of the coordinator that listens on the socket `name`; returns the exit code that the coordinator
+/// Runs as rank `rank` of the coordinator that listens on the socket `name`. Returns the exit code that the coordinator
 /// requests.
 ///
 /// # Errors
@@ -52,7 +52,7 @@ impl Service for Rank {
     }
 }
 
-/// A pass that several ranks run simultaneously.
+/// Pass that several ranks run simultaneously.
 struct JointPass<'a> {
     /// Number of the point.
     point: u32,

@@ -10,7 +10,7 @@ use nodegauge_measure::stats::{Better, Summary};
 use nodegauge_placement::MemoryPolicy;
 use nodegauge_placement::cpus::number_ranges;
 
-/// Tolerated share of pages on other NUMA nodes than requested.
+/// Tolerated share of pages outside the requested NUMA nodes.
 const ELSEWHERE: f64 = 0.02;
 /// Tolerated deviation of a NUMA node's share of interleaved pages from an even share.
 const UNEVEN: f64 = 0.1;
@@ -39,8 +39,8 @@ pub(crate) fn describe(evidence: &StreamEvidence<'_>, i: usize, config: &mut Str
     config.ranks = Some(ranks);
 }
 
-/// Compares the pages of each rank with the rank's own request. `together` has the NUMA nodes of the pages of all
-/// ranks.
+/// Compares the pages of each rank with the request of this rank. `together` contains the NUMA nodes of the pages of
+/// all ranks.
 pub(crate) fn numa(ranks: &[RankSeen], together: NumaConfig) -> NumaConfig {
     let held: Vec<Fraction> = ranks.iter().filter_map(held).collect();
     let mean = held.iter().copied().sum::<Fraction>() / held.len() as f64;
@@ -53,7 +53,7 @@ pub(crate) fn numa(ranks: &[RankSeen], together: NumaConfig) -> NumaConfig {
     }
 }
 
-/// Returns the policies of the ranks: the common one, or each with its ranks.
+/// Returns the policies of the ranks: the common one, or each policy with its ranks.
 fn asked(ranks: &[RankSeen]) -> String {
     let policies = ranks.iter().map(|rank| (rank.policy.to_string(), rank.config.rank));
     let groups = grouped(policies);
@@ -68,7 +68,7 @@ fn asked(ranks: &[RankSeen]) -> String {
     }
 }
 
-/// Returns the share of a rank's pages that are where its policy requires them; `None` if this cannot be judged.
+/// Returns the share of a rank's pages on the NUMA nodes that its policy requires; `None` if this is unknown.
 fn held(rank: &RankSeen) -> Option<Fraction> {
     let expected = rank.expected.as_ref()?;
     let got = rank.config.memory_got.as_ref()?;
@@ -79,7 +79,7 @@ fn held(rank: &RankSeen) -> Option<Fraction> {
     }
 }
 
-/// Groups numbers of ranks by a text, in order of appearance.
+/// Groups rank numbers by a text, in order of appearance.
 fn grouped(texts: impl Iterator<Item = (String, u32)>) -> Vec<(String, Vec<u32>)> {
     let mut groups: Vec<(String, Vec<u32>)> = Vec::new();
     for (text, number) in texts {

@@ -1,5 +1,5 @@
-//! Check if caches hold part of arrays of this length. The same loop runs alternately over half of each array and over
-//! the whole arrays. If the two rates agree within [`ALIKE`], longer arrays would not change the figures.
+//! Check whether caches hold part of the arrays. The same loop runs alternately over half of each array and over the
+//! whole arrays. If the two rates agree within [`ALIKE`], longer arrays would not change the figures.
 //!
 //! Each measurement traverses the half or the whole arrays twice and keeps the second time. The caches then already
 //! contain as much of the data as fits.
@@ -47,8 +47,8 @@ impl SizeCheck {
     pub(crate) fn doubt(&self) -> Option<String> {
         self.finds_cache().then(|| {
             format!(
-                "{} is {:.2} times as fast over half of each array as over the whole: a cache helps; use a \
-                 larger --size",
+                "{} is {:.2} times as fast over half of each array as over the whole: a cache \
+                 holds part of the arrays; use a larger --size",
                 self.kernel, self.ratio
             )
         })
@@ -66,7 +66,7 @@ impl SizeCheck {
     }
 }
 
-/// Checks the arrays of `target` with the loop of index `i`. `targets` is the number of targets with arrays of this
+/// Checks the arrays of `target` with the loop at index `i`. `targets` is the number of targets with arrays of this
 /// length. Returns `None` if the target cannot run over parts of the arrays, the time is too short, or the user
 /// interrupts the run.
 pub(crate) fn run(
@@ -84,7 +84,7 @@ pub(crate) fn run(
     target.set_loops(vec![loops[i].clone()])?;
     let limits = Limits { samples: None, ..limits };
     let most = if targets == 1 { policy::SIZE.max } else { Some(policy::SIZE.fewest) };
-    // The check belongs to the set-up, whose failure refuses the run; a series would keep a part of it.
+    // The check belongs to the set-up: its failure ends the run, whereas a failure in a series keeps part of the run.
     let mut schedule = Schedule::new(RepetitionPolicy { max: most, ..policy::SIZE }, limits, 2);
     let ran = schedule.run(observer, None, |turn| {
         let part = ArrayShare { index: 0, count: 1 + turn.cell };

@@ -13,14 +13,14 @@ use nodegauge_toolchain::{
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Number of runs of each kernel. It is twice stream.c's default, and well below the 33 passes after which floats
-/// overflow.
+/// Number of runs of each kernel. It is twice stream.c's default, and well below the 33 passes after which
+/// single-precision values overflow.
 pub const NTIMES: u64 = 20;
 /// Flags for a compiler that the user gave without flags.
 const FLAGS: [&str; 3] = ["-O3", "-march=native", "-fopenmp"];
-/// Processor architectures whose compilers need flags for long static arrays: name, maximum size of static data for the
-/// small memory model minus a reserve for the program itself, and flags for more. The limits are 2 GiB on x86-64 and
-/// 4 GiB on AArch64, whose large model requires a program at a fixed address.
+/// Processor architectures whose compilers need flags for long static arrays: the name, the maximum size of static data
+/// in the small memory model (minus a reserve for the program itself), and the flags for larger data. The limits are 2
+/// GiB on x86-64 and 4 GiB on AArch64, whose large model requires a program at a fixed address.
 const MEMORY_MODELS: [MemoryModel; 2] = [
     MemoryModel { architecture: "x86_64", small: 1_900_000_000, flags: &["-mcmodel=medium"] },
     MemoryModel {
@@ -132,8 +132,8 @@ impl Source {
         self.dialect
     }
 
-    /// Returns the limit of the stack for the program if it must be raised. With OpenMP, Fortran compilers put the arrays
-    /// of a main program on the stack, whose usual limit is far smaller than they are.
+    /// Returns the raised stack limit for the program; `None` if the usual limit is sufficient. With OpenMP, Fortran
+    /// compilers put the arrays of a main program on the stack, which is much too small for them by default.
     pub fn raised_stack(&self) -> Option<StackLimit> {
         stack::raised().filter(|_| self.dialect == OutputFormat::Fortran)
     }
@@ -174,13 +174,13 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Returns the compiler flags for these arrays that `command` does not have; none for stream.f, whose sizes are fixed
-    /// in the source.
+    /// Returns the compiler flags for these arrays that `command` lacks; none for stream.f, whose sizes are fixed in
+    /// the source.
     pub fn flags(&self, dialect: OutputFormat, command: &CommandLine) -> Vec<String> {
         self.flags_on(std::env::consts::ARCH, dialect, command)
     }
 
-    /// Returns the flags of [`Self::flags`] for a processor of this architecture.
+    /// Returns the flags of [`Self::flags`] for a processor architecture.
     pub(crate) fn flags_on(
         &self,
         architecture: &str,
@@ -231,8 +231,8 @@ pub struct StandardBuild {
 }
 
 impl StandardBuild {
-    /// Returns the environment variables of the program: [`environment`], and the size of the stacks of threads if the
-    /// limit of the stack is raised.
+    /// Returns the environment variables of the program: those of [`environment`], and the size of the thread stacks if
+    /// the stack limit is raised.
     pub fn environment(&self, placement: &Placement) -> Vec<(String, Option<String>)> {
         let mut variables = environment(placement);
         if self.source.raised_stack().is_some() {
@@ -242,8 +242,8 @@ impl StandardBuild {
     }
 }
 
-/// Returns the reason why a run of a program has no result, with the remedy if the program ended by itself. `path` is in a
-/// private folder and is replaced.
+/// Returns the reason why a run of a program has no result; if the program ended by itself, with the remedy. `path` is
+/// in a private folder and is replaced in the text.
 pub(super) fn reason(error: ToolchainError, path: &Path) -> String {
     let has_remedy = matches!(error, ToolchainError::Ended { .. });
     let failure = Failure::from(error);
@@ -256,7 +256,7 @@ pub(super) fn reason(error: ToolchainError, path: &Path) -> String {
     why.replace(&path.display().to_string(), "the program")
 }
 
-/// Compiles `source` with `command`; to a command without flags, the default flags are added.
+/// Compiles `source` with `command`. A command without flags gets the default flags.
 ///
 /// # Errors
 /// Fails if the compiler is missing, reports errors, or exceeds its time limit.

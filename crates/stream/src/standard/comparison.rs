@@ -1,4 +1,4 @@
-//! Measurement protocol for native kernels and builds of stream.c, which alternate in one run.
+//! Measurement protocol for native kernels and builds of stream.c, which are measured interleaved.
 //!
 //! In every round, native passes precede each run of a build, so that both are measured in the same state of the
 //! machine. The core-to-core latency is measured before and after each run of a build and each native pass. Only
@@ -43,8 +43,8 @@ const PASSES: usize = 5;
 const RUNS: usize = 3;
 /// Time budget if the user sets the number of samples; practically unlimited.
 const ENDLESS: Duration = Duration::from_secs(1 << 30);
-/// Tolerated slowdown of a build compared with the native kernels on one thread. Together with [`GRACE`], it determines
-/// the time after which a run is killed because it hangs.
+/// Tolerated slowdown of a build compared with the native kernels on one thread. With [`GRACE`], it determines the time
+/// limit of a run.
 const SLOWER: f64 = 20.0;
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -70,8 +70,8 @@ pub(super) struct NativeLoops {
     pub(super) chosen: Option<ChosenLoops>,
 }
 
-/// Measures the native kernels and the builds. Unless the user has `named` the compilers, builds may be omitted for
-/// lack of time once one build has run.
+/// Measures the native kernels and the builds. If `named` is false, builds may be omitted for lack of time after one
+/// build has run.
 pub(super) fn run<'a>(
     site: &Site,
     arrangement: Arrangement,
@@ -141,7 +141,7 @@ pub(super) fn run<'a>(
             outcome.measurements.extend(known.measurements(build, series.lost(cell)));
         } else if !outcome.is_interrupted() {
             let command = &build.build.compiler.command;
-            let text = format!("{command}: left out, no time for a run");
+            let text = format!("{command}: left out, no time left for a run");
             left_out.push(Notice::new(NoticeId::Budget, GAUGE, text));
         }
     }
@@ -167,7 +167,7 @@ struct Turns<'a> {
     optional: bool,
     /// Duration of the longest run of a build.
     longest: Duration,
-    /// True if a native part was measured after the last run of a build.
+    /// True if a native part has been measured since the last run of a build.
     behind: bool,
     /// Number of native samples after the warm-up; `None` before the warm-up.
     taken: Option<usize>,
@@ -280,8 +280,7 @@ impl Turns<'_> {
         self.candidates.first().map_or(build::NTIMES, |candidate| candidate.build.wanted.ntimes)
     }
 
-    /// Returns the time limit for a run of a build, computed from the time that the native kernels need for the same
-    /// bytes.
+    /// Returns the time limit for a run of a build, which depends on the time of the native kernels for the same bytes.
     fn limit(&self) -> Duration {
         let config = self.point.config();
         let kernels = config.kernels.len().max(1);
@@ -341,7 +340,7 @@ struct Known<'a> {
 }
 
 impl Known<'_> {
-    /// Returns the figures of a build; `lost` is the failure that ended its runs.
+    /// Returns the figures of a build; `lost` is the failure that ended the runs.
     fn measurements(
         &self,
         candidate: &MeasuredBuild<'_>,
@@ -375,7 +374,7 @@ impl Known<'_> {
                 }
             }
         }
-        // The builds have arrays of the same length as the native kernels, so that the size check applies to them.
+        // The builds use arrays of the same length as the native kernels, so the size check applies to them.
         if let Some(doubt) = self.check.and_then(|check| check.doubt()) {
             validity.suspect(doubt);
         }
@@ -383,10 +382,10 @@ impl Known<'_> {
             validity.invalid(lost_in_words(failure));
         }
         if chosen.is_none() {
-            validity.suspect("core-to-core latency changed in every run");
+            validity.suspect("the core-to-core latency changed during every run");
         } else if !regime::same(trip, self.native) {
             validity.suspect(format!(
-                "no run in the regime of the native figure: round trip {} instead of {}",
+                "no run has the core-to-core round trip of the native figure ({} instead of {})",
                 Seconds(trip),
                 Seconds(self.native)
             ));
@@ -449,8 +448,8 @@ struct RunGroup<'a> {
     runs: Vec<&'a BuildRun>,
 }
 
-/// Groups the runs by regime, without the runs during which the hypervisor moved the CPUs. Returns a single group if
-/// there is only one thread and therefore no round trip.
+/// Groups the runs by regime. Runs during which the hypervisor moved CPUs are left out. Returns a single group if there
+/// is only one thread and therefore no round trip.
 fn group<'a>(runs: &'a [BuildRun], regimes: &[Regime]) -> Vec<RunGroup<'a>> {
     if regimes.is_empty() {
         return vec![RunGroup { round_trip: f64::NAN, runs: runs.iter().collect() }];

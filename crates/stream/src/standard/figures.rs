@@ -1,9 +1,9 @@
-//! Conversion of outputs of stream.c to measurements: a standard result with all reasons why it is suspect or invalid.
-//! All functions are pure.
+//! Conversion of outputs of stream.c to measurements, with all reasons why a result is suspect or invalid. All
+//! functions are pure.
 //!
-//! The message "Solution Validates" is not sufficient. Without it, figures of a saved output are suspect: a document may
-//! have left it out. There is no result if the check could not detect errors, if the
-//! table contradicts itself, or if the arrays differ from the requested arrays.
+//! The message "Solution Validates" is not sufficient. A saved output without this message is suspect, because the line
+//! may have been removed. There is no result if the check could not detect errors, if the table contradicts itself, or
+//! if the arrays differ from the requested arrays.
 
 use crate::config::StreamConfig;
 use crate::kernels::{Kernel, STREAM};
@@ -20,7 +20,7 @@ use nodegauge_measure::record::{
 use nodegauge_measure::stats::{Better, Summary};
 use nodegauge_measure::{BytesPerSec, Fraction};
 
-/// Beginning of the reason for doubt in figures of a saved output without the result of STREAM's check.
+/// First word of the reason why a saved output without the result of STREAM's check is suspect.
 pub const UNCHECKED: &str = "unchecked";
 
 /// Expected properties of an output of stream.c.
@@ -32,7 +32,7 @@ pub struct Expected<'a> {
     pub threads: Option<u64>,
     /// Sum of the last-level caches in use, bytes.
     pub llc: Option<f64>,
-    /// True for a saved output, of which lines may have been left out.
+    /// True for a saved output, from which lines may have been removed.
     pub is_saved: bool,
 }
 
@@ -47,7 +47,7 @@ pub fn judge(output: &StreamOutput, expected: &Expected<'_>) -> Validity {
         }
         ReportedCheck::Absent if expected.is_saved => {
             validity.suspect(format!(
-                "{UNCHECKED}: the text does not say that {name} found its arrays correct"
+                "{UNCHECKED}: the text has no result of {name}'s check of the arrays"
             ));
         }
         ReportedCheck::Absent => {
@@ -68,7 +68,7 @@ pub fn judge(output: &StreamOutput, expected: &Expected<'_>) -> Validity {
         );
     }
     if output.obsolete_macro {
-        validity.suspect("built with -DN, which has no effect: use -DSTREAM_ARRAY_SIZE");
+        validity.suspect("built with -DN, which has no effect; use -DSTREAM_ARRAY_SIZE");
     }
     as_asked(output, expected, &mut validity);
     let times = times_llc(output, expected.llc);
@@ -115,7 +115,7 @@ fn as_asked(output: &StreamOutput, expected: &Expected<'_>, validity: &mut Valid
     {
         // The sizes of stream.f are fixed in the source, which must not be modified.
         validity.suspect(format!(
-            "{name} has {} elements per array in its source, the native run {}",
+            "{name} has {} elements per array (fixed in its source), the native run has {}",
             number(output.elements),
             wanted.elements
         ));
@@ -234,8 +234,8 @@ fn standard(kernel: Kernel) -> Measurement {
     result::figure(kernel).category(Category::Standard)
 }
 
-/// Returns the measurements of a saved output of stream.c from this machine, of which the user may have given the
-/// theoretical bandwidth.
+/// Returns the measurements of a saved output of stream.c from this machine. `machine` may contain a theoretical
+/// bandwidth that the user gave.
 pub fn of_saved(output: &StreamOutput, machine: &Machine) -> Vec<Measurement> {
     measurements(&BuildRuns {
         counting: vec![output],

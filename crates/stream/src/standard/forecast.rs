@@ -1,8 +1,9 @@
-//! Predicted time of runs of STREAM's source, whose length and number of passes are known before it is compiled.
+//! Prediction of the time of runs of STREAM's source, whose array length and number of passes are known before it is
+//! compiled.
 //!
 //! The rates come from a short measurement of the native kernels on the threads of the run. Its arrays are as long as
-//! they can be filled in a short time, at most as long as those of the run. Shorter arrays are in caches, so that the
-//! predicted time is then a lower bound, which never refuses a run that would have kept its budget.
+//! the time for filling them permits, at most as long as those of the run. Shorter arrays may fit in caches. The
+//! predicted time is then a lower bound, so no run is refused that would keep its budget.
 
 use super::build::Wanted;
 use crate::arrangement::Arrangement;
@@ -19,17 +20,16 @@ use std::time::Duration;
 
 /// Size of the arrays of the first, shortest measurement.
 const SHORTEST: Bytes = Bytes::mib(4);
-/// Time for filling the arrays of the second measurement.
+/// Time for filling the arrays of the second, longer measurement.
 const FILLING: Seconds = Seconds(0.08);
 /// Number of passes of a measurement, without the warm-up.
 const PASSES: usize = 3;
-/// Bytes on the memory bus by regular stores, which read the line that they overwrite, divided by the counted bytes:
-/// Copy and Scale move 3 words for 2, Add and Triad 4 for 3.
+/// Ratio of the bytes on the memory bus to the counted bytes with regular stores, which read the line that they
+/// overwrite: Copy and Scale move 3 words for 2 counted words, Add and Triad 4 for 3.
 const REGULAR_STORES: f64 = 14.0 / 10.0;
-/// Number of native passes around the first run of a program: those of the size check, and of the parts before and after
-/// the run.
+/// Number of native passes before and after the first run of a program: the size check and the native parts.
 const NATIVE_PASSES: f64 = 25.0;
-/// Shortest native measurement before a run of the program.
+/// Minimum duration of a native part before a run of the program.
 const NATIVE: Seconds = Seconds(0.5);
 
 /// Rates of this node, from a short measurement.
@@ -37,9 +37,9 @@ const NATIVE: Seconds = Seconds(0.5);
 pub(super) struct ProbedRates {
     /// Rate at which new arrays are filled.
     pub filling: BytesPerSec,
-    /// Counted bytes of the fastest pass.
+    /// Rate of counted bytes in the fastest pass.
     pub best: BytesPerSec,
-    /// Counted bytes of the slowest pass.
+    /// Rate of counted bytes in the slowest pass.
     pub slowest: BytesPerSec,
 }
 
@@ -58,7 +58,7 @@ impl ProbedRates {
 
     fn with_arrays(arrangement: &Arrangement, elements: u64) -> Result<Self, ArenaError> {
         let of_rank = &arrangement.configs[0];
-        // The policy of one rank does not apply to the threads of all.
+        // The policy of one rank does not apply to the threads of all ranks.
         let policy = match arrangement.ranks {
             Some(_) => MemoryPolicy::Default,
             None => of_rank.policy.clone(),
@@ -100,9 +100,9 @@ fn kernels() -> Vec<(Kernel, KernelShape)> {
 /// Predicted times of a run that measures native kernels and builds of the source alternately.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Forecast {
-    /// Shortest possible time of all that precedes the end of the first run of each build.
+    /// Shortest possible time until the first run of each build has ended.
     pub least: Duration,
-    /// Likely time of the same, with the compilation, at the slowest rate and with regular stores.
+    /// Likely time until then, with compilation, at the slowest rate and with regular stores.
     pub likely: Duration,
 }
 
@@ -128,9 +128,8 @@ impl Forecast {
         Self { least: least.duration(), likely: likely.duration() }
     }
 
-    /// Refuses a run that cannot keep its budget; otherwise returns a remark for the announcement of the run.
-    /// The run is not shortened: the length of the arrays is that of STREAM's rule, and the number of passes that of the
-    /// source.
+    /// Refuses a run that would exceed its budget; otherwise returns a remark for the message that announces the run.
+    /// The run is not shortened: STREAM's rule fixes the length of the arrays, and the source the number of passes.
     pub(super) fn check(self, limits: &Limits) -> Result<String, Failure> {
         let time = PredictedTime { min: self.least, likely: self.likely };
         limits.admit_as_planned(time, "fewer passes (-DNTIMES), or smaller arrays (--size)")

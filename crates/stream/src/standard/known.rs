@@ -1,13 +1,13 @@
-//! Properties of a saved output of STREAM that the text lacks and the user knows.
+//! Properties of a saved output of STREAM that the text lacks and the user gives.
 
 use super::output::{OutputFormat, StreamOutput};
 use crate::kernels::Element;
 use nodegauge_gauge::readers::KnownRun;
 use nodegauge_measure::Bytes;
 
-/// Property that the user gave and that the text contradicts.
+/// Property that the user gave and that contradicts the text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{option} {given}: the text has {found}")]
+#[error("{option} {given} contradicts the text: {found}")]
 pub struct ContradictedByText {
     /// Option of the property.
     pub option: &'static str,
@@ -17,7 +17,7 @@ pub struct ContradictedByText {
     pub found: String,
 }
 
-/// Adds the properties that the user knows to those of the text.
+/// Adds the properties that the user gave to those of the text.
 ///
 /// # Errors
 /// Fails if the text contradicts the user.
@@ -31,7 +31,7 @@ pub fn complete(known: &KnownRun, output: &mut StreamOutput) -> Result<(), Contr
     if output.dialect == OutputFormat::C && known.ranks.is_some() {
         output.dialect = OutputFormat::Mpi;
     }
-    // The Fortran version for MPI has the length of the arrays of one rank in its source.
+    // The Fortran MPI version has the array length of one rank in its source.
     let parts = match output.dialect {
         OutputFormat::Fortran => output.ranks.unwrap_or(1),
         _ => 1,
@@ -61,7 +61,7 @@ pub fn complete(known: &KnownRun, output: &mut StreamOutput) -> Result<(), Contr
     Ok(())
 }
 
-/// Compares the arrays that the user described with the rates and times of the table.
+/// Checks that the arrays that the user gave agree with the rates and times of the table.
 fn fits_the_table(
     known: &KnownRun,
     output: &StreamOutput,
@@ -83,7 +83,7 @@ fn fits_the_table(
     Err(ContradictedByText { option, given, found })
 }
 
-/// Returns the type of elements of this size; `None` if there is none.
+/// Returns the element type with this size; `None` if there is none.
 fn element_of(bytes: u64) -> Option<Element> {
     [Element::F32, Element::F64].into_iter().find(|element| element.bytes() == bytes)
 }
@@ -112,7 +112,7 @@ mod tests {
     const C: &str = include_str!("../../tests/outputs/stream-gcc-2t.txt");
     const FORTRAN: &str = include_str!("../../tests/outputs/stream-f-67M-2t.txt");
 
-    /// Returns the table of a text alone.
+    /// Parses a text that contains only the table.
     fn bare(text: &str) -> StreamOutput {
         let at = text.lines().position(|line| line.starts_with("Function")).unwrap();
         let table: Vec<&str> = text.lines().skip(at).take(5).collect();

@@ -1,5 +1,5 @@
-//! Macros of stream.c in the compiler's command line, as users copy it: `clang -O3 -DSTREAM_ARRAY_SIZE=430080000 ...`.
-//! They set the options of the run, so that the native kernels use the same arrays, and stay in the command.
+//! Macros of stream.c on the compiler's command line, as users copy it: `clang -O3 -DSTREAM_ARRAY_SIZE=430080000 ...`.
+//! They set the options of the run, so that the native kernels use the same arrays. They remain in the command.
 
 use crate::compiled::CompilerChoice;
 use crate::kernels::Element;
@@ -20,7 +20,7 @@ pub struct StreamMacros {
     pub element: Option<Element>,
 }
 
-/// Returns the number of a macro, which is at least `least`; `None` if the command does not define it.
+/// Returns the value of a numeric macro, which must be at least `least`; `None` if the command does not define it.
 fn number(command: &CommandLine, name: &str, least: u64) -> Result<Option<u64>, Failure> {
     let Some(text) = command.defined(name) else { return Ok(None) };
     let digits = text.trim_end_matches(['u', 'U', 'l', 'L']);
@@ -68,7 +68,7 @@ impl StreamMacros {
         })
     }
 
-    /// Returns the size and the offset of the arrays, and the type of the elements, where the options leave them open.
+    /// Returns the array size; the macros apply if the options do not set it.
     ///
     /// # Errors
     /// Fails if an option contradicts a macro.

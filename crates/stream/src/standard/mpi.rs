@@ -1,8 +1,8 @@
-//! STREAM's MPI source: compiled by the MPI library's compiler, and run by its launcher with placed ranks.
+//! Runs of STREAM's MPI source: compiled by the MPI library's compiler, and started by its launcher with placed ranks.
 //!
-//! Every rank places itself: the launcher starts a script that binds its rank and sets its memory policy, as
-//! `places --emit wrapper` prints it. So the policies are the same under every launcher. There are no native loops in
-//! these runs; `stream --ranks` measures them with the same placement.
+//! Every rank places itself: the launcher starts a script that binds the rank and sets its memory policy, as printed by
+//! `places --emit wrapper`. The policies are therefore the same under every launcher. These runs contain no native
+//! loops; `stream --ranks` measures native loops with the same placement.
 
 use super::build::{self, Source, StandardBuild, Wanted};
 use super::figures::{self, BuildRuns, Expected};
@@ -62,8 +62,8 @@ impl MpiStandardPlan {
     /// Default time budget.
     pub const BUDGET: Duration = Duration::from_secs(30);
 
-    /// Plans builds of `source` with the compilers of `choices`, or with the MPI library's compiler. `arrangement` is
-    /// that of the `ranks`; the arrays of all ranks together have the length that a macro defines.
+    /// Plans builds of `source` with the compilers of `choices`, or with the compiler of the MPI library. `arrangement`
+    /// contains the arrays of all `ranks`. A macro may define the length of the arrays of all ranks together.
     ///
     /// # Errors
     /// Fails if a choice is not a command.
@@ -116,8 +116,8 @@ impl MpiStandardPlan {
         Ok(builds)
     }
 
-    /// Refuses a run that cannot keep its budget; otherwise returns a remark for the announcement of the run. The length
-    /// of the arrays of the Fortran source is not known.
+    /// Refuses a run that would exceed its budget; otherwise returns a remark for the message that announces the run.
+    /// The array length of the Fortran source is unknown.
     fn forecast(&self, limits: &Limits, observer: &mut dyn Observer) -> Result<String, Failure> {
         if limits.samples.is_some() || self.source.dialect() == OutputFormat::Fortran {
             return Ok(String::new());
@@ -127,7 +127,7 @@ impl MpiStandardPlan {
         Forecast::of(rates, &self.wanted, self.commands.len(), false).check(limits)
     }
 
-    /// Returns the time after which a run hangs.
+    /// Returns the time limit of a run, after which it is considered to hang.
     fn limit(&self) -> Duration {
         let words: u64 = STREAM.iter().map(|kernel| kernel.counted(self.wanted.element)).sum();
         let bytes = (words * self.wanted.elements * (self.wanted.ntimes + 2)) as f64;
@@ -198,7 +198,7 @@ impl MpiStandardPlan {
         };
         let llc = arrangement::caches_in_use(site, &self.arrangement.placement).reported;
         let llc = llc.map(|bytes| bytes.as_f64());
-        // The sizes of the Fortran source are fixed in it.
+        // The Fortran source fixes its sizes.
         let is_fixed = self.source.dialect() == OutputFormat::Fortran;
         let wanted = (!is_fixed).then_some(&self.wanted);
         let expected = Expected { wanted, llc, ..Expected::default() };
@@ -235,7 +235,7 @@ impl MpiStandardPlan {
     }
 }
 
-/// Returns the plan with ranks that are not bound, for a launcher whose ranks place themselves.
+/// Returns the plan without binding, for a launcher whose ranks place themselves.
 fn unbound(plan: &RankPlan) -> RankPlan {
     let mut plan = plan.clone();
     for rank in &mut plan.ranks {
@@ -277,7 +277,7 @@ impl PlannedRun for MpiStandardPlan {
         let mut turn = |turn: Turn| {
             self.run_once(&mut builds[turn.cell], &wrapper, site, &|| shared.interrupted())
         };
-        // If all builds fail, the page has the reason of each.
+        // If all builds fail, the page shows the reason for each.
         let _ = series.run(&mut turn, &mut &shared, None);
         if asked.is_some() {
             series.ended_by(Stop::Samples);

@@ -1,5 +1,5 @@
-//! Parser for the output of stream.c (5.10 and earlier), of its MPI version, and of stream.f, also as documents quote
-//! it: with other text around it, and without the lines before and behind the table. All functions are pure.
+//! Parser for the output of stream.c (5.10 and earlier), of its MPI version, and of stream.f. It also accepts outputs
+//! that documents quote, with other text around them or with the table alone. All functions are pure.
 //!
 //! The table is accepted only if it is consistent: all four kernels, positive figures, and the product of each rate and
 //! its minimum time equals the bytes that the kernel counts. The text "Solution Validates" alone does not prove correct
@@ -33,7 +33,7 @@ impl OutputFormat {
     }
 }
 
-/// Result of the program's own check.
+/// Result of the check that the program made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReportedCheck {
     /// The program printed "Solution Validates".
@@ -59,14 +59,14 @@ pub struct StreamOutput {
     pub offset: u64,
     /// Number of runs of each kernel; `None` if the text does not state it.
     pub ntimes: Option<u64>,
-    /// Number of threads that the program requested, and number that it counted; `None` for a build without OpenMP, and
-    /// if the text does not state it.
+    /// Number of threads requested and number counted by the program; `None` for a build without OpenMP, and if the
+    /// text does not state them.
     pub threads: Option<(u64, u64)>,
     /// True if the text shows that the build has no OpenMP.
     pub is_serial: bool,
     /// Number of MPI ranks; `None` without MPI, and if the text does not state it.
     pub ranks: Option<u64>,
-    /// Compiler and its flags, if the user knows them.
+    /// Compiler and its flags, if the user gives them.
     pub compiler: Option<String>,
     /// Lines of the four kernels, in STREAM's order.
     pub lines: [KernelLine; 4],
@@ -104,10 +104,9 @@ impl StreamOutput {
         Ok(output)
     }
 
-    /// Parses a saved output, which may be the table alone. What the text does not say is unknown.
+    /// Parses a saved output, which may contain only the table. Properties that the text lacks are unknown.
     ///
-    /// # Errors
-    /// Fails if the text has no table, or none that can be read without doubt.
+    /// # Errors Fails if the text has no table, or if the table is ambiguous.
     pub fn saved(text: &str) -> Result<Self, NotStream> {
         let StreamTable { lines, has_best_rate } = table::read(text)?;
         let said = SaidLines::of(text);
@@ -134,7 +133,7 @@ impl StreamOutput {
             OutputFormat::Mpi => said.count("Total Aggregate Array size =")?,
             _ => said.count("Array size =")?,
         };
-        // stream_mpi.f prints the length of the arrays of one rank, and the rate of all.
+        // stream_mpi.f prints the array length of one rank, and the rate of all ranks.
         let processors = said.count("Number of processors =")?;
         let ranks = if is_fortran { processors } else { ranks_of_c };
         let elements = match (dialect, ranks) {
@@ -170,7 +169,7 @@ impl StreamOutput {
         })
     }
 
-    /// Returns the bytes of one array.
+    /// Returns the size of one array in bytes.
     pub fn array_bytes(&self) -> Option<u64> {
         Some(self.elements?.saturating_mul(self.element?.bytes()))
     }
@@ -180,7 +179,7 @@ impl StreamOutput {
         Some(kernel.counted(self.element?) as f64 * self.elements? as f64)
     }
 
-    /// Returns the largest number of passes after which all values are still finite. A pass multiplies `a` by s(2 + s),
+    /// Returns the maximum number of passes for which all values remain finite. A pass multiplies `a` by s(2 + s),
     /// which is 15 for s = 3; `a` starts at 2. With more passes the program compares infinities. The difference of
     /// infinities is NaN, and every comparison with NaN is false, so that the program prints "Solution Validates"
     /// regardless of the contents of the arrays.
@@ -189,7 +188,7 @@ impl StreamOutput {
         if growth <= 1.0 {
             return u64::MAX;
         }
-        // Of a type that is unknown, no more than what holds for every type can be told.
+        // For an unknown type, the limit that holds for every type applies.
         let largest = match self.element {
             Some(Element::F32) => f64::from(f32::MAX),
             Some(Element::F64) | None => f64::MAX,
@@ -197,24 +196,25 @@ impl StreamOutput {
         ((largest / 2.0).ln() / growth.ln()).floor() as u64
     }
 
-    /// Returns the bytes of an array that follow from the rate and the minimum time of a kernel, with the relative
-    /// error of the printed digits.
+    /// Returns the size of an array in bytes, computed from the rate and the minimum time of a kernel, with the
+    /// relative error of the printed digits.
     fn implied(&self, at: usize) -> (f64, f64) {
         let line = &self.lines[at];
         let least = line.times[1].0;
-        // The bytes of an element cancel.
+        // The element size cancels.
         let arrays = STREAM[at].counted(Element::F64) as f64 / Element::F64.bytes() as f64;
         let error = 0.6 * line.step.0 / least + line.rate_step.0 / line.rate.0 + 1e-6;
         (line.rate.0 * least / arrays, error)
     }
 
-    /// Returns the bytes of an array that follow from the rate and the minimum time of Copy.
+    /// Returns the size of an array in bytes, computed from the rate and the minimum time of Copy.
     pub fn implied_array_bytes(&self) -> f64 {
         self.implied(0).0
     }
 
-    /// Returns the first kernel whose rate is not its bytes divided by its minimum time, within the precision of the
-    /// printed digits. Without the size of the arrays, this is the first kernel that had other arrays than Copy.
+    /// Returns the first kernel whose rate differs from its bytes divided by its minimum time by more than the
+    /// precision of the printed digits. If the size of the arrays is unknown, returns the first kernel whose array size
+    /// differs from that of Copy.
     pub fn contradiction(&self) -> Option<Kernel> {
         let known = self.array_bytes().map(|bytes| (bytes as f64, 0.0));
         let (expected, its_error) = known.unwrap_or_else(|| self.implied(0));
@@ -228,7 +228,7 @@ impl StreamOutput {
     }
 }
 
-/// Lines that programs print before and behind the table, without what documents put before them.
+/// Lines before and after the table, without the prefixes that documents add.
 struct SaidLines<'a>(Vec<(usize, &'a str)>);
 
 impl<'a> SaidLines<'a> {
@@ -240,24 +240,24 @@ impl<'a> SaidLines<'a> {
         Self(lines)
     }
 
-    /// True if a line begins with these words.
+    /// True if a line begins with the label.
     fn has(&self, label: &str) -> bool {
         self.0.iter().any(|(_, line)| behind(line, label).is_some())
     }
 
-    /// Returns the count behind a label at the beginning of a line; `None` if no line has it.
+    /// Returns the number after a label at the beginning of a line; `None` if no line has the label.
     fn count(&self, label: &'static str) -> Result<Option<u64>, NotStream> {
         let behind = self.0.iter().filter_map(|(at, line)| Some((*at, behind(line, label)?)));
         Self::only(label, behind)
     }
 
-    /// Returns the number of bytes behind a label; other counts behind it are left out.
+    /// Returns the number of bytes after a label; counts in other units are ignored.
     fn bytes(&self, label: &'static str) -> Result<Option<u64>, NotStream> {
         let behind = self.0.iter().filter_map(|(at, line)| Some((*at, behind(line, label)?)));
         Self::only(label, behind.filter(|(_, end)| end.split_whitespace().nth(1) == Some("bytes")))
     }
 
-    /// Returns the padding between arrays, which stream.c prints in the line of the length.
+    /// Returns the padding between arrays, which stream.c prints on the same line as the length.
     fn offset(&self) -> Result<u64, NotStream> {
         const LABEL: &str = "Offset =";
         let mut ends = Vec::new();
@@ -274,7 +274,7 @@ impl<'a> SaidLines<'a> {
         Ok(Self::only(LABEL, ends.into_iter())?.unwrap_or(0))
     }
 
-    /// Returns the count at the beginning of these texts, which are the ends of lines; all have the same count.
+    /// Returns the number at the beginning of these line ends, which must all have the same number.
     fn only(
         label: &'static str,
         ends: impl Iterator<Item = (usize, &'a str)>,
@@ -301,7 +301,8 @@ impl<'a> SaidLines<'a> {
     }
 }
 
-/// Returns the part of a line behind a label at its beginning, whose words any number of spaces may separate.
+/// Returns the rest of a line after a label at its beginning. The words of the label may be separated by any number of
+/// spaces.
 fn behind<'a>(line: &'a str, label: &str) -> Option<&'a str> {
     let mut rest = line;
     for word in label.split(' ') {
@@ -317,7 +318,7 @@ fn check(said: &SaidLines<'_>) -> ReportedCheck {
     if said.has("Solution Validates") { ReportedCheck::Passed } else { ReportedCheck::Absent }
 }
 
-/// True if a verbose build shows values or errors that are not finite.
+/// True if the output of a verbose build contains values or errors that are not finite.
 fn not_finite(text: &str) -> bool {
     text.lines()
         .map(str::trim)

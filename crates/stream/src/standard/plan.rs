@@ -65,8 +65,8 @@ impl StandardPlan {
         Ok(Self { arrangement, source, wanted, choices: choices.to_vec(), presets })
     }
 
-    /// Predicts the time of one run of each build that cannot be omitted, and refuses a run that cannot keep its budget.
-    /// Returns `None` if the number of samples decides, or if the source has a length of its own.
+    /// Predicts the time of one run of each build that cannot be omitted, and refuses a run that would exceed its
+    /// budget. Returns `None` if the user set the number of samples, or if the source fixes the array length.
     fn forecast(
         &self,
         limits: &Limits,
@@ -156,7 +156,7 @@ type Built = (Vec<StandardBuild>, Vec<Notice>);
 /// Returns the commands that `--compiler all` selects for a source: every installed C compiler, with flags for OpenMP.
 fn presets(source: &Source) -> Result<Vec<CommandLine>, Failure> {
     if source.dialect() == OutputFormat::Fortran {
-        return Err(Failure::usage("--compiler all means C compilers, but the source is Fortran")
+        return Err(Failure::usage("--compiler all selects C compilers, but the source is Fortran")
             .hint("give a Fortran compiler, e.g. --compiler gfortran"));
     }
     let compilers = compiled::installed()?;

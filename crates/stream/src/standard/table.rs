@@ -1,6 +1,6 @@
-//! STREAM's table, as programs print it and as documents show it: columns separated by spaces or by pipes (Markdown,
-//! reStructuredText), with lines that separate rows, emphasis, any unit of rates, decimal commas and marks of thousands.
-//! A number that can be read in two ways is refused. All functions are pure.
+//! STREAM's table as programs print it and as documents show it. Columns are separated by spaces or by pipes (Markdown,
+//! reStructuredText). There may be lines between rows, emphasis, any unit of rates, decimal commas and thousands
+//! separators. An ambiguous number is refused. All functions are pure.
 
 use super::unread::{NotStream, shortened};
 use nodegauge_measure::{BytesPerSec, Seconds, UnitPrefix, printed};
@@ -18,11 +18,11 @@ const UNITS: [(&str, UnitPrefix); 8] = [
     ("gib/s", UnitPrefix::Gibi),
     ("tib/s", UnitPrefix::Tebi),
 ];
-/// Units of times that are not seconds.
+/// Units of times other than seconds.
 const OTHER_TIMES: [&str; 7] = ["ms", "us", "\u{b5}s", "\u{3bc}s", "ns", "msec", "usec"];
-/// Marks of thousands besides point and comma.
+/// Thousands separators besides point and comma.
 const THOUSANDS: [char; 6] = [' ', '\u{a0}', '\u{202f}', '\u{2009}', '\'', '\u{2019}'];
-/// Number of lines behind the header in which the rows are, without lines that only separate.
+/// Number of lines after the header that may contain the rows; separator lines do not count.
 const WINDOW: usize = 6;
 
 /// Line of the table, for one kernel.
@@ -30,20 +30,20 @@ const WINDOW: usize = 6;
 pub struct KernelLine {
     /// Best rate of the kernel, B/s.
     pub rate: BytesPerSec,
-    /// Difference of two rates that are printed differently: 0.1 MB/s for one decimal.
+    /// Resolution of the printed rate: 0.1 MB/s for one decimal.
     pub rate_step: BytesPerSec,
     /// Average, minimum and maximum time, seconds.
     pub times: [Seconds; 3],
-    /// Difference of two times that are printed differently: 1 us for six decimals.
+    /// Resolution of the printed times: 1 us for six decimals.
     pub step: Seconds,
 }
 
-/// A table that was read.
+/// Parsed table.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct StreamTable {
     /// Lines of the four kernels, in STREAM's order.
     pub(super) lines: [KernelLine; 4],
-    /// True if the header says `Best Rate`, as that of stream.c since version 5.10 does.
+    /// True if the header contains `Best Rate`, as since stream.c 5.10.
     pub(super) has_best_rate: bool,
 }
 
@@ -52,12 +52,12 @@ pub(super) fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines().enumerate().map(|(at, line)| (at + 1, line))
 }
 
-/// Returns the numbers of the lines that begin a table. Each run has one.
+/// Returns the numbers of the lines that begin a table; each run has one table.
 pub fn header_lines(text: &str) -> Vec<usize> {
     numbered(text).filter(|(_, line)| is_header(line)).map(|(number, _)| number).collect()
 }
 
-/// Reads the only table of a text.
+/// Parses the table of a text, which must be the only one.
 pub(super) fn read(text: &str) -> Result<StreamTable, NotStream> {
     let Some(whole) = numbered(text).find(|(_, line)| is_header(line)) else {
         return Err(without_table(text));
@@ -80,7 +80,7 @@ pub(super) fn read(text: &str) -> Result<StreamTable, NotStream> {
     Ok(StreamTable { lines, has_best_rate: header.has_best_rate })
 }
 
-/// Returns the reason why a text without a header of STREAM is not read.
+/// Returns the reason why a text without a STREAM header is refused.
 fn without_table(text: &str) -> NotStream {
     let Some(first) = text.lines().map(str::trim).find(|line| has_words(line)) else {
         return NotStream::Nothing;
@@ -91,8 +91,8 @@ fn without_table(text: &str) -> NotStream {
     }
 }
 
-/// Returns an error if a kernel has a second line anywhere behind the header, which may belong to another table whose
-/// header is missing.
+/// Returns an error if a second line for a kernel occurs after the header. It may belong to another table whose header
+/// is missing.
 fn repeated<'a>(behind: impl Iterator<Item = (usize, &'a str)>) -> Option<NotStream> {
     let mut seen: Vec<&str> = Vec::new();
     for row in behind.filter_map(Row::of).filter(|row| row.is_certain) {
@@ -104,7 +104,7 @@ fn repeated<'a>(behind: impl Iterator<Item = (usize, &'a str)>) -> Option<NotStr
     None
 }
 
-/// True if a line has words, and does not only separate others.
+/// True if a line contains words, i.e. is not a separator.
 fn has_words(line: &str) -> bool {
     line.chars().any(char::is_alphanumeric)
 }
@@ -149,7 +149,7 @@ impl Header {
         Ok(Self { unit, has_best_rate: words.contains("best rate"), line })
     }
 
-    /// Returns the numbered lines behind the header.
+    /// Returns the lines after the header with their numbers.
     fn lines_behind<'a>(&self, text: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
         let header = self.line;
         numbered(text).skip_while(move |(number, _)| *number <= header)
@@ -169,9 +169,9 @@ impl Header {
 /// Row of a table.
 struct Row<'a> {
     kernel: &'static str,
-    /// Cells behind the name.
+    /// Cells after the name.
     numbers: Vec<&'a str>,
-    /// True if the line is a row wherever it stands, and not a sentence that begins with the name of a kernel.
+    /// True if the line is a row at any position; false if it may be a sentence that begins with the name of a kernel.
     is_certain: bool,
     /// Number of the line.
     line: usize,
@@ -203,13 +203,13 @@ impl<'a> Row<'a> {
         is_row.then_some(Self { kernel, numbers, is_certain, line, whole })
     }
 
-    /// Reads the numbers of the row; `None` if they are not a rate and three times.
+    /// Parses the numbers of the row; `None` if they are not a rate and three times.
     fn read(&self, decimal: char, unit: f64, is_unended: bool) -> Option<KernelLine> {
         let numbers: Option<Vec<Number>> =
             self.numbers.iter().map(|word| Number::read(word, decimal)).collect();
         let [rate, average, least, greatest] = <[Number; 4]>::try_from(numbers?).ok()?;
         let all = [rate.value * unit, average.value, least.value, greatest.value];
-        // A program prints all times with the same number of decimals, and a cut one with fewer.
+        // A program prints all times with the same number of decimals; a truncated number has fewer.
         let may_be_cut = is_unended && greatest.decimals != least.decimals;
         if may_be_cut || !all.into_iter().all(printed::is_figure) {
             return None;
@@ -227,7 +227,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// True for a character around a cell that is no part of it.
+/// True for a character around a cell that does not belong to it.
 fn is_edge(c: char) -> bool {
     c.is_whitespace() || "*`_".contains(c)
 }
@@ -249,13 +249,13 @@ impl Number {
         Some(Self { value: value.filter(|_| is_digits)?, decimals })
     }
 
-    /// Returns the difference of two numbers that are printed differently.
+    /// Returns the resolution of the printed number.
     fn step(&self) -> f64 {
         0.1f64.powi(i32::try_from(self.decimals).unwrap_or(i32::MAX))
     }
 }
 
-/// Returns the digits of a whole number, whose thousands may have marks, of which all are the same.
+/// Returns the digits of an integer; its thousands separators must all be the same.
 fn digits(word: &str, decimal: char) -> Option<String> {
     let mark = word.chars().find(|c| !c.is_ascii_digit());
     let Some(mark) = mark else { return (!word.is_empty()).then(|| word.to_owned()) };
@@ -268,12 +268,12 @@ fn digits(word: &str, decimal: char) -> Option<String> {
     is_sound.then(|| groups.concat())
 }
 
-/// Returns a whole number, whose thousands may have marks; `None` if the word is no whole number.
+/// Parses an integer with optional thousands separators; `None` for any other text.
 pub(super) fn count(word: &str) -> Option<u64> {
     digits(word, '\0')?.parse().ok()
 }
 
-/// Returns the mark of decimals in a table: a point, or a comma if the numbers prove it.
+/// Returns the decimal mark of a table: a point, or a comma if the numbers prove it.
 fn decimal_mark(rows: &[&Row<'_>; 4]) -> Result<char, NotStream> {
     let mut proven: Option<char> = None;
     let mut with_comma: Option<NotStream> = None;
@@ -295,7 +295,7 @@ fn decimal_mark(rows: &[&Row<'_>; 4]) -> Result<char, NotStream> {
     }
 }
 
-/// Returns the mark of decimals that a number proves. `12.345` proves none, because its mark may be that of thousands.
+/// Returns the decimal mark that a number proves. `12.345` proves none, because its mark may separate thousands.
 fn proven_mark(word: &str) -> Option<char> {
     let last = word.chars().rev().find(|c| ".,".contains(*c))?;
     let other = if last == '.' { ',' } else { '.' };

@@ -1,4 +1,4 @@
-//! Trends along the axes of a sweep: cells whose rates are below the trend are measured again, and the saturation point
+//! Trends along the axes of a sweep. Cells whose rates are below the trend are measured again, and the saturation point
 //! is reported.
 
 use super::{MeasuredTarget, SweepCell};
@@ -21,7 +21,7 @@ use nodegauge_placement::Placement;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Ratio of a cell's rate to the lower of the two neighbouring rates, at or below which the cell is below the trend.
+/// Maximum ratio of a cell's rate to the lower of its neighbours' rates at which the cell is below the trend.
 const DIP: f64 = 0.93;
 /// Number of rounds of a repeated measurement, including the warm-up.
 const AGAIN: usize = 9;
@@ -36,7 +36,7 @@ pub(super) struct Trends<'a> {
     pub limits: Limits,
 }
 
-/// Row: the cells along a numeric axis, with fixed values on the other axes.
+/// Row of a sweep: the cells along a numeric axis, with fixed values on the other axes.
 #[derive(Debug, PartialEq)]
 struct Row {
     /// Name of the axis, with the values on the other axes.
@@ -59,7 +59,7 @@ impl Row {
 
 impl Trends<'_> {
     /// Finds cells below the trend, measures these cells and their neighbours again, and returns a notice for each cell
-    /// below the trend. A cell that fails then is lost.
+    /// below the trend. A cell that fails in these turns is lost.
     pub(super) fn mend(
         &self,
         series: &mut Series,
@@ -81,7 +81,8 @@ impl Trends<'_> {
                 if self.limits.samples.is_none()
                     && self.limits.elapsed() + again > self.limits.budget + self.limits.grace()
                 {
-                    let text = format!("{name}: {count} below the trend; no time to measure again");
+                    let text = format!("{name}: {count} below the trend; no time left to measure \
+                                        again");
                     notices.push(Notice::new(NoticeId::Trend, GAUGE, text));
                     continue;
                 }
@@ -94,8 +95,8 @@ impl Trends<'_> {
                 let is_cut = series.has_ended() || three.iter().any(|i| series.lost(*i).is_some());
                 let real = is_cut || has_dip(three, &series.schedule, candidates);
                 for (n, (i, mut samples)) in three.iter().zip(old).enumerate() {
-                    // If the cell is no longer below the trend, its first samples were wrong and are discarded; all
-                    // other samples are kept.
+                    // If the cell is no longer below the trend, its first samples are discarded as wrong; all other
+                    // samples are kept.
                     if real || n != 1 {
                         samples.extend(series.schedule.samples[*i].drain(..).skip(1));
                         series.schedule.samples[*i] = samples;
@@ -107,12 +108,13 @@ impl Trends<'_> {
                 let cell = &self.cells[three[1]];
                 let text = if real {
                     format!(
-                        "{name}: {count} below the trend, also when measured again: {}",
+                        "{name}: {count} below the trend, confirmed by a second measurement: {}",
                         reason(&cell.arrangement.placement, self.topology)
                     )
                 } else {
                     format!(
-                        "{name}: {count} below the trend at first, but not when measured again; the new samples count"
+                        "{name}: {count} below the trend, not confirmed by a second measurement; \
+                         only the new samples count"
                     )
                 };
                 notices.push(Notice::new(NoticeId::Trend, GAUGE, text));
@@ -121,8 +123,8 @@ impl Trends<'_> {
         notices
     }
 
-    /// Returns a notice with the saturation point along each numeric axis. `figures` are those of each cell; suspect ones
-    /// have no saturation point.
+    /// Returns a notice with the saturation point along each numeric axis. `figures` are those of each cell; suspect
+    /// figures have no saturation point.
     pub(super) fn saturation(
         &self,
         schedule: &Schedule,
@@ -216,7 +218,7 @@ fn rows(cells: &[SweepCell]) -> Vec<Row> {
     rows
 }
 
-/// Returns the least and the greatest number of threads with the same index, if they differ.
+/// Returns the minimum and the maximum number of threads with the same index, if they differ.
 fn uneven(indices: impl Iterator<Item = usize>) -> Option<(u32, u32)> {
     let mut counts: BTreeMap<usize, u32> = BTreeMap::new();
     for index in indices {
@@ -227,7 +229,7 @@ fn uneven(indices: impl Iterator<Item = usize>) -> Option<(u32, u32)> {
     (least < most).then_some((least, most))
 }
 
-/// Returns a reason from the topology why this number of threads may be slower than the neighbouring numbers.
+/// Returns the reason in the topology why this number of threads may be slower than the neighbouring numbers.
 fn reason(placement: &Placement, topology: &Topology) -> String {
     let threads: Vec<&HardwareThread> = placement
         .threads
@@ -243,7 +245,7 @@ fn reason(placement: &Placement, topology: &Topology) -> String {
         Some((what, (least, most))) => {
             format!("uneven number of threads per {what}: {least} to {most}")
         }
-        None => "no reason in the topology".to_owned(),
+        None => "the topology shows no reason".to_owned(),
     }
 }
 

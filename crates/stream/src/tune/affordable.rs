@@ -1,4 +1,4 @@
-//! Selection of as many setups as a search can measure in its time.
+//! Preparation of as many setups as a search can measure in its time.
 
 use crate::target::Target;
 use nodegauge_arena::ArenaError;

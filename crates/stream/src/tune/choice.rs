@@ -38,7 +38,7 @@ impl Choice {
     }
 
     /// Sets everything that `options` do not fix. Loops were chosen together with their stores and prefetch. They are
-    /// therefore used only if the options fix neither of these.
+    /// therefore used only if the options set neither stores nor prefetch.
     pub fn fill(&self, options: &mut StreamOptions) {
         options.arrays.pages = options.arrays.pages.or(Some(self.pages));
         let open = options.arrays.stores.is_none()
@@ -63,7 +63,7 @@ impl Choice {
         }
     }
 
-    /// Parses the result of [`Choice::to_config`]; returns `None` if another version wrote it.
+    /// Parses the result of [`Choice::to_config`]; returns `None` if the format is that of another version.
     pub fn of_config(config: &ChoiceConfig) -> Option<Self> {
         /// An absent field is allowed; an invalid field is an error.
         fn optional<T: FromStr>(text: Option<&String>) -> Option<Option<T>> {
@@ -142,8 +142,8 @@ pub fn remembered(
         None if chosen.validity.status != Status::Valid => {
             let reason = chosen.validity.reasons.first().map_or("?", String::as_str);
             let text = format!(
-                "the tuning of {day} (run {id}) is ignored because it is {} ({reason}); tune again on a \
-                 quiet node: nodegauge stream --tune",
+                "the tuning of {day} (run {id}) is ignored because it is {} ({reason}); tune \
+                 again on a quiet node: nodegauge stream --tune",
                 chosen.validity.status.name()
             );
             (None, text)

@@ -17,7 +17,7 @@ use nodegauge_measure::{Bytes, BytesPerSec, Fraction, Unit};
 
 /// Maximum ratio of upper to lower end of a confidence interval that confirms the agreement of two figures.
 const AGREE: f64 = 1.1;
-/// Length of the shortest bar, as a share of the longest bar.
+/// Minimum length of a bar, as a share of the longest bar.
 const SHORTEST: f64 = 1.0 / 24.0;
 
 /// Figure of a step with its configuration.
@@ -32,8 +32,8 @@ struct StepRow<'a> {
     figure: Option<&'a StepFigure<'a>>,
 }
 
-/// Returns the table of steps. Without an interval, the factor of a few rounds is the ratio of two accidents.
-/// The longest bar is that of the rate `most`.
+/// Returns the table of steps. Without an interval (`is_few`), the factors are not shown as significant. `most` is the
+/// rate of the longest bar.
 fn table(kernel: &str, rows: &[StepRow<'_>], is_few: bool, most: BytesPerSec) -> Table {
     let columns = ColumnList::<StepRow<'_>>::new()
         .left(kernel, |row| row.name.to_owned())
@@ -80,7 +80,7 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     let mut section = Section::new("explain");
     let mut at = 0.0;
     let plain = config.baseline.clone().unwrap_or_default();
-    // The rates of all steps are from the same rounds, so a doubt on their ratio is one on the baseline, too.
+    // The rates of all steps are from the same rounds, so a doubt about their ratio concerns the baseline, too.
     let mut bars = vec![Step::bar("baseline", Some(from.0), plain).with_validity(whole)];
     at += from.0;
     for (m, step) in &steps {
@@ -168,7 +168,7 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
     let from = config.from?;
     let to = config.to?;
     if let Some(obstacle) = obstacle(whole, config) {
-        let worth = format!("what the choices are worth for {kernel}");
+        let worth = format!("the effect of the choices on {kernel}");
         return Some(capital(&obstacle.cannot_tell(&worth)));
     }
     if ends(config).is_some() && !is_significant(config) {
@@ -188,7 +188,7 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
     });
     let most = largest.map(|(m, step)| {
         let gain = factor(m, step).text;
-        format!("; {} contributes most, {} times", m.name, gain.trim_start_matches("x "))
+        format!("; the largest factor is {}, {} times", m.name, gain.trim_start_matches("x "))
     });
     let is_unsure = has_intervals && ends(config).is_none();
     let unsure = if is_unsure { "; too few rounds for an interval of the factors" } else { "" };

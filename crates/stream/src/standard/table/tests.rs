@@ -1,4 +1,4 @@
-//! Tests of STREAM's table in the forms that documents have.
+//! Tests of STREAM's table in the formats that documents use.
 
 use super::*;
 
