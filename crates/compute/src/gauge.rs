@@ -46,7 +46,7 @@ impl Gauge for ComputeGauge {
         ]
     }
 
-    /// Plans a short solution with the fastest library.
+    /// Plans a short solve with the fastest library.
     fn summary_plan(
         &self,
         site: &Site,
@@ -115,7 +115,7 @@ impl Gauge for ComputeGauge {
     }
 }
 
-/// Returns a rating with its point in the roofline.
+/// Returns a rating with its point on the roofline.
 fn rating_point(record: &Record, m: &Measurement) -> Option<(f64, Result<RooflinePoint, NoPoint>)> {
     let config: RatingConfig = m.read_config();
     let n = config.n?;

@@ -20,11 +20,11 @@ pub enum MessagesError {
 }
 
 impl MessagesError {
-    /// Returns the error for a path where the compiled probe or a rank file cannot be written.
+    /// Returns the error for a path to which the compiled probe or a rank file cannot be written.
     pub(crate) fn write(path: &Path, cause: &io::Error) -> Self {
         Failure::missing(format!("cannot write {path:?}"))
             .cause(cause.to_string())
-            .hint("set NODEGAUGE_CACHE_DIR to a folder that you may write to")
+            .hint("set NODEGAUGE_CACHE_DIR to a folder that you can write to")
             .into()
     }
 

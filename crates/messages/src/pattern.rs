@@ -1,11 +1,11 @@
-//! Table of the message patterns, with one row per pattern. A row has all properties of a pattern that the gauge uses.
-//! The pattern's implementation is one function in `probes/messages_patterns.h`.
+//! Table of the message patterns, with one row per pattern. A row contains all properties of a pattern that the gauge
+//! uses. The pattern itself is one function in `probes/messages_patterns.h`.
 
 use nodegauge_measure::{Unit, UnknownName, names};
 use std::fmt;
 use std::str::FromStr;
 
-/// Largest small message, bytes. Larger messages have fewer operations, as in the OSU micro-benchmarks.
+/// Maximum size of small messages, bytes. Larger messages use fewer operations, as in the OSU micro-benchmarks.
 const LARGE: u64 = 8192;
 
 /// Participants of an operation of a pattern.
@@ -15,7 +15,7 @@ pub enum Participants {
     Pair,
     /// Two ranks with several threads each.
     Threads,
-    /// All ranks in pairs, with a separate figure per pair.
+    /// All ranks in pairs; each pair has its own figure.
     Pairs,
     /// All ranks in a common operation.
     All,
@@ -30,10 +30,10 @@ names!(
     All = "all"
 );
 
-/// Buffers of a rank that hold one block per rank.
+/// Buffers that contain one block per rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BlockBuffers {
-    /// No such buffer: each buffer holds one message.
+    /// No such buffer: each buffer contains one message.
     Neither,
     /// Receive buffer only.
     Received,
@@ -47,17 +47,17 @@ pub(crate) struct PatternRow {
     name: &'static str,
     /// Participants.
     pub(crate) participants: Participants,
-    /// For a rate, the number of directions with concurrent windows; `None` if the figure is the time itself.
+    /// Number of directions with concurrent windows for a rate; `None` if the figure is a time.
     ways: Option<u32>,
     /// True if the message rate is an additional figure.
     pub(crate) counts_messages: bool,
-    /// Smallest meaningful and largest customary message size, bytes; (0, 0) for a pattern without message sizes.
+    /// Minimum valid and maximum default message size, bytes; (0, 0) for a pattern without message sizes.
     sizes: (u64, u64),
-    /// Number of bytes of which all sizes are multiples: 1, or the size of a number for patterns that calculate.
+    /// Divisor of all sizes: 1, or the size of a number for patterns that calculate.
     pub(crate) multiple_of: u64,
     /// Buffers with one block per rank. The probe derives the number of blocks from its field `arrives`.
     gathered: BlockBuffers,
-    /// Customary number of warm-up operations, for small and for large messages.
+    /// Default number of warm-up operations, for small and for large messages.
     warm_up: (u64, u64),
     /// Number of timed operations of the OSU micro-benchmarks, for small and for large messages.
     operations: (u64, u64),
@@ -94,7 +94,7 @@ const COLLECTIVE: PatternRow = PatternRow {
     ..TIME
 };
 
-/// Declares the patterns with their rows, in the order in which they run.
+/// Declares the patterns and their rows, in the order in which they run.
 macro_rules! patterns {
     ($($(#[$doc:meta])* $variant:ident => $row:expr;)*) => {
         /// Message pattern of the OSU micro-benchmarks.
@@ -203,7 +203,7 @@ impl Pattern {
         self.row().ways.is_some()
     }
 
-    /// True if the pattern has no message size, like a barrier.
+    /// True if the pattern has no message size, as for a barrier.
     pub(crate) fn is_sizeless(self) -> bool {
         self.row().sizes == (0, 0)
     }
@@ -214,7 +214,7 @@ impl Pattern {
     }
 
     /// Returns the sizes among `sizes` that are valid for the pattern: rates require at least one byte, and sums
-    /// require whole numbers. For a pattern without a message size, returns the single size 0.
+    /// require whole numbers. For a pattern without a message size, returns only size 0.
     pub fn sizes_of(self, sizes: &[u64]) -> Vec<u64> {
         let PatternRow { sizes: (min, _), multiple_of, .. } = self.row();
         if self.is_sizeless() {
@@ -243,15 +243,15 @@ impl Pattern {
         }
     }
 
-    /// Returns the customary number of warm-up operations, and the number of timed operations of the OSU
+    /// Returns the default number of warm-up operations, and the number of timed operations of the OSU
     /// micro-benchmarks. For rates, both are numbers of windows.
     pub(crate) fn customary_operations(self, bytes: u64) -> (u64, u64) {
         let PatternRow { warm_up, operations, .. } = self.row();
         if bytes > LARGE { (warm_up.1, operations.1) } else { (warm_up.0, operations.0) }
     }
 
-    /// Returns the figure for an operation that took `seconds`. This is the time itself, or for rates the bytes per
-    /// second of `pairs` pairs with windows of `window` messages.
+    /// Returns the figure for an operation that took `seconds`: this time, or for rates the bytes per second of `pairs`
+    /// pairs with windows of `window` messages.
     pub fn figure(self, seconds: f64, bytes: u64, window: u32, pairs: u32) -> f64 {
         let messages = f64::from(window) * f64::from(pairs);
         match self.row().ways {

@@ -70,7 +70,7 @@ impl MessagesPlan {
             _ => &[Unit::BytesPerSecond],
         };
         let figures = Figures::new(GAUGE, test, [pattern.name()], units);
-        // OSU's programs double the size for each measurement, beginning with the smallest.
+        // OSU's programs measure all powers of two, beginning with the smallest size.
         if self.osu.is_empty() {
             figures.sized(launch.sizes_of(pattern, &self.options))
         } else {
@@ -156,11 +156,11 @@ fn run(
 }
 
 /// Builds the probe of each MPI for the hosts of `reach`. If a wrapper cannot compile and the user did not specify it,
-/// the precompiled probe is used. If the user specified several wrappers, those that cannot compile are left out.
+/// the precompiled probe is used. If the user specified several wrappers, those that cannot compile the probe are left
+/// out.
 ///
-/// # Errors
-/// Fails when no MPI is left. With OSU's programs (`paired`), also fails when one wrapper cannot compile, because each
-/// folder of OSU programs belongs to a wrapper.
+/// Fails if no MPI is left. With OSU's programs (`paired`), also fails if one wrapper cannot compile the probe, because
+/// each folder of OSU programs belongs to a wrapper.
 fn probes(
     choice: &mut TransportChoice,
     reach: ProgramReach,
@@ -243,7 +243,7 @@ fn run_on_hosts(
     Ok(outcome)
 }
 
-/// Runs the launches. The transports run alternately, so that the state of the machine is the same for all of them.
+/// Runs the launches. The transports run interleaved, so that the state of the machine is the same for all of them.
 fn run_starts(
     starters: &[Starter<'_>],
     launches: &[Launch],
@@ -254,7 +254,7 @@ fn run_starts(
     let mut first_error = None;
     for (number, launch) in launches.iter().enumerate() {
         let words = format!("{}, {} of {}", in_words(launch), number + 1, launches.len());
-        // A launch may use the part of the budget that corresponds to its number of sizes.
+        // The share of the budget for a launch is proportional to its number of sizes.
         let up_to_this =
             Fraction(sizes_of(&launches[..=number], starters) / sizes_of(launches, starters));
         let deadline = limits.map(|limits| limits.at(up_to_this));
@@ -267,7 +267,7 @@ fn run_starts(
             unstarted.retain(|one| !errors.iter().any(|(known, ..)| std::ptr::eq(*known, *one)));
             for starter in unstarted {
                 let name = starter.transport.name();
-                let text = format!("{}: no time is left for {name}", in_words(launch));
+                let text = format!("{}: no time left for {name}", in_words(launch));
                 outcome.notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
             }
         }
@@ -318,7 +318,7 @@ fn has_figure(outcome: &Outcome) -> bool {
     outcome.measurements.iter().any(|m| m.summary.is_some())
 }
 
-/// Reports of all transports for one launch; and the transports without a result, with the error.
+/// Reports of all transports for one launch, and the transports without a result with their errors.
 type Turns<'a, 'b> =
     (Vec<(&'a Starter<'b>, StartReport)>, Vec<(&'a Starter<'b>, Launch, MessagesError)>);
 
@@ -333,7 +333,7 @@ fn left_out_starts(
         report.broken.is_none() && report.starts < starter.starts(launch)
     })?;
     let text = format!(
-        "{}: {} of {} starts were run, because another one would exceed --budget",
+        "{}: only {} of {} starts were run, because another one would exceed --budget",
         in_words(launch),
         report.starts,
         starter.starts(launch)
@@ -342,7 +342,7 @@ fn left_out_starts(
 }
 
 /// Runs the starts of one launch in rounds. Each round starts every transport once. A round that would end after
-/// `deadline` is left out, except the first one.
+/// `deadline` is left out, except for the first round.
 fn by_turns<'a, 'b>(
     starters: &'a [Starter<'b>],
     launch: &Launch,
@@ -471,7 +471,7 @@ fn measure_dips_again(
         return Ok(());
     }
     observer.phase(&format!(
-        "{}: repeating {} with a deviation from the curve",
+        "{}: repeating {} that deviated from the curve",
         starter.transport.name(),
         counted(dips.len(), "size")
     ));

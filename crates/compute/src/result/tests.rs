@@ -23,14 +23,14 @@ fn burst(gflops: f64, ghz: f64) -> Burst {
     Burst { rate: FlopsPerSec(gflops * 1e9), clock: Some(Hertz(ghz * 1e9)) }
 }
 
-/// Returns bursts of the loop whose peak [`timed`] has.
+/// Returns bursts of the loop whose peak [`timed`] contains.
 fn of_loop(bursts: &[Burst]) -> Vec<LoopBurst> {
     let isa = loops()[0].isa;
     bursts.iter().map(|burst| LoopBurst { isa, burst: *burst }).collect()
 }
 
 /// Returns the figure `name` and the notices of a run with these bursts, and with these rates before and after the
-/// solution.
+/// solve.
 fn judged(name: &str, bursts: &[Burst], comparison: ComparisonRates) -> (Measurement, Vec<String>) {
     timed(name, bursts, comparison, TimeConfig::default())
 }

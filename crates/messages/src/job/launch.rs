@@ -1,8 +1,8 @@
-//! Start of the probe: its ranks, their places, and the launcher options for these places.
+//! Start of the probe: its ranks, their places, and the launcher options that set these places.
 //!
-//! Every launcher has its own method of binding: Open MPI 4 uses a rank file with the operating system's CPU numbers,
-//! Open MPI 5 a rank file with hwloc's numbers, Hydra `-bind-to user:`, and Slurm `--cpu-bind`. The probe reads the
-//! actual binding from the kernel.
+//! Each launcher binds ranks in its own way: Open MPI 4 uses a rank file with the operating system's CPU numbers, Open
+//! MPI 5 a rank file with hwloc's numbers, Hydra `-bind-to user:`, and Slurm `--cpu-bind`. The probe reads the actual
+//! binding from the kernel.
 
 use crate::options::{Buffers, MessageOptions, SideThreads, Timing};
 use crate::pattern::Pattern;
@@ -32,18 +32,19 @@ pub struct Launch {
     pub distance: Option<Distance>,
     /// Patterns to run.
     pub patterns: Vec<Pattern>,
-    /// Threads of `latency_mt`.
+    /// Numbers of threads of `latency_mt`.
     pub threads: SideThreads,
-    /// Concurrent pairs of each step; empty if all ranks run one pattern together.
+    /// Concurrent pairs of each step; empty if all ranks run the patterns together.
     pub steps: Vec<Vec<(usize, usize)>>,
     /// Sizes, if they differ from those of the options.
     pub sizes: Option<Vec<u64>>,
 }
 
-/// Additional seconds for a size beyond its time limit, for warm-up, one more group of batches, and verification.
+/// Additional time for a size beyond its time limit, seconds: for the warm-up, one more group of batches, and
+/// verification.
 const GRACE: f64 = 20.0;
-/// Minimum timeout per size, even if the time limit is short. If other programs use the cores, each message waits for a
-/// time slice of the scheduler, although the length of a batch was chosen when the cores were idle.
+/// Minimum timeout per size, even if the time limit is short. When other programs use the cores, each message waits for
+/// a time slice of the scheduler, but the number of operations per batch was chosen for idle cores.
 const MIN_TIME: Duration = Duration::from_secs(10);
 
 impl Launch {
@@ -55,7 +56,7 @@ impl Launch {
         Self { ranks, distance, patterns, threads, steps, sizes }
     }
 
-    /// Returns this launch with only the patterns in `plays`; `None` if it has none of these patterns.
+    /// Returns this launch with only the patterns in `plays`; `None` if it has none of them.
     pub fn part(&self, plays: &[Pattern]) -> Option<Self> {
         let mut part = self.clone();
         part.patterns.retain(|pattern| plays.contains(pattern));
@@ -122,7 +123,7 @@ impl Launch {
         self.sizes(options) * self.steps.iter().map(Vec::len).sum::<usize>().max(1)
     }
 
-    /// Returns the time without output after the first line after which the probe counts as hanging.
+    /// Returns the maximum time without output; after it, the probe is considered to hang.
     pub fn timeout(&self, options: &MessageOptions) -> Duration {
         // The probe prints a step only when it is complete.
         let more = if self.steps.is_empty() { 0.0 } else { 2.0 * self.sizes(options) as f64 };
@@ -163,7 +164,7 @@ impl Launch {
         format!("pattern={pattern}:{participants}:{}", sizes.join(","))
     }
 
-    /// Returns the argument with which ranks on this node bind themselves: the CPUs of each rank.
+    /// Returns the argument that tells ranks on this node to bind themselves: the CPUs of each rank.
     pub fn binding(&self) -> Option<String> {
         let Where::Here(ranks) = &self.ranks else { return None };
         let ranks: Vec<String> = ranks.iter().map(|cpus| ranges(cpus)).collect();
@@ -185,7 +186,7 @@ impl Launch {
                     options.extend(["--mca".to_owned(), verbose, "10".to_owned()]);
                 }
             }
-            // Allows Slurm job steps to share the CPUs of the job.
+            // Slurm job steps may share the CPUs of the job.
             LauncherKind::Slurm => options.push("--overlap".to_owned()),
             LauncherKind::Hydra => {}
         }
@@ -204,7 +205,7 @@ fn longest(options: &MessageOptions) -> Duration {
     options.size_limit.mul_f64(GRACE) + MIN_TIME
 }
 
-/// Returns the pairs of a step as a part of an argument.
+/// Returns the pairs of a step in the format of the argument.
 fn step_argument(pairs: &[(usize, usize)]) -> String {
     let pairs: Vec<String> = pairs.iter().map(|(a, b)| format!("{a}-{b}")).collect();
     pairs.join(",")

@@ -1,5 +1,5 @@
-//! The tables of `mpi` in the column format of the OSU micro-benchmarks, for scripts that parse this format. The title
-//! states that nodegauge measured the figures.
+//! Output of the tables of `mpi` in the column format of the OSU micro-benchmarks, for scripts that parse this format.
+//! The title states that nodegauge measured the figures.
 
 use crate::GAUGE;
 use crate::config::{MessageConfig, PairRank};
@@ -46,7 +46,7 @@ pub fn tables(record: &Record) -> String {
     out
 }
 
-/// True if a figure of this category has a row of its own.
+/// True if a figure of this category has its own row.
 fn has_row(m: &Measurement, category: Category) -> bool {
     m.gauge == GAUGE && m.category == category && m.unit != Unit::MessagesPerSecond
 }

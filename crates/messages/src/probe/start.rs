@@ -1,5 +1,5 @@
-//! One start of the probe, with supervision. If the probe prints nothing for longer than its timeout, the launcher and
-//! all ranks are killed. Complete measurements are kept.
+//! One start of the probe with its supervision. If the probe prints nothing for longer than its timeout, the launcher
+//! and all ranks are killed. Complete measurements are kept.
 
 use crate::error::MessagesError;
 use crate::job::launch::{Launch, Where};
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Reason why a start did not finish although it measured something.
+/// Reason why a start did not finish, although it measured something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum IncompleteStart {
     /// The probe printed nothing for this time.
@@ -32,7 +32,7 @@ pub(crate) enum IncompleteStart {
     Interrupted,
 }
 
-/// Medians of one start, for the ratio of two transports that run alternately.
+/// Medians of one start, for the ratio of two transports that run interleaved.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct StartMedians {
     /// Median round trip of a cache line; NaN if the ranks share no cache line.
@@ -84,21 +84,21 @@ impl StartReport {
     }
 }
 
-/// Maximum wait for the first line on this node, which is also the additional time for each other host.
+/// Maximum time until the first line on this node.
 const START: Duration = Duration::from_secs(20);
 const START_PER_HOST: Duration = Duration::from_secs(1);
-/// Factor for the timeout of forked ranks. The end of a forked rank is noticed immediately, so that a long timeout has
-/// no disadvantage. If other programs use the cores, each step of a ring may wait for a time slice of the scheduler.
+/// Factor for the timeout of forked ranks. The end of a forked rank is noticed immediately, so a long timeout has no
+/// disadvantage. When other programs use the cores, each step of a ring may wait for a time slice of the scheduler.
 const OWN_SILENCE: u32 = 5;
-/// Time limit that no start reaches, because the timeout for output ends a start earlier.
+/// Time limit that is never reached, because the timeout for output ends a start earlier.
 pub(crate) const FOREVER: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Number of lines of error output in an error message.
 const LINES: usize = 4;
-/// Maximum size of the probe's output in bytes per second of a size's time limit. The probe prints about ten thousand
+/// Maximum size of the probe's output, in bytes per second of a size's time limit. The probe prints about ten thousand
 /// lines per second.
 const OUTPUT_PER_SECOND: u64 = 8 << 20;
 const UCX_LOG_LEVEL: &str = "UCX_LOG_LEVEL";
-/// Fragments of the error messages that launchers print if they have fewer slots than ranks.
+/// Parts of the messages that launchers print if they have fewer slots than ranks.
 const SLOTS: [&str; 4] =
     ["not enough slots", "More processors requested", "too many tasks", "not enough hosts"];
 
@@ -149,16 +149,16 @@ pub(crate) struct Starter<'a> {
     pub limits: Option<Limits>,
 }
 
-/// Time for which a program has printed nothing, measured by frequent checks. If this process was stopped, as in a
-/// guest that its host pauses, the program was most likely stopped as well. Therefore at most [`Silence::LOOK`] counts
-/// between two checks.
+/// Time for which a program has printed nothing, measured at frequent checks. If this process was stopped, e.g. in a
+/// paused guest, the program was probably stopped as well. Therefore at most [`Silence::LOOK`] counts between two
+/// checks.
 pub(crate) struct Silence {
     lasts: Duration,
     looked: Instant,
 }
 
 impl Silence {
-    /// Maximum time that counts between two checks; much longer than the normal interval between checks.
+    /// Maximum time that counts between two checks. It is much longer than the normal interval between checks.
     const LOOK: Duration = Duration::from_millis(500);
 
     /// Starts the measurement of the time without output.
@@ -190,8 +190,7 @@ impl Silence {
 impl Starter<'_> {
     /// Starts the probe and reads its output to the end.
     ///
-    /// # Errors
-    /// Fails when nothing was measured; partial results are not an error.
+    /// Fails if nothing was measured. Partial results are not an error.
     pub(crate) fn run(
         &self,
         launch: &Launch,
@@ -243,7 +242,7 @@ impl Starter<'_> {
             return Err(self.nothing(launch, &output, broken, &text));
         }
         if broken == Some(IncompleteStart::Late) {
-            // A size without a batch is left out like those that follow.
+            // A size without a batch is left out, like the sizes after it.
             output.sizes.retain(|size| !size.groups.is_empty());
         }
         if let Some(IncompleteStart::Died(how)) = &mut broken {
@@ -281,7 +280,7 @@ impl Starter<'_> {
         }
     }
 
-    /// True if the run has exceeded the budget of the user, so that it ends with what it has measured.
+    /// True if the run has exceeded the user's budget, so that it must end with the results so far.
     pub(crate) fn is_late(&self) -> bool {
         self.limits.is_some_and(|limits| limits.is_exceeded())
     }
@@ -381,24 +380,24 @@ impl Starter<'_> {
             None => "success".to_owned(),
         };
         let words = quoted_lines(&words);
-        Failure::missing(format!("{launcher} ended with {how} before anything was measured{words}"))
+        Failure::missing(format!("{launcher} ended with {how} before the first measurement{words}"))
             .into()
     }
 }
 
-/// Returns the time in which a launcher starts ranks on this number of other hosts. A budget of the user that is nearly
-/// spent leaves a launcher at least a part of it.
+/// Returns the maximum time in which a launcher must start ranks on this number of other hosts. Even if the user's
+/// budget is nearly used up, a minimum time remains.
 fn start_time(hosts: u32) -> Duration {
     let usual = START + START_PER_HOST * hosts;
     nodegauge_os::helper_time(usual).max(usual / 4)
 }
 
-/// Returns the error for a launch that the built-in transport does not support; plans exclude it.
+/// Returns the error for a launch that the built-in transport does not support; plans never contain one.
 fn only_mpi() -> MessagesError {
     transport::needs_mpi("this start of ranks", None)
 }
 
-/// Returns the last informative lines of an error output, without the verbose output that this program requested.
+/// Returns the last informative lines of an error output, without the verbose output that nodegauge requested.
 pub(crate) fn error_tail(text: &str) -> String {
     let lines: Vec<&str> =
         text.lines().map(str::trim).filter(|line| !is_requested_output(line)).collect();
@@ -406,7 +405,7 @@ pub(crate) fn error_tail(text: &str) -> String {
     last.iter().map(|line| legible::quoted(line)).collect::<Vec<_>>().join("\n")
 }
 
-/// True if a line is a rule, or verbose output that this program requested.
+/// True for a separator line, or for verbose output that nodegauge requested.
 fn is_requested_output(line: &str) -> bool {
     let is_rule = line.trim().chars().all(|c| c == '-' || c == '=');
     let requested = ["mca:", "select:", "selected ", "UCX  INFO", "UCX  DIAG", "components_"];
@@ -418,7 +417,7 @@ fn between<'a>(line: &'a str, from: &str, to: &str) -> Option<&'a str> {
     Some(line.split_once(from)?.1.split_once(to)?.0)
 }
 
-/// Returns the transport of the messages, as the library prints it when it is initialized. For Open MPI these are the
+/// Returns the transport of the messages from the output of the library's initialization. For Open MPI these are the
 /// layer and its transports, for UCX the lanes for tagged messages.
 fn transport(text: &str) -> Option<String> {
     let mut layer = None;

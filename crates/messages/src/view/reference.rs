@@ -26,7 +26,7 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
                 _ => "batch, as in OSU 5",
             };
             let text =
-                "rounds, run alternately; ratios are also medians; the clock is read around each";
+                "interleaved rounds; ratios are also medians; the clock is read around each";
             section.note("", format!("medians of {rounds} {text} {timed_part}"));
         }
     }
