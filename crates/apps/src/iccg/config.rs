@@ -1,4 +1,4 @@
-//! Keys of `config` of figures of `iccg`.
+//! Configuration keys of figures of `iccg`.
 
 use crate::config::WorkersConfig;
 use crate::keys;
@@ -8,54 +8,54 @@ use nodegauge_measure::{Fraction, Seconds};
 nodegauge_measure::config! {
     /// Configuration of figures of `apps iccg`.
     pub struct IccgConfig including on: WorkersConfig {
-        /// Elements along x, y and z, e.g. `60x60x60`.
+        /// Number of elements along x, y and z, e.g. `60x60x60`.
         elements: String = Identity "elements", speaks;
         /// Number of unknowns, three per mesh point.
         n: shared::n;
-        /// The preconditioner and its order.
+        /// Preconditioner and its elimination order.
         preconditioner: String = Setting "preconditioner", speaks;
-        /// `|r| / |b|` at which a solution is found.
+        /// `|r| / |b|` at which the solver has converged.
         tolerance: f64 = Setting "tolerance";
         /// Storage format of the matrix.
         storage: String = Choice "storage", speaks;
         isa: shared::isa;
         prefetch: shared::prefetch;
-        /// Prefetching of the loops of the preconditioner.
+        /// Prefetching in the loops of the preconditioner.
         preconditioner_prefetch: String = Choice "prefetch of the preconditioner";
-        /// Best time of a product in BCSR when the storage was chosen, seconds.
+        /// Best time of a product in BCSR during the choice of the storage, seconds.
         bcsr_s: Seconds = Observation "product in BCSR";
-        /// Time of a product in sliced ELL.
+        /// Best time of a product in sliced ELL during this choice, seconds.
         sell_s: Seconds = Observation "product in sliced ELL";
-        /// Colours, or levels, by which rows are eliminated.
+        /// Number of colours, or of levels, in which rows are eliminated.
         colours: u64 = Observation "colours";
-        /// Share by which the diagonal was raised for a factorisation.
+        /// Share by which the diagonal was increased so that the factorisation succeeded.
         shift: f64 = Observation "shift";
-        /// Iterations of a solution.
+        /// Number of iterations of a solve.
         iterations: keys::iterations;
-        /// Iterations that the natural order takes, as one thread would.
+        /// Number of iterations in natural order, as a single thread would need.
         natural_iterations: u64 = Observation "iterations in natural order";
-        /// `|b - A x| / |b|`, computed anew.
+        /// `|b - A x| / |b|`, recomputed after the last iteration.
         residual: shared::residual;
-        /// Largest distance from the exact displacements, over the largest of these.
+        /// Largest deviation from the exact displacements, divided by the largest exact displacement.
         error: keys::error;
-        /// Solutions.
+        /// Number of solves.
         solutions: u64 = Observation "solutions";
-        /// Time to number, assemble and factorise, seconds: median. It excludes `memory_s`.
+        /// Median time for numbering, assembly and factorisation, seconds, without `memory_s`.
         setup_s: keys::setup_s;
-        /// Time in which the kernel provided fresh memory during the setup, seconds: median.
+        /// Median time in which the kernel provided new memory during the set-up, seconds.
         memory_s: f64 = Observation "fresh memory";
-        /// The MPI that carries halos and sums between ranks; absent where they share memory.
+        /// MPI that exchanges halos and sums between ranks; absent if the ranks share memory.
         halo_by: String = Setting "halo by";
-        /// Bytes that an iteration, or this part of it, moves by the count of the storage.
+        /// Memory traffic of an iteration, or of this part of it, computed from the storage format, bytes.
         moved_bytes: keys::moved_bytes;
-        /// Operations of an iteration, or of this part of it.
+        /// Floating-point operations of an iteration, or of this part of it.
         flops: shared::flops;
         matrix_bytes: shared::matrix_bytes;
-        /// Matrix over the last-level caches in use.
+        /// Size of the matrix divided by that of the last-level caches in use.
         times_llc: f64 = Observation "matrix over caches";
-        /// Predicted time of the bytes at the rates of reading and Triad of the same minutes, seconds.
+        /// Predicted time of the memory traffic at the read and Triad bandwidths of the same run, seconds.
         predicted_s: f64 = Observation "predicted";
-        /// Share of an iteration, 0 to 1.
+        /// Share of the iteration time, 0 to 1.
         share: Fraction = Observation "share of an iteration";
         sweep: shared::sweep;
         against: shared::against;

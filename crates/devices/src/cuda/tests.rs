@@ -1,4 +1,4 @@
-//! Tests of the back end with the stub driver in `tests/standin`, which runs the kernels of a build in C.
+//! Tests of the back end with the stub driver in `tests/standin`, which runs the kernels in C.
 
 use super::api::{CudaApi, VendorApi};
 use super::compile::CARRIED;
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Compiles and loads a stub driver whose memory no other test takes part of.
+/// Compiles and loads a stub driver that is not shared with other tests.
 fn own_api() -> &'static CudaApi {
     let folder = tempfile::tempdir().unwrap();
     let library = folder.path().join("libcuda.so.1");

@@ -1,4 +1,4 @@
-//! View of figures of other programs, which are from a comparison or imported.
+//! View of figures of other programs, from a comparison or from an import.
 
 use crate::GAUGE;
 use crate::config::{DeviceStreamConfig, LinkConfig};
@@ -18,8 +18,7 @@ struct ForeignRow<'a> {
 
 impl<'a> ForeignRow<'a> {
     fn from_figure(m: &'a Measurement) -> Self {
-        // The keys that are read here are the same for STREAM and links, so that either configuration type can read
-        // them.
+        // The keys that are read here are the same for STREAM and links, so either configuration type can read them.
         let of: DeviceStreamConfig = m.read_config();
         let link: LinkConfig = m.read_config();
         let program: Vec<String> = [of.engine, of.engine_version].into_iter().flatten().collect();
