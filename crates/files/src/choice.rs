@@ -9,17 +9,16 @@ use nodegauge_measure::Failure;
 pub struct OperationChoice {
     /// Operations in the order of the table, without duplicates; empty for the default operations.
     pub operations: Vec<&'static Operation>,
-    /// Operations among them that were named as POSIX asynchronous I/O.
+    /// Those of the operations that the user named as POSIX asynchronous I/O (`aio_*`).
     pub asynchronous: Vec<&'static Operation>,
-    /// Engine of the plain operations.
+    /// Engine for the operations.
     pub engine: IoEngine,
 }
 
-/// Merges several selections. Operations that are named as POSIX asynchronous I/O are measured by io_uring, and so are
-/// all others of the run.
+/// Merges several selections. If operations are named as POSIX asynchronous I/O, all operations of the run are measured
+/// with io_uring.
 ///
-/// # Errors
-/// Fails if such operations are combined with others or with another engine.
+/// Fails if such operations are combined with other operations or with another engine.
 pub fn choose(
     chosen: &[OperationList],
     engine: Option<IoEngine>,
@@ -43,7 +42,8 @@ pub fn choose(
         }
         Some(engine) if engine != IoEngine::Uring => {
             let text =
-                format!("aio_{name} is measured by io_uring, not with --engine {}", engine.name());
+                format!("aio_{name} is measured with io_uring, not with --engine {}", \
+                         engine.name());
             Err(Failure::usage(text).hint(format!("leave out --engine, or request {name}")))
         }
         _ => {

@@ -17,7 +17,7 @@ impl BudgetShares {
         Self { budget, usual }
     }
 
-    /// Returns the share for gauge number `at`, after the earlier gauges have used `spent`. The remaining time is
+    /// Returns the budget of the gauge at index `at`, after the earlier gauges have used `spent`. The remaining time is
     /// divided in proportion to the usual times. Each gauge gets at least half of its share of the whole budget,
     /// because a gauge with a long setup could otherwise leave no time for the last gauge.
     pub fn part_budget(&self, at: usize, spent: Duration) -> Duration {
@@ -26,7 +26,7 @@ impl BudgetShares {
         self.part(at, left, &self.usual[at..]).max(min)
     }
 
-    /// Returns the share of `time` for gauge number `at` among gauges with these usual times.
+    /// Returns the share of `time` for the gauge at index `at`, among gauges with these usual times.
     fn part(&self, at: usize, time: Duration, among: &[Duration]) -> Duration {
         let all: Duration = among.iter().sum();
         time.mul_f64(self.usual[at].as_secs_f64() / all.as_secs_f64().max(f64::MIN_POSITIVE))

@@ -1,4 +1,4 @@
-//! Keys of `config` of the figures of noise.
+//! Configuration keys of the figures of noise.
 
 use nodegauge_measure::keys::shared;
 use schemars::JsonSchema;
@@ -9,19 +9,19 @@ nodegauge_measure::config! {
     pub struct NoiseConfig including of: shared::HostConfig {
         threads: shared::threads;
         cpus: shared::cpus;
-        /// Time of a pass of the loop, seconds: the resolution.
+        /// Time of a pass of the loop, seconds. It is the resolution of the measurement.
         pass_s: f64 = Observation "pass";
-        /// Length from which a pass is a detour, seconds.
+        /// Minimum duration of a pass that counts as a detour, seconds.
         detour_s: f64 = Observation "shortest detour";
         /// Number of detours on all CPUs.
         detours: u64 = Observation "detours";
-        /// Detours per second and CPU.
+        /// Number of detours per second and CPU.
         detours_per_s: f64 = Observation "detours per second";
-        /// Numbers of detours by length: element i has those of at least 2^i and less than 2^(i+1) nanoseconds.
+        /// Number of detours by length: element i counts those from 2^i to less than 2^(i+1) nanoseconds.
         histogram: Vec<u64> = Observation "detours by length";
-        /// Sources that ran on the node meanwhile, by events per second and CPU.
+        /// Sources that ran on the node during the measurement, by events per second and CPU.
         sources: Vec<NoiseSource> = Observation "sources";
-        /// Consequence for a barrier after each quantum of computation.
+        /// Effect on a barrier after each quantum of computation.
         barrier: Vec<BarrierPoint> = Observation "barrier";
         /// Quantum of computation between two barriers, seconds.
         quantum_s: f64 = Observation "quantum";
@@ -29,7 +29,7 @@ nodegauge_measure::config! {
     }
 }
 
-/// Counter of the kernel that grew while the loop ran.
+/// Kernel counter that increased while the loop ran.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NoiseSource {
     /// Kind: `interrupt`, `softirq`, `steal`, or `task`.

@@ -1,5 +1,5 @@
-//! Counters of the kernel before and after a measurement: interrupts and softirqs by name (`/proc/interrupts`,
-//! `/proc/softirqs`), time that the hypervisor stole (`/proc/stat`), and the tasks that ran (`/proc/PID/schedstat`).
+//! Kernel counters before and after a measurement: interrupts and softirqs by name (`/proc/interrupts`,
+//! `/proc/softirqs`), stolen time (`/proc/stat`), and the tasks that ran (`/proc/PID/schedstat`).
 
 use crate::config::NoiseSource;
 use nodegauge_machine::SysRoot;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// Ticks per second of `/proc/stat` (proc(5), `USER_HZ`).
 const TICKS: f64 = 100.0;
-/// Maximum number of sources of a kind that are kept, the most frequent ones.
+/// Maximum number of sources per kind; the most frequent ones are kept.
 const KEPT: usize = 6;
 
 /// Reading of the counters.
@@ -16,12 +16,12 @@ pub(crate) struct SourceReading {
     interrupts: BTreeMap<String, u64>,
     softirqs: BTreeMap<String, u64>,
     stolen_ticks: u64,
-    /// Time slices of each task, by process number and name.
+    /// Number of time slices of each task, by process ID and name.
     tasks: BTreeMap<(u32, String), u64>,
 }
 
 impl SourceReading {
-    /// Reads the counters of these CPUs, and the time slices of all tasks but those of the process `own`.
+    /// Reads the counters of these CPUs, and the time slices of all tasks except those of the process `own`.
     pub(crate) fn take(root: &SysRoot, cpus: &[u32], own: u32) -> Self {
         let interrupts = root.text("proc/interrupts").unwrap_or_default();
         let softirqs = root.text("proc/softirqs").unwrap_or_default();
@@ -34,7 +34,7 @@ impl SourceReading {
         }
     }
 
-    /// Returns what grew since `earlier`, per second and CPU; of each kind the most frequent.
+    /// Returns the increases since `earlier`, per second and CPU; for each kind only the most frequent sources.
     pub(crate) fn since(&self, earlier: &Self, seconds: f64, cpus: usize) -> Vec<NoiseSource> {
         let per_cpu = seconds * cpus.max(1) as f64;
         let mut sources = Vec::new();
@@ -48,7 +48,7 @@ impl SourceReading {
         let mut by_name: BTreeMap<String, u64> = BTreeMap::new();
         let mut before: BTreeMap<String, u64> = BTreeMap::new();
         for (key, slices) in &self.tasks {
-            // A task that started meanwhile counts from zero.
+            // A task that started during the measurement counts from zero.
             *by_name.entry(key.1.clone()).or_default() += slices;
             let known = earlier.tasks.get(key).copied().unwrap_or(0);
             *before.entry(key.1.clone()).or_default() += known;
@@ -77,8 +77,8 @@ fn top_sources(
     grown
 }
 
-/// Returns the counts of each line of `/proc/interrupts` or `/proc/softirqs` on some CPUs. The first line names the CPUs
-/// of the columns; after the columns, a line may describe its source.
+/// Returns the sums of each line of `/proc/interrupts` or `/proc/softirqs` over some CPUs. The first line contains the
+/// CPUs of the columns; a line may end with a description of its source.
 fn counted(text: &str, cpus: &[u32]) -> BTreeMap<String, u64> {
     let mut lines = text.lines();
     let head = lines.next().unwrap_or_default();
@@ -118,7 +118,7 @@ fn stolen(stat: &str, cpus: &[u32]) -> u64 {
     ticks
 }
 
-/// Returns the time slices of all tasks but those of a process.
+/// Returns the time slices of all tasks except those of a process.
 fn slices(root: &SysRoot, own: u32) -> BTreeMap<(u32, String), u64> {
     let mut tasks = BTreeMap::new();
     for pid in root.names("proc").iter().filter_map(|name| name.parse::<u32>().ok()) {

@@ -1,4 +1,4 @@
-//! View of `noise`: the share of the time that is left, the detours by length, what ran meanwhile, and the consequence for
+//! View of `noise`: the share of the time that is left, the detours by length, the sources that ran, and the effect on
 //! barriers.
 
 use crate::config::{BarrierPoint, NoiseConfig, NoiseSource};
@@ -18,7 +18,7 @@ struct Bin {
     /// Smallest length, nanoseconds.
     from: u64,
     count: u64,
-    /// Number of detours divided by that of the bin with the most.
+    /// Number of detours divided by the number in the largest bin.
     share: f64,
 }
 
@@ -27,7 +27,7 @@ fn own(record: &Record) -> Vec<NoiseFigure<'_>> {
     own.map(|m| (m, m.read_config())).collect()
 }
 
-/// Returns the sentence that the page begins with.
+/// Returns the first sentence of the page.
 pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let all = own(record);
     let longest = quotable(all.iter().filter(|(m, _)| m.name == "longest"), |(m, _)| *m);
@@ -42,7 +42,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     ))
 }
 
-/// Returns the sections; none if the record has no such figures.
+/// Returns the sections; empty if the record has no such figures.
 pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     let all = own(record);
     let Some((_, config)) = all.first() else { return Vec::new() };
@@ -80,8 +80,9 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         section.note(
             "barrier",
             format!(
-                "expected time between barriers after {quantum} of computation on hosts like this one, without the barrier \
-                 itself; losses longer than the recorded ones are not in it"
+                "expected time between barriers after {quantum} of computation on hosts like \
+                 this one, without the barrier itself; losses longer than the recorded ones are \
+                 not included"
             ),
         );
         let pass = Seconds(config.pass_s.unwrap_or(0.0));
@@ -115,7 +116,7 @@ fn histogram(config: &NoiseConfig) -> Table {
     columns.table(&bins)
 }
 
-/// Returns what reduces a source.
+/// Returns the remedy for a source.
 fn remedy(source: &NoiseSource) -> &'static str {
     match source.kind.as_str() {
         "interrupt" if source.name.starts_with("LOC") => "nohz_full= on the cores of jobs",
@@ -124,7 +125,7 @@ fn remedy(source: &NoiseSource) -> &'static str {
             "irqaffinity= or irqbalance away from the cores of jobs"
         }
         "steal" => "a dedicated host",
-        "task" => "stop it, or bind it to a core of the system",
+        "task" => "stop it, or bind it to a core reserved for the system",
         _ => "",
     }
 }

@@ -1,5 +1,5 @@
-//! Verdict on a pair of figures. The module checks that the figures are comparable, selects the runs of A and B that
-//! count, estimates the spread between runs, and judges the ratio.
+//! Verdict on a pair of figures: checks that the figures are comparable, selects the counting runs of A and B,
+//! estimates the spread between runs, and judges the ratio.
 
 use super::figures::{self, MatchedSamples, SideFigures};
 use super::pairing::{self, PairedMeasurement};
@@ -24,9 +24,9 @@ pub(super) struct Question<'a> {
     /// True if A and B are the same runs.
     itself: bool,
     regimes_matter: bool,
-    /// Other saved runs with the same command, version and machine as A and as B.
+    /// Other saved runs with the same command, version and machine as A, and those for B.
     others: [Vec<&'a Record>; 2],
-    /// Reason if the spread between runs is unknown.
+    /// Reason why the spread between runs is unknown.
     unknown_spread: Reason,
 }
 
@@ -80,7 +80,8 @@ impl<'a> Question<'a> {
         pair
     }
 
-    /// Returns the figures that can be compared, and adds remarks to `pair`; `None` if no figures can be compared.
+    /// Returns the figures that can be compared, and adds remarks to `pair`. Fails with the reason if no figures can be
+    /// compared.
     fn comparable(
         &self,
         point: &PairedMeasurement<'_>,
@@ -126,12 +127,12 @@ impl<'a> Question<'a> {
         Ok(matched)
     }
 
-    /// True if a figure counts.
+    /// True if a figure counts in this comparison.
     fn trusts(&self, m: &Measurement) -> bool {
         m.validity.status == Status::Valid || self.design.accept_suspect
     }
 
-    /// Sets ratio, interval and verdict of `pair`.
+    /// Sets the ratio, the interval and the verdict of `pair`.
     fn settle(&self, pair: &mut Pair, first: &Measurement, matched: MatchedSamples) {
         let MatchedSamples { a, b, like: [like_a, like_b], .. } = matched;
         for (figure, chosen) in [(&mut pair.a, &a), (&mut pair.b, &b)] {
@@ -150,7 +151,7 @@ impl<'a> Question<'a> {
         };
         if let Some(interval) = interval {
             if self.design.blocks {
-                // The ratio is computed from the complete blocks only.
+                // The ratio is computed only from complete blocks.
                 pair.ratio = Some(interval.ratio);
             }
             pair.ci95 = Some(interval.ci95);
@@ -179,8 +180,8 @@ impl<'a> Question<'a> {
     }
 }
 
-/// Returns the other saved runs with the same command, version and machine as a side. `compared` are the identifiers of
-/// the runs that are compared.
+/// Returns the other saved runs with the same command, version and machine as a side. `compared` contains the
+/// identifiers of the compared runs.
 fn others_like<'a>(side: &'a Side, compared: &[&str]) -> Vec<&'a Record> {
     let Some(first) = side.runs.first() else { return Vec::new() };
     let others = side.others.iter().filter(|run| !compared.contains(&run.id.as_str()));
@@ -196,11 +197,11 @@ fn is_repeated(first: &Record, run: &Record) -> bool {
         && machine_changes(&first.machine, &run.machine).is_empty()
 }
 
-/// Remark on figures whose ranges within the runs do not overlap.
+/// Remark on figures whose ranges over the passes do not overlap.
 const APART: &str = "the ranges within A and within B do not overlap: the difference exceeds the spread within a run, \
                      but runs may differ more than their passes";
 
-/// Returns the reason of an unknown spread between runs, with the command that measures the spread.
+/// Returns the reason why the spread between runs is unknown, with the command that measures it.
 fn unknown_spread(a: &Side, b: &Side, same: bool) -> Reason {
     let [host_a, host_b] = [a, b].map(|side| side.runs.first().map(|run| &run.machine.host));
     let here = host_a == host_b;
@@ -213,7 +214,7 @@ fn unknown_spread(a: &Side, b: &Side, same: bool) -> Reason {
     Reason { text: "the run-to-run spread is unknown".to_owned(), remedy: Some(how) }
 }
 
-/// Returns a number divided by another; `None` if one is unknown.
+/// Returns the quotient of two numbers; `None` if one is unknown.
 fn quotient(numerator: Option<f64>, denominator: Option<f64>) -> Option<f64> {
     Some(numerator? / denominator?)
 }
@@ -277,8 +278,8 @@ pub(super) fn shared(a: &Side, b: &Side) -> usize {
     a.runs.iter().filter(|run| b.runs.iter().any(|other| other.id == run.id)).count()
 }
 
-/// True if core-to-core round trips identify regimes: all runs were made in virtual machines on the same processor
-/// model. On bare metal, bound threads do not move, and different round trips are an effect of the settings.
+/// True if core-to-core round trips identify regimes, i.e. if all runs were made in virtual machines on the same
+/// processor model. On bare metal, bound threads do not move, and different round trips result from different settings.
 fn regimes_matter(a: &Side, b: &Side) -> bool {
     let mut all = a.runs.iter().chain(&b.runs).map(|run| &run.machine);
     let model = all.clone().next().and_then(|machine| machine.processor.model.as_ref());

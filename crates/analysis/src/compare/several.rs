@@ -1,4 +1,4 @@
-//! Comparison of several runs: the differences between the runs, and every figure with the runs that have it.
+//! Comparison of several runs: the differences between them, and each figure with the runs that have it.
 
 use super::judge;
 use super::pairing::{self, PairedMeasurement};
@@ -13,20 +13,20 @@ use nodegauge_measure::stats::Better;
 /// Result of the comparison of several runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunComparison<'a> {
-    /// Differences between the runs, labels and the machine first.
+    /// Differences between the runs; labels and the machine first.
     pub differences: Vec<Difference>,
     /// All figures, in the order of the runs.
     pub figures: Vec<SharedFigure<'a>>,
 }
 
-/// A figure with the runs that have it.
+/// Figure with the runs that have it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SharedFigure<'a> {
     /// Title of the figure: `triad`, `latency 8 B`, `triad, threads 4`.
     pub title: String,
-    /// Title without the size, i.e. the title of a curve that shows the figure over the size.
+    /// Title without the size: the title of the curve that shows the figure over the size.
     pub curve: String,
-    /// Size to which the figure applies, if there is exactly one.
+    /// Size to which the figure applies; `None` unless there is exactly one.
     pub size: Option<Bytes>,
     /// Measurement of each run, in the order of the runs; `None` for a run without the figure.
     pub runs: Vec<Option<&'a Measurement>>,
@@ -68,8 +68,8 @@ impl<'a> SharedFigure<'a> {
         self.runs.iter().all(Option::is_some)
     }
 
-    /// Returns the runs with the best and the worst valid value. Returns `None` if the unit has no better
-    /// direction, if the figures are not comparable, or if no two values differ.
+    /// Returns the indices of the runs with the best and the worst valid value. Returns `None` if neither direction of
+    /// the unit is better, if the figures are not comparable, or if all values are equal.
     pub fn best_and_worst(&self) -> Option<[usize; 2]> {
         let better = self.first().unit.direction().filter(|_| self.obstacles.is_empty())?;
         let mut ranked: Vec<(usize, f64)> = Vec::new();

@@ -101,7 +101,7 @@ fn side(runs: Vec<Record>) -> Side {
     Side { asked: "latest".to_owned(), runs, others: Vec::new() }
 }
 
-/// Returns other runs of the measurement `m`, with a standard deviation of 1 %.
+/// Returns other runs of the measurement `m`, whose values have a standard deviation of 1 %.
 fn known(m: &Measurement, id: &str) -> Vec<Record> {
     let run = |(i, factor): (usize, &f64)| {
         let value = m.value.map(|value| value * factor);

@@ -1,5 +1,4 @@
-//! The result of a comparison as a sentence: `MPICH moves 1 MiB 1.12 times as fast as Open MPI (1.08 to 1.15
-//! in this run)`.
+//! Result of a comparison as a sentence: `MPICH moves 1 MiB 1.12 times as fast as Open MPI (1.08 to 1.15 in this run)`.
 
 use super::bests::{self, Ratio};
 use super::speed::{self, Speed};
@@ -9,13 +8,13 @@ use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Measurement, Quoted, Status};
 use nodegauge_measure::stats::{self, Better, TWO_SIDED};
 
-/// Maximum number of figures with which the fastest is compared.
+/// Maximum number of figures that are compared with the fastest.
 const MAX_COMPARED_FIGURES: usize = 3;
 
-/// Obstacle to a verdict without an interval.
+/// Reason why there is no verdict without an interval.
 const FEW: &str = "too few samples for an interval";
 
-/// One of two figures of a run that are compared in a sentence.
+/// One of two figures of a run that a sentence compares.
 #[derive(Debug, Clone, Copy)]
 pub struct Contender<'a> {
     /// Name of the program or setting in the sentence.
@@ -41,8 +40,8 @@ fn digits(value: f64, ci95: Option<[f64; 2]>) -> String {
 }
 
 /// Returns a sentence that compares how fast two programs do `what`, e.g. `moves 1 MiB`. It compares the statistic
-/// `quoted` of the samples of one run; the spread between runs may be larger than the interval. Returns `None` if a
-/// figure has no value, or if the unit has no better direction.
+/// `quoted` of the samples of one run, so the spread between runs may be larger than the interval. Returns `None` if a
+/// figure has no value, or if neither direction of the unit is better.
 pub fn single_run_sentence(
     a: Contender<'_>,
     b: Contender<'_>,
@@ -102,7 +101,7 @@ fn sentence(
     }
 }
 
-/// Returns the sentences that compare the fastest of several figures with each of the next fastest figures.
+/// Returns sentences that compare the fastest of several figures with each of the next fastest ones.
 pub fn several_figures_sentences(
     all: &[(String, &Measurement)],
     what: &str,
@@ -122,7 +121,7 @@ pub fn several_figures_sentences(
     sentences
 }
 
-/// Returns the speed of a figure by the statistic `quoted` of its samples: the reciprocal of a time; `None` without a
+/// Returns the speed of a figure by the statistic `quoted` of its samples (the reciprocal for times); `None` without a
 /// result.
 fn quoted_speed(m: &Measurement, quoted: Quoted) -> Option<f64> {
     let value = m.value.and(quoted.statistic(&m.samples, m.unit).or(m.value))?;
@@ -138,8 +137,7 @@ fn as_speed(value: f64, unit: Unit) -> f64 {
     if unit.direction() == Some(Better::Lower) { value.recip() } else { value }
 }
 
-/// Returns the speed of b divided by the speed of a, with the 95 % confidence interval if there are enough
-/// samples.
+/// Returns the speed of b divided by the speed of a, with the 95 % confidence interval if there are enough samples.
 pub fn in_one_run(
     a: &Measurement,
     b: &Measurement,

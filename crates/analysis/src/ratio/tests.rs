@@ -121,13 +121,13 @@ impl Reported {
     }
 }
 
-/// Returns `n` runs that are drawn at random from recorded runs.
+/// Returns `n` runs drawn at random from recorded runs.
 fn drawn(random: &mut fastrand::Rng, runs: &[f64], n: usize) -> Vec<f64> {
     (0..n).map(|_| runs[random.usize(..runs.len())]).collect()
 }
 
-/// Returns the ratios of five blocks A B B A of runs that are drawn from recorded runs. The figures of B are multiplied
-/// by `faster`.
+/// Returns the ratios of five blocks A B B A of runs drawn from recorded runs. The figures of B are multiplied by
+/// `faster`.
 fn blocks(random: &mut fastrand::Rng, runs: &[f64], faster: f64) -> Vec<f64> {
     let block = |block_runs: &[f64]| {
         faster * (block_runs[1] * block_runs[2] / (block_runs[0] * block_runs[3])).sqrt()
@@ -169,8 +169,8 @@ fn runs_of_one_command_get_a_verdict_in_at_most_1_of_20() {
 /// Number of simulated comparisons per case.
 const SIMULATED: u64 = 1000;
 
-/// Returns the ratios of `n` blocks A B B A whose runs have this relative spread. One of ten runs is also slowed down by
-/// up to `disturbed`. B is faster by `faster`.
+/// Returns the ratios of `n` blocks A B B A whose runs have this relative spread. One of ten runs is also slowed down
+/// by up to `disturbed`. B is faster by `faster`.
 fn simulated(seed: u64, n: usize, spread: f64, disturbed: f64, faster: f64) -> Vec<f64> {
     let mut random = fastrand::Rng::with_seed(seed);
     let figures: Vec<f64> = drifting(seed, 4 * n, 1.0, spread, 0.0)
@@ -184,7 +184,7 @@ fn simulated(seed: u64, n: usize, spread: f64, disturbed: f64, faster: f64) -> V
     figures.chunks(4).map(block).collect()
 }
 
-/// Returns the share of simulated comparisons of `n(seed)` blocks that have a verdict.
+/// Returns the share of simulated comparisons of `n(seed)` blocks with a verdict.
 fn found(spread: f64, disturbed: f64, faster: f64, n: impl Fn(u64) -> usize) -> f64 {
     let mut reported = Reported::default();
     for seed in 0..SIMULATED {

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Returns a sample of the normal distribution.
+/// Returns a sample from the normal distribution.
 pub(super) fn normal(random: &mut fastrand::Rng) -> f64 {
     let radius = (-2.0 * (1.0 - random.f64()).ln()).sqrt();
     radius * (std::f64::consts::TAU * random.f64()).cos()

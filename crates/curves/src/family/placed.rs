@@ -120,7 +120,7 @@ impl ProgramRuns {
                 let budget = run.limits.budget.as_secs_f64();
                 let text = format!("the program did not end within --budget {budget}");
                 let hint = format!(
-                    "use a --budget of at least {} runs of the program, or a shorter run of it",
+                    "use a --budget long enough for {} runs of the program, or a shorter run of it",
                     2 * ROUNDS
                 );
                 return Err(ArenaError::Loops(Failure::usage(text).hint(hint)));

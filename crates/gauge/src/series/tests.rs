@@ -1,4 +1,4 @@
-//! Tests of the rule of failure, with cells that fail at chosen turns.
+//! Tests of the handling of failures, with cells that fail in chosen turns.
 
 use super::*;
 use nodegauge_measure::clock;
@@ -18,13 +18,13 @@ fn sample() -> Sample {
     Sample::from_times(vec![1.0])
 }
 
-/// Failure of a turn, which concerns the cell or the target.
+/// Returns the failure of a turn, which affects the cell or the target.
 fn failure(is_target: bool) -> TurnFailure {
     let failure = Failure::missing("no more memory");
     if is_target { TurnFailure::Target(failure) } else { TurnFailure::Cell(failure) }
 }
 
-/// Runs three cells. The turn of cell `cell` in round `round` fails. Returns the series, and the turns of each cell.
+/// Runs three cells. The turn of cell `cell` in round `round` fails. Returns the series and the turns of each cell.
 fn failing(
     cell: usize,
     round: usize,
@@ -175,7 +175,7 @@ fn time_that_ends_within_a_turn_is_not_a_failure() {
     assert_eq!((series.stop(), series.failure()), (Stop::Budget, None));
 }
 
-/// Series that has measured two cells, and the turns that its cells have had after a reference program.
+/// Series with two measured cells, and the turns of its cells after a reference program.
 struct ComparedCells {
     series: Series,
     after: Vec<usize>,

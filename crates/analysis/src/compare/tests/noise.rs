@@ -1,4 +1,4 @@
-//! Tests of verdicts on runs with noise: recorded runs, blocks of alternating runs, suspect runs.
+//! Tests of verdicts on runs with noise: recorded runs, blocks of interleaved runs, suspect runs.
 
 use super::*;
 

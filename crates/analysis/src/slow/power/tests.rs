@@ -5,7 +5,7 @@ use nodegauge_measure::stats;
 
 const PRACTICAL: Fraction = Fraction(0.04);
 const GROUPS: usize = 400;
-/// 5 of 100, and two standard deviations of the binomial distribution.
+/// Limit for 5 of 100: two standard deviations of the binomial distribution above the mean.
 const MISTAKEN_MOST: usize = 29;
 const GOOD_LEAST: usize = 380;
 
@@ -31,8 +31,8 @@ fn better_median(runs: &[f64]) -> f64 {
     sorted[sorted.len() / 2]
 }
 
-/// Counts the standings of a new node that has lost this share, judged by references of 400 simulated groups: good,
-/// undecided, unknown.
+/// Counts the positions (good, undecided, unknown) of a new node with this loss, judged by references of 400 simulated
+/// groups.
 fn counts(nodes: usize, runs: usize, own: usize, spread: Components, loss: f64) -> [usize; 3] {
     let mut random = fastrand::Rng::with_seed(17);
     let mut counts = [0; 3];
