@@ -135,12 +135,12 @@ fn pass_has_a_fourth_array_only_if_a_kernel_uses_it() {
     }
     let four = harness.stream_record(&["--no-save"]);
     assert!(measurements(&four).iter().all(|m| m["config"]["arrays"].is_null()), "{four:#}");
-    let foreseen = |names: &str| {
+    let expected_cost = |names: &str| {
         let args = ["stream", "--no-save", "--size", "100TiB", "--kernels", names];
         harness.run(&args).exits(3).stderr
     };
-    assert!(foreseen("triad").contains("3 arrays of 100 TiB need 300 TiB"));
-    assert!(foreseen("vector_triad").contains("4 arrays of 100 TiB need 400 TiB"));
+    assert!(expected_cost("triad").contains("3 arrays of 100 TiB need 300 TiB"));
+    assert!(expected_cost("vector_triad").contains("4 arrays of 100 TiB need 400 TiB"));
 }
 
 #[test]

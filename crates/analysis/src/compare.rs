@@ -16,7 +16,7 @@ pub mod threshold;
 pub use figures::{RegimeFigures, SideFigures, parts};
 pub use pairing::UnpairedFigure;
 pub use settings::Difference;
-pub(crate) use settings::question;
+pub(crate) use settings::relevant_command;
 pub use several::{RunComparison, SharedFigure, compare_runs};
 pub use threshold::Threshold;
 
@@ -197,7 +197,7 @@ pub struct ComparedRun {
 
 /// Runs of A or B in the result of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Runners {
+pub struct ComparedSide {
     /// Text with which the user selected the runs.
     pub asked: String,
     /// Runs of A or B.
@@ -210,9 +210,9 @@ pub struct Comparison {
     /// Schema of the compared records: [`SCHEMA`].
     pub schema: &'static str,
     /// Runs of A; ratios are B divided by A.
-    pub a: Runners,
+    pub a: ComparedSide,
     /// Runs of B; ratios are B divided by A.
-    pub b: Runners,
+    pub b: ComparedSide,
     /// Differences between the settings of A and B.
     pub differences: Vec<Difference>,
     /// Measurements that both A and B have, in the order of A.
@@ -257,8 +257,8 @@ impl ComparedRun {
     }
 }
 
-fn runners(side: &Side) -> Runners {
-    Runners {
+fn runners(side: &Side) -> ComparedSide {
+    ComparedSide {
         asked: side.asked.clone(),
         runs: side.runs.iter().map(ComparedRun::from_record).collect(),
     }
@@ -305,7 +305,7 @@ fn notices(a: &Side, b: &Side, [only_a, only_b]: [&[UnpairedFigure]; 2]) -> Vec<
         }
     }
     for (name, other, own, theirs) in [("A", "B", only_a, only_b), ("B", "A", only_b, only_a)] {
-        if own.iter().any(|of| of.is_beside_mpi(theirs)) {
+        if own.iter().any(|of| of.is_compared_with_mpi(theirs)) {
             notices.push(format!(
                 "messages of A and B are not compared: {name} used nodegauge's own transport, {other} an MPI library"
             ));

@@ -44,7 +44,7 @@ pub fn identities(measurements: &[&Measurement], registry: &Registry) -> Vec<Fig
     let mut found = vec![FigureIdentity::default(); measurements.len()];
     for (group, members) in groups {
         let alike: Vec<&Measurement> = members.iter().map(|i| measurements[*i]).collect();
-        let keys = telling(group, &[&alike], registry);
+        let keys = distinguishing_keys(group, &[&alike], registry);
         for (i, (at, (_, m))) in members.into_iter().zip(entries(0, alike, &keys)) {
             let words = in_words(group, &values(&at, m), registry);
             found[i] = FigureIdentity { at, words };
@@ -56,7 +56,7 @@ pub fn identities(measurements: &[&Measurement], registry: &Registry) -> Vec<Fig
 /// Returns the keys that distinguish the measurements of a group within each record: the sizes, and as few identities
 /// and settings as necessary, in the order of the registry; identities come first. Choices are used only if the other
 /// keys are not sufficient. A key that is not in the registry counts as a setting.
-pub(crate) fn telling<'a>(
+pub(crate) fn distinguishing_keys<'a>(
     (gauge, test, ..): Group<'_>,
     records: &[&Vec<&'a Measurement>],
     registry: &Registry,

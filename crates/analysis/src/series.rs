@@ -1,7 +1,7 @@
 //! Series of runs over time. The figures of a series have the same configuration. Runs with different settings belong
 //! to different series, which are named after the settings in which they differ.
 
-use crate::compare::question;
+use crate::compare::relevant_command;
 use crate::identity::{entry, figure_group, in_words, values};
 use nodegauge_measure::keys::{Registry, Role};
 use nodegauge_measure::record::{Measurement, Record};
@@ -27,7 +27,7 @@ struct ConfigEntry {
 impl SeriesConfig {
     /// Returns the configuration of a figure of a run. Observations are not part of it.
     pub fn from_figure(run: &Record, m: &Measurement, registry: &Registry) -> Self {
-        let question = question(run);
+        let question = relevant_command(run);
         let question = question.map(|words| words.into_iter().map(str::to_owned).collect());
         let mut settings = Vec::new();
         for key in m.config.keys() {

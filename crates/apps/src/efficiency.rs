@@ -62,7 +62,7 @@ pub(crate) fn picture(rates: &[WorkersRate<'_>]) -> Option<Picture> {
     for one in &usable {
         let efficiency = one.efficiency.unwrap_or(one.per_worker()? / base);
         let dot = (one.count as f64, 100.0 * efficiency);
-        ChartSeries::of_name(&mut series, one.kind.clone()).push(dot, one.rate);
+        ChartSeries::find_or_append(&mut series, one.kind.clone()).push(dot, one.rate);
     }
     for one in &mut series {
         one.dots.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -17,7 +17,7 @@ enum RankRequest<T> {
 }
 
 /// Requests work from all other ranks of an MPI job; does nothing without MPI.
-pub(crate) fn tell<T: Serialize>(
+pub(crate) fn request_work<T: Serialize>(
     workers: &Workers,
     work: impl FnOnce() -> T,
 ) -> Result<(), Failure> {

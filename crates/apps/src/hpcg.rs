@@ -171,7 +171,7 @@ fn bytes(layout: &DomainLayout) -> u64 {
 }
 
 impl PlannedRun for HpcgPlan {
-    fn foreseen(&self) -> ExpectedCost {
+    fn expected_cost(&self) -> ExpectedCost {
         let layouts = self.swept.iter().map(|swept| swept.layout(self.options.grid));
         let max = layouts.map(|layout| bytes(&layout)).max();
         ExpectedCost {
@@ -230,7 +230,7 @@ impl PlannedRun for HpcgPlan {
                 compared: &all,
                 run: &mut |has_ended| xhpcg.run(site, has_ended),
             };
-            reference = series.around(
+            reference = series.run_reference(
                 program,
                 &mut |turn: Turn| run.set(&mut pool, turn.cell, &|| shared.interrupted()),
                 &mut &shared,
@@ -401,7 +401,7 @@ impl HpcgEvidence<'_> {
 
     /// Returns the rating of a lost cell without a counting set; `None` for other cells.
     fn lost(&self, at: usize) -> Option<Measurement> {
-        self.series.lost(at)?;
+        self.series.cell_failure(at)?;
         let m = Measurement::new(GAUGE, TEST, "rating", Unit::FlopsPerSecond);
         Some(self.series.judged(at, m.config(&self.config(&self.run.cells[at]))))
     }
@@ -417,7 +417,7 @@ impl HpcgEvidence<'_> {
     fn relative(&self, at: usize, config: HpcgConfig) -> Option<Measurement> {
         let cells = &self.run.cells;
         let of = self.baseline_cell(at)?;
-        if of == at || [of, at].iter().any(|cell| self.series.lost(*cell).is_some()) {
+        if of == at || [of, at].iter().any(|cell| self.series.cell_failure(*cell).is_some()) {
             return None;
         }
         let base = &cells[of];
@@ -526,5 +526,6 @@ fn isa_name(isa: Isa) -> &'static str {
 /// Returns the statement that the figures are not valid HPCG results.
 pub(crate) fn variant() -> String {
     "based on a variant of HPCG with its problem, iterations, tests and operation counts; only \
-     the reference code, tuned by the rules of HPCG, gives an HPCG result".to_owned()
+     the reference code, tuned by the rules of HPCG, gives an HPCG result"
+        .to_owned()
 }

@@ -78,7 +78,7 @@ fn iccg_point(record: &Record, m: &Measurement, config: &IccgConfig) -> Option<R
         "apps iccg of {}, {n} unknowns, threads {threads}, bytes from the storage format, {storage}",
         record.started
     );
-    Some(RooflinePoint::in_memory(&name, rate, flops / bytes, basis).judged_as(m))
+    Some(RooflinePoint::in_memory(&name, rate, flops / bytes, basis).with_validity_from(m))
 }
 
 /// Returns a point for the HPCG rating, with the operations that HPCG counts.
@@ -104,9 +104,9 @@ fn hpcg_point(record: &Record, m: &Measurement) -> Option<(f64, Point)> {
     );
     let value = m.value?;
     let intensity = flops / config.moved_bytes? as f64;
-    let point = RooflinePoint::in_memory("hpcg", value, intensity, basis).judged_as(m);
+    let point = RooflinePoint::in_memory("hpcg", value, intensity, basis).with_validity_from(m);
     let set = config.matrix_bytes.map(Bytes);
-    Some((value, point.beyond_caches(&record.machine, set, TIMES_LLC)))
+    Some((value, point.if_exceeding_caches(&record.machine, set, TIMES_LLC)))
 }
 
 /// Returns a point for the longest sum, computed by the fastest workers.
@@ -131,7 +131,7 @@ fn trapezoid_point(
         record.started
     );
     let intensity = n as f64 * trapezoid::FLOPS / (SUM * threads as f64);
-    Some(RooflinePoint::in_memory("trapezoid", m.value?, intensity, basis).judged_as(m))
+    Some(RooflinePoint::in_memory("trapezoid", m.value?, intensity, basis).with_validity_from(m))
 }
 
 #[cfg(test)]

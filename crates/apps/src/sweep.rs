@@ -13,7 +13,7 @@ const COUNTED: [&str; 3] = ["workers", "threads", "ranks"];
 /// Axes whose values are part of the names of workers.
 const IN_NAMES: [&str; 5] = ["workers", "threads", "ranks", "policy", "rank-map"];
 /// Axes that request ranks.
-const OF_RANKS: [&str; 4] = ["ranks", "policy", "rank-map", "workers"];
+const RANK_AXES: [&str; 4] = ["ranks", "policy", "rank-map", "workers"];
 
 /// Kind of workers: threads of a process, or processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +112,7 @@ pub fn plan(
     mut arrange: impl FnMut(&[WorkersSetting]) -> Result<Workers, Failure>,
 ) -> Result<(Vec<SweepWorkers>, Vec<Notice>), Failure> {
     let has_threads = axes.iter().any(|axis| axis.is("threads"));
-    if has_threads && axes.iter().any(|axis| OF_RANKS.contains(&axis.name())) {
+    if has_threads && axes.iter().any(|axis| RANK_AXES.contains(&axis.name())) {
         return Err(Failure::usage("--sweep threads cannot be combined with an axis of ranks")
             .hint(
                 "e.g. --sweep workers=threads,ranks --sweep ranks=1,2,4 (ranks is the number of \

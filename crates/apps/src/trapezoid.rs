@@ -92,7 +92,7 @@ impl TrapezoidPlan {
 }
 
 impl PlannedRun for TrapezoidPlan {
-    fn foreseen(&self) -> ExpectedCost {
+    fn expected_cost(&self) -> ExpectedCost {
         ExpectedCost { time: Some(self.options.budget.unwrap_or(Self::BUDGET)), memory: None }
     }
 
@@ -216,7 +216,7 @@ fn sampled(
     interrupted: &dyn Fn() -> bool,
 ) -> Result<Option<(Sample, f64)>, Failure> {
     let points = cell.points;
-    followers::tell(cell.workers, || follow::SumRequest { points, sums })?;
+    followers::request_work(cell.workers, || follow::SumRequest { points, sums })?;
     rule.sample(pool, cell.at, points, sums, interrupted)
 }
 
@@ -314,7 +314,7 @@ impl TrapezoidRun<'_> {
             let relative = cell.workers.policy().and(reference).map(|at| row + at);
             for (name, of) in [("efficiency", Some(row)), ("relative", relative)] {
                 let Some(of) = of.filter(|of| *of != number) else { continue };
-                if series.lost(of).is_some() || series.lost(number).is_some() {
+                if series.cell_failure(of).is_some() || series.cell_failure(number).is_some() {
                     continue;
                 }
                 let base = &self.cells[of];

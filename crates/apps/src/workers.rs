@@ -167,8 +167,7 @@ impl WorkersOptions {
         let is_swept = self.axes.iter().any(|axis| axis.is("rank-map"));
         match mapped.filter(|_| is_swept || self.cell.job.ranks.map.is_some()) {
             Some(policy) => {
-                let problem =
-                    format!("--policy {policy} and the rank map both place the threads");
+                let problem = format!("--policy {policy} and the rank map both place the threads");
                 Err(Failure::usage(problem)
                     .hint(format!("give one of them, e.g. --policy {policy}")))
             }

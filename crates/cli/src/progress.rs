@@ -74,7 +74,7 @@ impl Progress {
 
     /// Sets the predicted time of the run.
     pub(crate) fn foresee(&mut self, time: Option<Duration>) {
-        self.estimate.foreseen = time.filter(|time| !time.is_zero());
+        self.estimate.expected_cost = time.filter(|time| !time.is_zero());
     }
 
     /// Removes the progress bar from the terminal.
@@ -162,7 +162,7 @@ struct Estimate {
     /// Time limit that the user gave.
     budget: Option<Duration>,
     /// Predicted time of the plan.
-    foreseen: Option<Duration>,
+    expected_cost: Option<Duration>,
     /// Start of the phase, and the completed share of it.
     began: Duration,
     share: f64,
@@ -185,7 +185,7 @@ impl Estimate {
             let rest = (elapsed - self.began).mul_f64((1.0 - self.share) / self.share);
             self.by_share.set(self.by_share.get().into_iter().chain([elapsed + rest]).min());
         }
-        self.budget.or(self.foreseen).or(self.by_share.get())
+        self.budget.or(self.expected_cost).or(self.by_share.get())
     }
 
     /// Returns the elapsed share of the estimated total time, at most 1; 0 if the time is unknown.
@@ -280,16 +280,16 @@ mod tests {
         for share in [0.0, 0.001] {
             assert_eq!(estimate(None, share).words(seconds(90.0)), "90 s");
         }
-        let foreseen = Estimate { foreseen: Some(seconds(50.0)), ..estimate(None, 0.5) };
-        assert_eq!(foreseen.words(seconds(24.0)), "24 s of about 50 s");
-        assert_eq!(foreseen.words(seconds(51.0)), "51 s");
+        let expected_cost = Estimate { expected_cost: Some(seconds(50.0)), ..estimate(None, 0.5) };
+        assert_eq!(expected_cost.words(seconds(24.0)), "24 s of about 50 s");
+        assert_eq!(expected_cost.words(seconds(51.0)), "51 s");
     }
 
     #[test]
     fn share_of_the_time_is_at_most_one() {
         assert_eq!(estimate(None, 0.0).total_share(seconds(40.0)), 0.0);
-        let foreseen = Estimate { foreseen: Some(seconds(80.0)), ..estimate(None, 0.0) };
-        assert_eq!(foreseen.total_share(seconds(40.0)), 0.5);
-        assert_eq!(foreseen.total_share(seconds(90.0)), 1.0);
+        let expected_cost = Estimate { expected_cost: Some(seconds(80.0)), ..estimate(None, 0.0) };
+        assert_eq!(expected_cost.total_share(seconds(40.0)), 0.5);
+        assert_eq!(expected_cost.total_share(seconds(90.0)), 1.0);
     }
 }

@@ -174,7 +174,7 @@ pub(crate) fn planned(common: &Common, plan_for: &PlanForArgs) -> Result<Site, F
         Some(source) => described(common, source)?,
         None => site(common)?,
     };
-    Ok(site.planned_with(plan_for.memory))
+    Ok(site.with_plan_memory(plan_for.memory))
 }
 
 /// Content for standard output.
@@ -235,7 +235,7 @@ pub(crate) fn measure(
     site: &Site,
     progress: &mut Progress,
 ) -> Result<Outcome, Failure> {
-    progress.foresee(plan.foreseen().time);
+    progress.foresee(plan.expected_cost().time);
     plan.run(site, progress)
 }
 

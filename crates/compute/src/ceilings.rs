@@ -67,7 +67,7 @@ fn peak_name(kernel: &PeakLoop) -> &'static str {
 }
 
 impl PlannedRun for CeilingsPlan {
-    fn foreseen(&self) -> ExpectedCost {
+    fn expected_cost(&self) -> ExpectedCost {
         ExpectedCost { time: Some(self.budget), memory: None }
     }
 
@@ -125,7 +125,7 @@ impl PlannedRun for CeilingsPlan {
 }
 
 /// Number of rounds after the warm-up that measure all loops.
-const ROUNDS_OF_ALL: usize = 3;
+const FULL_ROUNDS: usize = 3;
 
 /// True if a loop is so much slower than the fastest of its kind that it is no longer measured, to save time for the
 /// others.
@@ -157,7 +157,7 @@ impl PeakGroup<'_> {
         observer.phase("measuring register-only peaks and DGEMM, interleaved");
         let mut series = Series::new(policy::CURVES, limits, peaks.len() + 1);
         let mut cells = |turn: Turn| -> Result<Vec<Sample>, TeamError> {
-            if turn.round > ROUNDS_OF_ALL && is_behind(&peaks, turn.cell) {
+            if turn.round > FULL_ROUNDS && is_behind(&peaks, turn.cell) {
                 return Ok(Vec::new());
             }
             let rate = match peaks.get_mut(turn.cell) {

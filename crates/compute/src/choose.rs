@@ -77,8 +77,10 @@ pub(crate) fn advice(
     let why_unknown = match (default, disturbance) {
         (DefaultKernels::Untried, _) => return format!("{name}: runs with {setting}"),
         (_, Some(why)) => why,
-        (DefaultKernels::Alike, None) => "the trial cannot distinguish them from the default \
-                                         kernels",
+        (DefaultKernels::Alike, None) => {
+            "the trial cannot distinguish them from the default \
+                                         kernels"
+        }
         (DefaultKernels::Slower, None) => {
             return format!(
                 "{name}: chosen with {setting}, because the default kernels of the library are \

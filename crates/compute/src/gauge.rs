@@ -127,6 +127,6 @@ fn rating_point(record: &Record, m: &Measurement) -> Option<(f64, Result<Rooflin
     );
     let intensity = lu::flops_per_byte(nb as usize);
     let value = m.value?;
-    let point = RooflinePoint::in_memory("hpl", value, intensity, basis).judged_as(m);
-    Some((value, point.beyond_caches(&record.machine, config.matrix_bytes.map(Bytes), 1.0)))
+    let point = RooflinePoint::in_memory("hpl", value, intensity, basis).with_validity_from(m);
+    Some((value, point.if_exceeding_caches(&record.machine, config.matrix_bytes.map(Bytes), 1.0)))
 }

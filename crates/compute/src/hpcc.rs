@@ -66,7 +66,7 @@ impl Reader for HpccReader {
         Some(4)
     }
 
-    fn encloses(&self) -> &'static [&'static str] {
+    fn enclosed_programs(&self) -> &'static [&'static str] {
         &["HPL", "STREAM"]
     }
 

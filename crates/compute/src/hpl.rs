@@ -324,7 +324,7 @@ impl HplRun<'_> {
         comparison.dgemm = dgemm::measure(&mut self.team, multiplier, time)?;
         self.seen.libraries[at].dgemm.extend(&comparison.dgemm);
         let rounds = peak::bursts_in(self.each_peak.div_f64(2.0));
-        comparison.bursts = self.bursts(&self.seen.contenders(), rounds, at_solution)?;
+        comparison.bursts = self.bursts(&self.seen.fastest_candidates(), rounds, at_solution)?;
         Ok(comparison)
     }
 

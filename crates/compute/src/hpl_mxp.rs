@@ -91,7 +91,7 @@ impl Reader for HplMxpReader {
                 value: rate * 1e9,
                 quoted: Quoted::Single,
             };
-            figures.push_judged(figure, &config, validity.clone())?;
+            figures.push_with_validity(figure, &config, validity.clone())?;
         }
         Ok(figures.finish(None))
     }

@@ -104,17 +104,17 @@ impl Observations {
 
     /// Returns the loops of each element type that may be the fastest: the fastest so far, and the one with the widest
     /// vectors, which other load may have slowed down.
-    pub(crate) fn contenders(&self) -> Vec<PeakLoop> {
-        let mut contenders: Vec<PeakLoop> = Vec::new();
+    pub(crate) fn fastest_candidates(&self) -> Vec<PeakLoop> {
+        let mut fastest_candidates: Vec<PeakLoop> = Vec::new();
         for element in ["f64", "f32"] {
             let widest = self.peaks.iter().rev().find(|peak| peak.kernel.element == element);
             for peak in self.peak(element).into_iter().chain(widest) {
-                if !contenders.iter().any(|known| known.is(&peak.kernel)) {
-                    contenders.push(peak.kernel);
+                if !fastest_candidates.iter().any(|known| known.is(&peak.kernel)) {
+                    fastest_candidates.push(peak.kernel);
                 }
             }
         }
-        contenders
+        fastest_candidates
     }
 
     /// Adds a burst of a loop.

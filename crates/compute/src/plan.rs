@@ -176,7 +176,7 @@ impl HplPlan {
 }
 
 impl PlannedRun for HplPlan {
-    fn foreseen(&self) -> ExpectedCost {
+    fn expected_cost(&self) -> ExpectedCost {
         let needed = size::needed(self.first().order.order, self.placement.threads.len());
         ExpectedCost { time: Some(self.options.budget), memory: Some(needed) }
     }
@@ -414,7 +414,7 @@ mod tests {
         let mut machine = Machine { source: MachineSource::Synthetic, ..Machine::default() };
         machine.processor.cores = 32;
         let memory = Some(Bytes(377_810_000_000));
-        let site = Site::new(topology, machine, SysRoot::live()).planned_with(memory);
+        let site = Site::new(topology, machine, SysRoot::live()).with_plan_memory(memory);
         let options = HplOptions {
             order: OrderSpec::Full,
             rate: Some(FlopsPerSec(1.3e12)),

@@ -233,7 +233,7 @@ fn table(all: &[&Measurement]) -> Table {
     let is_single = libraries.len() < 2;
     let columns = ColumnList::<Measurement>::new()
         .names("GFLOP/s")
-        .right("", |m| TableCell::value_of(m, gflops))
+        .right("", |m| TableCell::from_measurement(m, gflops))
         .known("median", |m| {
             let median = m.summary.as_ref().filter(|summary| summary.n > 1)?.median;
             Some(TableCell::figure(median, m.unit, gflops(median)))
@@ -371,7 +371,7 @@ fn searched(config: &RatingConfig) -> Option<Picture> {
     for step in search {
         let name = format!("N {}", step.n);
         let dot = (step.nb as f64, step.rate.0);
-        ChartSeries::of_name(&mut series, name).dots.push(dot);
+        ChartSeries::find_or_append(&mut series, name).dots.push(dot);
     }
     series.iter_mut().for_each(|one| one.dots.sort_by(|a, b| a.0.total_cmp(&b.0)));
     if series.iter().all(|one| one.dots.len() < 2) {

@@ -30,7 +30,7 @@ const FIRST: Bytes = Bytes::mib(4);
 /// Maximum share of the available memory that is touched.
 const MEMORY_SHARE: u64 = 4;
 /// Largest working set if no cache size is reported: four times the largest last-level cache of current sockets (1.1 GiB).
-const MOST_UNREPORTED: Bytes = Bytes::gib(4);
+const MAX_UNREPORTED: Bytes = Bytes::gib(4);
 /// Minimum share of the lines in the caches with which a working set fits. At the capacity, the share falls from one to
 /// a half or less.
 const FITS: f64 = 0.5;
@@ -126,7 +126,7 @@ pub fn measure(
     let reported = reported_caches(topology, &cpus);
     let may_hide = machine.virtualisation.is_some();
     let available = Bytes(machine.memory.available? / MEMORY_SHARE);
-    let wanted = reported.last.map_or(MOST_UNREPORTED, |last| {
+    let wanted = reported.last.map_or(MAX_UNREPORTED, |last| {
         Bytes((2 * (last.0 + reported.private.0)).next_power_of_two())
     });
     let most = wanted.max(Bytes(FIRST.0 * 2)).min(available);

@@ -105,7 +105,7 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<C
 /// suitable working set are omitted, and their names are added to `left_out`.
 fn levels(caches: &[Reported], largest: u64, left_out: &mut Vec<String>) -> Vec<Level> {
     /// Minimum ratio of a working set to the size of the previous level.
-    const BEYOND: f64 = 1.25;
+    const MIN_GROWTH: f64 = 1.25;
     let mut levels = Vec::new();
     let mut before = 0;
     for cache in caches.iter().filter(|cache| cache.bytes < largest) {
@@ -115,7 +115,7 @@ fn levels(caches: &[Reported], largest: u64, left_out: &mut Vec<String>) -> Vec<
             before => (before as f64 * cache.bytes as f64).sqrt(),
         };
         let set = set as u64 & !4095;
-        if set as f64 >= BEYOND * before as f64 && set >= ladder::SMALLEST {
+        if set as f64 >= MIN_GROWTH * before as f64 && set >= ladder::SMALLEST {
             levels.push(Level { name, reported: Some(cache.bytes), set });
         } else {
             left_out.push(name);

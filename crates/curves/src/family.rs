@@ -204,7 +204,7 @@ impl Family {
         let chased = match (self.chased, known) {
             (None, _) => None,
             (Some(_), Some(bytes)) => Some(ChasedMemory::new(run.setup, pool, bytes, &mut map)?),
-            (Some(sets), None) => Some(ChasedMemory::beyond_caches(run, sets, pool, &mut map)?),
+            (Some(sets), None) => Some(ChasedMemory::exceeding_caches(run, sets, pool, &mut map)?),
         };
         let workers = self.workers(pool.workers());
         let bytes = self.array * self.arrays;

@@ -67,7 +67,7 @@ impl Gauge for Curves {
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {
         let what = "idle memory, largest working set";
-        vec![Headline::from_record("latency", what, record, GAUGE, set_of_latency)]
+        vec![Headline::from_record("latency", what, record, GAUGE, latency_set)]
     }
 
     fn conclusion(&self, record: &Record) -> Option<String> {
@@ -80,7 +80,7 @@ impl Gauge for Curves {
 }
 
 /// Returns the working set of an idle latency, bytes; `None` for other figures.
-fn set_of_latency(m: &Measurement) -> Option<f64> {
+fn latency_set(m: &Measurement) -> Option<f64> {
     let idle = m.test == LATENCY && m.unit == Unit::Seconds;
     idle.then(|| m.read_config::<CurveConfig>().set_bytes.unwrap_or(0) as f64)
 }

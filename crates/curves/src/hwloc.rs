@@ -20,8 +20,11 @@ pub fn hwloc_xml(record: &Record, accept_suspect: bool) -> Result<String, Failur
     }
     let accesses = accesses(&record.measurements, accept_suspect)?;
     with_measured(&Topology::live_xml()?, &accesses).map_err(|cause| {
-        Failure::missing("hwloc cannot add the measured values to this machine's \
-                          topology").cause(cause)
+        Failure::missing(
+            "hwloc cannot add the measured values to this machine's \
+                          topology",
+        )
+        .cause(cause)
     })
 }
 

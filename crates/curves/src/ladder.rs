@@ -138,10 +138,10 @@ impl Mode for Ladder {
         let caches = reported(&setup.site.topology, setup.placement);
         run.observer.phase("choosing the fastest loop for each level");
         let mut variants: Vec<Vec<ResidentLoop>> = Vec::new();
-        let sets_of_choice = sets_of_choice(&self.sets, &caches);
+        let choice_sets = choice_sets(&self.sets, &caches);
         let mut tried = 0;
-        let all = sets_of_choice.len() * PATTERNS.len();
-        for set in sets_of_choice {
+        let all = choice_sets.len() * PATTERNS.len();
+        for set in choice_sets {
             let mut chosen = Vec::new();
             for kernel in PATTERNS {
                 tried += 1;
@@ -233,7 +233,7 @@ fn best_rates(
 }
 
 /// Returns the working-set sizes for which the fastest loop is chosen: half of each cache, and the largest working set.
-fn sets_of_choice(sets: &[u64], caches: &[Reported]) -> Vec<u64> {
+fn choice_sets(sets: &[u64], caches: &[Reported]) -> Vec<u64> {
     let largest = sets[sets.len() - 1];
     let mut chosen = Vec::new();
     for cache in caches.iter().filter(|cache| cache.bytes < largest) {
@@ -282,7 +282,7 @@ mod tests {
         let sets = sizes(64 << 20, false);
         let cache = |level, kib: u64| Reported { level, whole: kib << 10, bytes: kib << 10 };
         let caches = [cache(1, 48), cache(2, 1 << 10), cache(3, 16 << 10)];
-        assert_eq!(sets_of_choice(&sets, &caches), [24 << 10, 512 << 10, 8 << 20, 64 << 20]);
-        assert_eq!(sets_of_choice(&sets[..2], &caches), [6144]);
+        assert_eq!(choice_sets(&sets, &caches), [24 << 10, 512 << 10, 8 << 20, 64 << 20]);
+        assert_eq!(choice_sets(&sets[..2], &caches), [6144]);
     }
 }

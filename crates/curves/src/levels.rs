@@ -71,9 +71,9 @@ pub(crate) const MEMORY: &str = "memory";
 /// Minimum ratio of the heights of two segments that belong to different levels.
 const SAME: f64 = 1.15;
 /// Minimum number of dots of a level. With two dots per octave, three dots span a factor of two in size.
-const LEAST_DOTS: usize = 3;
+const MIN_DOTS: usize = 3;
 /// Minimum noise in the model, as a logarithm: a seventh of the minimum difference between levels.
-const LEAST_SCATTER: f64 = 0.02;
+const MIN_SCATTER: f64 = 0.02;
 /// Maximum ratio between the detected end of a cache's level and the reported size of the cache. Sizes are half an
 /// octave apart, and other data always occupies part of a cache.
 pub(crate) const EDGE_SLACK: f64 = 1.6;
@@ -94,9 +94,9 @@ fn alike(x: &Level, y: &Level) -> bool {
 
 /// Returns the noise of the dots of a curve, estimated from the median difference between neighbours: most neighbours
 /// belong to the same level, so their difference is the noise of two dots.
-fn scatter_of(logs: &[f64]) -> f64 {
+fn curve_scatter(logs: &[f64]) -> f64 {
     let steps: Vec<f64> = logs.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
-    (stats::median(&steps) / 2f64.sqrt()).max(LEAST_SCATTER)
+    (stats::median(&steps) / 2f64.sqrt()).max(MIN_SCATTER)
 }
 
 /// Curves over the same sizes.
@@ -115,7 +115,7 @@ impl Curves {
         let logs: Vec<Vec<f64>> = (0..curves)
             .map(|curve| dots.iter().map(|dot| dot.values[curve].ln()).collect())
             .collect();
-        let scatter = logs.iter().map(|curve| scatter_of(curve)).collect();
+        let scatter = logs.iter().map(|curve| curve_scatter(curve)).collect();
         Self { scatter, logs, dots: dots.len() }
     }
 
@@ -147,11 +147,11 @@ impl Curves {
     /// segment, whereas several adjacent ones do.
     fn cost(&self, begin: usize, end: usize, price: f64) -> f64 {
         let heights = self.heights(begin, end - 1);
-        (begin..end).map(|dot| self.cost_of_dot(dot, &heights, price)).sum()
+        (begin..end).map(|dot| self.dot_cost(dot, &heights, price)).sum()
     }
 
     /// Returns the cost of a dot in a segment with these heights; an outlier costs no more than a segment of its own.
-    fn cost_of_dot(&self, dot: usize, heights: &[f64], price: f64) -> f64 {
+    fn dot_cost(&self, dot: usize, heights: &[f64], price: f64) -> f64 {
         let curves = self.logs.iter().zip(heights).zip(&self.scatter);
         let sum: f64 = curves.map(|((logs, height), b)| (logs[dot] - height).abs() / b).sum();
         sum.min(self.logs.len() as f64 + price / 2.0)
@@ -175,7 +175,7 @@ impl Curves {
     fn united(&self, pieces: impl Iterator<Item = Level>) -> Vec<Level> {
         pieces.fold(Vec::new(), |mut all: Vec<Level>, next| {
             match all.last_mut() {
-                Some(before) if alike(before, &next) && next.first - before.last <= LEAST_DOTS => {
+                Some(before) if alike(before, &next) && next.first - before.last <= MIN_DOTS => {
                     *before = self.piece(before.first, next.last);
                 }
                 _ => all.push(next),
@@ -207,7 +207,7 @@ impl Curves {
             (piece.first..=piece.last).filter(|dot| self.is_at(*dot, piece)).collect();
         let first = *flat.first()?;
         let last = *flat.last()?;
-        let enough = flat.len() >= LEAST_DOTS && 3 * flat.len() >= 2 * (last - first + 1);
+        let enough = flat.len() >= MIN_DOTS && 3 * flat.len() >= 2 * (last - first + 1);
         enough.then(|| self.piece(first, last))
     }
 }
@@ -315,9 +315,8 @@ pub(crate) fn disagreements(dots: &[Dot], named: &[Named], reported: &[Reported]
             let high = next as f64 * EDGE_SLACK;
             if (cache.bytes as f64) < low || cache.bytes as f64 > high {
                 let [end, next] = [end, next].map(Bytes);
-                contradictions.push(format!(
-                    "{what}: in the curve, its level ends between {end} and {next}"
-                ));
+                contradictions
+                    .push(format!("{what}: in the curve, its level ends between {end} and {next}"));
             }
             continue;
         }

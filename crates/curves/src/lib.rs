@@ -217,7 +217,7 @@ fn planned(
 }
 
 impl PlannedRun for CurvePlan {
-    fn foreseen(&self) -> ExpectedCost {
+    fn expected_cost(&self) -> ExpectedCost {
         ExpectedCost { time: Some(self.options.budget.time), memory: Some(self.mode.memory()) }
     }
 
@@ -280,12 +280,12 @@ impl PlannedRun for CurvePlan {
 /// Largest working set if no cache size is known. It is more than four times the cache of any desktop processor.
 const UNKNOWN_CACHE: Bytes = Bytes::mib(512);
 /// Minimum of the largest working set, for machines with small caches.
-const LEAST_LARGEST: Bytes = Bytes::mib(16);
+const MIN_LARGEST: Bytes = Bytes::mib(16);
 
 /// Returns a working set that is larger than last-level caches of this total size; the measured size takes precedence
 /// over the reported one.
 pub fn beyond(caches: CacheCapacity) -> Bytes {
-    caches.bytes().map_or(UNKNOWN_CACHE, |bytes| Bytes(bytes.0 * TIMES_LLC).max(LEAST_LARGEST))
+    caches.bytes().map_or(UNKNOWN_CACHE, |bytes| Bytes(bytes.0 * TIMES_LLC).max(MIN_LARGEST))
 }
 
 /// Input for the plan of a mode: node, threads and options.
@@ -426,7 +426,7 @@ mod tests {
         assert_eq!(beyond(caches), Bytes::mib(128));
         assert_eq!(beyond(CacheCapacity { reported, measured: None }), Bytes::mib(4 * 384));
         let small = CacheCapacity { reported: Some(Bytes::mib(1)), measured: None };
-        assert_eq!(beyond(small), LEAST_LARGEST);
+        assert_eq!(beyond(small), MIN_LARGEST);
         assert_eq!(beyond(CacheCapacity::default()), UNKNOWN_CACHE);
     }
 }

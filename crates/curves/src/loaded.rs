@@ -28,14 +28,14 @@ pub(crate) fn step(share: u32) -> String {
 }
 
 /// Returns the figure names of a kind, one per load.
-fn names_of(kind: &str) -> [String; SHARES.len()] {
+fn kind_names(kind: &str) -> [String; SHARES.len()] {
     SHARES.map(|share| format!("{kind}_{}", step(share)))
 }
 
 /// Returns the names of all figures.
 pub(super) fn names() -> Vec<String> {
-    let rates = names_of("bandwidth").into_iter().skip(1);
-    names_of("latency").into_iter().chain(rates).chain([AT_KNEE.to_owned()]).collect()
+    let rates = kind_names("bandwidth").into_iter().skip(1);
+    kind_names("latency").into_iter().chain(rates).chain([AT_KNEE.to_owned()]).collect()
 }
 
 /// Times from which the pauses of the loaders are computed.

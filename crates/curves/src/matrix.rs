@@ -91,7 +91,7 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<M
     matrix.bytes = size.0;
     let for_reading = size * matrix.memories.len() as u64;
     let for_chases = Bytes(usable.0.saturating_sub(for_reading.0) / matrix.memories.len() as u64);
-    matrix.chased = SetRange::of(setup, size, for_chases);
+    matrix.chased = SetRange::from_setup(setup, size, for_chases);
     let needed = matrix.memory();
     if needed > usable {
         return Err(too_large("two regions per NUMA node", needed, usable));
@@ -241,7 +241,7 @@ impl Matrix {
             let read = map(chaser, self.bytes)?;
             // All nodes use the working set that is sufficient for the first node.
             let chased = match memories.first() {
-                None => ChasedMemory::beyond_caches(run, self.chased, chaser, &mut map)?,
+                None => ChasedMemory::exceeding_caches(run, self.chased, chaser, &mut map)?,
                 Some(first) => ChasedMemory::new(setup, chaser, first.chased.bytes(), &mut map)?,
             };
             memories.push(NodeRegions { read, chased });

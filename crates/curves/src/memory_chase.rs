@@ -38,7 +38,7 @@ pub(crate) struct SetRange {
 impl SetRange {
     /// Returns the range of a working set that may grow from `first` to `room`; a size that the user requested does not
     /// grow.
-    pub(crate) fn of(setup: CurveSetup<'_>, first: Bytes, room: Bytes) -> Self {
+    pub(crate) fn from_setup(setup: CurveSetup<'_>, first: Bytes, room: Bytes) -> Self {
         let most = if setup.options.largest.is_some() { first } else { room.max(first) };
         Self { first, most }
     }
@@ -75,7 +75,7 @@ impl ChasedMemory {
     /// they take as long as loads of flushed lines. The loads are performed by `chaser`.
     ///
     /// Fails if memory cannot be mapped, if a worker fails, or if the user interrupts the run.
-    pub(crate) fn beyond_caches(
+    pub(crate) fn exceeding_caches(
         run: &CurveRun<'_>,
         sets: SetRange,
         chaser: &mut WitnessedPool,

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// falling.
 const WARM_PASSES: u32 = 2;
 /// Minimum number of rounds of a curve, including the measurement during the set-up.
-const LEAST_ROUNDS: u32 = 2;
+const MIN_ROUNDS: u32 = 2;
 
 /// Predicted times of the steps of a curve.
 pub(crate) struct CurveTimes<'a> {
@@ -31,7 +31,7 @@ impl CurveTimes<'_> {
         let set_up = self.rates.touching(bytes) + 2 * loops * once;
         let turn = (1 + loops) * once;
         let rounds = 1 + policy::CURVES_BEHIND.sufficient() as u32;
-        PredictedTime { min: set_up + LEAST_ROUNDS * turn, likely: set_up + rounds * turn }
+        PredictedTime { min: set_up + MIN_ROUNDS * turn, likely: set_up + rounds * turn }
     }
 
     /// Returns the time of the points of curves. A point takes `seconds`, and the same time for its warm-up. The
@@ -39,10 +39,7 @@ impl CurveTimes<'_> {
     pub(crate) fn points(least: usize, all: usize, seconds: f64) -> PredictedTime {
         let turn = Duration::from_secs_f64(2.0 * seconds);
         let rounds = 1 + policy::CURVES_BEHIND.sufficient() as u32;
-        PredictedTime {
-            min: LEAST_ROUNDS * turn * least as u32,
-            likely: rounds * turn * all as u32,
-        }
+        PredictedTime { min: MIN_ROUNDS * turn * least as u32, likely: rounds * turn * all as u32 }
     }
 
     /// Returns the time of a chase through `bytes`, all touched by one worker.
@@ -51,7 +48,7 @@ impl CurveTimes<'_> {
         let set_up = self.rates.touching(bytes) + self.rates.loading(2 * bytes.0 / LINE as u64);
         let turn = WARM_PASSES * self.rates.loading(bytes.0.min(self.held) / LINE as u64);
         let rounds = 1 + policy::CURVES_BEHIND.sufficient() as u32;
-        PredictedTime { min: set_up + LEAST_ROUNDS * turn, likely: set_up + rounds * turn }
+        PredictedTime { min: set_up + MIN_ROUNDS * turn, likely: set_up + rounds * turn }
     }
 }
 
@@ -128,7 +125,6 @@ pub(crate) fn admit(
     let mut run = PredictedCurve { curve, site, placement, options, mode, rates, is_given, share };
     limits.admit(&mut run)?;
     let now = run.mode.memory();
-    let text =
-        || format!("memory reduced from {before} to {now} to keep the budget");
+    let text = || format!("memory reduced from {before} to {now} to keep the budget");
     Ok((now < before).then(|| notice(NoticeId::Clamped, text())))
 }

@@ -269,7 +269,7 @@ impl CurveRun<'_> {
         figure: FigureOutline<'_>,
     ) -> bool {
         let Some(timed) = judged.cell_samples(cell) else {
-            let is_lost = judged.series.lost(cell).is_some();
+            let is_lost = judged.series.cell_failure(cell).is_some();
             self.outcome
                 .measurements
                 .extend(is_lost.then(|| self.unmeasured(judged, cell, figure)));

@@ -98,9 +98,8 @@ fn left_out<T>(sets: &[u64], taken: &BTreeMap<usize, T>) -> Option<Notice> {
     };
     let some = left_out.len();
     let all = sets.len();
-    let text = format!(
-        "no time left for {some} of {all} working sets ({which}); use a longer --budget"
-    );
+    let text =
+        format!("no time left for {some} of {all} working sets ({which}); use a longer --budget");
     Some(super::notice(NoticeId::Budget, text))
 }
 

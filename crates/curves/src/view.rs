@@ -148,7 +148,7 @@ fn memory_latency((m, config): &CurvesFigure<'_>) -> Option<String> {
 
 /// Returns the remark on a latency that is shorter than that of memory because caches hold part of the working set;
 /// empty for other latencies.
-fn of_caches((m, config): &CurvesFigure<'_>) -> String {
+fn cache_remark((m, config): &CurvesFigure<'_>) -> String {
     let times = m.value.zip(config.flushed_s).filter(|(step, flushed)| is_cached(*step, *flushed));
     times.map_or_else(String::new, |(_, flushed)| {
         format!(" (partly from caches: flushed lines take {})", Seconds(flushed))
@@ -580,8 +580,7 @@ fn loaded(of: &[CurvesFigure<'_>], section: &mut Section) {
         section.gap().push(Block::Text(format!("idle: {text}")));
     }
     let loaders = of.iter().filter_map(|(_, config)| config.loaders).max().unwrap_or(0);
-    let what =
-        format!("1 thread measures latency, {loaders} read; load: share of their full rate");
+    let what = format!("1 thread measures latency, {loaders} read; load: share of their full rate");
     evidence(section, of, what);
 }
 

@@ -74,7 +74,7 @@ struct ShortRun {
 }
 
 impl PlannedRun for ShortRun {
-    fn foreseen(&self) -> ExpectedCost {
+    fn expected_cost(&self) -> ExpectedCost {
         ExpectedCost { time: self.likely.then_some(self.budget), memory: None }
     }
 

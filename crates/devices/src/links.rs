@@ -177,7 +177,7 @@ fn near(site: &Site, info: &DeviceInfo, nodes: &[Node]) -> usize {
 }
 
 impl PlannedRun for LinkPlan {
-    fn foreseen(&self) -> ExpectedCost {
+    fn expected_cost(&self) -> ExpectedCost {
         ExpectedCost { time: Some(self.options.budget.time), memory: None }
     }
 
@@ -229,9 +229,9 @@ impl PlannedRun for LinkPlan {
             match stage.measure(share, observer) {
                 Err(failure) if found.measurements.is_empty() => return Err(failure),
                 Err(failure) => found.failure = Some(failure),
-                Ok((more, beyond_budget)) => {
+                Ok((more, time_outside_budget)) => {
                     found.extend(more);
-                    limits.started += beyond_budget;
+                    limits.started += time_outside_budget;
                 }
             }
         }
@@ -291,7 +291,7 @@ impl Stage<'_> {
                 compared: &compared,
                 run: &mut |interrupted| program.nvbandwidth(names, &of_cuda, largest, interrupted),
             };
-            reference = series.around(run, &mut turn, observer);
+            reference = series.run_reference(run, &mut turn, observer);
         }
         let mut unchecked = None;
         if series.failure().is_none() {
@@ -309,7 +309,7 @@ impl Stage<'_> {
         let measurements = native.chain(reference).collect();
         let mut outcome = Outcome { measurements, failure: unchecked, ..Outcome::default() };
         series.end(&mut outcome);
-        Ok((outcome, series.beyond_budget()))
+        Ok((outcome, series.time_outside_budget()))
     }
 
     /// Returns the size of each buffer: the size of the largest copy, and at least the size of a number.

@@ -100,7 +100,7 @@ impl PeakCell {
 }
 
 impl PlannedRun for PeakPlan {
-    fn foreseen(&self) -> ExpectedCost {
+    fn expected_cost(&self) -> ExpectedCost {
         ExpectedCost { time: Some(self.budget.time), memory: None }
     }
 
@@ -154,7 +154,7 @@ impl PlannedRun for PeakPlan {
             if series.failure().is_none() {
                 match cell.check() {
                     Ok(deviation) => worst = deviation,
-                    Err(error) => series.lose(number, error.into()),
+                    Err(error) => series.mark_lost(number, error.into()),
                 }
             }
             let evidence =

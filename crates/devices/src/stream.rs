@@ -268,7 +268,7 @@ struct StreamCell {
 }
 
 impl PlannedRun for DeviceStreamPlan {
-    fn foreseen(&self) -> ExpectedCost {
+    fn expected_cost(&self) -> ExpectedCost {
         ExpectedCost { time: Some(self.options.budget.time), memory: None }
     }
 
@@ -328,13 +328,14 @@ impl PlannedRun for DeviceStreamPlan {
                 compared: &all,
                 run: &mut |interrupted| babelstream(program, &arrays, interrupted),
             };
-            reference = series.around(run, &mut |turn: Turn| cells[turn.cell].turn(), observer);
+            reference =
+                series.run_reference(run, &mut |turn: Turn| cells[turn.cell].turn(), observer);
         }
         let is_measured = series.schedule.samples.iter().any(|samples| !samples.is_empty());
         let mut is_checked = is_measured && series.failure().is_none();
         for (number, cell) in cells.iter_mut().enumerate() {
             if is_checked && let Err(error) = cell.bench.check() {
-                series.lose(number, error.into());
+                series.mark_lost(number, error.into());
                 is_checked = false;
             }
         }

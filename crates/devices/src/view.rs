@@ -89,8 +89,13 @@ fn peak_section(all: &[DeviceFigure<'_, DevicePeakConfig>]) -> Section {
     section.push(table).push(bars).gap();
     let has_products = all.iter().any(|(m, _)| m.name == peaks::DGEMM);
     let products = if has_products { "; matrix products by the vendor's library" } else { "" };
-    section.note("how", format!("register-only fused multiply-adds, two operations \
-                  each{products}"));
+    section.note(
+        "how",
+        format!(
+            "register-only fused multiply-adds, two operations \
+                  each{products}"
+        ),
+    );
     drivers(&mut section, all.iter().map(|(_, config)| &config.on));
     section.doubts(&all.iter().map(|(m, _)| *m).collect::<Vec<_>>());
     section

@@ -41,9 +41,10 @@ pub fn choose(
             Ok(OperationChoice { operations, asynchronous: of_aio, engine: IoEngine::Uring })
         }
         Some(engine) if engine != IoEngine::Uring => {
-            let text =
-                format!("aio_{name} is measured with io_uring, not with --engine {}", \
-                         engine.name());
+            let text = format!(
+                "aio_{name} is measured with io_uring, not with --engine {}",
+                engine.name()
+            );
             Err(Failure::usage(text).hint(format!("leave out --engine, or request {name}")))
         }
         _ => {

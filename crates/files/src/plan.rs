@@ -138,7 +138,7 @@ pub struct FilesPlan {
 }
 
 /// Maximum share of the free space that the files of the automatic grid may use.
-const SHARE_OF_SPACE: f64 = 0.9;
+const MAX_SPACE_SHARE: f64 = 0.9;
 /// File size of [`CacheMode::Beyond`] divided by the memory size.
 const TIMES_MEMORY: u64 = 2;
 
@@ -383,7 +383,7 @@ fn that_fit(
     let (free, basis) =
         volume::room(volume).map_err(|cause| error::unwritable(&volume.folder, cause))?;
     let explicit = options.files.is_some() || cache == CacheMode::Beyond;
-    let may = (free.as_f64() * if explicit { 1.0 } else { SHARE_OF_SPACE }) as u64;
+    let may = (free.as_f64() * if explicit { 1.0 } else { MAX_SPACE_SHARE }) as u64;
     let workers = options.workers.map_or(1, |workers| workers.count as u64);
     let (fit, too_large): (Vec<CellSize>, Vec<CellSize>) =
         cells.into_iter().partition(|cell| cell.file.0.saturating_mul(workers) <= may);
@@ -428,7 +428,7 @@ mod tests {
         };
         let planned = plan(options.clone(), Vec::new()).unwrap();
         assert_eq!(planned.tasks.len(), 12);
-        assert!(planned.foreseen().memory > Some(Bytes::mib(1)));
+        assert!(planned.expected_cost().memory > Some(Bytes::mib(1)));
         let absent = FilesOptions { paths: vec![folder.path().join("absent")], ..options.clone() };
         let kind = |changed| plan(changed, Vec::new()).map(|_| ()).unwrap_err().kind;
         assert_eq!(kind(absent), FailureKind::Usage);

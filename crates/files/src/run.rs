@@ -28,7 +28,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 impl PlannedRun for FilesPlan {
-    fn foreseen(&self) -> ExpectedCost {
+    fn expected_cost(&self) -> ExpectedCost {
         let workers = self.options.workers.map_or(1, |workers| workers.count as u64);
         // Memory for the contents and for the blocks that each worker has in flight.
         let blocks = 1 + workers * u64::from(self.options.setup.depth);
@@ -119,7 +119,7 @@ pub fn run(
     // the grid.
     let is_target_lost = series.target_loss().is_some();
     for (number, (_, task)) in tasks.iter().enumerate() {
-        if let Some(failure) = series.lost(number).filter(|_| !is_target_lost) {
+        if let Some(failure) = series.cell_failure(number).filter(|_| !is_target_lost) {
             measured.lose(number, task, failure);
         }
     }

@@ -194,8 +194,12 @@ pub(crate) fn reach(record: &Record, figure: &Measurement) -> Option<Reach> {
             && !m.is_published()
     });
     let rate = copies.filter_map(|m| m.value).reduce(f64::max).filter(|_| is_cached)?;
-    Some(Reach { value: rate / 2.0, basis: "memory copy: half of the STREAM Copy rate, which \
-                                         counts each byte twice".to_owned() })
+    Some(Reach {
+        value: rate / 2.0,
+        basis: "memory copy: half of the STREAM Copy rate, which \
+                                         counts each byte twice"
+            .to_owned(),
+    })
 }
 
 /// Returns a chart with one bar per operation and block size.

@@ -484,7 +484,7 @@ fn short(text: &str) -> String {
 
 /// Returns the reason why the output of another program is no record; `None` if no reader recognises the text.
 fn other_program(text: &str, selection: &FigureSelection<'_>) -> Option<String> {
-    let program = readers::recognised(&readers::all(selection.gauges), text)?;
+    let program = readers::recognise(&readers::all(selection.gauges), text)?;
     Some(format!("output of {program} instead of a record"))
 }
 

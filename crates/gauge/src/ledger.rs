@@ -45,8 +45,10 @@ impl<'a> LedgerWatch<'a> {
         found.measurements.iter_mut().for_each(|figure| judge(figure, gauges, &others));
         found.measurements.iter_mut().for_each(Measurement::doubt_limit);
         found.notices.extend(ledger.vanished.iter().map(|counter| {
-            let text = format!("a counter of hardware errors disappeared during the run: \
-                                {counter}");
+            let text = format!(
+                "a counter of hardware errors disappeared during the run: \
+                                {counter}"
+            );
             Notice::new(NoticeId::Contradicted, "", text)
         }));
         let reported_only = ledger.during.iter().filter(|event| event.kind.effect().is_none());

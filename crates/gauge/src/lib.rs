@@ -61,7 +61,7 @@ impl Site {
 
     /// Sets the memory that a plan may use: the given size, otherwise all memory of a described machine.
     #[must_use]
-    pub fn planned_with(mut self, given: Option<Bytes>) -> Self {
+    pub fn with_plan_memory(mut self, given: Option<Bytes>) -> Self {
         let is_described = self.machine.is_described();
         let memory = &mut self.machine.memory;
         let all = memory.bytes.filter(|_| is_described);
@@ -86,7 +86,7 @@ pub struct ExpectedCost {
 /// Planned run: the options have been checked, and nothing has been measured or written yet.
 pub trait PlannedRun {
     /// Returns the expected resources of the run.
-    fn foreseen(&self) -> ExpectedCost {
+    fn expected_cost(&self) -> ExpectedCost {
         ExpectedCost::default()
     }
 
@@ -121,8 +121,8 @@ pub struct PlanSequence {
 }
 
 impl PlannedRun for PlanSequence {
-    fn foreseen(&self) -> ExpectedCost {
-        let all: Vec<ExpectedCost> = self.plans.iter().map(|plan| plan.foreseen()).collect();
+    fn expected_cost(&self) -> ExpectedCost {
+        let all: Vec<ExpectedCost> = self.plans.iter().map(|plan| plan.expected_cost()).collect();
         ExpectedCost {
             time: all.iter().map(|one| one.time).sum(),
             memory: all.iter().filter_map(|one| one.memory).max(),
@@ -234,16 +234,16 @@ impl<'r> Headline<'r> {
     }
 }
 
-/// Runs the plan of a gauge as part of a larger run ([`measured`]), and returns the outcome. A failure of a plan
+/// Runs the plan of a gauge as part of a larger run ([`run_part`]), and returns the outcome. A failure of a plan
 /// without figures becomes a notice, so that the figures of the other gauges are kept.
-pub fn attempted(
+pub fn run_part_with_notice(
     gauge: &dyn Gauge,
     planned: Result<Option<Box<dyn PlannedRun>>, Failure>,
     site: &Site,
     observer: &mut dyn Observer,
 ) -> Outcome {
     let found = planned.and_then(|planned| match planned {
-        Some(planned) => measured(gauge, planned, site, observer),
+        Some(planned) => run_part(gauge, planned, site, observer),
         None => Ok(Outcome::default()),
     });
     kept(gauge, found)
@@ -253,7 +253,7 @@ pub fn attempted(
 /// gauge.
 ///
 /// Fails if the plan fails.
-pub fn measured(
+pub fn run_part(
     gauge: &dyn Gauge,
     planned: Box<dyn PlannedRun>,
     site: &Site,
@@ -415,7 +415,7 @@ mod tests {
             Site::new(Topology::load(&topology).unwrap(), machine, SysRoot::live())
         };
         let available = |source, given: Option<Bytes>| {
-            site(source).planned_with(given).machine.memory.available
+            site(source).with_plan_memory(given).machine.memory.available
         };
         let given = Some(Bytes::mib(1));
         assert_eq!(available(MachineSource::Synthetic, None), Some(1 << 30));

@@ -110,13 +110,13 @@ impl OutputFigures {
     ///
     /// Fails if the output has another value for the same figure, or if the value is not a number.
     pub fn push(&mut self, figure: OutputFigure, config: &OutputConfig) -> Result<(), String> {
-        self.push_judged(figure, config, Validity::valid())
+        self.push_with_validity(figure, config, Validity::valid())
     }
 
     /// Adds a figure with the given validity.
     ///
     /// Fails for the reasons of [`Self::push`].
-    pub fn push_judged(
+    pub fn push_with_validity(
         &mut self,
         figure: OutputFigure,
         config: &OutputConfig,

@@ -34,7 +34,7 @@ pub trait Reader: Sync {
     }
 
     /// Returns the programs whose output is part of the output of this program, because it runs them.
-    fn encloses(&self) -> &'static [&'static str] {
+    fn enclosed_programs(&self) -> &'static [&'static str] {
         &[]
     }
 
@@ -264,7 +264,7 @@ pub fn programs(readers: &[&dyn Reader]) -> String {
 }
 
 /// Returns the name of the program that printed a text; `None` if no reader recognises it.
-pub fn recognised(readers: &[&dyn Reader], text: &str) -> Option<&'static str> {
+pub fn recognise(readers: &[&dyn Reader], text: &str) -> Option<&'static str> {
     match find_runs(readers, text) {
         Ok(runs) => runs.first().map(|run| readers[run.reader].program()),
         Err(ReadError::Mixed { programs, .. }) => Some(programs[0]),

@@ -10,10 +10,10 @@
 //! - If the user interrupted a turn, its error is an interruption, not a failure. A cell returns no sample for an
 //! incomplete measurement.
 //!
-//! A reference program runs between native turns ([`Series::around`]). If it fails, the native figures are kept, and the
+//! A reference program runs between native turns ([`Series::run_reference`]). If it fails, the native figures are kept, and the
 //! run is incomplete.
 
-pub mod altered;
+pub mod alteration;
 mod reference;
 
 pub use reference::{ReferenceRun, RunProgram};
@@ -68,7 +68,7 @@ pub struct Series {
     /// Failure of a reference program.
     refused: Option<Failure>,
     /// Time of reference programs and of the native turns after them. It is not part of the budget.
-    beyond_budget: Duration,
+    time_outside_budget: Duration,
 }
 
 impl Series {
@@ -82,7 +82,7 @@ impl Series {
             lost: BTreeMap::new(),
             target: None,
             refused: None,
-            beyond_budget: Duration::ZERO,
+            time_outside_budget: Duration::ZERO,
         }
     }
 
@@ -94,7 +94,7 @@ impl Series {
     }
 
     /// Marks a cell as lost before its first turn, e.g. because its set-up failed.
-    pub fn lose(&mut self, cell: usize, why: Failure) {
+    pub fn mark_lost(&mut self, cell: usize, why: Failure) {
         self.schedule.lose(cell);
         self.lost.entry(cell).or_insert(why);
     }
@@ -116,7 +116,7 @@ impl Series {
             if lost.contains_key(&turn.cell) {
                 return Ok(Vec::new());
             }
-            match altered::turn(cells, turn) {
+            match alteration::turn(cells, turn) {
                 Ok(samples) => Ok(samples),
                 Err(_) if shared.interrupted() => Err(Cut::Interrupted),
                 Err(TurnFailure::Cell(failure)) => {
@@ -164,11 +164,11 @@ impl Series {
                 if self.has_ended() || self.lost.contains_key(cell) {
                     continue;
                 }
-                let taken = altered::turn(cells, Turn { cell: *cell, round, due: None });
+                let taken = alteration::turn(cells, Turn { cell: *cell, round, due: None });
                 match taken {
                     Ok(samples) => self.schedule.samples[*cell].extend(samples),
                     Err(_) if observer.interrupted() => {}
-                    Err(TurnFailure::Cell(failure)) => self.lose(*cell, failure),
+                    Err(TurnFailure::Cell(failure)) => self.mark_lost(*cell, failure),
                     Err(TurnFailure::Target(failure)) => {
                         self.stop = Stop::Lost;
                         self.target = Some(failure);
@@ -193,7 +193,7 @@ impl Series {
     }
 
     /// Replaces the reason why the series ended by a more precise one of the gauge, unless the series was cut short.
-    pub fn ended_by(&mut self, stop: Stop) {
+    pub fn set_stop(&mut self, stop: Stop) {
         if !self.has_ended() {
             self.stop = stop;
         }
@@ -201,19 +201,19 @@ impl Series {
 
     /// Returns the failure of a cell; `None` if the cell is not lost. For a cell without counting samples, the loss of
     /// the target is its failure.
-    pub fn lost(&self, cell: usize) -> Option<&Failure> {
+    pub fn cell_failure(&self, cell: usize) -> Option<&Failure> {
         let unmeasured = self.target.as_ref().filter(|_| !self.schedule.has_counted_sample(cell));
         self.lost.get(&cell).or(unmeasured)
     }
 
     /// Returns the cells that are not lost, ascending.
-    pub fn living(&self) -> Vec<usize> {
+    pub fn remaining_cells(&self) -> Vec<usize> {
         self.schedule.living()
     }
 
     /// Returns the cells that are not lost but have no counting sample, ascending.
-    pub fn unmeasured(&self) -> Vec<usize> {
-        let living = self.living().into_iter();
+    pub fn unmeasured_cells(&self) -> Vec<usize> {
+        let living = self.remaining_cells().into_iter();
         living.filter(|cell| !self.schedule.has_counted_sample(*cell)).collect()
     }
 
@@ -231,7 +231,7 @@ impl Series {
     #[must_use]
     pub fn judged(&self, cell: usize, m: Measurement) -> Measurement {
         let mut validity = m.validity.clone();
-        if let Some(failure) = self.lost(cell) {
+        if let Some(failure) = self.cell_failure(cell) {
             validity.invalid(lost_in_words(failure));
         }
         m.judged(validity)
@@ -256,7 +256,7 @@ impl Series {
                 }
                 Some(self.judged(cell, m))
             }
-            None => self.lost(cell).map(|_| self.judged(cell, m)),
+            None => self.cell_failure(cell).map(|_| self.judged(cell, m)),
         }
     }
 

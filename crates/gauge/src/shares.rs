@@ -44,7 +44,7 @@ pub fn usual_times(
 
 /// Returns the time that the plan of a gauge needs; `None` if it is unknown or the gauge cannot be planned.
 fn usual_time(gauge: &dyn Gauge, site: &Site, ask: &SummaryRequest<'_>) -> Option<Duration> {
-    gauge.summary_plan(site, ask).ok()??.foreseen().time
+    gauge.summary_plan(site, ask).ok()??.expected_cost().time
 }
 
 #[cfg(test)]

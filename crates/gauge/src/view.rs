@@ -371,7 +371,7 @@ impl Table {
     /// True if a column is the first one or has a non-empty cell.
     fn shows(&self, column: usize) -> bool {
         let mut cells = self.rows.iter().filter_map(|row| row.get(column));
-        column == 0 || self.rows.is_empty() || cells.any(|cell| !cell.is_nothing())
+        column == 0 || self.rows.is_empty() || cells.any(|cell| !cell.is_blank())
     }
 }
 
@@ -448,7 +448,7 @@ impl TableCell {
     }
 
     /// Creates the cell of a figure; `form` formats its value. Without a value, the cell contains the status.
-    pub fn value_of(m: &Measurement, form: impl FnOnce(f64) -> String) -> Self {
+    pub fn from_measurement(m: &Measurement, form: impl FnOnce(f64) -> String) -> Self {
         match m.value {
             Some(value) => Self::figure(value, m.unit, form(value)),
             None => m.validity.status.name().into(),
@@ -456,7 +456,7 @@ impl TableCell {
     }
 
     /// True if the cell has no content: no figure, no bar, and no text except a dash or a question mark.
-    pub fn is_nothing(&self) -> bool {
+    pub fn is_blank(&self) -> bool {
         let is_blank = matches!(self.text.as_str(), "" | "-" | "?");
         is_blank && self.figure.is_none() && self.bar.is_none()
     }

@@ -72,7 +72,7 @@ config! {
         /// Ratio of the figure to that of the OSU micro-benchmarks.
         over_osu: f64 = Observation "over OSU";
         /// Comparison of the figure with the lower bound that the hardware sets.
-        floor: FloorConfig = Observation "of floor";
+        floor: LowerBoundConfig = Observation "of floor";
         /// Number of counting rounds in which the probe and an OSU program ran interleaved.
         rounds: shared::rounds;
     }
@@ -128,7 +128,7 @@ pub struct DipConfig {
 
 /// Performance of an MPI as a share of the built-in transport's: the transport's time divided by the MPI's time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct FloorConfig {
+pub struct LowerBoundConfig {
     /// Figure of the built-in transport.
     pub value: f64,
     /// Time of the built-in transport divided by the MPI's time: 1 if the MPI is as fast.
@@ -141,7 +141,7 @@ pub struct FloorConfig {
 /// Tolerated share by which an MPI may be faster than the lower bound, due to the variation of starts.
 const ABOVE: f64 = 0.03;
 
-impl FloorConfig {
+impl LowerBoundConfig {
     /// True if the MPI is not faster than the lower bound. A faster MPI shows that the built-in transport was disturbed
     /// or is slower for this size, so that its time is no lower bound.
     pub fn is_bound(&self) -> bool {

@@ -22,7 +22,7 @@ mod run;
 pub mod transport;
 mod view;
 
-pub use config::{DipConfig, FloorConfig, MessageConfig, MpiConfig, PairRank};
+pub use config::{DipConfig, LowerBoundConfig, MessageConfig, MpiConfig, PairRank};
 pub use error::MessagesError;
 pub use options::MessageOptions;
 pub use pattern::Pattern;
@@ -82,7 +82,7 @@ impl Gauge for Messages {
 
     fn reach(&self, _: &Record, figure: &Measurement) -> Option<Reach> {
         let floor = figure.read_config::<MessageConfig>().floor;
-        let floor = floor.filter(FloorConfig::is_bound)?;
+        let floor = floor.filter(LowerBoundConfig::is_bound)?;
         let basis = "shared memory between these cores, without MPI".to_owned();
         Some(Reach { value: floor.value, basis })
     }

@@ -65,7 +65,7 @@ pub(crate) fn launches(hosts: &[String], options: &MessageOptions) -> Vec<Launch
     let own = launch(hosts, options.patterns_with(&[Participants::Pair]));
     let own = Launch { steps: steps(n), ..own };
     let together = launch(hosts, options.patterns_with(&[Participants::Pairs, Participants::All]));
-    let threads = options.threads.unwrap_or(SideThreads::CUSTOMARY);
+    let threads = options.threads.unwrap_or(SideThreads::DEFAULT);
     let threaded = launch(&hosts[..n.min(2)], options.patterns_with(&[Participants::Threads]));
     let threaded = Launch { threads, ..threaded };
     [own, together, threaded].into_iter().filter(|one| !one.patterns.is_empty()).collect()

@@ -46,7 +46,7 @@ impl SideThreads {
     /// One thread in each rank.
     pub const SINGLE: Self = Self { senders: 1, receivers: 1 };
     /// Default numbers of threads for `latency_mt`.
-    pub const CUSTOMARY: Self = Self { senders: 1, receivers: 2 };
+    pub const DEFAULT: Self = Self { senders: 1, receivers: 2 };
 }
 
 /// Maximum number of threads per rank.
@@ -142,9 +142,9 @@ impl Default for MessageOptions {
 
 impl MessageOptions {
     /// Returns the requested sizes that are valid for a pattern.
-    pub fn sizes_of(&self, pattern: Pattern) -> Vec<u64> {
+    pub fn valid_sizes(&self, pattern: Pattern) -> Vec<u64> {
         match &self.sizes {
-            Some(sizes) => pattern.sizes_of(sizes),
+            Some(sizes) => pattern.valid_sizes(sizes),
             None => pattern.usual_sizes(),
         }
     }
@@ -153,19 +153,19 @@ impl MessageOptions {
     /// pattern.
     ///
     /// Fails if the user requested such a pattern by name, or if no pattern is left.
-    pub(crate) fn leave_out_meaningless(&mut self) -> Result<Vec<Notice>, MessagesError> {
+    pub(crate) fn leave_out_invalid_sizes(&mut self) -> Result<Vec<Notice>, MessagesError> {
         let Some(asked) = self.sizes.clone() else { return Ok(Vec::new()) };
         let mut without: BTreeMap<Vec<u64>, Vec<&str>> = BTreeMap::new();
         for pattern in self.patterns.iter().filter(|pattern| !pattern.is_sizeless()) {
-            let kept = pattern.sizes_of(&asked);
+            let kept = pattern.valid_sizes(&asked);
             let lost: Vec<u64> = asked.iter().copied().filter(|b| !kept.contains(b)).collect();
             if !lost.is_empty() {
                 without.entry(lost).or_default().push(pattern.name());
             }
         }
-        let none = self.patterns.iter().copied().find(|one| one.sizes_of(&asked).is_empty());
+        let none = self.patterns.iter().copied().find(|one| one.valid_sizes(&asked).is_empty());
         let named = self.named;
-        self.patterns.retain(|pattern| !pattern.sizes_of(&asked).is_empty());
+        self.patterns.retain(|pattern| !pattern.valid_sizes(&asked).is_empty());
         if let Some(pattern) = none.filter(|_| named || self.patterns.is_empty()) {
             let min = pattern.usual_sizes()[0];
             return Err(Failure::usage(format!("no requested size is valid for {pattern}"))
@@ -204,7 +204,7 @@ impl MessageOptions {
     /// Returns the numbers of warm-up operations and of timed operations. The number of timed operations is 0 if it is
     /// not fixed.
     pub(crate) fn operation_counts(&self, pattern: Pattern, bytes: u64) -> (u64, u64) {
-        let (warm_up, timed) = pattern.customary_operations(bytes);
+        let (warm_up, timed) = pattern.default_operations(bytes);
         let timed = if self.like_osu { timed } else { 0 };
         (self.warm_up.unwrap_or(warm_up), self.iterations.unwrap_or(timed))
     }
@@ -220,7 +220,7 @@ mod tests {
             let (patterns, sizes) = (patterns.to_vec(), Some(sizes.to_vec()));
             let mut options =
                 MessageOptions { patterns, named, sizes, ..MessageOptions::default() };
-            let reported = options.leave_out_meaningless().map_err(|error| error.to_string());
+            let reported = options.leave_out_invalid_sizes().map_err(|error| error.to_string());
             let texts: Result<Vec<String>, String> =
                 reported.map(|notices| notices.into_iter().map(|notice| notice.message).collect());
             (texts, options.patterns)

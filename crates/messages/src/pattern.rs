@@ -215,7 +215,7 @@ impl Pattern {
 
     /// Returns the sizes among `sizes` that are valid for the pattern: rates require at least one byte, and sums
     /// require whole numbers. For a pattern without a message size, returns only size 0.
-    pub fn sizes_of(self, sizes: &[u64]) -> Vec<u64> {
+    pub fn valid_sizes(self, sizes: &[u64]) -> Vec<u64> {
         let PatternRow { sizes: (min, _), multiple_of, .. } = self.row();
         if self.is_sizeless() {
             return vec![0];
@@ -229,7 +229,7 @@ impl Pattern {
     /// up to 1 MiB for collectives.
     pub fn usual_sizes(self) -> Vec<u64> {
         let powers = (0..=22).map(|power| 1 << power).filter(|bytes| *bytes <= self.row().sizes.1);
-        self.sizes_of(&std::iter::once(0).chain(powers).collect::<Vec<_>>())
+        self.valid_sizes(&std::iter::once(0).chain(powers).collect::<Vec<_>>())
     }
 
     /// Returns the numbers of messages that fit into the send buffer and the receive buffer of a rank, for `ranks`
@@ -245,7 +245,7 @@ impl Pattern {
 
     /// Returns the default number of warm-up operations, and the number of timed operations of the OSU
     /// micro-benchmarks. For rates, both are numbers of windows.
-    pub(crate) fn customary_operations(self, bytes: u64) -> (u64, u64) {
+    pub(crate) fn default_operations(self, bytes: u64) -> (u64, u64) {
         let PatternRow { warm_up, operations, .. } = self.row();
         if bytes > LARGE { (warm_up.1, operations.1) } else { (warm_up.0, operations.0) }
     }
@@ -346,15 +346,15 @@ mod tests {
 
     #[test]
     fn sizes_without_meaning_are_excluded() {
-        let takes = |pattern: Pattern, size: u64| pattern.sizes_of(&[size]) == [size];
+        let takes = |pattern: Pattern, size: u64| pattern.valid_sizes(&[size]) == [size];
         let of_nothing: Vec<_> = Pattern::ALL.iter().copied().filter(|p| takes(*p, 0)).collect();
         assert_eq!(of_nothing, [Latency, MultiLat, LatencyMt, Barrier]);
         assert!(takes(Allreduce, 4) && !takes(Allreduce, 2) && takes(Bcast, 1 << 21));
         let sizes = [0, 2, 8, 1 << 21];
-        assert_eq!(Latency.sizes_of(&sizes), sizes);
-        assert_eq!(Bw.sizes_of(&sizes), [2, 8, 1 << 21]);
-        assert_eq!(Allreduce.sizes_of(&sizes), [8, 1 << 21]);
-        assert_eq!(Barrier.sizes_of(&sizes), [0]);
+        assert_eq!(Latency.valid_sizes(&sizes), sizes);
+        assert_eq!(Bw.valid_sizes(&sizes), [2, 8, 1 << 21]);
+        assert_eq!(Allreduce.valid_sizes(&sizes), [8, 1 << 21]);
+        assert_eq!(Barrier.valid_sizes(&sizes), [0]);
         let usual = |pattern: Pattern| pattern.usual_sizes();
         assert_eq!((usual(Latency).len(), usual(Bw).len(), usual(Barrier)), (24, 23, vec![0]));
         assert_eq!((usual(Bcast).last(), usual(Allreduce)[0]), (Some(&(1 << 20)), 4));
@@ -362,10 +362,10 @@ mod tests {
 
     #[test]
     fn large_messages_have_fewer_operations() {
-        let warm_up = |bytes| Latency.customary_operations(bytes).0;
+        let warm_up = |bytes| Latency.default_operations(bytes).0;
         assert_eq!((warm_up(8192), warm_up(8193)), (100, 10));
-        assert_eq!(Bw.customary_operations(1), (10, 100));
-        assert_eq!(Bw.customary_operations(1 << 20), (2, 20));
-        assert_eq!(Bcast.customary_operations(1).1, 1000);
+        assert_eq!(Bw.default_operations(1), (10, 100));
+        assert_eq!(Bw.default_operations(1 << 20), (2, 20));
+        assert_eq!(Bcast.default_operations(1).1, 1000);
     }
 }

@@ -121,7 +121,7 @@ impl MessagesPlan {
             options.samples = asked.samples;
         } else {
             // The OSU programs and the probe use the same threads and operations. Each round is a sample.
-            options.threads = options.threads.or(Some(SideThreads::CUSTOMARY));
+            options.threads = options.threads.or(Some(SideThreads::DEFAULT));
             options.like_osu = true;
             options.size_limit = osu::SIZE_LIMIT;
         }
@@ -230,7 +230,7 @@ impl MessagesPlan {
     /// Returns the number of sizes over all transports.
     pub(crate) fn turns(&self) -> usize {
         let with_osu = if self.osu.is_empty() { 1 } else { 2 };
-        let own = self.own.len() * self.sizes(self.own_plays());
+        let own = self.own.len() * self.sizes(self.own_patterns());
         own + self.choice.mpis.len() * self.sizes(Pattern::ALL) * with_osu * self.rounds as usize
     }
 
@@ -242,7 +242,7 @@ impl MessagesPlan {
 
     /// Returns the patterns for the built-in transport. If an MPI is measured as well, only the patterns with a lower
     /// bound.
-    pub(crate) fn own_plays(&self) -> &'static [Pattern] {
+    pub(crate) fn own_patterns(&self) -> &'static [Pattern] {
         if self.choice.mpis.is_empty() { Pattern::ALL } else { &lower_bound::PATTERNS }
     }
 
@@ -266,7 +266,7 @@ impl MessagesPlan {
         between: RankPairs,
         ranks: Option<usize>,
     ) -> Result<Self, MessagesError> {
-        let meaningless = options.leave_out_meaningless()?;
+        let meaningless = options.leave_out_invalid_sizes()?;
         let (launches, mut notices) = launches(topology, &options, &between, ranks)?;
         notices.extend(meaningless);
         notices.extend(capped(&launches, &options)?);
@@ -332,7 +332,7 @@ fn capped(launches: &[Launch], options: &MessageOptions) -> Result<Vec<Notice>, 
     let mut notices = Vec::new();
     for (launch, pattern) in launches.iter().flat_map(|l| l.patterns.iter().map(move |p| (l, *p))) {
         let asked = launch.requested_sizes(pattern, options);
-        let kept = launch.sizes_of(pattern, options);
+        let kept = launch.valid_sizes(pattern, options);
         if kept.len() == asked.len() {
             continue;
         }
@@ -390,7 +390,7 @@ fn launches(
     let together = options.patterns_with(&[Participants::Pairs, Participants::All]);
     if !together.is_empty() {
         let in_pairs = !options.patterns_with(&[Participants::Pairs]).is_empty();
-        let count = together_ranks(ranks, cores.len(), in_pairs, &mut notices)?;
+        let count = joint_rank_count(ranks, cores.len(), in_pairs, &mut notices)?;
         let cpus: Vec<Vec<CpuId>> =
             (0..count).map(|rank| vec![cores[rank % cores.len()]]).collect();
         let distance = match cpus.as_slice() {
@@ -421,7 +421,7 @@ const MAX_RANKS_PER_CORE: usize = 8;
 /// Returns the number of ranks for the patterns that use all ranks.
 ///
 /// Fails if there are too many ranks for the cores.
-fn together_ranks(
+fn joint_rank_count(
     asked: Option<usize>,
     cores: usize,
     in_pairs: bool,
@@ -502,7 +502,7 @@ fn thread_counts(
 ) -> (Vec<Vec<CpuId>>, SideThreads) {
     let threads = options.threads.unwrap_or_else(|| {
         if cores.len() >= 3 {
-            return SideThreads::CUSTOMARY;
+            return SideThreads::DEFAULT;
         }
         let text = "latency_mt uses 1:1 threads instead of 1:2, because three threads on two \
                     cores would measure the scheduler (force 1:2 with -t 1:2)";

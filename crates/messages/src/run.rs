@@ -33,7 +33,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 impl PlannedRun for MessagesPlan {
-    fn foreseen(&self) -> ExpectedCost {
+    fn expected_cost(&self) -> ExpectedCost {
         ExpectedCost {
             time: Some(self.options.size_limit * self.turns() as u32),
             memory: Some(Bytes(self.buffer_bytes())),
@@ -47,7 +47,7 @@ impl PlannedRun for MessagesPlan {
                 if !self.choice.mpis.is_empty() {
                     figures.push(self.pattern_figures(TEST, launch, *pattern));
                 }
-                if !self.own.is_empty() && self.own_plays().contains(pattern) {
+                if !self.own.is_empty() && self.own_patterns().contains(pattern) {
                     figures.push(self.pattern_figures(TRANSPORT, launch, *pattern).scoped());
                 }
             }
@@ -72,7 +72,7 @@ impl MessagesPlan {
         let figures = Figures::new(GAUGE, test, [pattern.name()], units);
         // OSU's programs measure all powers of two, beginning with the smallest size.
         if self.osu.is_empty() {
-            figures.sized(launch.sizes_of(pattern, &self.options))
+            figures.sized(launch.valid_sizes(pattern, &self.options))
         } else {
             figures
         }
@@ -91,7 +91,7 @@ fn run(
     if let Some(limits) = &limits {
         plan.admit(limits)?;
     }
-    let plays = plan.own_plays();
+    let plays = plan.own_patterns();
     let mut choice = plan.choice;
     let reach = match plan.between {
         RankPairs::Hosts(_) => ProgramReach::OtherHosts,
@@ -256,7 +256,7 @@ fn run_starts(
         let words = format!("{}, {} of {}", in_words(launch), number + 1, launches.len());
         // The share of the budget for a launch is proportional to its number of sizes.
         let up_to_this =
-            Fraction(sizes_of(&launches[..=number], starters) / sizes_of(launches, starters));
+            Fraction(count_sizes(&launches[..=number], starters) / count_sizes(launches, starters));
         let deadline = limits.map(|limits| limits.at(up_to_this));
         let (reports, errors) = by_turns(starters, launch, &words, deadline, observer);
         outcome.notices.extend(left_out_starts(&reports, launch, deadline));
@@ -303,7 +303,7 @@ fn run_starts(
 }
 
 /// Returns the number of sizes of launches over all transports.
-fn sizes_of(launches: &[Launch], starters: &[Starter<'_>]) -> f64 {
+fn count_sizes(launches: &[Launch], starters: &[Starter<'_>]) -> f64 {
     let mut sizes = 0;
     for launch in launches {
         for starter in starters {
@@ -411,7 +411,7 @@ fn finish(
     let limit = config.and_then(|config| eager::limit(&config, &report.output.variables));
     let is_late = deadline.is_some_and(|deadline| clock::now() >= deadline);
     if report.broken.is_none() && report.launch.steps.is_empty() && !is_late {
-        measure_dips_again(starter, &mut report, limit.as_ref(), observer)?;
+        remeasure_dips(starter, &mut report, limit.as_ref(), observer)?;
     }
     let mut figures = result::figures(starter, &report);
     judge_curves(&mut figures, limit.as_ref());
@@ -451,7 +451,7 @@ fn finish(
 }
 
 /// Repeats sizes that take far longer than their neighbours. The new samples replace the old samples.
-fn measure_dips_again(
+fn remeasure_dips(
     starter: &Starter<'_>,
     report: &mut StartReport,
     limit: Option<&EagerLimit>,

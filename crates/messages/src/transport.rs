@@ -99,7 +99,7 @@ impl RankJob {
         let mut patterns = Vec::new();
         for pattern in launch.patterns.iter().copied().filter(|pattern| has(*pattern)) {
             let mut sizes = Vec::new();
-            for bytes in launch.sizes_of(pattern, options) {
+            for bytes in launch.valid_sizes(pattern, options) {
                 let (warm_up, timed) = options.operation_counts(pattern, bytes);
                 sizes.push((bytes, warm_up, timed));
             }

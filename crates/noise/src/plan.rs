@@ -79,7 +79,7 @@ impl Predictable for PredictedTurns {
 }
 
 impl PlannedRun for NoisePlan {
-    fn foreseen(&self) -> ExpectedCost {
+    fn expected_cost(&self) -> ExpectedCost {
         ExpectedCost { time: Some(self.options.budget.unwrap_or(Self::BUDGET)), memory: None }
     }
 

@@ -179,7 +179,7 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
                     value,
                     quoted: Quoted::Mean,
                 };
-                figures.push_judged(figure, &config, validity.clone())?;
+                figures.push_with_validity(figure, &config, validity.clone())?;
             }
         }
     }

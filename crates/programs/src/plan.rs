@@ -180,7 +180,7 @@ fn unbound(plan: &RankPlan) -> RankPlan {
 }
 
 impl PlannedRun for ProgramSweep {
-    fn foreseen(&self) -> ExpectedCost {
+    fn expected_cost(&self) -> ExpectedCost {
         ExpectedCost { time: self.limits.budget, memory: None }
     }
 
@@ -237,7 +237,7 @@ impl PlannedRun for ProgramSweep {
         let mut series = Series::new(policy::PROGRAMS, limits, jobs.len());
         for (number, cell) in runs.iter().enumerate() {
             if let Some(reason) = &cell.failure {
-                series.lose(number, Failure::unmet(reason));
+                series.mark_lost(number, Failure::unmet(reason));
             }
         }
         (&mut &shared).phase(&format!("{count}, interleaved"));
@@ -263,7 +263,7 @@ impl PlannedRun for ProgramSweep {
         drop(jobs);
         for (number, cell) in runs.iter_mut().enumerate() {
             // The reason of a failed warm-up is already known.
-            cell.failure = cell.failure.take().or(series.lost(number).map(lost_in_words));
+            cell.failure = cell.failure.take().or(series.cell_failure(number).map(lost_in_words));
         }
         let mut outcome = Outcome { notices: self.notices.clone(), ..Outcome::default() };
         if stop == Some(Stop::Budget) {
@@ -320,8 +320,8 @@ impl ProgramSweep {
             return Some(notice.hint(format!("--samples {ROUNDS}, or leave out --samples")));
         }
         let enough = warm_up.as_secs_f64() * f64::from(ROUNDS + 1) * 1.1;
-        let text = format!("only {} within the budget: too few for a verdict", counted(rounds, \
-                            "round"));
+        let text =
+            format!("only {} within the budget: too few for a verdict", counted(rounds, "round"));
         Some(
             Notice::new(NoticeId::Budget, GAUGE, text)
                 .hint(format!("--budget {:.0} is enough for {ROUNDS} rounds", enough.ceil())),

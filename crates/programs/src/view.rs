@@ -22,7 +22,7 @@ use nodegauge_measure::{Fraction, Unit};
 /// Description of the intervals of the ratios.
 const INTERVAL: &str = "95 % interval, simultaneous over all combinations";
 /// Description of the intervals in records of old versions, which contain those of single combinations.
-const INTERVAL_OF_ONE: &str = "95 % interval of one combination, narrower than that of the verdict";
+const SINGLE_INTERVAL: &str = "95 % interval of one combination, narrower than that of the verdict";
 /// Letters of the series of a chart.
 const LETTERS: &str = "abcdefghijklmnopqrstuvwxyz";
 
@@ -248,7 +248,7 @@ fn table(rows: &[Row<'_>]) -> Table {
 /// Returns the description of the intervals. An interval that excludes 1 although the verdict does not is not the one
 /// on which the verdict is based.
 fn interval_kind(rows: &[Row<'_>]) -> &'static str {
-    if rows.iter().any(Row::is_narrower) { INTERVAL_OF_ONE } else { INTERVAL }
+    if rows.iter().any(Row::is_narrower) { SINGLE_INTERVAL } else { INTERVAL }
 }
 
 /// Returns the relative speeds with their intervals; `None` if there are none.

@@ -312,7 +312,7 @@ impl PublishedNode {
     }
 
     /// True if the figures belong to the test `test`. STREAM has different test names for processors and for devices.
-    pub fn is_of(&self, test: &str) -> bool {
+    pub fn belongs_to(&self, test: &str) -> bool {
         self.test == test || self.test == stream::TEST && stream::is_test(test)
     }
 

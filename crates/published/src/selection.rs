@@ -20,7 +20,9 @@ pub fn add_to(found: &mut Outcome, machine: &Machine, against: Option<&Published
     };
     let mut figures: Vec<Measurement> = Vec::new();
     for node in nodes {
-        let Some(own) = found.measurements.iter().find(|m| node.is_of(&m.test)) else { continue };
+        let Some(own) = found.measurements.iter().find(|m| node.belongs_to(&m.test)) else {
+            continue;
+        };
         for m in node.measurements(why) {
             figures.push(Measurement { gauge: own.gauge.clone(), ..m });
         }

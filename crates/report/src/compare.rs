@@ -3,7 +3,7 @@
 
 use crate::conclusion::sentence;
 use crate::head::{self, Node};
-use nodegauge_analysis::compare::{Comparison, Difference, Pair, Runners, Verdict};
+use nodegauge_analysis::compare::{ComparedSide, Comparison, Difference, Pair, Verdict};
 use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle, would_have_been_found};
 use nodegauge_analysis::ratio::Basis;
 use nodegauge_analysis::ratio::closing::{interval_in_words, times_as_fast};
@@ -164,7 +164,7 @@ pub(crate) fn speed(pair: &Pair, verdict: Verdict) -> Option<(f64, [f64; 2])> {
 }
 
 /// Describes A or B: the selector that the user typed, and the selected runs.
-fn side(side: &Runners) -> String {
+fn side(side: &ComparedSide) -> String {
     let each = side
         .runs
         .iter()
@@ -192,12 +192,12 @@ fn note_both(section: &mut Section, label: &str, [a, b]: [String; 2]) {
 }
 
 /// Names the hosts of A or B and their processors.
-fn nodes(side: &Runners) -> String {
+fn nodes(side: &ComparedSide) -> String {
     head::node_names(side.runs.iter().map(|run| Node::new(run.host.as_deref(), &run.processor)))
 }
 
 /// Names the command of A or B.
-fn commands(side: &Runners) -> String {
+fn commands(side: &ComparedSide) -> String {
     let commands = side.runs.iter().map(|run| head::shell_command(&run.command));
     head::command_names(&distinct(commands))
 }

@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Share of the time for the roofline of all threads if that of a single thread is measured, too.
-const SHARE_OF_ALL: f64 = 0.5;
+const ALL_THREADS_SHARE: f64 = 0.5;
 
 /// Options of a roofline.
 pub struct RooflineOptions<'a> {
@@ -83,7 +83,7 @@ impl RooflinePlan {
         } else {
             None
         };
-        let share_of_all = if one.is_some() { SHARE_OF_ALL } else { 1.0 };
+        let share_of_all = if one.is_some() { ALL_THREADS_SHARE } else { 1.0 };
         let mut parts_asked =
             vec![CeilingsPart { placement: &all, suffix: "", share: share_of_all, kernels: true }];
         if let Some(placement) = &one {
@@ -120,10 +120,10 @@ impl RooflinePlan {
 }
 
 impl PlannedRun for RooflinePlan {
-    fn foreseen(&self) -> ExpectedCost {
+    fn expected_cost(&self) -> ExpectedCost {
         ExpectedCost {
-            time: self.parts.iter().map(|part| part.planned.foreseen().time).sum(),
-            memory: self.parts.iter().filter_map(|part| part.planned.foreseen().memory).max(),
+            time: self.parts.iter().map(|part| part.planned.expected_cost().time).sum(),
+            memory: self.parts.iter().filter_map(|part| part.planned.expected_cost().memory).max(),
         }
     }
 

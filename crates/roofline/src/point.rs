@@ -78,8 +78,11 @@ impl FromStr for GivenPoint {
         }
         cursor.finish("expected nothing after the level")?;
         if !(flops / bytes).is_normal() || !(flops / seconds).is_normal() {
-            return Err(cursor.error_at(0, "expected numbers of similar magnitude: FLOPS/BYTES or \
-                                         FLOPS/SECONDS is not a normal number"));
+            return Err(cursor.error_at(
+                0,
+                "expected numbers of similar magnitude: FLOPS/BYTES or \
+                                         FLOPS/SECONDS is not a normal number",
+            ));
         }
         Ok(Self { name, flops, bytes, seconds: Seconds(seconds), level })
     }

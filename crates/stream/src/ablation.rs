@@ -48,7 +48,7 @@ const STEPS: [&str; 7] =
 pub const MEMCPY: &str = "memcpy";
 /// Minimum number of rounds from which a conclusion is drawn; STREAM's default number of passes. The best of fewer
 /// rounds depends on chance.
-pub(crate) const ENOUGH_ROUNDS: usize = 10;
+pub(crate) const MIN_ROUNDS: usize = 10;
 /// Safety factor for predicted times, which may be too low by a tenth.
 const UNCERTAINTY: f64 = 1.1;
 /// Number of cells whose loops are unknown until they have been chosen: the steps of stores, loop and pages side by
@@ -74,8 +74,8 @@ impl AblationPlan {
 }
 
 impl PlannedRun for AblationPlan {
-    fn foreseen(&self) -> ExpectedCost {
-        self.0.foreseen(MAX_POINTS)
+    fn expected_cost(&self) -> ExpectedCost {
+        self.0.expected_cost(MAX_POINTS)
     }
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
@@ -135,11 +135,11 @@ impl PlannedRun for AblationPlan {
         let mut turn = |turn: Turn| pass(&cells[turn.cell]);
         series.run(&mut turn, observer, None)?;
         // A complete round is required for the factors, even if the run is late.
-        series.remeasure(&series.unmeasured(), 1, &mut turn, observer);
+        series.remeasure(&series.unmeasured_cells(), 1, &mut turn, observer);
         let measuring = limits.elapsed() - setting_up;
         let mut alone = Series::new(policy::EXPLAIN_END, limits, 1);
         // The factors end at the first step that failed.
-        let kept = (0..steps.len()).find(|step| series.lost(*step).is_some());
+        let kept = (0..steps.len()).find(|step| series.cell_failure(*step).is_some());
         let kept = kept.unwrap_or(steps.len());
         if kept < 2
             && let Some(failure) = series.failure()
@@ -152,7 +152,7 @@ impl PlannedRun for AblationPlan {
         }
         let mut lost_points = Vec::new();
         for (cell, (point, _)) in cells.iter().enumerate() {
-            lost_points.extend(series.lost(cell).map(|_| *point));
+            lost_points.extend(series.cell_failure(cell).map(|_| *point));
         }
         let mut wrong = None;
         for (number, point) in points.iter_mut().enumerate() {
@@ -163,7 +163,7 @@ impl PlannedRun for AblationPlan {
             wrong = wrong.or_else(|| point.wrong.as_ref().map(ToString::to_string));
         }
         // The cell of memcpy follows the steps. It is compared with the last step.
-        let lost_copy = copy.and_then(|_| series.lost(steps.len()));
+        let lost_copy = copy.and_then(|_| series.cell_failure(steps.len()));
         let copy = copy.filter(|_| lost_copy.is_none() && kept == steps.len());
         let counted_cells: Vec<usize> = (0..kept).chain(copy.map(|_| steps.len())).collect();
         let bound: Vec<bool> =
@@ -182,9 +182,9 @@ impl PlannedRun for AblationPlan {
             round: measuring.div_f64((rounds.len() + 1) as f64),
             kept: counts.len() as f64 / rounds.len().max(1) as f64,
         };
-        let is_short = counts.len() < ENOUGH_ROUNDS && limits.samples.is_none();
+        let is_short = counts.len() < MIN_ROUNDS && limits.samples.is_none();
         let enough = is_short.then(|| pace.enough());
-        let failed = series.lost(kept).zip(steps.get(kept));
+        let failed = series.cell_failure(kept).zip(steps.get(kept));
         let measured = Measured {
             enough,
             steps: &steps[..kept],
@@ -273,9 +273,9 @@ struct Pace {
 }
 
 impl Pace {
-    /// Returns the budget with which [`ENOUGH_ROUNDS`] rounds count. It includes the share for the trial of loops.
+    /// Returns the budget with which [`MIN_ROUNDS`] rounds count. It includes the share for the trial of loops.
     fn enough(&self) -> Seconds {
-        let rounds = (ENOUGH_ROUNDS as f64 / self.kept.max(0.1)).ceil() + 1.0;
+        let rounds = (MIN_ROUNDS as f64 / self.kept.max(0.1)).ceil() + 1.0;
         let seconds = self.fixed.as_secs_f64() + rounds * self.round.as_secs_f64();
         let share = policy::EXPLAIN.measure.0 - policy::EXPLAIN.choose.0;
         Seconds((UNCERTAINTY * seconds / share).ceil())
@@ -308,7 +308,7 @@ struct Measured<'a> {
     rounds: Vec<&'a [Sample]>,
     /// Number of excluded rounds, which belong to another regime.
     left_out: usize,
-    /// Budget with which [`ENOUGH_ROUNDS`] rounds count; `None` if the run had enough rounds, or if the user set the
+    /// Budget with which [`MIN_ROUNDS`] rounds count; `None` if the run had enough rounds, or if the user set the
     /// number of rounds.
     enough: Option<Seconds>,
     /// True if the rounds that count belong to one regime.
@@ -378,7 +378,7 @@ impl Measured<'_> {
             return None;
         }
         // The best of a few rounds depends on chance.
-        let (ratio, ..) = self.memcpy().filter(|_| self.rounds.len() >= ENOUGH_ROUNDS)?;
+        let (ratio, ..) = self.memcpy().filter(|_| self.rounds.len() >= MIN_ROUNDS)?;
         let [low, high] = ratio.interval.filter(|[low, _]| *low > 1.0)?;
         let digits = bests::digits([low, high]);
         Some(format!(
@@ -501,15 +501,13 @@ impl Measured<'_> {
             validity.suspect(doubt);
         }
         if !self.settled {
-            validity.suspect(
-                "too few rounds belong to one regime, so rounds of all regimes count",
-            );
+            validity.suspect("too few rounds belong to one regime, so rounds of all regimes count");
         }
         let rounds = self.rounds.len();
-        if rounds < ENOUGH_ROUNDS {
+        if rounds < MIN_ROUNDS {
             let count = if rounds == 1 { "counts" } else { "count" };
             validity.suspect(format!(
-                "only {} {count}: the best of fewer than {ENOUGH_ROUNDS} depends on chance; {}",
+                "only {} {count}: the best of fewer than {MIN_ROUNDS} depends on chance; {}",
                 counted(rounds, "round"),
                 remedy(self.enough)
             ));
@@ -523,7 +521,7 @@ pub(crate) fn remedy(enough: Option<Seconds>) -> String {
     match enough {
         Some(enough) => format!("use --budget {:.0}", enough.0),
         // The user set the number of rounds, or an old version wrote the record.
-        None => format!("use a larger --budget, or --samples {ENOUGH_ROUNDS}"),
+        None => format!("use a larger --budget, or --samples {MIN_ROUNDS}"),
     }
 }
 

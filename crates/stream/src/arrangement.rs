@@ -74,7 +74,11 @@ impl Arrangement {
     ///
     /// # Errors
     /// Fails if the arrays do not fit, and if the requested loops do not exist.
-    pub fn of_ranks(site: &Site, ranks: RankPlan, options: StreamOptions) -> Result<Self, Failure> {
+    pub fn for_ranks(
+        site: &Site,
+        ranks: RankPlan,
+        options: StreamOptions,
+    ) -> Result<Self, Failure> {
         let count = ranks.ranks.len() as u64;
         let shared = matches!(
             options.arrays.size,
@@ -125,14 +129,14 @@ impl Arrangement {
     }
 
     /// True if the configuration is for one process and equals `config`, except for the loops.
-    pub(crate) fn is_of(&self, config: &TargetConfig) -> bool {
+    pub(crate) fn matches_config(&self, config: &TargetConfig) -> bool {
         let own = &self.configs[0];
         self.ranks.is_none()
             && *own == TargetConfig { kernels: own.kernels.clone(), ..config.clone() }
     }
 
     /// Returns the expected time and memory of a run with `copies` sets of the arrays.
-    pub(crate) fn foreseen(&self, copies: u64) -> ExpectedCost {
+    pub(crate) fn expected_cost(&self, copies: u64) -> ExpectedCost {
         let each: u64 = self.configs.iter().map(TargetConfig::bytes).sum();
         ExpectedCost { time: Some(self.options.budget.time), memory: Some(Bytes(copies * each)) }
     }
@@ -340,7 +344,7 @@ pub(crate) fn chosen_notice(chosen: &ChosenLoops) -> Notice {
     };
     let mut parts = vec![format!("{among}: {}", describe(&chosen.loops))];
     let (ahead, not_told): (Vec<_>, Vec<_>) =
-        chosen.leads.iter().partition(|(_, lead)| lead.is_told());
+        chosen.leads.iter().partition(|(_, lead)| lead.is_significant());
     if !ahead.is_empty() {
         let mut each: Vec<String> = Vec::new();
         for (kernel, lead) in ahead {

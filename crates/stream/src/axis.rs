@@ -94,7 +94,7 @@ impl StreamSetting {
     }
 
     /// True if the option applies only to native loops.
-    pub(crate) fn is_of_native_loops(&self) -> bool {
+    pub(crate) fn is_native_only(&self) -> bool {
         matches!(self, Self::Stores(_) | Self::Prefetch(_) | Self::SideBySide(_))
     }
 }

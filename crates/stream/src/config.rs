@@ -289,7 +289,7 @@ pub struct CountedConfig {
 impl CountedConfig {
     /// Returns the counts of the kernel with index `i`: the bytes moved, divided by the bytes that STREAM counts
     /// (`counted`).
-    pub(crate) fn of_kernel(seen: &Counted, i: usize, counted: f64) -> Self {
+    pub(crate) fn for_kernel(seen: &Counted, i: usize, counted: f64) -> Self {
         let moved = seen.kernels.get(i).copied().flatten();
         Self {
             family: seen.family.clone(),
@@ -339,11 +339,11 @@ mod tests {
             passes: 5,
             at_rest: Some(1e8),
         };
-        let reported = CountedConfig::of_kernel(&counted, 0, 3e9);
+        let reported = CountedConfig::for_kernel(&counted, 0, 3e9);
         assert_eq!((reported.family.as_str(), reported.events), ("AMD UMC", 48));
         assert!((reported.factor.unwrap() - 3.1 / 3.0).abs() < 1e-9);
         assert!((reported.read_factor.unwrap() - 0.7).abs() < 1e-9);
-        assert_eq!(CountedConfig::of_kernel(&counted, 1, 3e9).read_factor, None);
-        assert_eq!(CountedConfig::of_kernel(&counted, 2, 3e9).factor, None);
+        assert_eq!(CountedConfig::for_kernel(&counted, 1, 3e9).read_factor, None);
+        assert_eq!(CountedConfig::for_kernel(&counted, 2, 3e9).factor, None);
     }
 }

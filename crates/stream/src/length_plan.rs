@@ -76,7 +76,7 @@ pub(crate) enum LengthBasis {
 
 impl LengthBasis {
     /// Converts the size option to the basis of the length.
-    fn of(size: SizeSpec) -> Self {
+    fn from_size(size: SizeSpec) -> Self {
         match size {
             SizeSpec::Auto => Self::Rule,
             SizeSpec::Share(share) => Self::Share(share),
@@ -121,23 +121,23 @@ impl LengthPlan {
     /// # Errors
     /// Fails if the options do not describe a single configuration of one process, if threads or arrays do not fit, and
     /// if no length can be computed.
-    pub fn of(
+    pub fn new(
         options: &StreamRequest,
         site: &Site,
         request: &LengthRequest<'_>,
     ) -> Result<Self, Failure> {
-        let source = source_of(options)?;
-        let command = compile::command_of(options, &site.machine)?;
-        let macros = StreamMacros::of(&options.compilers)?;
+        let source = source_name(options)?;
+        let command = compile::compiler_command(options, &site.machine)?;
+        let macros = StreamMacros::from_choices(&options.compilers)?;
         let options = options.with_macros(&macros)?;
         let arrays = &options.cell.arrays;
         let team = options.cell.job.process.team(&site.topology, "--plan")?;
         let placement = nodegauge_placement::plan(&site.topology, &team.request)?;
         let mut notices = team.notices;
         notices.extend(placement.notices.iter().cloned());
-        let caches = caches_of(site, &placement);
+        let caches = used_caches(site, &placement);
         let memory = available(&site.machine, arrays.pages, &team.policy);
-        let theoretical = theoretical_of(site, &placement);
+        let theoretical = theoretical_bandwidth(site, &placement);
         let rate = rate::planned(site, &placement, theoretical.as_ref(), request);
         let conditions = SizeConditions {
             gauge: GAUGE,
@@ -155,7 +155,7 @@ impl LengthPlan {
                     if is_described { failure.kind(FailureKind::Usage) } else { failure }
                 },
             )?;
-        let asked = LengthBasis::of(arrays.size);
+        let asked = LengthBasis::from_size(arrays.size);
         let chosen = found.iter().position(|(basis, _)| *basis == asked).unwrap_or(0);
         let wanted = Wanted {
             elements: 0,
@@ -236,7 +236,7 @@ impl PlannedLength {
 }
 
 /// Returns the name of the source as the user gave it.
-fn source_of(options: &StreamRequest) -> Result<String, Failure> {
+fn source_name(options: &StreamRequest) -> Result<String, Failure> {
     match options.mode(None)? {
         StreamMode::Tune => {
             return Err(
@@ -265,7 +265,7 @@ fn source_of(options: &StreamRequest) -> Result<String, Failure> {
     Ok(path.display().to_string())
 }
 
-fn caches_of(site: &Site, placement: &Placement) -> Option<CachesInUse> {
+fn used_caches(site: &Site, placement: &Placement) -> Option<CachesInUse> {
     let bytes = caches_in_use(site, placement).reported?;
     let (_, count) = site.topology.llc_in_use(&placement.cpus())?;
     Some(CachesInUse { bytes, count })
@@ -273,7 +273,7 @@ fn caches_of(site: &Site, placement: &Placement) -> Option<CachesInUse> {
 
 /// Returns the theoretical bandwidth of the NUMA nodes whose CPUs the threads use, because threads touch their arrays
 /// first.
-fn theoretical_of(site: &Site, placement: &Placement) -> Option<Figure> {
+fn theoretical_bandwidth(site: &Site, placement: &Placement) -> Option<Figure> {
     let cpus = placement.cpus();
     let nodes = site.machine.numa_nodes.iter();
     let near = nodes.filter(|node| cpus.iter().any(|cpu| node.cpus.contains(&cpu.0)));

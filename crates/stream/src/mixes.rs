@@ -38,12 +38,12 @@ pub fn saved(site: &Site, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Opti
 pub(crate) fn notice(run: &[Measurement], saved: Option<&SavedMixes>) -> Option<Notice> {
     let triad = run.iter().find(|m| is_good(m) && m.name == Kernel::Triad.name())?;
     let of_triad = triad.summary.as_ref()?;
-    let own_mix = mix_of(Kernel::Triad);
+    let own_mix = kernel_mix(Kernel::Triad);
     let mut others: Vec<(&Measurement, String, &str)> = Vec::new();
     for m in run.iter().filter(|m| is_good(m)) {
         let Ok(kernel) = m.name.parse::<Kernel>() else { continue };
-        if mix_of(kernel) != own_mix && counts_all(m, kernel) {
-            others.push((m, format!("{kernel}, {}", mix_of(kernel)), "this run"));
+        if kernel_mix(kernel) != own_mix && counts_all(m, kernel) {
+            others.push((m, format!("{kernel}, {}", kernel_mix(kernel)), "this run"));
         }
     }
     if let Some(saved) = saved {
@@ -84,7 +84,7 @@ fn median(m: &Measurement) -> f64 {
 }
 
 /// Returns the ratio of arrays that a kernel reads to arrays that it writes, e.g. `2:1`.
-fn mix_of(kernel: Kernel) -> String {
+fn kernel_mix(kernel: Kernel) -> String {
     format!("{}:{}", kernel.spec().reads.len(), usize::from(kernel.writes()))
 }
 

@@ -140,7 +140,7 @@ impl StreamRequest {
                 }
                 let budget = StandardPlan::BUDGET;
                 let share = StandardPlan::SHARE;
-                let macros = StreamMacros::of(&self.compilers)?;
+                let macros = StreamMacros::from_choices(&self.compilers)?;
                 let request = self.with_macros(&macros)?;
                 let arrangement = request.arrange(site, "--standard", budget, share)?;
                 let ntimes = macros.ntimes.unwrap_or(NTIMES);
@@ -167,7 +167,7 @@ impl StreamRequest {
             Failure::usage(format!("{} requires --ranks", source.engine()))
                 .hint("give the number of ranks, e.g. --ranks 2")
         })?;
-        let macros = StreamMacros::of(&self.compilers)?;
+        let macros = StreamMacros::from_choices(&self.compilers)?;
         let count = ranks.ranks.len() as u64;
         let of_rank = StreamMacros {
             // The macro is the length of the arrays of all ranks together.
@@ -176,7 +176,7 @@ impl StreamRequest {
         };
         let request = self.with_macros(&of_rank)?;
         let options = request.options(MemoryPolicy::Default, MpiStandardPlan::BUDGET, 1.0);
-        let arrangement = Arrangement::of_ranks(site, ranks.clone(), options)?;
+        let arrangement = Arrangement::for_ranks(site, ranks.clone(), options)?;
         Ok(Box::new(MpiStandardPlan::new(arrangement, ranks, source, &self.compilers, &macros)?))
     }
 
@@ -202,7 +202,7 @@ impl StreamRequest {
     /// Returns the options of a run. `usual` is the budget if the user gives none; `share` is the share of the
     /// permitted memory for this run.
     fn options(&self, policy: MemoryPolicy, usual: Duration, share: f64) -> StreamOptions {
-        let mut options = StreamOptions::of(&self.cell.arrays);
+        let mut options = StreamOptions::from_arrays(&self.cell.arrays);
         options.arrays.memory_fraction = options.arrays.memory_fraction * share;
         let budget = Budget::new(self.budget, usual);
         StreamOptions {
@@ -242,7 +242,7 @@ impl StreamRequest {
         };
         if let Some(ranks) = ranks {
             let options = self.options(MemoryPolicy::Default, StreamPlan::BUDGET, 1.0);
-            let arrangement = Arrangement::of_ranks(site, ranks, options)?;
+            let arrangement = Arrangement::for_ranks(site, ranks, options)?;
             let coordinator = joined.map(|joined| joined.coordinator.clone());
             return Ok(StreamPlan::new(arrangement, coordinator));
         }

@@ -184,7 +184,7 @@ fn one(
 impl StreamEvidence<'_> {
     /// True if the arrays are larger than the caches, so that all bytes that the loops read and write cross the memory
     /// bus.
-    fn is_out_of_cache(&self) -> bool {
+    fn exceeds_caches(&self) -> bool {
         self.arrangement.size.follows_rule == Some(true)
             && !self.check.is_some_and(|check| check.finds_cache())
     }
@@ -196,7 +196,7 @@ fn computed_traffic(evidence: &StreamEvidence<'_>, each: &Loop, best: f64) -> Op
     let allocates = evidence.site.machine.processor.write_allocate == Some(true);
     let factor = traffic_factor(each.kernel(), element, each.stores(), allocates)?;
     let basis = if factor > 1.0 { "write-allocate" } else { "no write-allocate" };
-    evidence.is_out_of_cache().then(|| Traffic { value: best * factor, basis: basis.to_owned() })
+    evidence.exceeds_caches().then(|| Traffic { value: best * factor, basis: basis.to_owned() })
 }
 
 /// Returns the ratio of the bytes on the memory bus to the bytes that STREAM counts. Returns `None` if the ratio
@@ -242,7 +242,7 @@ fn traffic(
         }
         Some(Ok(seen)) => seen,
     };
-    config.counters = Some(CountersConfig::Counted(CountedConfig::of_kernel(seen, i, bytes)));
+    config.counters = Some(CountersConfig::Counted(CountedConfig::for_kernel(seen, i, bytes)));
     let Some(moved) = seen.kernels.get(i).copied().flatten() else { return computed };
     config.traffic_computed = computed;
     Some(Traffic { value: moved.total * best / bytes, basis: "counters".to_owned() })

@@ -45,8 +45,8 @@ impl StreamPlan {
 }
 
 impl PlannedRun for StreamPlan {
-    fn foreseen(&self) -> ExpectedCost {
-        self.arrangement.foreseen(1)
+    fn expected_cost(&self) -> ExpectedCost {
+        self.arrangement.expected_cost(1)
     }
 
     fn figures(&self, site: &Site) -> Vec<Figures> {
@@ -117,7 +117,7 @@ pub(crate) fn measure(
         chosen: chosen.as_ref(),
         traffic: traffic.as_ref(),
         check,
-        lost: series.lost(0),
+        lost: series.cell_failure(0),
         unchecked: series.failure(),
         ..StreamEvidence::new(
             site,

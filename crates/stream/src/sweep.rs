@@ -214,7 +214,7 @@ impl SweepPlan {
         self.notices.extend(made.notices);
         // Compiled loops do not depend on an axis that applies only to native loops.
         let settings = self.cells.first().map_or(&[][..], |one| &one.settings);
-        let axis = settings.iter().find(|setting| setting.is_of_native_loops());
+        let axis = settings.iter().find(|setting| setting.is_native_only());
         if let Some(axis) = axis.map(StreamSetting::axis) {
             let text = format!("{axis} applies to the native loops only, not to compiled ones");
             self.notices.push(Notice::new(NoticeId::Method, GAUGE, text));
@@ -252,7 +252,7 @@ struct PredictedSweep<'a> {
 impl PredictedSweep<'_> {
     /// Returns the index of the next cell to leave out. Of each pair of neighbours the second is left out first, so
     /// that the remaining cells span the axes. The last cell and reference cells are never left out.
-    fn least_important(&self) -> Option<usize> {
+    fn next_to_omit(&self) -> Option<usize> {
         let last = self.cells.len().saturating_sub(1);
         let inner = (1..last).filter(|at| !self.is_reference(*at));
         inner.min_by_key(|at| {
@@ -285,7 +285,7 @@ impl Predictable for PredictedSweep<'_> {
         if is_shorter {
             return true;
         }
-        let Some(at) = self.least_important() else { return false };
+        let Some(at) = self.next_to_omit() else { return false };
         let cell = self.cells.remove(at);
         let words: Vec<String> = cell.settings.iter().map(setting_in_words).collect();
         self.left_out.push(words.join(" "));
@@ -345,10 +345,10 @@ fn max_ranks(cells: &[SweepCell]) -> Option<usize> {
 }
 
 impl PlannedRun for SweepPlan {
-    fn foreseen(&self) -> ExpectedCost {
+    fn expected_cost(&self) -> ExpectedCost {
         let each: Vec<ExpectedCost> =
-            self.cells.iter().map(|c| c.arrangement.foreseen(1)).collect();
-        let memory = each.iter().filter_map(|foreseen| Some(foreseen.memory?.0)).sum();
+            self.cells.iter().map(|c| c.arrangement.expected_cost(1)).collect();
+        let memory = each.iter().filter_map(|expected_cost| Some(expected_cost.memory?.0)).sum();
         ExpectedCost { time: each.first().and_then(|cell| cell.time), memory: Some(Bytes(memory)) }
     }
 
@@ -465,7 +465,7 @@ impl Running {
         let mut turn = |turn: Turn| candidates[turn.cell].pass();
         series.run(&mut turn, observer, None)?;
         if !series.has_ended() {
-            notices.extend(trends.mend(&mut series, &mut candidates, observer));
+            notices.extend(trends.remeasure_dips(&mut series, &mut candidates, observer));
         }
         let stop = series.stop();
         let mut figures: Vec<Vec<Measurement>> = Vec::new();
@@ -473,7 +473,7 @@ impl Running {
             candidates.iter_mut().zip(&cells).zip(&series.schedule.samples).enumerate()
         {
             let arrangement = &cell.arrangement;
-            let lost = series.lost(number);
+            let lost = series.cell_failure(number);
             // A failed target cannot check its arrays. Lost ranks are lost for all cells with ranks.
             let of_ranks = series.target_loss().filter(|_| arrangement.ranks.is_some());
             let unchecked = lost.or(of_ranks);

@@ -125,7 +125,7 @@ impl TunePlan {
             return Err(Failure::usage("--tune uses the memory of the threads' own NUMA nodes")
                 .hint("leave out --numa"));
         }
-        let space = Space::of(site, request, &options)?;
+        let space = Space::new(site, request, &options)?;
         let mut configs = Vec::new();
         for setup in &space.setups {
             let own =
@@ -206,8 +206,10 @@ impl TunePlan {
             ..Outcome::default()
         };
         if tried < all {
-            let text = format!("{tried} of {all} combinations of teams and pages tried: no time \
-                                left");
+            let text = format!(
+                "{tried} of {all} combinations of teams and pages tried: no time \
+                                left"
+            );
             outcome.notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
         }
         let winner =
@@ -225,8 +227,10 @@ impl TunePlan {
             source.iter().for_each(|source| gain.doubt_as(&source.validity, of));
         }
         if tried < all {
-            gain.validity.suspect(format!("only {tried} of {all} combinations of teams and pages \
-                                         were tried"));
+            gain.validity.suspect(format!(
+                "only {tried} of {all} combinations of teams and pages \
+                                         were tried"
+            ));
         }
         if search.disturbed > search.measured / 2 {
             let part = PASSES.part(search.disturbed, search.measured);
@@ -254,7 +258,7 @@ pub struct Found {
 }
 
 impl PlannedRun for TunePlan {
-    fn foreseen(&self) -> ExpectedCost {
+    fn expected_cost(&self) -> ExpectedCost {
         let bytes = self.configs.iter().map(TargetConfig::bytes).sum();
         ExpectedCost { time: Some(self.options.budget.time), memory: Some(Bytes(bytes)) }
     }
@@ -281,7 +285,7 @@ impl PlannedRun for TunePlan {
         choice.fill(&mut options);
         let chosen = Arrangement::new(site, &choice.request, options, Vec::new())?;
         // The target of the search is reused if only the loops differ.
-        let mut ready = target.filter(|target| chosen.is_of(target.config()));
+        let mut ready = target.filter(|target| chosen.matches_config(target.config()));
         let mut set_up = |arrangement: &Arrangement| match ready.take() {
             Some(mut known) => {
                 known.reshape(arrangement.kernels())?;

@@ -176,7 +176,7 @@ const MAX_TURNS: usize = 12;
 /// Maximum number of turns per candidate in a search with few candidates.
 const MAX_TURNS_FOR_FEW: usize = 48;
 /// Share of the search time for comparing two loops of one kernel without the other kernels.
-const OF_ALONE: f64 = 0.15;
+const SINGLE_KERNEL_SHARE: f64 = 0.15;
 /// Number of changes between the kinds of store for which a search needs time: one in each of the first passes.
 const CHANGES: usize = 6;
 
@@ -217,20 +217,20 @@ pub fn choose(
     if tried > 0 {
         let most_turns = (MAX_TURNS * tried).max(MAX_TURNS_FOR_FEW);
         let mut search = Search::new(target, &kernels, &mut parts, most_turns, &mut stop);
-        let until = deadline - left.mul_f64(OF_ALONE);
+        let until = deadline - left.mul_f64(SINGLE_KERNEL_SHARE);
         halving::choose(&mut search, &mut groups, &RULES, until)?;
         chosen.passes += search.passes;
     }
     for (kernel, group) in kernels.iter().zip(groups) {
         let all = loops(*kernel, element, shapes);
         let kinds = [Stores::NonTemporal, Stores::Regular];
-        let best = kinds.map(|kind| best_of(&group, kind));
+        let best = kinds.map(|kind| best_with(&group, kind));
         let alone = match best {
             [Some(streaming), Some(regular)] if is_close(&group, streaming, regular) => {
                 let mut two = [Halving::new([streaming, regular])];
                 let one = [*kernel];
                 let mut search = Search::new(target, &one, &mut parts, usize::MAX, &mut stop);
-                halving::choose(&mut search, &mut two, &ALONE, deadline)?;
+                halving::choose(&mut search, &mut two, &SINGLE_KERNEL_RULES, deadline)?;
                 chosen.passes += search.passes;
                 let [two] = two;
                 Some(two).filter(|two| two.lead().is_some())
@@ -290,7 +290,7 @@ impl Parts {
 }
 
 /// Returns the fastest measured loop with stores of this kind.
-fn best_of(group: &Halving<KernelShape>, stores: Stores) -> Option<KernelShape> {
+fn best_with(group: &Halving<KernelShape>, stores: Stores) -> Option<KernelShape> {
     group.measured().into_iter().find(|shape| shape.stores == stores).copied()
 }
 
@@ -350,7 +350,7 @@ const RULES: Rules = Rules {
     check: DeadlineCheck::Turn,
 };
 /// Rules for comparing two loops of one kernel without the other kernels.
-const ALONE: Rules = Rules { max_rounds: Some(8), ..RULES };
+const SINGLE_KERNEL_RULES: Rules = Rules { max_rounds: Some(8), ..RULES };
 
 /// Search among loops that are measured alternately on a target, with all kernels in one pass.
 struct Search<'a> {
@@ -530,7 +530,7 @@ mod tests {
         };
         let whole = chosen(Kernel::Copy, &[nt, regular]);
         assert_eq!((whole.loops[0].1, whole.by_default.len()), (regular, 0));
-        assert!(whole.leads[0].1.is_told() && whole.untried.is_empty());
+        assert!(whole.leads[0].1.is_significant() && whole.untried.is_empty());
         let part = chosen(Kernel::Copy, &[nt, regular, more]);
         assert_eq!((part.loops[0].1, part.by_default), (nt, vec![Kernel::Copy]));
         assert_eq!((part.tried.len(), part.untried), (2, vec![more]));

@@ -36,7 +36,7 @@ const KNOWN: [&str; 3] = [STREAM, TUNE, crate::ablation::TEST];
 /// Returns the sections of all families of figures, in the order of the page. A sweep is shown with the columns `show`
 /// of STREAM's table.
 pub(crate) fn sections(record: &Record, detail: Detail, show: &[Statistic]) -> Vec<Section> {
-    let mut sections = of_stream(record, detail);
+    let mut sections = run_sections(record, detail);
     sections.extend(sweep::section(record, show));
     sections.extend(ablation::section(record));
     published::add(&mut sections, record, GAUGE, detail);
@@ -66,7 +66,7 @@ fn closing(record: &Record) -> Option<Section> {
 }
 
 /// Returns the sections of `stream` in all its modes except sweeps.
-fn of_stream(record: &Record, detail: Detail) -> Vec<Section> {
+fn run_sections(record: &Record, detail: Detail) -> Vec<Section> {
     let rates = if has_sweep(record) {
         Section::new("stream")
     } else {

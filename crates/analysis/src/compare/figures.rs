@@ -266,7 +266,7 @@ pub fn parts(m: &Measurement) -> Vec<RegimeFigures> {
 fn chosen(side: &[(usize, Vec<RegimeFigures>)], regime: Option<&Regime>) -> RegimeSelection {
     let mut found = Vec::new();
     for (run, parts) in side {
-        let part = parts.iter().find(|part| part.is_of(regime));
+        let part = parts.iter().find(|part| part.is_in_regime(regime));
         found.extend(part.map(|part| (*run, part.clone())));
     }
     RegimeSelection(found)
@@ -274,7 +274,7 @@ fn chosen(side: &[(usize, Vec<RegimeFigures>)], regime: Option<&Regime>) -> Regi
 
 impl RegimeFigures {
     /// True if the samples belong to this regime; always true without a regime.
-    fn is_of(&self, regime: Option<&Regime>) -> bool {
+    fn is_in_regime(&self, regime: Option<&Regime>) -> bool {
         let Some(regime) = regime else { return true };
         self.round_trip.is_some_and(|round_trip| regime.contains(round_trip))
     }

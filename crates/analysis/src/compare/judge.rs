@@ -32,7 +32,7 @@ pub(super) struct Question<'a> {
 
 impl<'a> Question<'a> {
     pub fn new(a: &'a Side, b: &'a Side, design: Design) -> Self {
-        let same = settings::same_question(&[&a.runs, &b.runs]);
+        let same = settings::is_same_command(&[&a.runs, &b.runs]);
         let compared: Vec<&str> = a.runs.iter().chain(&b.runs).map(|run| run.id.as_str()).collect();
         let others = [a, b].map(|side| others_like(side, &compared));
         let itself = shared(a, b) == a.runs.len().max(b.runs.len());
@@ -190,9 +190,9 @@ fn others_like<'a>(side: &'a Side, compared: &[&str]) -> Vec<&'a Record> {
 
 /// True if both runs had the same command and version on an unchanged machine; false for imported runs.
 fn is_repeated(first: &Record, run: &Record) -> bool {
-    let asked = settings::question(first);
+    let asked = settings::relevant_command(first);
     asked.is_some()
-        && asked == settings::question(run)
+        && asked == settings::relevant_command(run)
         && run.tool == first.tool
         && machine_changes(&first.machine, &run.machine).is_empty()
 }
@@ -221,7 +221,7 @@ fn quotient(numerator: Option<f64>, denominator: Option<f64>) -> Option<f64> {
 
 /// Returns the command of a side for a shell; `None` for imported runs and for a command with quotes.
 fn side_command(side: &Side) -> Option<String> {
-    let asked = settings::question(side.runs.first()?)?.join(" ");
+    let asked = settings::relevant_command(side.runs.first()?)?.join(" ");
     (!asked.contains('\'')).then(|| if asked.is_empty() { "run".to_owned() } else { asked })
 }
 
@@ -256,7 +256,7 @@ fn figure_category(m: &Measurement) -> Option<String> {
 /// Returns the reasons why the figures of A and B are not comparable; empty if they are comparable.
 pub(super) fn obstacles(
     point: &PairedMeasurement<'_>,
-    same_question: bool,
+    is_same_command: bool,
     registry: &Registry,
 ) -> Vec<String> {
     let mut reasons = Vec::new();
@@ -265,7 +265,7 @@ pub(super) fn obstacles(
     let identities = first.config.keys().filter_map(|name| {
         let key = registry.key(&first.gauge, &first.test, name)?;
         // If all runs had the same command, different values of an identity key do not prevent a comparison.
-        (key.role == Role::Identity && !same_question).then_some(key)
+        (key.role == Role::Identity && !is_same_command).then_some(key)
     });
     for key in identities {
         reasons.extend(differing(point, key.words, |m| identity_in_words(m, key.name)));

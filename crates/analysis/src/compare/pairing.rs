@@ -4,7 +4,8 @@
 
 use crate::expect;
 use crate::identity::{
-    FigureKeys, Group, Numbered, entries, entry, figure_group, in_words, telling, values,
+    FigureKeys, Group, Numbered, distinguishing_keys, entries, entry, figure_group, in_words,
+    values,
 };
 use nodegauge_measure::Bytes;
 use nodegauge_measure::keys::{Registry, scalar};
@@ -62,7 +63,7 @@ pub struct UnpairedFigure {
 
 impl UnpairedFigure {
     /// True for messages that used nodegauge's own transport if the other side used an MPI library.
-    pub(super) fn is_beside_mpi(&self, others: &[Self]) -> bool {
+    pub(super) fn is_compared_with_mpi(&self, others: &[Self]) -> bool {
         self.without_mpi
             && others.iter().any(|other| !other.without_mpi && other.gauge == self.gauge)
     }
@@ -99,7 +100,7 @@ pub(super) fn points<'a>(
     let mut points = Vec::new();
     for (group, of_sides) in groups(sides) {
         let all: Vec<&Vec<&Measurement>> = of_sides.iter().flatten().collect();
-        let keys = telling(group, &all, registry);
+        let keys = distinguishing_keys(group, &all, registry);
         // Measurements by identity, in order of first appearance.
         let mut found: Vec<(FigureKeys, Vec<Vec<Numbered<'a>>>)> = Vec::new();
         let mut indices: HashMap<FigureKeys, usize> = HashMap::new();
@@ -127,11 +128,11 @@ pub(super) fn points<'a>(
 }
 
 /// Measurements of one group, by side and by run.
-type OfSides<'a> = Vec<Vec<Vec<&'a Measurement>>>;
+type SideMeasurements<'a> = Vec<Vec<Vec<&'a Measurement>>>;
 
 /// Returns the measurements by group, in order of first appearance of the groups.
-fn groups<'a>(sides: &[&'a [Record]]) -> Vec<(Group<'a>, OfSides<'a>)> {
-    let mut groups: Vec<(Group<'a>, OfSides<'a>)> = Vec::new();
+fn groups<'a>(sides: &[&'a [Record]]) -> Vec<(Group<'a>, SideMeasurements<'a>)> {
+    let mut groups: Vec<(Group<'a>, SideMeasurements<'a>)> = Vec::new();
     let mut indices: BTreeMap<Group<'a>, usize> = BTreeMap::new();
     for (side, runs) in sides.iter().enumerate() {
         for (run, record) in runs.iter().enumerate() {

@@ -60,7 +60,7 @@ const ASIDE: [(&str, bool); 10] = [
 ];
 
 /// Returns the command of a run without the options that do not affect the measurement; `None` for imported records.
-pub(crate) fn question(run: &Record) -> Option<Vec<&str>> {
+pub(crate) fn relevant_command(run: &Record) -> Option<Vec<&str>> {
     let mut asked = Vec::new();
     let mut words = run.command.iter().map(String::as_str).peekable();
     while let Some(word) = words.next() {
@@ -81,8 +81,8 @@ fn is_option(word: &str, option: &str) -> bool {
 }
 
 /// True if all runs had the same command. Differences in configuration were then chosen or observed by the runs.
-pub(super) fn same_question(sides: &[&[Record]]) -> bool {
-    let mut all = sides.iter().copied().flatten().map(question);
+pub(super) fn is_same_command(sides: &[&[Record]]) -> bool {
+    let mut all = sides.iter().copied().flatten().map(relevant_command);
     let first = all.next().flatten();
     first.is_some() && all.all(|question| question == first)
 }
@@ -91,7 +91,7 @@ pub(super) fn same_question(sides: &[&[Record]]) -> bool {
 pub(super) fn differences(
     sides: &[&[Record]],
     points: &[PairedMeasurement<'_>],
-    same_question: bool,
+    is_same_command: bool,
     registry: &Registry,
 ) -> Vec<Difference> {
     let known: Vec<bool> = sides.iter().map(|side| side.iter().any(is_described)).collect();
@@ -106,7 +106,7 @@ pub(super) fn differences(
     let tools = side_values(sides, |run| Some(tool_in_words(run)));
     differences.extend(Difference::between("nodegauge".to_owned(), tools));
     differences.extend(findings(sides, &known));
-    differences.extend(configurations(points, same_question, registry));
+    differences.extend(configurations(points, is_same_command, registry));
     differences
 }
 
@@ -181,14 +181,14 @@ fn finding_in_words(side: &[Record], id: &str) -> String {
 /// otherwise the first few differences of the key.
 fn configurations(
     points: &[PairedMeasurement<'_>],
-    same_question: bool,
+    is_same_command: bool,
     registry: &Registry,
 ) -> Vec<Difference> {
     let mut keys: Vec<&String> = Vec::new();
     for (_, m) in points.iter().flat_map(|point| point.sides.iter().flatten()) {
         for key in m.config.keys() {
             let role = registry.key(&m.gauge, &m.test, key).map(|known| known.role);
-            if role.is_none_or(|role| is_listed(role, same_question)) && !keys.contains(&key) {
+            if role.is_none_or(|role| is_listed(role, is_same_command)) && !keys.contains(&key) {
                 keys.push(key);
             }
         }
@@ -228,10 +228,10 @@ fn configurations(
 
 /// True if the differences of keys with this role are listed. Differences of identity keys are listed only if the runs
 /// have the same command; otherwise they are the reason why there is no ratio.
-fn is_listed(role: Role, same_question: bool) -> bool {
+fn is_listed(role: Role, is_same_command: bool) -> bool {
     match role {
         Role::Setting | Role::Choice => true,
-        Role::Identity => same_question,
+        Role::Identity => is_same_command,
         Role::Size | Role::Observation => false,
     }
 }

@@ -35,7 +35,11 @@ pub struct SharedFigure<'a> {
 }
 
 impl<'a> SharedFigure<'a> {
-    fn from_point(point: &PairedMeasurement<'a>, same_question: bool, registry: &Registry) -> Self {
+    fn from_point(
+        point: &PairedMeasurement<'a>,
+        is_same_command: bool,
+        registry: &Registry,
+    ) -> Self {
         let first = point.first();
         let name = first.name_in_words();
         let named = name != first.name;
@@ -54,7 +58,7 @@ impl<'a> SharedFigure<'a> {
                 .or_else(|| expect::figure_size(first, registry))
                 .filter(|_| sizes == 1),
             runs: point.sides.iter().map(|side| side.first().map(|(_, m)| *m)).collect(),
-            obstacles: judge::obstacles(point, same_question, registry),
+            obstacles: judge::obstacles(point, is_same_command, registry),
         }
     }
 
@@ -90,7 +94,7 @@ impl<'a> SharedFigure<'a> {
 pub fn compare_runs<'a>(runs: &'a [Record], registry: &Registry) -> RunComparison<'a> {
     let sides: Vec<&[Record]> = runs.chunks(1).collect();
     let points = pairing::points(&sides, registry);
-    let same = settings::same_question(&sides);
+    let same = settings::is_same_command(&sides);
     RunComparison {
         differences: settings::differences(&sides, &points, same, registry),
         figures: points

@@ -390,7 +390,7 @@ fn irrelevant_options_do_not_change_the_question() {
     let asked = |command: &str| {
         let words = command.split(' ').map(str::to_owned).collect();
         let run = Record { command: words, ..record("A", Vec::new()) };
-        settings::question(&run).unwrap().join(" ")
+        settings::relevant_command(&run).unwrap().join(" ")
     };
     assert_eq!(asked("stream triad --threads 2"), "stream triad --threads 2");
     for aside in ["--label a=b", "--label=a=b", "--json -", "-q", "--no-save", "--csv"] {
@@ -491,7 +491,7 @@ fn thresholds_fail_beyond_the_bound_but_not_within_noise() {
     assert!(check("triad<-5%", &untold).fails() && !check("triad<-15%", &untold).fails());
     assert_eq!(
         check("slower", &untold),
-        threshold::ThresholdResult::Untold(vec!["triad".to_owned()])
+        threshold::ThresholdResult::Undecided(vec!["triad".to_owned()])
     );
 }
 

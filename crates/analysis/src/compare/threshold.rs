@@ -129,7 +129,7 @@ pub enum ThresholdResult {
     Suspect(Vec<SuspectPair>),
     /// The condition requires a verdict, but these measurements have none. They are reported, and the comparison does
     /// not fail.
-    Untold(Vec<String>),
+    Undecided(Vec<String>),
     /// A and B have no such measurement in common. Contains the names of the measurements that they have in common.
     NoSuch(Vec<String>),
 }
@@ -147,7 +147,7 @@ impl ThresholdResult {
             Self::Noise(pairs) => {
                 Some(format!("{threshold} is met, but only within noise: {}", listed(pairs)))
             }
-            Self::Untold(pairs) => {
+            Self::Undecided(pairs) => {
                 Some(format!("{threshold} cannot be decided for {}", listed(pairs)))
             }
             Self::Suspect(pairs) => {
@@ -228,7 +228,7 @@ impl Threshold {
         match (met.is_empty(), noise.is_empty(), untold.is_empty()) {
             (false, ..) => ThresholdResult::Met(met),
             (true, false, _) => ThresholdResult::Noise(noise),
-            (true, true, false) => ThresholdResult::Untold(untold),
+            (true, true, false) => ThresholdResult::Undecided(untold),
             (true, true, true) => ThresholdResult::Passed,
         }
     }

@@ -53,7 +53,7 @@ impl Figures {
         Self { scoped: true, ..self }
     }
 
-    fn is_of(&self, scope: Option<&str>) -> bool {
+    fn is_in_scope(&self, scope: Option<&str>) -> bool {
         match scope {
             Some(scope) if self.test == scope => true,
             Some(scope) => self.gauge == scope && !self.scoped,
@@ -99,7 +99,7 @@ impl Expectation {
         let expected = self.in_words();
         let scope = self.scope.as_deref();
         let named: Vec<&Figures> =
-            figures.iter().filter(|of| of.is_of(scope) && of.has(&self.name)).collect();
+            figures.iter().filter(|of| of.is_in_scope(scope) && of.has(&self.name)).collect();
         if named.is_empty() {
             let mut known: Vec<String> = Vec::new();
             for of in figures {

@@ -52,7 +52,7 @@ impl Ratio {
     }
 
     /// True if the interval does not contain 1, so that the settings differ.
-    pub fn is_told(&self) -> bool {
+    pub fn is_significant(&self) -> bool {
         self.interval.is_some_and(is_different)
     }
 }
@@ -139,12 +139,12 @@ mod tests {
             };
             let held = share(n, 1.08, busy, held);
             assert!(held >= min, "{n} rounds, {busy} busy: held in {held}");
-            let reported = share(n, 1.0, busy, |ratio| ratio.is_told());
+            let reported = share(n, 1.0, busy, |ratio| ratio.is_significant());
             assert!(reported <= 1.0 - min, "{n} rounds, {busy} busy: told from 1 in {reported}");
         }
         // A real difference is detected, even under load.
-        assert!(share(10, 1.15, 0.1, |ratio| ratio.is_told()) > 0.99);
-        assert!(share(20, 1.15, 0.6, |ratio| ratio.is_told()) > 0.9);
+        assert!(share(10, 1.15, 0.1, |ratio| ratio.is_significant()) > 0.99);
+        assert!(share(20, 1.15, 0.6, |ratio| ratio.is_significant()) > 0.9);
     }
 
     #[test]
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn too_few_rounds_have_no_interval() {
         let ratio = Ratio::from_bests(&[1.0, 1.1], &[2.0, 2.1]).unwrap();
-        assert!(ratio.interval.is_none() && !ratio.is_told());
+        assert!(ratio.interval.is_none() && !ratio.is_significant());
         assert_eq!(Ratio::from_bests(&[], &[1.0]), None);
     }
 

@@ -48,7 +48,7 @@ pub fn single_run_sentence(
     what: &str,
     quoted: Quoted,
 ) -> Option<String> {
-    let (ratio, ci95) = in_one_run(a.figure, b.figure, quoted)?;
+    let (ratio, ci95) = single_run_ratio(a.figure, b.figure, quoted)?;
     // The sentence begins with the faster program.
     if ratio < 1.0 {
         let inverse = ci95.map(|[low, high]| [high.recip(), low.recip()]);
@@ -138,7 +138,7 @@ fn as_speed(value: f64, unit: Unit) -> f64 {
 }
 
 /// Returns the speed of b divided by the speed of a, with the 95 % confidence interval if there are enough samples.
-pub fn in_one_run(
+pub fn single_run_ratio(
     a: &Measurement,
     b: &Measurement,
     quoted: Quoted,
@@ -243,7 +243,7 @@ mod tests {
                     figure(Unit::BytesPerSecond, quoted, samples(run_seed, n, centre))
                 };
                 let (a, b) = (of(2 * seed, 1.0), of(2 * seed + 1, 1.08));
-                let [low, high] = in_one_run(&a, &b, quoted).unwrap().1.unwrap();
+                let [low, high] = single_run_ratio(&a, &b, quoted).unwrap().1.unwrap();
                 low <= 1.08 && 1.08 <= high
             };
             let held = (0..300).filter(|seed| held(*seed)).count() as f64 / 300.0;

@@ -159,9 +159,12 @@ impl HpcgOutput {
         let rate = self.number(path)?;
         // A time with few digits has a larger rounding error.
         let agrees = (rate / other - 1.0).abs() <= ROUNDED;
-        (!agrees)
-            .then(|| format!("the output contradicts itself: the rate of {name} differs from \
-                              {what}"))
+        (!agrees).then(|| {
+            format!(
+                "the output contradicts itself: the rate of {name} differs from \
+                              {what}"
+            )
+        })
     }
 
     /// Returns the figure of the rate at `path`.

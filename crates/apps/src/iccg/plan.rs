@@ -90,7 +90,7 @@ fn divided(combination: SweepWorkers, mesh: Mesh) -> Result<SweepWorkers, Failur
 }
 
 impl PlannedRun for IccgPlan {
-    fn foreseen(&self) -> ExpectedCost {
+    fn expected_cost(&self) -> ExpectedCost {
         let memory = Some(size::needed(self.size.mesh));
         ExpectedCost { time: Some(self.options.budget.unwrap_or(IccgOptions::BUDGET)), memory }
     }
@@ -159,7 +159,7 @@ impl PlannedRun for IccgPlan {
         };
         series.run(&mut turn, &mut &shared, None)?;
         if options.samples.is_some() {
-            series.ended_by(Stop::Samples);
+            series.set_stop(Stop::Samples);
         }
         let mut outcome = Outcome { notices, ..Outcome::default() };
         series.end(&mut outcome);
@@ -216,7 +216,7 @@ impl IccgRun<'_> {
         let loops = self.cells[at].solutions.first().map(|(solution, _)| solution.loops);
         let Self { pool, options, size, .. } = self;
         let job = options.job(size.mesh, loops);
-        followers::tell(workers, || SolverRequest::Solve(job.clone()))?;
+        followers::request_work(workers, || SolverRequest::Solve(job.clone()))?;
         let Some((solution, samples)) = iccg::solve(pool, at, workers, &job, observer)? else {
             return Ok(Vec::new());
         };
@@ -229,7 +229,9 @@ impl IccgRun<'_> {
         let elements = self.cells[at].array_elements;
         let mut samples = Vec::new();
         for _ in 0..BANDWIDTH_SAMPLES {
-            followers::tell(&self.cells[at].swept.workers, || SolverRequest::Bandwidth(elements))?;
+            followers::request_work(&self.cells[at].swept.workers, || {
+                SolverRequest::Bandwidth(elements)
+            })?;
             samples.push(bandwidth::sample(&mut self.pool, at, loops, elements)?);
         }
         Ok(samples)

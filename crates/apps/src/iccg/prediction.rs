@@ -71,7 +71,7 @@ impl<'a> PredictedSolutions<'a> {
                 continue;
             }
             let job = options.job(small, None);
-            followers::tell(workers, || SolverRequest::Solve(job.clone()))?;
+            followers::request_work(workers, || SolverRequest::Solve(job.clone()))?;
             let Some((solution, samples)) = iccg::solve(pool, at, workers, &job, observer)? else {
                 break;
             };
@@ -114,9 +114,7 @@ impl<'a> PredictedSolutions<'a> {
         let mut notices = Vec::new();
         let now = self.size.matrix;
         if now < before {
-            let text = format!(
-                "the matrix is reduced from {before} to {now} to keep the budget"
-            );
+            let text = format!("the matrix is reduced from {before} to {now} to keep the budget");
             notices.push(Notice::new(NoticeId::Clamped, GAUGE, text));
         }
         notices.extend(left_out_in_time(&all[self.swept.len()..]));

@@ -162,7 +162,7 @@ impl IccgEvidence<'_> {
         let reference = cells.iter().position(|other| other.swept.settings == cell.swept.reference);
         if let Some(base_at) = reference
             && cells[base_at].swept.settings != cell.swept.settings
-            && [base_at, at].iter().all(|of| self.series.lost(2 * of).is_none())
+            && [base_at, at].iter().all(|of| self.series.cell_failure(2 * of).is_none())
         {
             let base = &cells[base_at];
             let pairs = base.solutions.iter().zip(&cell.solutions);
@@ -184,7 +184,7 @@ impl IccgEvidence<'_> {
 
     /// Returns the rate of lost workers without a solve; `None` for other workers.
     fn lost(&self, cell: &IccgCell<'_>, at: usize) -> Option<Measurement> {
-        self.series.lost(2 * at)?;
+        self.series.cell_failure(2 * at)?;
         let on = WorkersConfig::from_workers(&cell.swept.workers);
         let m = Measurement::new(GAUGE, TEST, "rate", Unit::FlopsPerSecond);
         let m = m.config(&IccgConfig { on, ..IccgConfig::default() });

@@ -205,7 +205,7 @@ fn picture(groups: &[&[IccgFigure<'_>]]) -> Option<Picture> {
         let name = others.collect::<Vec<_>>().join(", ");
         let name = if name.is_empty() { "rate".to_owned() } else { name };
         let count = coordinate(config, axis).and_then(|count| count.parse().ok());
-        let curve = ChartSeries::of_name(&mut series, name);
+        let curve = ChartSeries::find_or_append(&mut series, name);
         if let Some(dot) = count.zip(rate.value) {
             curve.push(dot, rate);
         }
@@ -233,7 +233,7 @@ fn limit_reached((m, _): &IccgFigure<'_>) -> Option<Fraction> {
 /// Returns the cell of a group's figure with its unit, or with the reason for a missing value.
 fn in_words(group: &[IccgFigure<'_>], name: &str) -> Option<TableCell> {
     let (m, _) = named(group, name)?;
-    Some(TableCell::value_of(m, |_| m.in_words()))
+    Some(TableCell::from_measurement(m, |_| m.in_words()))
 }
 
 /// Returns the value of a group's figure.
@@ -260,7 +260,7 @@ fn workers_table(groups: &[&[IccgFigure<'_>]]) -> Table {
         })
         .optional("relative", |group| {
             let (m, _) = named(group, "relative")?;
-            Some(TableCell::value_of(m, |value| format!("{value:.3}")))
+            Some(TableCell::from_measurement(m, |value| format!("{value:.3}")))
         })
         .left("", |group| TableCell::bar(Fraction(value(group, "rate").unwrap_or(0.0) / max)));
     columns.table(groups)
@@ -561,6 +561,6 @@ mod tests {
         assert!(missing.abs() < 1e-12 * whole.to.unwrap(), "{missing}");
         let Some(Block::Table(table)) = sections[0].blocks.first() else { panic!("no table") };
         // Every row has a time.
-        assert!(table.rows.iter().all(|row| !row[1].is_nothing()));
+        assert!(table.rows.iter().all(|row| !row[1].is_blank()));
     }
 }

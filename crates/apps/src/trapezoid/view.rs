@@ -39,11 +39,11 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         .stated("GFLOP/s", ColumnUnit::GFLOP_PER_S)
         .optional("efficiency", |of| {
             let m = related_figure(&all, of, "efficiency")?;
-            Some(TableCell::value_of(m, |value| Fraction(value).in_tenths()))
+            Some(TableCell::from_measurement(m, |value| Fraction(value).in_tenths()))
         })
         .optional("relative", |of| {
             let m = related_figure(&all, of, "relative")?;
-            Some(TableCell::value_of(m, |value| format!("{value:.3}")))
+            Some(TableCell::from_measurement(m, |value| format!("{value:.3}")))
         })
         .known("off pi", |(_, one)| Some(format!("{:.0e}", one.error?)))
         .left("", |(m, _)| TableCell::bar(Fraction(m.value.unwrap_or(0.0) / max)));

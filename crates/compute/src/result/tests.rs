@@ -124,8 +124,11 @@ fn loop_slowed_by_other_load_is_measured_again() {
     for (at, kernel) in of_double.iter().enumerate() {
         seen.add_burst(kernel, burst(600.0 - 50.0 * at as f64, 3.0));
     }
-    let contenders = seen.contenders();
-    assert!(contenders[0].is(&narrow) && contenders[contenders.len() - 1].is(&wide));
+    let fastest_candidates = seen.fastest_candidates();
+    assert!(
+        fastest_candidates[0].is(&narrow)
+            && fastest_candidates[fastest_candidates.len() - 1].is(&wide)
+    );
     seen.add_burst(&wide, burst(1200.0, 3.0));
     assert!(seen.peak("f64").unwrap().kernel.is(&wide));
     let bursts = vec![

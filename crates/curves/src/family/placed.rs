@@ -365,7 +365,7 @@ impl ProgramFigures {
         let mut validity = self.validity.clone();
         for reporter in reporters {
             let cell = self.number(ProgramCell::Program(*reporter));
-            if let Some(failure) = self.series.lost(cell) {
+            if let Some(failure) = self.series.cell_failure(cell) {
                 validity.invalid(nodegauge_gauge::series::lost_in_words(failure));
             }
             for doubt in self.regime.doubts(cell, 0, run.setup.guest()) {
@@ -468,8 +468,7 @@ impl ProgramFigures {
             run.outcome.notices.push(unknown_sensitivity("latency does not rise under this load"));
             return;
         }
-        let ratio =
-            format!("(slowdown - 1) / (rise of latency - 1), rise of latency {rise:.2} x");
+        let ratio = format!("(slowdown - 1) / (rise of latency - 1), rise of latency {rise:.2} x");
         let sensitivity = self.figure(run, SENSITIVITY, Unit::Factor, &ratio);
         let values = slowdowns.iter().map(|slowdown| (slowdown - 1.0) / (rise - 1.0)).collect();
         let sensitivity = sensitivity.sampled(Quoted::Median, values).judged(validity);

@@ -54,7 +54,7 @@ pub(crate) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<F
         notices.push(notice(NoticeId::Clamped, text));
     }
     let rest = Bytes((usable.0 / count).saturating_sub(array * arrays * threads));
-    let chased = Some(SetRange::of(setup, size, rest));
+    let chased = Some(SetRange::from_setup(setup, size, rest));
     let shown: Vec<String> = paths
         .iter()
         .filter(|path| path.places.len() == 2)
@@ -89,7 +89,7 @@ pub(crate) fn plan_loaded(
         view: FamilyView::Loaded,
         paths: vec![MemoryPath::from_placement(setup)],
         mixes: vec![Mix::Reads],
-        chased: Some(SetRange::of(setup, set, Bytes(usable.0 - set.0))),
+        chased: Some(SetRange::from_setup(setup, set, Bytes(usable.0 - set.0))),
         array: (set.0 / loaders).next_multiple_of(BLOCK as u64),
         arrays: 1,
         program: None,

@@ -1,6 +1,6 @@
 //! First sentence of a page of curves.
 
-use super::{Curves, CurvesFigure, at_load, family, matrix, of_caches};
+use super::{Curves, CurvesFigure, at_load, cache_remark, family, matrix};
 use crate::GAUGE;
 use crate::levels::MEMORY;
 use nodegauge_arena::names::{FAMILY, LADDER, LATENCY, LOADED, MATRIX, MIX};
@@ -66,7 +66,7 @@ fn by_level(curves: &Curves<'_>, kind: &str) -> Vec<String> {
     let Some(largest) = largest else { return parts };
     let (m, config) = largest;
     if is_memory_latency(largest) {
-        parts.extend(quoted(m).map(|value| format!("{value} in memory{}", of_caches(largest))));
+        parts.extend(quoted(m).map(|value| format!("{value} in memory{}", cache_remark(largest))));
     } else if config.level.is_none() {
         let set = Bytes(config.set_bytes.unwrap_or(0));
         parts.extend(quoted(m).map(|value| format!("{value} in a working set of {set}")));
@@ -93,7 +93,7 @@ fn latency(of: &[CurvesFigure<'_>]) -> Option<String> {
 
 fn loaded(of: &[CurvesFigure<'_>]) -> Option<String> {
     let without_load = at_load(of, Unit::Seconds, Some(0.0))?;
-    let idle = quoted(without_load.0)? + &of_caches(without_load);
+    let idle = quoted(without_load.0)? + &cache_remark(without_load);
     let full = at_load(of, Unit::Seconds, Some(1.0)).and_then(|(m, _)| quoted(m));
     let rate = at_load(of, Unit::BytesPerSecond, Some(1.0)).and_then(|(m, _)| quoted(m));
     let full = full.map(|time| {

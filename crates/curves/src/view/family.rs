@@ -161,11 +161,9 @@ fn program_in_words(of: &[CurvesFigure<'_>]) -> Option<String> {
         ));
     }
     let (m, _) = program_figure(of, BANDWIDTH)?;
-    let share = m
-        .limit
-        .as_ref()
-        .map(|limit| format!(", {} of the read rate of its CPUs", \
-                              limit.fraction.in_whole_percent()));
+    let share = m.limit.as_ref().map(|limit| {
+        format!(", {} of the read rate of its CPUs", limit.fraction.in_whole_percent())
+    });
     Some(format!("the program uses {}{}", quoted(m)?, share.unwrap_or_default()))
 }
 

@@ -12,18 +12,18 @@ use std::collections::BTreeSet;
 mod firmware;
 
 /// Maximum number of CPUs for which the matrix is shown cell by cell.
-const MOST_CPUS: usize = 12;
+const MAX_CPUS: usize = 12;
 /// Maximum number of NUMA nodes for which the matrix is shown; larger matrices are only in the record.
-const MOST_NODES: usize = 16;
+const MAX_NODES: usize = 16;
 
 /// Maximum time that a table shows in nanoseconds, in seconds, so that there are at most four digits before the point.
 /// If a hypervisor runs CPUs alternately on one core, times are longer.
-const MOST_NANOSECONDS: f64 = 10e-6;
+const MAX_NANOSECONDS: f64 = 10e-6;
 
 /// Returns the unit of the times of a table.
 fn time_unit(figures: &[CurvesFigure<'_>]) -> ColumnUnit {
     let largest = figures.iter().filter_map(|(m, _)| m.value).fold(0.0, f64::max);
-    if largest < MOST_NANOSECONDS { ColumnUnit::NANOSECONDS } else { ColumnUnit::MICROSECONDS }
+    if largest < MAX_NANOSECONDS { ColumnUnit::NANOSECONDS } else { ColumnUnit::MICROSECONDS }
 }
 
 /// Returns the source and the target of a figure: the kind (`n` for NUMA nodes, or `cpu`), and two numbers.
@@ -44,11 +44,11 @@ fn is_write((_, config): &CurvesFigure<'_>) -> bool {
 
 /// Adds the views of both matrices.
 pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
-    let mut rates = pairs_of(of, "n", Unit::BytesPerSecond);
+    let mut rates = pair_figures(of, "n", Unit::BytesPerSecond);
     let writes: Vec<CurvesFigure<'_>> = rates.extract_if(.., |figure| is_write(figure)).collect();
-    let cpus = pairs_of(of, "cpu", Unit::Seconds);
+    let cpus = pair_figures(of, "cpu", Unit::Seconds);
     if !rates.is_empty() {
-        let times = pairs_of(of, "n", Unit::Seconds);
+        let times = pair_figures(of, "n", Unit::Seconds);
         let title = if writes.is_empty() { "GB/s" } else { "GB/s read" };
         section
             .push(grid(&rates, title, shown))
@@ -101,7 +101,7 @@ pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
         section.gap();
     }
     let unit = time_unit(&cpus);
-    if numbers(&cpus).len() <= MOST_CPUS {
+    if numbers(&cpus).len() <= MAX_CPUS {
         let text = "core-to-core latency, half of a round trip of a cache line".to_owned();
         let table = grid(&cpus, &unit.symbol(), |(m, _)| unit.value(m));
         section.push(table).gap().push(Block::Text(text));
@@ -134,7 +134,7 @@ fn lines_in_words(cpus: &[CurvesFigure<'_>]) -> Option<String> {
 /// the core-to-core latency).
 pub(super) fn conclusion(of: &[CurvesFigure<'_>]) -> Option<String> {
     let mut parts = Vec::new();
-    let local = pairs_of(of, "n", Unit::Seconds).into_iter().filter(is_local);
+    let local = pair_figures(of, "n", Unit::Seconds).into_iter().filter(is_local);
     let remark = local.map(|figure| of_caches(&figure)).find(|text| !text.is_empty());
     let remark = remark.unwrap_or_default();
     parts.extend(memory_range(of, true).map(|words| format!("local memory has {words}{remark}")));
@@ -145,7 +145,7 @@ pub(super) fn conclusion(of: &[CurvesFigure<'_>]) -> Option<String> {
 }
 
 /// Returns the figures of NUMA nodes (`n`) or of CPUs (`cpu`) in a unit.
-fn pairs_of<'a>(of: &[CurvesFigure<'a>], kind: &str, unit: Unit) -> Vec<CurvesFigure<'a>> {
+fn pair_figures<'a>(of: &[CurvesFigure<'a>], kind: &str, unit: Unit) -> Vec<CurvesFigure<'a>> {
     let pairs = of
         .iter()
         .filter(|figure| figure.0.unit == unit && pair(figure).is_some_and(|pair| pair.0 == kind));
@@ -159,7 +159,7 @@ fn is_local(figure: &CurvesFigure<'_>) -> bool {
 
 /// Returns the range of the values of pairs with the same, or with different, source and target.
 fn pair_range(of: &[CurvesFigure<'_>], kind: &str, unit: Unit, with_local: bool) -> Option<String> {
-    let mut pairs = pairs_of(of, kind, unit);
+    let mut pairs = pair_figures(of, kind, unit);
     pairs.retain(|figure| is_local(figure) == with_local && !is_write(figure));
     value_range(pairs.iter().map(|(m, _)| *m))
 }
@@ -219,7 +219,7 @@ fn grid(
     cell_of: impl Fn(&CurvesFigure<'_>) -> TableCell,
 ) -> Block {
     let numbers = numbers(of);
-    if numbers.len() > MOST_NODES {
+    if numbers.len() > MAX_NODES {
         return Block::Text(format!(
             "{unit}: the values of the {} pairs are in the record",
             of.len()

@@ -155,8 +155,8 @@ impl Rig {
             self.queue(leg.device, number)?;
         }
         let each: Vec<Option<Copy<'_>>> =
-            legs.iter().map(|leg| copy_of(&self.hosts, &self.memories, *leg)).collect();
-        let mut queues = queues_of(&mut self.queues, &legs);
+            legs.iter().map(|leg| leg_copy(&self.hosts, &self.memories, *leg)).collect();
+        let mut queues = leg_queues(&mut self.queues, &legs);
         let mut begins = Vec::with_capacity(legs.len());
         let mut ends = Vec::with_capacity(legs.len());
         // Only calls of the driver are made between the readings of the clock.
@@ -202,7 +202,7 @@ impl Rig {
     /// Enqueues a copy in its queue.
     fn copy(&mut self, number: usize, leg: Leg, bytes: usize) -> Result<(), DeviceError> {
         self.queue(leg.device, number)?;
-        let copy = copy_of(&self.hosts, &self.memories, leg);
+        let copy = leg_copy(&self.hosts, &self.memories, leg);
         match (self.queues.get_mut(&(leg.device, number)), copy) {
             // SAFETY: both buffers belong to the rig and live until the queue is done. Each sample waits for its
             // queues, and nothing else uses the buffers.
@@ -287,7 +287,7 @@ impl Rig {
 }
 
 /// Returns the buffers of a copy; `None` if both buffers are on the host.
-fn copy_of<'a>(
+fn leg_copy<'a>(
     hosts: &'a [Host],
     memories: &'a [(usize, DeviceBuffer)],
     leg: Leg,
@@ -303,7 +303,7 @@ fn copy_of<'a>(
 }
 
 /// Returns the existing queues of these copies, in the order of the copies.
-fn queues_of<'a>(
+fn leg_queues<'a>(
     queues: &'a mut HashMap<(usize, usize), Box<dyn Queue>>,
     legs: &[Leg],
 ) -> Vec<&'a mut Box<dyn Queue>> {

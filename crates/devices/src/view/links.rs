@@ -154,7 +154,7 @@ fn by_place<'a>(ones: &'a Links<'a>) -> Vec<(String, Vec<&'a DeviceFigure<'a, Li
 /// Returns the cell with a rate in GB/s, or with a time and its unit.
 fn value(m: &Measurement) -> TableCell {
     match m.unit {
-        Unit::Seconds => TableCell::value_of(m, |value| Seconds(value).to_string()),
+        Unit::Seconds => TableCell::from_measurement(m, |value| Seconds(value).to_string()),
         _ => ColumnUnit::GB_PER_S.value(m),
     }
 }
@@ -235,8 +235,11 @@ fn across(section: &mut Section, all: &Links<'_>) {
         let title = format!("{} of devices", name.replace('_', " "));
         section.gap().push(table);
         section.push(Picture::between(title, first.unit, ids.clone(), values));
-        section.push(Block::Text("from the device of the row to the device of the \
-                                  column".to_owned()));
+        section.push(Block::Text(
+            "from the device of the row to the device of the \
+                                  column"
+                .to_owned(),
+        ));
     }
 }
 

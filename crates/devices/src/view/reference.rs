@@ -48,7 +48,7 @@ pub(super) fn section(record: &Record) -> Option<Section> {
         .left("to", |row| row.peer.clone())
         .right("size", |row| row.size.clone())
         .right("value", |row| {
-            TableCell::value_of(row.m, |value| match row.m.unit {
+            TableCell::from_measurement(row.m, |value| match row.m.unit {
                 Unit::Seconds => Seconds(value).to_string(),
                 _ => ScaledUnit::GB_PER_S.in_words(value),
             })

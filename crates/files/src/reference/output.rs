@@ -294,8 +294,10 @@ impl IozoneOutput {
                 blocks = words.filter_map(quoted_size).collect();
                 files.clear();
                 if !grows_evenly(&blocks) {
-                    return Err(format!("the block sizes of the table of {name} do not grow \
-                                        evenly"));
+                    return Err(format!(
+                        "the block sizes of the table of {name} do not grow \
+                                        evenly"
+                    ));
                 }
                 continue;
             }

@@ -165,7 +165,7 @@ fn note<'a>(
     let is_weak = mark.kind == MarkKind::Weak;
     if let Some(open) = runs.last_mut() {
         let is_inside = open.ended.is_none()
-            && readers[open.reader].encloses().contains(&readers[reader].program());
+            && readers[open.reader].enclosed_programs().contains(&readers[reader].program());
         if is_inside {
             return Ok(());
         }

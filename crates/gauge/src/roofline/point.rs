@@ -54,7 +54,7 @@ impl RooflinePoint {
     }
 
     /// Sets the validity of the point to that of the figure that it shows.
-    pub fn judged_as(mut self, m: &Measurement) -> Self {
+    pub fn with_validity_from(mut self, m: &Measurement) -> Self {
         self.validity = m.validity.clone();
         self
     }
@@ -64,7 +64,7 @@ impl RooflinePoint {
     ///
     /// # Errors
     /// Returns the reason why there is no point.
-    pub fn beyond_caches(
+    pub fn if_exceeding_caches(
         self,
         machine: &Machine,
         set: Option<Bytes>,

@@ -33,7 +33,7 @@ impl Series {
     ///
     /// The failure of the program is stored in the outcome and does not affect native figures. The time of the program
     /// and of the turns after it is not part of the budget.
-    pub fn around(
+    pub fn run_reference(
         &mut self,
         reference: ReferenceRun<'_>,
         cells: &mut dyn Cells,
@@ -59,13 +59,13 @@ impl Series {
             Err(failure) => self.refused = Some(failure),
         }
         let time = clock::now() - begun;
-        self.beyond_budget += time;
+        self.time_outside_budget += time;
         self.schedule.limits.started += time;
         figures
     }
 
     /// Returns the time of reference programs and of the native turns after them, which is not part of the budget.
-    pub fn beyond_budget(&self) -> Duration {
-        self.beyond_budget
+    pub fn time_outside_budget(&self) -> Duration {
+        self.time_outside_budget
     }
 }

@@ -49,12 +49,12 @@ fn failing_turn_ends_its_cell_and_others_continue() {
             ended.unwrap();
             assert_eq!(turns[cell], round + 1, "a turn is not repeated after a failure");
             assert_eq!(series.schedule.samples[cell].len(), round, "samples are kept");
-            assert!(series.lost(cell).is_some());
-            for other in series.living() {
+            assert!(series.cell_failure(cell).is_some());
+            for other in series.remaining_cells() {
                 assert_eq!(series.schedule.samples[other].len(), SAMPLES + 1);
-                assert_eq!(series.lost(other), None);
+                assert_eq!(series.cell_failure(other), None);
             }
-            assert_eq!((series.living().len(), series.stop()), (2, Stop::Samples));
+            assert_eq!((series.remaining_cells().len(), series.stop()), (2, Stop::Samples));
             assert_eq!(series.schedule.rounds().len(), SAMPLES, "rounds are those of living cells");
             let mut outcome = Outcome::default();
             series.end(&mut outcome);
@@ -70,7 +70,7 @@ fn lost_target_ends_the_series_and_keeps_the_samples() {
     assert_eq!(series.stop(), Stop::Lost);
     assert!(turns.iter().all(|turns| (3..=4).contains(turns)), "{turns:?}");
     // Cells with samples that count are not lost; the run is incomplete.
-    assert!((0..3).all(|cell| series.lost(cell).is_none()));
+    assert!((0..3).all(|cell| series.cell_failure(cell).is_none()));
     assert_eq!(series.failure().map(Failure::problem).as_deref(), Some("no more memory"));
 }
 
@@ -131,7 +131,7 @@ fn failure_before_an_interruption_is_kept() {
     };
     series.run(&mut cells, &mut After(&turns), None).unwrap();
     assert_eq!(series.stop(), Stop::Interrupted);
-    assert!(series.lost(1).is_some() && series.lost(0).is_none());
+    assert!(series.cell_failure(1).is_some() && series.cell_failure(0).is_none());
 }
 
 #[test]
@@ -158,11 +158,11 @@ fn lost_target_is_not_measured_again() {
 fn turns_of_every_series_can_be_altered() {
     let mut series = series(2);
     let mut cells = |_: Turn| -> Result<Vec<Sample>, TurnFailure> { Ok(vec![sample()]) };
-    let fails = |turn: Turn, measure: &mut dyn FnMut() -> altered::TurnResult| {
+    let fails = |turn: Turn, measure: &mut dyn FnMut() -> alteration::TurnResult| {
         if turn.cell == 1 { Err(failure(false)) } else { measure() }
     };
-    altered::with(fails, || series.run(&mut cells, &mut SilentObserver, None)).unwrap();
-    assert!(series.lost(1).is_some() && series.lost(0).is_none());
+    alteration::with(fails, || series.run(&mut cells, &mut SilentObserver, None)).unwrap();
+    assert!(series.cell_failure(1).is_some() && series.cell_failure(0).is_none());
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn compared(
         after.push(turn.cell);
         Ok(vec![sample()])
     };
-    let figures = series.around(program, &mut again, observer).len();
+    let figures = series.run_reference(program, &mut again, observer).len();
     ComparedCells { series, after, figures }
 }
 
@@ -215,7 +215,7 @@ fn reference_program_runs_between_native_turns_outside_the_budget() {
     assert_eq!((after, figures), (vec![1; 3], 1));
     let counts = [0, 1].map(|cell: usize| series.schedule.samples[cell].len());
     assert_eq!(counts, [SAMPLES + 1, SAMPLES + 4]);
-    assert!(series.beyond_budget() >= Duration::from_secs(1000));
+    assert!(series.time_outside_budget() >= Duration::from_secs(1000));
     assert!(series.schedule.limits.elapsed() < Duration::from_secs(60));
     let mut outcome = Outcome::default();
     series.end(&mut outcome);
@@ -228,7 +228,7 @@ fn failing_reference_program_fails_only_the_run() {
     let ComparedCells { series, after, figures } =
         compared(Err(refusal.clone()), &mut SilentObserver);
     assert_eq!((after.len(), figures), (0, 0));
-    assert_eq!((series.failure(), series.living().len()), (None, 2));
+    assert_eq!((series.failure(), series.remaining_cells().len()), (None, 2));
     let mut outcome = Outcome::default();
     series.end(&mut outcome);
     assert_eq!((outcome.failure, outcome.stop), (Some(refusal), Some(Stop::Samples)));

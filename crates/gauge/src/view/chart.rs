@@ -198,7 +198,7 @@ pub struct ChartSeries {
 
 impl ChartSeries {
     /// Returns the series with a name; appends it if there is none.
-    pub fn of_name(all: &mut Vec<Self>, name: String) -> &mut Self {
+    pub fn find_or_append(all: &mut Vec<Self>, name: String) -> &mut Self {
         let known = all.iter().position(|series| series.name == name);
         let at = known.unwrap_or(all.len());
         if known.is_none() {

@@ -58,7 +58,7 @@ impl ColumnUnit {
 
     /// Returns the cell of a figure. If the figure has no value, the cell contains its status.
     pub fn value(self, m: &Measurement) -> TableCell {
-        TableCell::value_of(m, |value| self.words(value))
+        TableCell::from_measurement(m, |value| self.words(value))
     }
 }
 
@@ -94,12 +94,12 @@ impl<Row: FigureRow, Config> FigureRow for (Row, Config) {
 }
 
 /// Function that returns the cell for a row.
-type CellOf<'c, Row> = Box<dyn Fn(&Row) -> TableCell + 'c>;
+type CellFunction<'c, Row> = Box<dyn Fn(&Row) -> TableCell + 'c>;
 
 /// Columns of a table whose rows have one type, left to right. Empty columns are not shown, so a column without any
 /// cell needs no condition.
 pub struct ColumnList<'c, Row> {
-    columns: Vec<(Column, CellOf<'c, Row>)>,
+    columns: Vec<(Column, CellFunction<'c, Row>)>,
 }
 
 impl<'c, Row> ColumnList<'c, Row> {

@@ -191,7 +191,7 @@ pub struct TrendDot {
     /// Regime of the value, if it is known.
     pub regime: Option<usize>,
     /// True if the value belongs to another regime than the value that the run reports.
-    pub aside: bool,
+    pub is_other_regime: bool,
     /// Reason why the value is suspect; empty if it is valid.
     pub remark: String,
 }

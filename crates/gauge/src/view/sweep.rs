@@ -4,7 +4,7 @@
 
 use super::sentence::quotable;
 use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle, would_have_been_found};
-use nodegauge_analysis::ratio::closing::{in_one_run, interval_in_words, times_as_fast};
+use nodegauge_analysis::ratio::closing::{interval_in_words, single_run_ratio, times_as_fast};
 use nodegauge_analysis::ratio::paired::PairedRounds;
 use nodegauge_analysis::ratio::speed::{self, Speed};
 use nodegauge_measure::record::{Measurement, Quoted, Status};
@@ -89,7 +89,7 @@ impl<'r> SweptRows<'r> {
 
     /// Sets the kernel that the figures measure.
     #[must_use]
-    pub fn of_kernel(self, name: &str) -> Self {
+    pub fn with_kernel(self, name: &str) -> Self {
         Self { what: format!(" in {name}"), ..self }
     }
 
@@ -110,7 +110,7 @@ impl<'r> SweptRows<'r> {
         let rounds = ratios(fast.rounds, slow.rounds);
         let found = match rounds.and_then(|paired| paired.compared(others)) {
             Some(found) => (found.ratio, Some(found.ci95)),
-            None => in_one_run(slow.figure, fast.figure, self.quoted)?,
+            None => single_run_ratio(slow.figure, fast.figure, self.quoted)?,
         };
         let doubt = Obstacle::among([fast.figure, slow.figure]);
         let ci95 = found.1.filter(|_| doubt.is_none());
@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn headline_has_ratio_interval_and_verdict() {
         let all = [("regular", figure(29e9, 0.004)), ("nontemporal", figure(41.2e9, 0.004))];
-        let text = rows(&all).of_kernel("triad").headline().unwrap();
+        let text = rows(&all).with_kernel("triad").headline().unwrap();
         assert!(text.starts_with("nontemporal in triad is 1.4"), "{text}");
         assert!(text.contains(" times as fast as regular (95 %: 1.4"), "{text}");
         assert!(text.ends_with("): faster"), "{text}");

@@ -40,7 +40,7 @@ pub struct Lead {
 
 impl Lead {
     /// True if the advantage exceeds the noise.
-    pub fn is_told(self) -> bool {
+    pub fn is_significant(self) -> bool {
         self.ratio > 1.0 + self.noise
     }
 }
@@ -300,14 +300,14 @@ mod tests {
         assert_eq!(halving.measured(), [&0, &1, &2, &3]);
         // The fastest two candidates differ by less than the noise. Only the advantage over the last candidate is
         // significant.
-        assert!(!halving.lead().unwrap().is_told());
+        assert!(!halving.lead().unwrap().is_significant());
         let mut two = Halving::new([0, 3]);
         for (i, rate) in [(0, 98.0), (0, 100.0), (0, 102.0), (1, 59.0), (1, 60.0), (1, 61.0)] {
             two.record(i, rate, f64::NAN);
         }
         two.cut();
         let lead = two.lead().unwrap();
-        assert!(lead.is_told() && (lead.ratio - 101.6 / 60.8).abs() < 1e-9, "{lead:?}");
+        assert!(lead.is_significant() && (lead.ratio - 101.6 / 60.8).abs() < 1e-9, "{lead:?}");
         // The median deviation is 1/60; the standard error is that of a difference of two scores of three samples.
         let noise = ERRORS_APART * SIGMA_OVER_MAD / 60.0 * (2.0f64 / 3.0).sqrt();
         assert!((lead.noise - noise).abs() < 1e-9, "{lead:?}");

@@ -3,7 +3,7 @@
 //! interleaved on the same two cores.
 
 use crate::GAUGE;
-use crate::config::FloorConfig;
+use crate::config::LowerBoundConfig;
 use crate::curve::EagerLimit;
 use crate::figures::result::MessageFigure;
 use crate::pattern::Pattern;
@@ -24,7 +24,7 @@ const SLOW: f64 = 0.5;
 /// Comparison of an MPI's figure with the lower bound.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Share {
-    pub config: FloorConfig,
+    pub config: LowerBoundConfig,
     standing: Standing,
     /// Reason why no cause can be derived from the share; `None` if both figures are valid.
     obstacle: Option<Obstacle>,
@@ -61,7 +61,7 @@ pub(crate) fn shares(
             .unzip();
         let paired = PairedRounds::divided(&of_bound, &mpi_shares);
         let ci95 = paired.interval().map(|found| found.ci95);
-        let config = FloorConfig { value, share: Fraction(share), ci95 };
+        let config = LowerBoundConfig { value, share: Fraction(share), ci95 };
         let apart = stats::quantile(&of_bound, 1.0) / stats::quantile(&mpi_shares, 0.0);
         let standing = Standing::from_share(&config, apart < SLOW && obstacle.is_none());
         shares.insert(at, Share { config, standing, obstacle });
@@ -82,8 +82,8 @@ enum Standing {
 
 impl Standing {
     /// Returns the position for a share. `sure` is true if all starts of the run have the same position.
-    fn from_share(share: &FloorConfig, sure: bool) -> Self {
-        let FloorConfig { share: Fraction(share), ci95, .. } = *share;
+    fn from_share(share: &LowerBoundConfig, sure: bool) -> Self {
+        let LowerBoundConfig { share: Fraction(share), ci95, .. } = *share;
         match ci95 {
             Some([_, high]) if high.max(share) < SLOW && sure => Self::Doubtful,
             Some([_, high]) if high.max(share) < SLOW => Self::Slow,

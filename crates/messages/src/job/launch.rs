@@ -72,7 +72,7 @@ impl Launch {
     }
 
     /// Returns the sizes of a pattern in this launch: the requested sizes that the memory limit allows.
-    pub fn sizes_of(&self, pattern: Pattern, options: &MessageOptions) -> Vec<u64> {
+    pub fn valid_sizes(&self, pattern: Pattern, options: &MessageOptions) -> Vec<u64> {
         let mut sizes = self.requested_sizes(pattern, options);
         let (sent, received) = self.buffer_message_counts(pattern, options);
         sizes.retain(|bytes| bytes.saturating_mul(sent.max(received)) <= options.memory_limit);
@@ -82,8 +82,8 @@ impl Launch {
     /// Returns the requested sizes of a pattern, regardless of the memory limit.
     pub fn requested_sizes(&self, pattern: Pattern, options: &MessageOptions) -> Vec<u64> {
         match &self.sizes {
-            Some(sizes) => pattern.sizes_of(sizes),
-            None => options.sizes_of(pattern),
+            Some(sizes) => pattern.valid_sizes(sizes),
+            None => options.valid_sizes(pattern),
         }
     }
 
@@ -95,7 +95,7 @@ impl Launch {
     /// Returns the bytes of the buffers of all ranks for a pattern.
     pub fn buffer_bytes(&self, pattern: Pattern, options: &MessageOptions) -> u64 {
         let (sent, received) = self.buffer_message_counts(pattern, options);
-        let largest = self.sizes_of(pattern, options).into_iter().max().unwrap_or(0);
+        let largest = self.valid_sizes(pattern, options).into_iter().max().unwrap_or(0);
         largest.saturating_mul(sent + received).saturating_mul(self.ranks() as u64)
     }
 
@@ -115,7 +115,7 @@ impl Launch {
 
     /// Returns the number of sizes of all patterns in one step.
     fn sizes(&self, options: &MessageOptions) -> usize {
-        self.patterns.iter().map(|p| self.sizes_of(*p, options).len()).sum()
+        self.patterns.iter().map(|p| self.valid_sizes(*p, options).len()).sum()
     }
 
     /// Returns the number of sizes of all patterns in all steps.
@@ -156,7 +156,7 @@ impl Launch {
     /// Returns the argument for a pattern, with its sizes and their numbers of operations.
     fn pattern_argument(&self, pattern: Pattern, options: &MessageOptions) -> String {
         let mut sizes = Vec::new();
-        for bytes in self.sizes_of(pattern, options) {
+        for bytes in self.valid_sizes(pattern, options) {
             let (warm_up, timed) = options.operation_counts(pattern, bytes);
             sizes.push(format!("{bytes}/{warm_up}/{timed}"));
         }

@@ -53,8 +53,10 @@ pub(super) fn figures(text: &str) -> Result<Vec<Measurement>, String> {
         };
         let bytes = bytes(&words, &columns).unwrap_or(0);
         if let Some(last) = sizes.last().filter(|last| **last >= bytes) {
-            return Err(format!("its table has {bytes} B after {last} B, so it is not a single \
-                                table"));
+            return Err(format!(
+                "its table has {bytes} B after {last} B, so it is not a single \
+                                table"
+            ));
         }
         sizes.push(bytes);
         all.extend(of_row);

@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn osu_tables_round_trip() {
         for pattern in Pattern::ALL.iter().copied() {
-            let sizes = pattern.sizes_of(&[8, 1024]);
+            let sizes = pattern.valid_sizes(&[8, 1024]);
             let of_size = |bytes: &u64| (*bytes, if pattern.is_rate() { 125e6 } else { 1.25e-6 });
             let figures: Vec<(u64, f64)> = sizes.iter().map(of_size).collect();
             let printed = tables(&record(pattern, &figures));

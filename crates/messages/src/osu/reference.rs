@@ -8,7 +8,7 @@ use crate::options::MessageOptions;
 use crate::osu::output::OsuOutput;
 use crate::osu::rounds::{self, Round};
 use crate::pattern::{Participants, Pattern};
-use crate::probe::start::{FOREVER, IncompleteStart, Silence, Starter, error_tail};
+use crate::probe::start::{IncompleteStart, OutputWatch, Starter, UNLIMITED, error_tail};
 use crate::{GAUGE, MessagesError};
 use nodegauge_measure::interference::Work;
 use nodegauge_measure::progress::SharedObserver;
@@ -133,7 +133,7 @@ fn by_turns(
     let mut measured: Vec<Round> = Vec::new();
     // There is one cell. If no round succeeds, the program is left out with a notice.
     let policy = RepetitionPolicy { samples_despite_time: time.is_none(), ..OSU };
-    let limits = Limits::new(time.unwrap_or(FOREVER), Some(rounds as usize));
+    let limits = Limits::new(time.unwrap_or(UNLIMITED), Some(rounds as usize));
     let mut schedule = Schedule::new(policy, limits, 1);
     let ended = schedule.run(&mut &observer, None, |turn| {
         let counting = rounds as usize - turn.due.unwrap_or_default();
@@ -248,11 +248,11 @@ fn osu(
     let path = program.display().to_string();
     let run = mpi.program(launch, &path, &arguments(mpi.options, launch))?;
     let mut printed = String::new();
-    let mut silence = Silence::new();
+    let mut silence = OutputWatch::new();
     let finished = program::run_with_listener(&run, &mut |lines| {
         if !lines.is_empty() {
             printed.push_str(lines);
-            silence = Silence::new();
+            silence = OutputWatch::new();
         }
         silence.reason_to_kill(observer, TIMEOUT)
     })?;
@@ -284,7 +284,7 @@ fn osu(
 /// Returns the options that the OSU programs and the probe have in common.
 fn arguments(options: &MessageOptions, launch: &Launch) -> Vec<String> {
     let pattern = launch.patterns.first().copied().unwrap_or(Pattern::Latency);
-    let sizes = options.sizes_of(pattern);
+    let sizes = options.valid_sizes(pattern);
     let chosen = options.sizes.is_some() && !pattern.is_sizeless();
     let sizes = sizes.first().zip(sizes.last()).filter(|_| chosen);
     let unusual = pattern.is_rate() && options.window != MessageOptions::default().window;

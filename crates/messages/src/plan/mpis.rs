@@ -59,10 +59,12 @@ impl MpiRequest {
 
 /// Returns the error for a folder without OSU programs.
 fn no_programs(folder: &Path) -> MessagesError {
-    Failure::usage(format!("no OSU program (osu_latency, osu_bw, ...) found in {}", \
-                            folder.display()))
-        .hint("give the folder where the OSU micro-benchmarks were built or installed")
-        .into()
+    Failure::usage(format!(
+        "no OSU program (osu_latency, osu_bw, ...) found in {}",
+        folder.display()
+    ))
+    .hint("give the folder where the OSU micro-benchmarks were built or installed")
+    .into()
 }
 
 /// Finds the MPI of a wrapper.

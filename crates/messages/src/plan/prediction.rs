@@ -26,8 +26,7 @@ impl MessagesPlan {
         let launches_before = self.launches.len();
         limits.admit(self)?;
         if self.options.sizes != sizes_before {
-            let text =
-                "only the sizes of a quick run are measured, to keep the budget";
+            let text = "only the sizes of a quick run are measured, to keep the budget";
             self.notices.push(Notice::new(NoticeId::Clamped, GAUGE, text.to_owned()));
         }
         if self.launches.len() < launches_before {
@@ -44,7 +43,7 @@ impl MessagesPlan {
     /// Returns the sizes of a quick run; `None` if the user set the sizes, or if they are invalid for a pattern.
     fn fewer_sizes(&self) -> Option<Vec<u64>> {
         let mut patterns = self.options.patterns.iter();
-        let is_valid = patterns.all(|one| !one.sizes_of(&QUICK_SIZES).is_empty());
+        let is_valid = patterns.all(|one| !one.valid_sizes(&QUICK_SIZES).is_empty());
         (self.options.sizes.is_none() && is_valid).then(|| QUICK_SIZES.to_vec())
     }
 

@@ -131,7 +131,7 @@ fn buffers_larger_than_memory_are_refused() {
 #[test]
 fn sizes_beyond_the_memory_limit_are_omitted_with_a_notice() {
     let plan = collectives(&[Pattern::Alltoall, Pattern::Bcast], 32 << 20).unwrap();
-    let sizes = |pattern| plan.launches[0].sizes_of(pattern, &plan.options).into_iter().max();
+    let sizes = |pattern| plan.launches[0].valid_sizes(pattern, &plan.options).into_iter().max();
     assert_eq!((sizes(Pattern::Alltoall), sizes(Pattern::Bcast)), (Some(256 << 10), Some(1 << 20)));
     assert_eq!(
         plan.notices[0].message,
@@ -152,7 +152,7 @@ fn sizes_beyond_the_memory_limit_are_omitted_with_a_notice() {
     };
     let asked_plan = asked(&[8, 4 << 20, 1 << 30]).unwrap();
     assert_eq!(
-        asked_plan.launches[0].sizes_of(Pattern::Alltoall, &asked_plan.options),
+        asked_plan.launches[0].valid_sizes(Pattern::Alltoall, &asked_plan.options),
         [8, 4 << 20]
     );
     assert!(

@@ -26,7 +26,7 @@ const FLAGS: &str = env!("PROBE_FLAGS");
 include!(concat!(env!("OUT_DIR"), "/carried.rs"));
 
 /// Returns the precompiled probe for MPI libraries with this ABI.
-fn carried(abi: &MpiAbi) -> Result<&'static [u8], Failure> {
+fn embedded_probe(abi: &MpiAbi) -> Result<&'static [u8], Failure> {
     let probe = CARRIED.iter().find(|(name, _)| *name == abi.files[0]);
     let Some((_, program)) = probe else {
         return Err(Failure::missing(format!("there is no precompiled probe for {abi}")));
@@ -71,7 +71,7 @@ pub fn build(
         }
         MpiParts::Runtime { path, abi } => {
             arguments.push(format!("library={}", path.display()));
-            Cow::from(carried(abi)?)
+            Cow::from(embedded_probe(abi)?)
         }
     };
     // Unlike the temporary folder, the cache folder is usually visible to other hosts.
@@ -152,7 +152,7 @@ mod tests {
             std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/mpi.md"))
                 .unwrap();
         for abi in &MPI_ABIS {
-            assert!(!carried(abi).unwrap().is_empty(), "{abi}");
+            assert!(!embedded_probe(abi).unwrap().is_empty(), "{abi}");
             for file in abi.files {
                 assert!(chapter.contains(&format!("`{file}`")), "{file} in docs/mpi.md");
             }

@@ -91,7 +91,7 @@ const START_PER_HOST: Duration = Duration::from_secs(1);
 /// disadvantage. When other programs use the cores, each step of a ring may wait for a time slice of the scheduler.
 const OWN_SILENCE: u32 = 5;
 /// Time limit that is never reached, because the timeout for output ends a start earlier.
-pub(crate) const FOREVER: Duration = Duration::from_secs(7 * 24 * 3600);
+pub(crate) const UNLIMITED: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Number of lines of error output in an error message.
 const LINES: usize = 4;
 /// Maximum size of the probe's output, in bytes per second of a size's time limit. The probe prints about ten thousand
@@ -150,16 +150,16 @@ pub(crate) struct Starter<'a> {
 }
 
 /// Time for which a program has printed nothing, measured at frequent checks. If this process was stopped, e.g. in a
-/// paused guest, the program was probably stopped as well. Therefore at most [`Silence::LOOK`] counts between two
+/// paused guest, the program was probably stopped as well. Therefore at most [`OutputWatch::MAX_GAP`] counts between two
 /// checks.
-pub(crate) struct Silence {
+pub(crate) struct OutputWatch {
     lasts: Duration,
     looked: Instant,
 }
 
-impl Silence {
+impl OutputWatch {
     /// Maximum time that counts between two checks. It is much longer than the normal interval between checks.
-    const LOOK: Duration = Duration::from_millis(500);
+    const MAX_GAP: Duration = Duration::from_millis(500);
 
     /// Starts the measurement of the time without output.
     pub(crate) fn new() -> Self {
@@ -182,7 +182,7 @@ impl Silence {
     }
 
     fn look(&mut self, now: Instant) {
-        self.lasts += now.saturating_duration_since(self.looked).min(Self::LOOK);
+        self.lasts += now.saturating_duration_since(self.looked).min(Self::MAX_GAP);
         self.looked = now;
     }
 }
@@ -200,12 +200,12 @@ impl Starter<'_> {
         let hosts = launch.hosts().map_or(0, <[String]>::len) as u32;
         let expected = launch.count(self.options).max(1) as f64;
         let mut output = ProbeOutput::default();
-        let mut silence = Silence::new();
+        let mut silence = OutputWatch::new();
         let mut timeout = start_time(hosts);
         let mut late = false;
         let finished = program::run_with_listener(&run, &mut |lines| {
             if output.read(lines) {
-                silence = Silence::new();
+                silence = OutputWatch::new();
                 let done = output.sizes.iter().filter(|size| size.done.is_some()).count();
                 let latest = match output.sizes.last() {
                     Some(size) => format!("{}, {}", size.pattern, Bytes(size.bytes)),
@@ -306,7 +306,7 @@ impl Starter<'_> {
                     RankJob::from_launch(launch, fabric, self.options).ok_or_else(only_mpi)?;
                 let own = nodegauge_os::own_program().map_err(Failure::missing)?;
                 let command = CommandLine::new(own, []).with(order.arguments());
-                ProgramJob::new(command, FOREVER)
+                ProgramJob::new(command, UNLIMITED)
             }
         };
         let seconds = self.options.size_limit.as_secs().saturating_add(1);
@@ -326,7 +326,7 @@ impl Starter<'_> {
         let MessageTransport::Mpi(mpi, _) = self.transport else { return Err(only_mpi()) };
         let command = CommandLine::new(program, []).with(arguments.iter().cloned());
         let launch = launch.by(&mpi.launcher, self.topology, mpi.launcher.refuses_root());
-        let mut run = ProgramJob::new(command, FOREVER).with_launcher(launch);
+        let mut run = ProgramJob::new(command, UNLIMITED).with_launcher(launch);
         // UCX prints its transport once, when it is initialized.
         if std::env::var_os(UCX_LOG_LEVEL).is_none() {
             run.environment.push((UCX_LOG_LEVEL.to_owned(), Some("info".to_owned())));
@@ -443,14 +443,14 @@ mod tests {
 
     #[test]
     fn paused_machine_is_not_a_silent_job() {
-        let mut silence = Silence::new();
+        let mut silence = OutputWatch::new();
         let begun = silence.looked;
         for look in 1..=100 {
             silence.look(begun + Duration::from_millis(20 * look));
         }
         assert_eq!(silence.lasts, Duration::from_secs(2));
         silence.look(begun + Duration::from_secs(3600));
-        assert_eq!(silence.lasts, Duration::from_secs(2) + Silence::LOOK);
+        assert_eq!(silence.lasts, Duration::from_secs(2) + OutputWatch::MAX_GAP);
     }
 
     #[test]

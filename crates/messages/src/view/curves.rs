@@ -1,7 +1,7 @@
 //! Tables and charts of figures over message sizes: latencies with their quantiles, rates with bars, collectives.
 
 use super::{ShownFigure, distance, evidence};
-use crate::config::FloorConfig;
+use crate::config::LowerBoundConfig;
 use crate::pattern::Pattern;
 use nodegauge_gauge::view::{
     Block, Chart, ChartSeries, ColumnList, ColumnUnit, Guide, Picture, Scale, Section, Table,
@@ -296,7 +296,7 @@ fn with_lower_bound<'c>(
     let has_lower_bound =
         own.iter().any(|figure| figure.m.name == name && figure.config.floor.is_some());
     let floor = move |size: &u64| {
-        at(own, name, unit.unit(), *size)?.config.floor.filter(FloorConfig::is_bound)
+        at(own, name, unit.unit(), *size)?.config.floor.filter(LowerBoundConfig::is_bound)
     };
     columns.add_if(has_lower_bound, |columns| {
         columns

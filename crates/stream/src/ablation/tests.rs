@@ -47,7 +47,7 @@ fn measured<'a>(steps: &'a [Step], rounds: &'a [Vec<Sample>], alone: &'a [Sample
         bytes: vec![16.0, 24.0],
         copy: Some(0),
         left_out: rounds.len() - counted.len(),
-        enough: (counted.len() < ENOUGH_ROUNDS).then_some(Seconds(87.0)),
+        enough: (counted.len() < MIN_ROUNDS).then_some(Seconds(87.0)),
         rounds: counted,
         settled,
         alone,

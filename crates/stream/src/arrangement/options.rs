@@ -84,7 +84,7 @@ pub struct StreamOptions {
 
 impl StreamOptions {
     /// Returns options for these arrays, with the kernels in the order of a pass.
-    pub fn of(arrays: &ArrayOptions) -> Self {
+    pub fn from_arrays(arrays: &ArrayOptions) -> Self {
         Self {
             arrays: ArrayOptions { kernels: arrays.pass(), ..arrays.clone() },
             policy: MemoryPolicy::Default,
@@ -102,7 +102,7 @@ impl StreamOptions {
 
 impl Default for StreamOptions {
     fn default() -> Self {
-        Self::of(&ArrayOptions::default())
+        Self::from_arrays(&ArrayOptions::default())
     }
 }
 
@@ -124,6 +124,6 @@ mod tests {
             kernels: vec![Kernel::Triad, Kernel::Copy, Kernel::Triad],
             ..ArrayOptions::default()
         };
-        assert_eq!(StreamOptions::of(&repeated).array_count(), 3);
+        assert_eq!(StreamOptions::from_arrays(&repeated).array_count(), 3);
     }
 }

@@ -182,7 +182,7 @@ mod tests {
         let site = site(1 << 40);
         let request = RankRequest { ranks: 2, ..RankRequest::default() };
         let ranks = nodegauge_placement::plan_ranks(&site.topology, &request).unwrap();
-        let mut two = Arrangement::of_ranks(&site, ranks, StreamOptions::default()).unwrap();
+        let mut two = Arrangement::for_ranks(&site, ranks, StreamOptions::default()).unwrap();
         let each = two.elements();
         two.resize(two.twice(&site).unwrap());
         assert_eq!((two.elements(), two.size.elements), (2 * each, 4 * each));

@@ -142,7 +142,7 @@ impl<'a> KernelBuilder<'a> {
             });
         let compiled = library.is_ok();
         let kernels = match library {
-            Ok(library) => self.kernels_of(&library, &compiler, interrupted)?,
+            Ok(library) => self.build_kernels(&library, &compiler, interrupted)?,
             Err(error) => {
                 let why = self.in_words(error)?;
                 let kernels = self.kernels.iter().copied();
@@ -188,7 +188,7 @@ impl<'a> KernelBuilder<'a> {
         Ok(why.replace(&format!("{}/", self.scratch.path().display()), ""))
     }
 
-    fn kernels_of(
+    fn build_kernels(
         &mut self,
         library: &Path,
         compiler: &Arc<Compiler>,

@@ -22,7 +22,7 @@ pub enum CompilerChoice {
 
 /// Macros of stream.c for which nodegauge has options: macro and option. Other kernels than those of stream.c ignore
 /// these macros.
-const MACROS_OF_OPTIONS: [(&str, &str); 6] = [
+const OPTION_MACROS: [(&str, &str); 6] = [
     ("STREAM_ARRAY_SIZE", "--size"),
     ("N", "--size"),
     ("NTIMES", "--samples"),
@@ -47,12 +47,14 @@ impl CompilerChoice {
     /// # Errors Fails if it defines one.
     pub fn check_macros(&self) -> Result<(), Failure> {
         let Self::Command(command) = self else { return Ok(()) };
-        let mut macros = MACROS_OF_OPTIONS.iter();
+        let mut macros = OPTION_MACROS.iter();
         let defined = macros.find(|(name, _)| command.defined(name).is_some());
         let Some((name, option)) = defined else { return Ok(()) };
-        Err(Failure::usage(format!("--compiler '{command}': the kernels of nodegauge ignore the \
-                                    macro {name}"))
-            .hint(format!("use {option}, or compile stream.c with --standard")))
+        Err(Failure::usage(format!(
+            "--compiler '{command}': the kernels of nodegauge ignore the \
+                                    macro {name}"
+        ))
+        .hint(format!("use {option}, or compile stream.c with --standard")))
     }
 
     /// Returns the compilers that `choices` select among the `installed` ones, without duplicates, in the order of

@@ -110,13 +110,13 @@ pub(super) fn run(
     {
         let wrong = candidate.wrong.as_ref().map(wrong_in_words);
         let mut of_candidate = Outcome::default();
-        if !samples.is_empty() || series.lost(i).is_some() {
+        if !samples.is_empty() || series.cell_failure(i).is_some() {
             point.set_loops(candidate.loops)?;
             point.wrong = candidate.wrong;
             let seen = point.seen()?;
             let evidence = StreamEvidence::new(site, &arrangement, &point, &seen, samples, stop);
             let chosen = chosen.as_ref().filter(|_| i == 0);
-            let lost = series.lost(i);
+            let lost = series.cell_failure(i);
             let unchecked = target;
             let evidence = StreamEvidence { chosen, check, lost, unchecked, ..evidence };
             of_candidate = result::outcome(&evidence);

@@ -163,8 +163,8 @@ impl CompiledPlan {
 }
 
 impl PlannedRun for CompiledPlan {
-    fn foreseen(&self) -> ExpectedCost {
-        self.arrangement.foreseen(1)
+    fn expected_cost(&self) -> ExpectedCost {
+        self.arrangement.expected_cost(1)
     }
 
     fn figures(&self, site: &Site) -> Vec<Figures> {

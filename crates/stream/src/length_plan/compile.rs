@@ -51,7 +51,7 @@ const TARGETS: [(&str, &str); 34] = [
 const COPROCESSOR: (&str, &str) = ("Knights Corner", "-mmic");
 
 /// Returns the compiler command of the user, otherwise the usual command for the processor of the plan.
-pub(super) fn command_of(
+pub(super) fn compiler_command(
     options: &StreamRequest,
     machine: &Machine,
 ) -> Result<CommandLine, Failure> {

@@ -76,14 +76,14 @@ impl LengthPlanDocument {
             theoretical: plan.theoretical.clone(),
             rate,
             environment: plan.variables().into_iter().collect(),
-            lengths: plan.lengths.iter().map(LengthEntry::of).collect(),
+            lengths: plan.lengths.iter().map(LengthEntry::new).collect(),
         };
         Self { places: PlacesDocument::new(&site.topology, &plan.placed.ranks), plan: entry }
     }
 }
 
 impl LengthEntry {
-    fn of(length: &PlannedLength) -> Self {
+    fn new(length: &PlannedLength) -> Self {
         Self {
             basis: match length.basis {
                 LengthBasis::Rule => "rule",

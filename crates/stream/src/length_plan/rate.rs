@@ -25,7 +25,7 @@ pub(crate) struct PlannedRate {
 }
 
 impl PlannedRate {
-    fn of_all(rate: f64, basis: String, is_bound: bool) -> Self {
+    fn uniform(rate: f64, basis: String, is_bound: bool) -> Self {
         Self { rates: STREAM.iter().map(|kernel| (*kernel, rate)).collect(), basis, is_bound }
     }
 
@@ -53,14 +53,14 @@ pub(super) fn planned(
     request: &LengthRequest<'_>,
 ) -> Option<PlannedRate> {
     if let Some(rate) = request.rate {
-        return Some(PlannedRate::of_all(rate.0, format!("{rate} as given"), false));
+        return Some(PlannedRate::uniform(rate.0, format!("{rate} as given"), false));
     }
     let threads = placement.threads.len() as u32;
     saved(site, threads, request.newest).or_else(|| published(site, threads, theoretical)).or_else(
         || {
             let limit = theoretical?;
             let basis = format!("{} theoretical", BytesPerSec(limit.value));
-            Some(PlannedRate::of_all(limit.value, basis, true))
+            Some(PlannedRate::uniform(limit.value, basis, true))
         },
     )
 }

@@ -17,13 +17,13 @@ fn site(text: &str, processor: Option<&str>, memory: Option<Bytes>) -> Site {
     let options =
         DescribeOptions { processor: processor.map(str::to_owned), ..DescribeOptions::default() };
     let machine = nodegauge_machine::describe(&topology, &SysRoot::live(), &options);
-    Site::new(topology, machine, SysRoot::live()).planned_with(memory)
+    Site::new(topology, machine, SysRoot::live()).with_plan_memory(memory)
 }
 
 fn plan_of(site: &Site, request: &StreamRequest) -> Result<LengthPlan, Failure> {
     let newest = |_: &str, _: &str| None;
     let more = LengthRequest { rate: None, is_memory_given: true, newest: &newest };
-    LengthPlan::of(request, site, &more)
+    LengthPlan::new(request, site, &more)
 }
 
 fn sized(size: &str) -> StreamRequest {
@@ -91,7 +91,7 @@ fn predicted_time_uses_the_best_known_rate() {
     let newest = |_: &str, _: &str| None;
     let rate = Some(BytesPerSec(700e9));
     let given = LengthRequest { rate, is_memory_given: false, newest: &newest };
-    let plan = LengthPlan::of(&request, &genoa, &given).unwrap();
+    let plan = LengthPlan::new(&request, &genoa, &given).unwrap();
     assert!((seconds(&plan) / (10.0 * 80.0 * 430_080_000.0 / 700e9) - 1.0).abs() < 1e-12);
     // The published share of the theoretical bandwidth, else the theoretical bandwidth.
     let published = plan_of(&genoa, &request).unwrap();

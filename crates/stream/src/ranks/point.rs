@@ -147,7 +147,7 @@ impl Target for RanksPoint {
                 _ => None,
             })
             .collect();
-        self.seen = self.together(&parts);
+        self.seen = self.combine(&parts);
         Ok(self.seen.clone())
     }
 }
@@ -164,7 +164,7 @@ impl RanksPoint {
         Ok(joined(&parts.collect::<Vec<_>>()))
     }
 
-    fn together(&self, parts: &[PointSeen]) -> Seen {
+    fn combine(&self, parts: &[PointSeen]) -> Seen {
         let mut nodes = Vec::new();
         for i in 0..self.configs[0].arrays {
             nodes.push(mean(&parts.iter().map(|part| &part.nodes[i]).collect::<Vec<_>>()));

@@ -30,7 +30,7 @@ pub(crate) struct SizeCheck {
 
 impl SizeCheck {
     /// Returns the result; `None` if there are too few ratios.
-    fn of(kernel: Kernel, ratios: &[f64]) -> Option<Self> {
+    fn from_ratios(kernel: Kernel, ratios: &[f64]) -> Option<Self> {
         let enough = ratios.len() >= policy::SIZE.fewest;
         let summary = Summary::from_samples(ratios, Better::Higher).filter(|_| enough)?;
         let all = [stats::quantile(ratios, 0.0), stats::quantile(ratios, 1.0)];
@@ -106,7 +106,7 @@ pub(crate) fn run(
         let round = &rounds[at];
         ratios.push(round[0].seconds[0] / (2.0 * round[1].seconds[0]));
     }
-    Ok(SizeCheck::of(kernel, &ratios))
+    Ok(SizeCheck::from_ratios(kernel, &ratios))
 }
 
 #[cfg(test)]
@@ -115,7 +115,8 @@ mod tests {
 
     #[test]
     fn cache_effect_is_found_if_significant() {
-        let finds = |ratios: &[f64]| SizeCheck::of(Kernel::Triad, ratios).unwrap().finds_cache();
+        let finds =
+            |ratios: &[f64]| SizeCheck::from_ratios(Kernel::Triad, ratios).unwrap().finds_cache();
         assert!(!finds(&[1.0, 1.01, 0.99]));
         assert!(finds(&[1.3, 1.25, 1.4]));
         // The median is above the limit, but the difference is not significant.
@@ -123,6 +124,6 @@ mod tests {
         assert!(!finds(&[1.07, 1.2, 0.8, 1.3, 0.9, 1.1, 1.0]));
         assert!(finds(&[1.07, 1.08, 1.07, 1.06, 1.09, 1.07, 1.08]));
         // Two rounds are too few to detect a cache.
-        assert_eq!(SizeCheck::of(Kernel::Triad, &[1.4, 1.3]), None);
+        assert_eq!(SizeCheck::from_ratios(Kernel::Triad, &[1.4, 1.3]), None);
     }
 }

@@ -236,7 +236,7 @@ impl StandardBuild {
     pub fn environment(&self, placement: &Placement) -> Vec<(String, Option<String>)> {
         let mut variables = environment(placement);
         if self.source.raised_stack().is_some() {
-            variables.extend(stack::of_threads());
+            variables.extend(stack::thread_stack_variable());
         }
         variables
     }

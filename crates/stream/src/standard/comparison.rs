@@ -110,7 +110,7 @@ pub(super) fn run<'a>(
     let limits = Limits { reserve: PART.0 + filling / 2, ..limits };
     let series = turns.run(limits, observer)?;
     let Turns { point: mut measured, candidates, .. } = turns;
-    let lost = series.lost(0);
+    let lost = series.cell_failure(0);
     let unchecked = lost.or(series.target_loss());
     if unchecked.is_none() {
         measured.check()?;
@@ -137,8 +137,8 @@ pub(super) fn run<'a>(
     for (number, build) in candidates.iter().enumerate() {
         // The first cell is that of the native loops.
         let cell = number + 1;
-        if !build.runs.is_empty() || series.lost(cell).is_some() {
-            outcome.measurements.extend(known.measurements(build, series.lost(cell)));
+        if !build.runs.is_empty() || series.cell_failure(cell).is_some() {
+            outcome.measurements.extend(known.measurements(build, series.cell_failure(cell)));
         } else if !outcome.is_interrupted() {
             let command = &build.build.compiler.command;
             let text = format!("{command}: left out, no time left for a run");
@@ -189,7 +189,7 @@ impl Turns<'_> {
         let mut series = Series::new(policy, limits, 1 + self.candidates.len());
         let mut turn = |turn: Turn| match turn.cell {
             0 => self.native_part(&&observer).map_err(TurnFailure::from),
-            cell => self.run_of(cell - 1, &&observer),
+            cell => self.run_build(cell - 1, &&observer),
         };
         series.run(&mut turn, &mut &observer, None)?;
         // Each run of a build has a native part before and after it.
@@ -198,7 +198,7 @@ impl Turns<'_> {
             let mut native = |_: Turn| self.native_part(&&observer);
             series.remeasure(&[0], 1, &mut native, &&observer);
         }
-        series.ended_by(if self.samples.is_some() { Stop::Samples } else { Stop::Budget });
+        series.set_stop(if self.samples.is_some() { Stop::Samples } else { Stop::Budget });
         Ok(series)
     }
 
@@ -242,7 +242,7 @@ impl Turns<'_> {
     }
 
     /// Runs a build. Returns the best time of each kernel as a sample, or no sample if the run fails.
-    fn run_of(&mut self, i: usize, observer: &dyn Observer) -> Result<Vec<Sample>, TurnFailure> {
+    fn run_build(&mut self, i: usize, observer: &dyn Observer) -> Result<Vec<Sample>, TurnFailure> {
         let first = self.candidates[i].runs.is_empty() && !self.longest.is_zero();
         let late = self.end.is_some_and(|end| Instant::now() + self.longest > end);
         if first && late && self.optional {

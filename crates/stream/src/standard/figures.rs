@@ -236,7 +236,7 @@ fn standard(kernel: Kernel) -> Measurement {
 
 /// Returns the measurements of a saved output of stream.c from this machine. `machine` may contain a theoretical
 /// bandwidth that the user gave.
-pub fn of_saved(output: &StreamOutput, machine: &Machine) -> Vec<Measurement> {
+pub fn saved_measurements(output: &StreamOutput, machine: &Machine) -> Vec<Measurement> {
     measurements(&BuildRuns {
         counting: vec![output],
         disturbed: Vec::new(),
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn correct_output_is_a_valid_standard_result() {
-        let saved = of_saved(&recorded!("gcc-2t"), &Machine::default());
+        let saved = saved_measurements(&recorded!("gcc-2t"), &Machine::default());
         let names: Vec<&str> = saved.iter().map(|m| m.name.as_str()).collect();
         assert_eq!(names, ["copy", "scale", "add", "triad"]);
         let triad = &saved[3];
@@ -285,7 +285,7 @@ mod tests {
             recorded!("gcc-verbose-2t"),
         ] {
             assert!(
-                of_saved(&sound, &Machine::default())
+                saved_measurements(&sound, &Machine::default())
                     .iter()
                     .all(|m| m.value.is_some() && m.validity == Validity::valid())
             );
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn failed_or_void_validation_leaves_no_figure() {
         let reasons = |output: &StreamOutput| {
-            let saved = of_saved(output, &Machine::default());
+            let saved = saved_measurements(output, &Machine::default());
             assert!(
                 saved.iter().all(|m| m.value.is_none() && m.validity.status == Status::Invalid)
             );
@@ -323,7 +323,7 @@ mod tests {
     #[test]
     fn saved_output_without_validation_is_suspect() {
         let absent = StreamOutput { check: ReportedCheck::Absent, ..recorded!("gcc-2t") };
-        let saved = of_saved(&absent, &Machine::default());
+        let saved = saved_measurements(&absent, &Machine::default());
         assert!(saved.iter().all(|m| m.value.is_some() && m.validity.status == Status::Suspect));
         assert!(saved[0].validity.reasons[0].starts_with(UNCHECKED));
         let unknown = StreamOutput { threads: None, ..absent };

@@ -109,7 +109,12 @@ pub(super) struct Forecast {
 impl Forecast {
     /// Predicts the time of one run of each of `builds` builds. `has_native` is true if native arrays of the same length
     /// are measured too.
-    pub(super) fn of(rates: ProbedRates, wanted: &Wanted, builds: usize, has_native: bool) -> Self {
+    pub(super) fn new(
+        rates: ProbedRates,
+        wanted: &Wanted,
+        builds: usize,
+        has_native: bool,
+    ) -> Self {
         let element = wanted.element.bytes();
         let words: u64 = STREAM.iter().map(|kernel| kernel.counted(wanted.element)).sum();
         let pass = (words * wanted.elements) as f64;
@@ -155,17 +160,17 @@ mod tests {
     fn run_time_includes_passes_and_first_touch() {
         // 80 bytes per element and pass: 1e9 elements take 0.8 s per pass at best, 8/7 s at the slowest rate, and 1.6 s
         // at that rate with regular stores.
-        let one = Forecast::of(RATES, &wanted(1_000_000_000, 100), 1, true);
+        let one = Forecast::new(RATES, &wanted(1_000_000_000, 100), 1, true);
         assert_eq!(one.least, Duration::from_secs_f64(1.0 + 0.5 + 1.0 + 80.0));
         let likely = 1.0 + 25.0 * 8.0 / 7.0 + 1.0 + 160.0 + 1.0;
         assert!((one.likely.as_secs_f64() - likely).abs() < 1e-6, "{:?}", one.likely);
-        let two = Forecast::of(RATES, &wanted(1_000_000_000, 100), 2, false);
+        let two = Forecast::new(RATES, &wanted(1_000_000_000, 100), 2, false);
         assert_eq!(two.least, Duration::from_secs_f64(2.0 * 81.0));
     }
 
     #[test]
     fn impossible_budget_is_refused_with_a_sufficient_one() {
-        let forecast = Forecast::of(RATES, &wanted(800_000_000, 100), 1, true);
+        let forecast = Forecast::new(RATES, &wanted(800_000_000, 100), 1, true);
         let asked =
             |seconds| Limits { asked: true, ..Limits::new(Duration::from_secs_f64(seconds), None) };
         let refused = forecast.check(&asked(8.0)).unwrap_err();
@@ -177,7 +182,7 @@ mod tests {
         // A default budget never refuses.
         let usual = Limits::new(Duration::from_secs(8), None);
         assert_eq!(forecast.check(&usual).unwrap(), ": takes at least 67 s");
-        let endless = Forecast::of(RATES, &wanted(1 << 49, 1 << 49), 1, true);
+        let endless = Forecast::new(RATES, &wanted(1 << 49, 1 << 49), 1, true);
         assert!(endless.check(&asked(8.0)).is_err());
     }
 }

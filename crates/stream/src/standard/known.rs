@@ -46,7 +46,7 @@ pub fn complete(known: &KnownRun, output: &mut StreamOutput) -> Result<(), Contr
     agreed("--times", known.ntimes, output.ntimes, "runs of each kernel")?;
     let has_size = output.array_bytes().is_some();
     let is_consistent = output.contradiction().is_none();
-    output.element = output.element.or(given_size.and_then(element_of));
+    output.element = output.element.or(given_size.and_then(element_with_size));
     let given = known.elements.and_then(|elements| elements.checked_mul(parts));
     output.elements = output.elements.or(given);
     if !has_size
@@ -84,7 +84,7 @@ fn fits_the_table(
 }
 
 /// Returns the element type with this size; `None` if there is none.
-fn element_of(bytes: u64) -> Option<Element> {
+fn element_with_size(bytes: u64) -> Option<Element> {
     [Element::F32, Element::F64].into_iter().find(|element| element.bytes() == bytes)
 }
 

@@ -33,11 +33,11 @@ impl StreamMacros {
     ///
     /// # Errors
     /// Fails if the commands differ, or if a value has no equivalent.
-    pub fn of(choices: &[CompilerChoice]) -> Result<Self, Failure> {
+    pub fn from_choices(choices: &[CompilerChoice]) -> Result<Self, Failure> {
         let mut found: Option<(Self, &CommandLine)> = None;
         for choice in choices {
             let CompilerChoice::Command(command) = choice else { continue };
-            let macros = Self::of_command(command)?;
+            let macros = Self::from_command(command)?;
             match found {
                 Some((first, other)) if first != macros => {
                     return Err(Failure::usage(format!(
@@ -52,7 +52,7 @@ impl StreamMacros {
         Ok(found.map(|(macros, _)| macros).unwrap_or_default())
     }
 
-    fn of_command(command: &CommandLine) -> Result<Self, Failure> {
+    fn from_command(command: &CommandLine) -> Result<Self, Failure> {
         let element = match command.defined("STREAM_TYPE") {
             None => None,
             Some("double") => Some(Element::F64),
@@ -95,7 +95,7 @@ mod tests {
     fn macros(commands: &[&str]) -> Result<StreamMacros, Failure> {
         let choices: Vec<CompilerChoice> =
             commands.iter().map(|command| command.parse().unwrap()).collect();
-        StreamMacros::of(&choices)
+        StreamMacros::from_choices(&choices)
     }
 
     #[test]

@@ -124,7 +124,7 @@ impl MpiStandardPlan {
         }
         observer.phase("predicting the time of a run");
         let rates = ProbedRates::measure(&self.arrangement)?;
-        Forecast::of(rates, &self.wanted, self.commands.len(), false).check(limits)
+        Forecast::new(rates, &self.wanted, self.commands.len(), false).check(limits)
     }
 
     /// Returns the time limit of a run, after which it is considered to hang.
@@ -246,8 +246,8 @@ fn unbound(plan: &RankPlan) -> RankPlan {
 }
 
 impl PlannedRun for MpiStandardPlan {
-    fn foreseen(&self) -> ExpectedCost {
-        self.arrangement.foreseen(1)
+    fn expected_cost(&self) -> ExpectedCost {
+        self.arrangement.expected_cost(1)
     }
 
     fn figures(&self, site: &Site) -> Vec<Figures> {
@@ -280,13 +280,13 @@ impl PlannedRun for MpiStandardPlan {
         // If all builds fail, the page shows the reason for each.
         let _ = series.run(&mut turn, &mut &shared, None);
         if asked.is_some() {
-            series.ended_by(Stop::Samples);
+            series.set_stop(Stop::Samples);
         }
         let mut notices = self.arrangement.notices.clone();
         notices.extend(scratch.notice(GAUGE));
         let mut outcome = Outcome::default();
         for (number, build) in builds.iter().enumerate() {
-            let lost = series.lost(number);
+            let lost = series.cell_failure(number);
             if let Some(failure) = lost.filter(|_| build.outputs.is_empty()) {
                 let text = format!("{}: {}", build.build.compiler.command, failure.problem());
                 notices.push(Notice::new(NoticeId::Failed, GAUGE, text));

@@ -93,13 +93,13 @@ impl StreamOutput {
     pub fn read(text: &str) -> Result<Self, NotStream> {
         let output = Self::saved(text)?;
         if output.element.is_none() {
-            return Err(NotStream::Unsaid("the size of an element"));
+            return Err(NotStream::Missing("the size of an element"));
         }
         if output.elements.is_none() {
-            return Err(NotStream::Unsaid("the length of its arrays"));
+            return Err(NotStream::Missing("the length of its arrays"));
         }
         if output.ntimes.is_none() {
-            return Err(NotStream::Unsaid("the number of passes"));
+            return Err(NotStream::Missing("the number of passes"));
         }
         Ok(output)
     }
@@ -109,7 +109,7 @@ impl StreamOutput {
     /// # Errors Fails if the text has no table, or if the table is ambiguous.
     pub fn saved(text: &str) -> Result<Self, NotStream> {
         let StreamTable { lines, has_best_rate } = table::read(text)?;
-        let said = SaidLines::of(text);
+        let said = PrintedLines::new(text);
         let ranks_of_c = said.count("Data is distributed across")?;
         let bytes_of_c = said.bytes("This system uses")?;
         let bytes_of_fortran = said.bytes("Assuming")?;
@@ -127,7 +127,7 @@ impl StreamOutput {
             None => None,
             Some(4) => Some(Element::F32),
             Some(8) => Some(Element::F64),
-            Some(_) => return Err(NotStream::Unsaid("the size of an element")),
+            Some(_) => return Err(NotStream::Missing("the size of an element")),
         };
         let elements = match dialect {
             OutputFormat::Mpi => said.count("Total Aggregate Array size =")?,
@@ -229,10 +229,10 @@ impl StreamOutput {
 }
 
 /// Lines before and after the table, without the prefixes that documents add.
-struct SaidLines<'a>(Vec<(usize, &'a str)>);
+struct PrintedLines<'a>(Vec<(usize, &'a str)>);
 
-impl<'a> SaidLines<'a> {
-    fn of(text: &'a str) -> Self {
+impl<'a> PrintedLines<'a> {
+    fn new(text: &'a str) -> Self {
         let mut lines = Vec::new();
         for (at, line) in text.lines().enumerate() {
             lines.push((at + 1, line.trim_start_matches(|c: char| !c.is_alphanumeric())));
@@ -311,7 +311,7 @@ fn behind<'a>(line: &'a str, label: &str) -> Option<&'a str> {
     Some(rest.trim_start())
 }
 
-fn check(said: &SaidLines<'_>) -> ReportedCheck {
+fn check(said: &PrintedLines<'_>) -> ReportedCheck {
     if let Some((_, line)) = said.0.iter().find(|(_, line)| line.starts_with("Failed Valid")) {
         return ReportedCheck::Failed(shortened(line.trim_end()));
     }

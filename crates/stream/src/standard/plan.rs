@@ -80,7 +80,7 @@ impl StandardPlan {
             self.choices.iter().filter(|choice| matches!(choice, CompilerChoice::Command(_)));
         let builds = (named.count() + self.presets.len()).max(1);
         let rates = ProbedRates::measure(&self.arrangement)?;
-        let forecast = Forecast::of(rates, &self.wanted, builds, true);
+        let forecast = Forecast::new(rates, &self.wanted, builds, true);
         let reported = forecast.check(limits)?;
         observer.phase(&format!("compiling {}{reported}", self.source.engine()));
         Ok(Some(forecast))
@@ -156,17 +156,19 @@ type Built = (Vec<StandardBuild>, Vec<Notice>);
 /// Returns the commands that `--compiler all` selects for a source: every installed C compiler, with flags for OpenMP.
 fn presets(source: &Source) -> Result<Vec<CommandLine>, Failure> {
     if source.dialect() == OutputFormat::Fortran {
-        return Err(Failure::usage("--compiler all selects C compilers, but the source is Fortran")
-            .hint("give a Fortran compiler, e.g. --compiler gfortran"));
+        return Err(Failure::usage(
+            "--compiler all selects C compilers, but the source is Fortran",
+        )
+        .hint("give a Fortran compiler, e.g. --compiler gfortran"));
     }
     let compilers = compiled::installed()?;
     Ok(compilers.iter().flat_map(|compiler| compiler.variants(true)).collect())
 }
 
 impl PlannedRun for StandardPlan {
-    fn foreseen(&self) -> ExpectedCost {
+    fn expected_cost(&self) -> ExpectedCost {
         // There are two sets of arrays: stream.c has arrays of the same length as the native kernels.
-        self.arrangement.foreseen(2)
+        self.arrangement.expected_cost(2)
     }
 
     fn figures(&self, site: &Site) -> Vec<Figures> {

@@ -60,7 +60,7 @@ impl Reader for StreamReader {
         let assumption = "the machine's caches and the program's source are unknown; STREAM's \
                           size rule and an \
                           unmodified source are assumed";
-        let measurements = figures::of_saved(&output, context.machine);
+        let measurements = figures::saved_measurements(&output, context.machine);
         Ok(PrintedRun { measurements, assumption: Some(assumption) })
     }
 }

@@ -14,7 +14,7 @@ pub(super) fn raised() -> Option<StackLimit> {
 
 /// Returns the variable that keeps the stack size of threads unchanged, unless the user sets it. Without the variable,
 /// threads would get the new limit; if there is no limit, they would get the C library's fixed size of 2 MiB.
-pub(super) fn of_threads() -> Option<(String, Option<String>)> {
+pub(super) fn thread_stack_variable() -> Option<(String, Option<String>)> {
     let bytes = StackLimit::own().soft?;
     let is_set = STACK_SIZES.iter().any(|name| std::env::var_os(name).is_some());
     (!is_set).then(|| (STACK_SIZES[0].to_owned(), Some(format!("{bytes}B"))))

@@ -67,8 +67,8 @@ pub(super) fn read(text: &str) -> Result<StreamTable, NotStream> {
         return Err(error);
     }
     let window = header.lines_behind(text).filter(|(_, line)| has_words(line)).take(WINDOW);
-    let found: Vec<Row<'_>> = window.filter_map(Row::of).collect();
-    let [copy, scale, add, triad] = NAMES.map(|kernel| header.row_of(kernel, &found));
+    let found: Vec<Row<'_>> = window.filter_map(Row::parse).collect();
+    let [copy, scale, add, triad] = NAMES.map(|kernel| header.kernel_row(kernel, &found));
     let rows = [copy?, scale?, add?, triad?];
     let decimal = decimal_mark(&rows)?;
     let unended = printed::unended_line(text);
@@ -95,7 +95,7 @@ fn without_table(text: &str) -> NotStream {
 /// is missing.
 fn repeated<'a>(behind: impl Iterator<Item = (usize, &'a str)>) -> Option<NotStream> {
     let mut seen: Vec<&str> = Vec::new();
-    for row in behind.filter_map(Row::of).filter(|row| row.is_certain) {
+    for row in behind.filter_map(Row::parse).filter(|row| row.is_certain) {
         if seen.contains(&row.kernel) {
             return Some(NotStream::Repeated { kernel: row.kernel, line: row.line });
         }
@@ -156,7 +156,7 @@ impl Header {
     }
 
     /// Returns the row of a kernel.
-    fn row_of<'r, 'a>(
+    fn kernel_row<'r, 'a>(
         &self,
         kernel: &'static str,
         found: &'r [Row<'a>],
@@ -180,7 +180,7 @@ struct Row<'a> {
 
 impl<'a> Row<'a> {
     /// Returns the row of a kernel; `None` for other lines.
-    fn of((line, whole): (usize, &'a str)) -> Option<Self> {
+    fn parse((line, whole): (usize, &'a str)) -> Option<Self> {
         let text = whole.trim().trim_start_matches('>').trim();
         let is_piped = text.contains('|');
         let cells: Vec<&str> = if is_piped {

@@ -92,7 +92,7 @@ pub enum NotStream {
     },
     /// A required value is missing.
     #[error("the program did not print {0}")]
-    Unsaid(&'static str),
+    Missing(&'static str),
 }
 
 impl NotStream {
@@ -118,7 +118,7 @@ impl NotStream {
             Self::NoCount { .. } | Self::Contradiction { .. } => {
                 "give the lines of one run, as the program printed them"
             }
-            Self::Nothing | Self::NoTable(_) | Self::Unsaid(_) => {
+            Self::Nothing | Self::NoTable(_) | Self::Missing(_) => {
                 "give a file with the complete output of one run"
             }
         }
@@ -127,8 +127,8 @@ impl NotStream {
 
 /// Returns the beginning of a text, at most as long as a line.
 pub(super) fn shortened(text: &str) -> String {
-    const MOST: usize = 100;
-    match text.char_indices().nth(MOST) {
+    const MAX_LENGTH: usize = 100;
+    match text.char_indices().nth(MAX_LENGTH) {
         Some((at, _)) => format!("{}...", &text[..at]),
         None => text.to_owned(),
     }

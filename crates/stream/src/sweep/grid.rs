@@ -55,7 +55,7 @@ pub(super) fn combinations(
 }
 
 /// True for a number of ranks or a policy: their rates are compared with a reference.
-fn is_of_ranks(value: &StreamSetting) -> bool {
+fn concerns_ranks(value: &StreamSetting) -> bool {
     matches!(value, Placement(Ranks(_) | Policy(_)))
 }
 
@@ -69,11 +69,11 @@ fn references(
     fixed: &[StreamSetting],
     notices: &mut Vec<Notice>,
 ) -> Vec<Option<usize>> {
-    if !each.iter().flatten().any(is_of_ranks) {
+    if !each.iter().flatten().any(concerns_ranks) {
         return vec![None; each.len()];
     }
     for settings in each.iter_mut() {
-        for value in fixed.iter().filter(|value| is_of_ranks(value)) {
+        for value in fixed.iter().filter(|value| concerns_ranks(value)) {
             if settings.iter().all(|known| known.axis() != value.axis()) {
                 settings.push(value.clone());
             }

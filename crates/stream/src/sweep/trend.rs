@@ -24,7 +24,7 @@ use std::time::Duration;
 /// Maximum ratio of a cell's rate to the lower of its neighbours' rates at which the cell is below the trend.
 const DIP: f64 = 0.93;
 /// Number of rounds of a repeated measurement, including the warm-up.
-const AGAIN: usize = 9;
+const REPEATED_ROUNDS: usize = 9;
 /// Minimum ratio of a rate to the best rate at saturation. The saturation point is the first cell that reaches this
 /// ratio.
 const SATURATED: f64 = 0.98;
@@ -42,7 +42,7 @@ struct Row {
     /// Name of the axis, with the values on the other axes.
     name: String,
     /// True if the axis counts ranks.
-    of_ranks: bool,
+    counts_ranks: bool,
     /// Indices of the cells, in ascending order of threads.
     cells: Vec<usize>,
 }
@@ -51,7 +51,7 @@ impl Row {
     /// Returns the value of a cell on the axis, e.g. `1 thread`, `4 ranks`.
     fn count(&self, cell: &SweepCell) -> String {
         match &cell.arrangement.ranks {
-            Some(plan) if self.of_ranks => counted(plan.ranks.len(), "rank"),
+            Some(plan) if self.counts_ranks => counted(plan.ranks.len(), "rank"),
             _ => counted(cell.threads(), "thread"),
         }
     }
@@ -60,7 +60,7 @@ impl Row {
 impl Trends<'_> {
     /// Finds cells below the trend, measures these cells and their neighbours again, and returns a notice for each cell
     /// below the trend. A cell that fails in these turns is lost.
-    pub(super) fn mend(
+    pub(super) fn remeasure_dips(
         &self,
         series: &mut Series,
         candidates: &mut [MeasuredTarget],
@@ -69,7 +69,7 @@ impl Trends<'_> {
         let mut notices = Vec::new();
         for row in rows(self.cells) {
             for three in row.cells.windows(3) {
-                let is_lost = three.iter().any(|cell| series.lost(*cell).is_some());
+                let is_lost = three.iter().any(|cell| series.cell_failure(*cell).is_some());
                 if series.has_ended() || is_lost || !has_dip(three, &series.schedule, candidates) {
                     continue;
                 }
@@ -77,12 +77,15 @@ impl Trends<'_> {
                 let count = row.count(&self.cells[three[1]]);
                 let round = three.iter().filter_map(|i| series.schedule.samples[*i].last());
                 let round: f64 = round.flat_map(|sample| &sample.seconds).sum();
-                let again = Duration::from_secs_f64(round * AGAIN as f64) + self.limits.reserve;
+                let again =
+                    Duration::from_secs_f64(round * REPEATED_ROUNDS as f64) + self.limits.reserve;
                 if self.limits.samples.is_none()
                     && self.limits.elapsed() + again > self.limits.budget + self.limits.grace()
                 {
-                    let text = format!("{name}: {count} below the trend; no time left to measure \
-                                        again");
+                    let text = format!(
+                        "{name}: {count} below the trend; no time left to measure \
+                                        again"
+                    );
                     notices.push(Notice::new(NoticeId::Trend, GAUGE, text));
                     continue;
                 }
@@ -91,8 +94,9 @@ impl Trends<'_> {
                     .map(|i| std::mem::take(&mut series.schedule.samples[*i]))
                     .collect();
                 let mut turn = |turn: Turn| candidates[turn.cell].pass();
-                series.remeasure(three, AGAIN, &mut turn, observer);
-                let is_cut = series.has_ended() || three.iter().any(|i| series.lost(*i).is_some());
+                series.remeasure(three, REPEATED_ROUNDS, &mut turn, observer);
+                let is_cut =
+                    series.has_ended() || three.iter().any(|i| series.cell_failure(*i).is_some());
                 let real = is_cut || has_dip(three, &series.schedule, candidates);
                 for (n, (i, mut samples)) in three.iter().zip(old).enumerate() {
                     // If the cell is no longer below the trend, its first samples are discarded as wrong; all other
@@ -210,7 +214,7 @@ fn rows(cells: &[SweepCell]) -> Vec<Row> {
             let others = others.iter().map(|value| format!(" with {} {value}", value.axis()));
             Row {
                 name: format!("{}{}", own.axis(), others.collect::<String>()),
-                of_ranks: own.axis() == "ranks",
+                counts_ranks: own.axis() == "ranks",
                 cells: members,
             }
         }));
@@ -313,7 +317,7 @@ mod tests {
             [("threads with pages 4k", vec![1, 2, 0]), ("threads with pages thp", vec![4, 5, 3])]
                 .map(|(name, of_row)| Row {
                     name: name.to_owned(),
-                    of_ranks: false,
+                    counts_ranks: false,
                     cells: of_row
                 })
         );

@@ -64,7 +64,7 @@ impl Choice {
     }
 
     /// Parses the result of [`Choice::to_config`]; returns `None` if the format is that of another version.
-    pub fn of_config(config: &ChoiceConfig) -> Option<Self> {
+    pub fn from_config(config: &ChoiceConfig) -> Option<Self> {
         /// An absent field is allowed; an invalid field is an error.
         fn optional<T: FromStr>(text: Option<&String>) -> Option<Option<T>> {
             match text {
@@ -135,7 +135,7 @@ pub fn remembered(
 ) -> Option<Remembered> {
     let record = newest(TUNE, CHOICE)?;
     let chosen = record.measurements.iter().find(|m| m.test == TUNE && m.name == CHOICE)?;
-    let choice = Choice::of_config(&chosen.read_config::<TuneConfig>().choice?)?;
+    let choice = Choice::from_config(&chosen.read_config::<TuneConfig>().choice?)?;
     let (day, _) = record.started.split_once('T').unwrap_or((&record.started, ""));
     let id = &record.id;
     let (choice, text) = match machine_changes(&record.machine, &site.machine).first() {
@@ -192,11 +192,11 @@ mod tests {
     #[test]
     fn choice_round_trips() {
         let choice = choice();
-        assert_eq!(Choice::of_config(&choice.to_config()), Some(choice.clone()));
+        assert_eq!(Choice::from_config(&choice.to_config()), Some(choice.clone()));
         let plain = Choice { request: PlacementRequest::default(), ..choice };
-        assert_eq!(Choice::of_config(&plain.to_config()), Some(plain.clone()));
+        assert_eq!(Choice::from_config(&plain.to_config()), Some(plain.clone()));
         let unknown = ChoiceConfig { bind: Some("loose".to_owned()), ..plain.to_config() };
-        assert_eq!(Choice::of_config(&unknown), None);
+        assert_eq!(Choice::from_config(&unknown), None);
     }
 
     #[test]

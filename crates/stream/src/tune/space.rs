@@ -43,7 +43,7 @@ impl Space {
     ///
     /// # Errors
     /// Fails if the request does not fit the machine, and if the processor does not have the requested stores.
-    pub fn of(
+    pub fn new(
         site: &Site,
         request: &PlacementRequest,
         options: &StreamOptions,
@@ -194,7 +194,7 @@ mod tests {
     fn space(text: &str, request: &PlacementRequest) -> Space {
         let topology = Topology::load(&TopologySource::Synthetic(text.to_owned())).unwrap();
         let site = Site::new(topology, Machine::default(), SysRoot::live());
-        Space::of(&site, request, &StreamOptions::default()).unwrap()
+        Space::new(&site, request, &StreamOptions::default()).unwrap()
     }
 
     fn threads(space: &Space) -> Vec<usize> {

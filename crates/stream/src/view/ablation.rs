@@ -2,7 +2,7 @@
 
 use super::words;
 use crate::GAUGE;
-use crate::ablation::{ENOUGH_ROUNDS, MEMCPY, TEST, WHOLE, remedy};
+use crate::ablation::{MEMCPY, MIN_ROUNDS, TEST, WHOLE, remedy};
 use crate::config::{ExplainConfig, StreamAgreement};
 use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle};
 use nodegauge_analysis::ratio::bests;
@@ -208,10 +208,10 @@ fn obstacle(whole: &Measurement, config: &ExplainConfig) -> Option<Obstacle> {
 
 /// Returns the reason why rounds are too few for a conclusion; `None` if enough count.
 fn too_few(config: &ExplainConfig) -> Option<String> {
-    let rounds = config.rounds.filter(|rounds| *rounds < ENOUGH_ROUNDS as u64)?;
+    let rounds = config.rounds.filter(|rounds| *rounds < MIN_ROUNDS as u64)?;
     let count = if rounds == 1 { "counts" } else { "count" };
     let rounds = counted(rounds as usize, "round");
-    Some(format!("{rounds} {count}, at least {ENOUGH_ROUNDS} are needed"))
+    Some(format!("{rounds} {count}, at least {MIN_ROUNDS} are needed"))
 }
 
 /// Returns the name of a step with its options: `pages: 4k \u{2192} thp`.

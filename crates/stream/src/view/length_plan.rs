@@ -70,7 +70,8 @@ fn rule(plan: &LengthPlan) -> String {
             plan.element.bytes()
         ),
         None => "unknown: no cache size is known; give it in the description, e.g. \
-                 L3Cache:1(size=32MB)".to_owned(),
+                 L3Cache:1(size=32MB)"
+            .to_owned(),
     }
 }
 

@@ -133,8 +133,10 @@ fn evidence((m, config): &StreamFigure<'_>) -> String {
         _ => "no valid run".to_owned(),
     });
     if !m.disturbed.is_empty() {
-        parts.push(format!("{} left out because the core-to-core latency changed", \
-                            m.disturbed.len()));
+        parts.push(format!(
+            "{} left out because the core-to-core latency changed",
+            m.disturbed.len()
+        ));
     }
     parts.join(", ")
 }

@@ -79,7 +79,7 @@ fn rates(figures: &[StreamFigure<'_>]) -> Table {
         .rates(ColumnUnit::GB_PER_S)
         .values("traffic", ColumnUnit::GB_PER_S, |(m, _)| Some(m.traffic.as_ref()?.value))
         .limit_share()
-        .left("loop", |(_, config)| words::loop_of(config));
+        .left("loop", |(_, config)| words::loop_in_words(config));
     columns.table(figures)
 }
 
@@ -94,7 +94,7 @@ fn strips(figures: &[StreamFigure<'_>], record: &Record) -> Picture {
 fn strip((m, config): &StreamFigure<'_>, record: &Record) -> Option<Bar> {
     let statistic = m.quoted.name();
     let what = match &config.isa {
-        Some(_) => format!("{statistic}; {}", words::loop_of(config)),
+        Some(_) => format!("{statistic}; {}", words::loop_in_words(config)),
         None => statistic.to_owned(),
     };
     Bar::new(&m.name, what, m, reach(record, m), &record.machine)

@@ -31,7 +31,7 @@ pub(crate) fn section(record: &Record, show: &[Statistic]) -> Option<Section> {
     let first = cells.first()?;
     let triad = first.iter().position(|(m, _)| m.name == "triad");
     let charted = triad.unwrap_or(first.len() - 1);
-    let sweep = Sweep { charted, values: AxisValues::of(&cells), cells };
+    let sweep = Sweep { charted, values: AxisValues::new(&cells), cells };
     let mut section = Section::new("sweep");
     match show {
         [] => sweep.medians(&mut section),
@@ -132,7 +132,7 @@ fn swept_rows<'a>(medians: &[SweepMedian<'a>]) -> SweptRows<'a> {
         rows.push(SweptRow { name: one.place(), figure: one.m, rounds: Rounds::UnpairedFigure });
     }
     let kernel = medians.first().map_or("", |one| one.m.name.as_str());
-    SweptRows::new(rows, Quoted::Median).of_kernel(kernel)
+    SweptRows::new(rows, Quoted::Median).with_kernel(kernel)
 }
 
 /// Returns the sentence with the verdict on the fastest configuration, the highest and the lowest median of the charted
@@ -479,7 +479,7 @@ fn picture(
             name if name.is_empty() => m.name.clone(),
             name => name,
         };
-        let curve = ChartSeries::of_name(&mut series, name);
+        let curve = ChartSeries::find_or_append(&mut series, name);
         let dot = number(&cell[0].1, axis).zip(drawn.median(cell));
         if let Some((dot, (of_cell, _))) = dot.zip(cell.get(charted)) {
             curve.push(dot, of_cell);
@@ -580,7 +580,7 @@ fn doubts(cells: &[&[StreamFigure<'_>]], values: &AxisValues<'_>) -> Vec<(Status
     let mut doubts = Vec::new();
     for ((status, reasons), members) in groups {
         let reasons = reasons.join("; ");
-        match place_of(&members, cells, values) {
+        match configurations_in_words(&members, cells, values) {
             place if place.is_empty() => doubts.push((status, reasons)),
             place => doubts.push((status, format!("{place}: {reasons}"))),
         }
@@ -603,7 +603,7 @@ fn doubt<'a>(cell: &[StreamFigure<'a>]) -> Doubt<'a> {
 
 /// Describes a set of configurations: `size 32MiB or 48MiB`. An axis is omitted if all values of the axis occur. A set
 /// that is not a product of axis values is listed configuration by configuration.
-fn place_of(
+fn configurations_in_words(
     members: &[&StreamConfig],
     cells: &[&[StreamFigure<'_>]],
     shown: &AxisValues<'_>,
@@ -637,7 +637,7 @@ impl<'a> AxisValues<'a> {
     /// Maximum length of a command in the table.
     const FITS: usize = 14;
 
-    fn of(cells: &[&'a [StreamFigure<'a>]]) -> Self {
+    fn new(cells: &[&'a [StreamFigure<'a>]]) -> Self {
         let mut commands: Vec<&str> = Vec::new();
         let mut sizes: Vec<&str> = Vec::new();
         for (axis, value) in cells.iter().flat_map(|cell| coordinates(&cell[0].1)) {

@@ -154,7 +154,7 @@ pub(crate) fn times_caches(
 }
 
 /// Returns a short form of the native loop of a STREAM figure: `nt avx512 u2`.
-pub(crate) fn loop_of(config: &StreamConfig) -> String {
+pub(crate) fn loop_in_words(config: &StreamConfig) -> String {
     let prefetch = match config.prefetch.as_deref() {
         None | Some("off") => String::new(),
         Some(distance) => format!(" pf{distance}"),
