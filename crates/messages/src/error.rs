@@ -40,7 +40,7 @@ impl MessagesError {
 
     /// Returns the error for a program that printed nothing for `limit` seconds. `words` is the end of the program's
     /// error output.
-    pub(crate) fn silent(program: &str, limit: f64, words: &str) -> Self {
+    pub(crate) fn no_output(program: &str, limit: f64, words: &str) -> Self {
         let limit = (limit * 10.0).round() / 10.0;
         Failure::missing(format!(
             "{program} printed nothing for {limit} s; the program and its ranks were killed{}",

@@ -3,7 +3,7 @@
 
 use crate::config::MessageConfig;
 use crate::figures::result;
-use crate::job::launch::{Launch, Where};
+use crate::job::launch::{Launch, RankLocations};
 use crate::options::{MessageOptions, SideThreads};
 use crate::pattern::{Participants, Pattern};
 use crate::probe::start::{StartReport, Starter, error_tail};
@@ -73,12 +73,12 @@ pub(crate) fn launches(hosts: &[String], options: &MessageOptions) -> Vec<Launch
 
 /// Returns a launch of patterns with one rank on each of these hosts.
 fn launch(hosts: &[String], patterns: Vec<Pattern>) -> Launch {
-    Launch::new(Where::Hosts(hosts.to_vec()), Some(Distance::OtherHost), patterns)
+    Launch::new(RankLocations::Hosts(hosts.to_vec()), Some(Distance::OtherHost), patterns)
 }
 
 /// Returns the host pairs of the unfinished step that have no result; `None` if every pair has a result, or if all
 /// ranks are on one host.
-pub(crate) fn silent(report: &StartReport) -> Option<Vec<String>> {
+pub(crate) fn unmeasured_pairs(report: &StartReport) -> Option<Vec<String>> {
     let hosts = report.launch.hosts().filter(|_| report.broken.is_some())?;
     let step = report.launch.steps.get(report.output.steps)?;
     let mut names = Vec::new();
@@ -107,7 +107,7 @@ const STAT_WORD: &str = "nodegauge";
 
 /// Checks many hosts concurrently: that each responds, and that no other user of the host could have placed the probe.
 /// Returns the hosts that pass the check, and the other hosts with the reason.
-pub(crate) fn ask(
+pub(crate) fn check_hosts(
     mpi: &Starter<'_>,
     hosts: &[String],
     interrupted: &dyn Fn() -> bool,
@@ -149,7 +149,7 @@ pub(crate) fn ask(
 
 /// Checks a host. The error is the reason why the probe cannot be started on it.
 fn one(mpi: &Starter<'_>, host: &str, ended: &AtomicBool) -> Result<(), String> {
-    let launch = Launch::new(Where::Hosts(vec![host.to_owned()]), None, Vec::new());
+    let launch = Launch::new(RankLocations::Hosts(vec![host.to_owned()]), None, Vec::new());
     let parts = mpi.probe().map(path_parts).unwrap_or_default();
     let mut arguments = vec!["-c".to_owned(), STAT_FORMAT.to_owned()];
     arguments.extend(parts.iter().map(|part| part.display().to_string()));
@@ -204,7 +204,7 @@ fn check_path(parts: &[PathBuf], printed: &str) -> Result<(), String> {
 }
 
 /// Returns the measurement without a value for a host that did not respond.
-pub(crate) fn silent_host(mpi: &Starter<'_>, host: &str, why: &str) -> Measurement {
+pub(crate) fn unresponsive_host(mpi: &Starter<'_>, host: &str, why: &str) -> Measurement {
     let config = MessageConfig {
         hosts: Some(vec![host.to_owned()]),
         ..result::unstarted(mpi, Some(Distance::OtherHost))

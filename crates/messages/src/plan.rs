@@ -5,7 +5,7 @@ pub(crate) mod prediction;
 pub(crate) mod transport_choice;
 
 use crate::figures::lower_bound;
-use crate::job::launch::{Launch, Where};
+use crate::job::launch::{Launch, RankLocations};
 use crate::nodes;
 use crate::options::{MessageOptions, SideThreads};
 use crate::osu::{self, OsuPrograms};
@@ -235,8 +235,8 @@ impl MessagesPlan {
     }
 
     /// Returns the number of sizes of these patterns over all launches.
-    fn sizes(&self, plays: &[Pattern]) -> usize {
-        let parts = self.launches.iter().filter_map(|launch| launch.part(plays));
+    fn sizes(&self, patterns: &[Pattern]) -> usize {
+        let parts = self.launches.iter().filter_map(|launch| launch.part(patterns));
         parts.map(|launch| launch.count(&self.options)).sum()
     }
 
@@ -384,7 +384,7 @@ fn launches(
     let mut launches = Vec::new();
     let own = options.patterns_with(&[Participants::Pair]);
     for pair in pairs.iter().filter(|_| !own.is_empty()) {
-        let places = Where::Here(vec![vec![pair.first], vec![pair.second]]);
+        let places = RankLocations::Here(vec![vec![pair.first], vec![pair.second]]);
         launches.push(Launch::new(places, Some(pair.distance), own.clone()));
     }
     let together = options.patterns_with(&[Participants::Pairs, Participants::All]);
@@ -397,7 +397,7 @@ fn launches(
             [a, b] => pairs::distance(topology, a[0], b[0]),
             _ => None,
         };
-        let places = Where::Here(cpus);
+        let places = RankLocations::Here(cpus);
         // Patterns whose ranks have the same places share a launch.
         match launches.iter_mut().find(|known| known.ranks == places) {
             Some(known) => known.patterns.extend(together),
@@ -408,7 +408,7 @@ fn launches(
     let apart = pairs.iter().find(|pair| pair.distance != Distance::Core).or(pairs.first());
     if let Some(pair) = apart.filter(|_| !threaded.is_empty()) {
         let (cpus, threads) = thread_counts(topology, options, *pair, &cores, &mut notices);
-        let launch = Launch::new(Where::Here(cpus), Some(pair.distance), threaded);
+        let launch = Launch::new(RankLocations::Here(cpus), Some(pair.distance), threaded);
         launches.push(Launch { threads, ..launch });
     }
     Ok((launches, notices))
@@ -531,7 +531,7 @@ fn matrix(cores: &[CpuId], options: &MessageOptions) -> Launch {
     if patterns.is_empty() {
         patterns.push(Pattern::Latency);
     }
-    let ranks = Where::Here(cores.iter().map(|cpu| vec![*cpu]).collect());
+    let ranks = RankLocations::Here(cores.iter().map(|cpu| vec![*cpu]).collect());
     Launch { steps, ..Launch::new(ranks, None, patterns) }
 }
 

@@ -5,7 +5,7 @@ use crate::curve::{self, CurvePoint, EagerLimit, MessageCurve};
 use crate::figures::eager;
 use crate::figures::lower_bound;
 use crate::figures::result::{self, MessageFigure};
-use crate::job::launch::{Launch, Where};
+use crate::job::launch::{Launch, RankLocations};
 use crate::job::protocol::SizeRun;
 use crate::nodes;
 use crate::osu::reference;
@@ -91,7 +91,7 @@ fn run(
     if let Some(limits) = &limits {
         plan.admit(limits)?;
     }
-    let plays = plan.own_patterns();
+    let patterns = plan.own_patterns();
     let mut choice = plan.choice;
     let reach = match plan.between {
         RankPairs::Hosts(_) => ProgramReach::OtherHosts,
@@ -122,7 +122,7 @@ fn run(
     let mpis = choice.mpis.iter().zip(&probes);
     let mpis: Vec<Starter<'_>> = mpis
         .map(|(mpi, probe)| (MessageTransport::Mpi(mpi, probe), Pattern::ALL))
-        .map(|(transport, own)| Starter { transport, plays: own, topology, options, limits })
+        .map(|(transport, own)| Starter { transport, patterns: own, topology, options, limits })
         .collect();
     if !plan.osu.is_empty() {
         let in_time = limits.filter(|_| !plan.exact_rounds);
@@ -145,7 +145,7 @@ fn run(
         }
     } else {
         let own = plan.own.iter().map(|fabric| MessageTransport::Own(*fabric));
-        let own = own.map(|transport| Starter { transport, plays, topology, options, limits });
+        let own = own.map(|transport| Starter { transport, patterns, topology, options, limits });
         let all: Vec<Starter<'_>> = mpis.iter().copied().chain(own).collect();
         outcome.extend(run_starts(&all, &plan.launches, limits, observer)?);
     }
@@ -216,7 +216,7 @@ fn run_on_hosts(
     observer: &mut dyn Observer,
 ) -> Result<Outcome, MessagesError> {
     observer.phase(&format!("checking {} hosts", hosts.len()));
-    let (answering, silent) = nodes::ask(mpi, hosts, &|| observer.interrupted());
+    let (answering, silent) = nodes::check_hosts(mpi, hosts, &|| observer.interrupted());
     if answering.len() < 2 {
         let names: Vec<&str> = silent.iter().map(|(host, _)| host.as_str()).collect();
         let first = silent.first().map(|(host, why)| format!(" ({host}: {why})"));
@@ -238,7 +238,7 @@ fn run_on_hosts(
     for (host, why) in silent {
         let text = format!("{host} does not respond and is left out: {why}");
         outcome.notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
-        outcome.measurements.push(nodes::silent_host(mpi, &host, &why));
+        outcome.measurements.push(nodes::unresponsive_host(mpi, &host, &why));
     }
     Ok(outcome)
 }
@@ -258,11 +258,11 @@ fn run_starts(
         let up_to_this =
             Fraction(count_sizes(&launches[..=number], starters) / count_sizes(launches, starters));
         let deadline = limits.map(|limits| limits.at(up_to_this));
-        let (reports, errors) = by_turns(starters, launch, &words, deadline, observer);
+        let (reports, errors) = run_interleaved(starters, launch, &words, deadline, observer);
         outcome.notices.extend(left_out_starts(&reports, launch, deadline));
         if !observer.interrupted() {
             let mut unstarted: Vec<&Starter<'_>> =
-                starters.iter().filter(|one| launch.part(one.plays).is_some()).collect();
+                starters.iter().filter(|one| launch.part(one.patterns).is_some()).collect();
             unstarted.retain(|one| !reports.iter().any(|(known, _)| std::ptr::eq(*known, *one)));
             unstarted.retain(|one| !errors.iter().any(|(known, ..)| std::ptr::eq(*known, *one)));
             for starter in unstarted {
@@ -343,7 +343,7 @@ fn left_out_starts(
 
 /// Runs the starts of one launch in rounds. Each round starts every transport once. A round that would end after
 /// `deadline` is left out, except for the first round.
-fn by_turns<'a, 'b>(
+fn run_interleaved<'a, 'b>(
     starters: &'a [Starter<'b>],
     launch: &Launch,
     words: &str,
@@ -355,7 +355,7 @@ fn by_turns<'a, 'b>(
     for round in 0..max {
         let round_start = clock::now();
         for starter in starters {
-            let Some(launch) = launch.part(starter.plays) else { continue };
+            let Some(launch) = launch.part(starter.patterns) else { continue };
             let has_report = !reports.is_empty();
             let known = reports.iter_mut().find(|(known, _)| std::ptr::eq(*known, starter));
             let known = known.map(|(_, report)| report);
@@ -394,8 +394,8 @@ fn by_turns<'a, 'b>(
 fn in_words(launch: &Launch) -> String {
     match (launch.distance, &launch.ranks) {
         (Some(distance), _) => distance.name().to_owned(),
-        (None, Where::Here(cpus)) => format!("{} ranks", cpus.len()),
-        (None, Where::Hosts(hosts)) => format!("{} nodes", hosts.len()),
+        (None, RankLocations::Here(cpus)) => format!("{} ranks", cpus.len()),
+        (None, RankLocations::Hosts(hosts)) => format!("{} nodes", hosts.len()),
     }
 }
 
@@ -567,13 +567,13 @@ fn notices(starter: &Starter<'_>, report: &StartReport) -> Vec<Notice> {
         let text = format!("stopped {place}, because no time is left; {kept}");
         notices.push(notice_on(starter, NoticeId::Budget, &text));
     }
-    let silent =
-        nodes::silent(report).map(|hosts| format!("no result from the pairs {}", hosts.join(", ")));
+    let silent = nodes::unmeasured_pairs(report)
+        .map(|hosts| format!("no result from the pairs {}", hosts.join(", ")));
     let unreadable = report.output.unreadable.map(|errno| {
         let why = nodegauge_os::SysError { call: "process_vm_readv", errno };
         let text = format!(
             "{why}; large messages are therefore copied twice, through a ring buffer in shared memory{}",
-            transport::readable()
+            transport::read_restriction()
         );
         notice_on(starter, NoticeId::Method, &text)
     });

@@ -12,7 +12,7 @@ mod ranks;
 pub use ranks::serve;
 
 use crate::MessagesError;
-use crate::job::launch::{Launch, Where};
+use crate::job::launch::{Launch, RankLocations};
 use crate::options::{Buffers, MessageOptions, Timing};
 use crate::pattern::{Participants, Pattern};
 use nodegauge_measure::{Failure, names};
@@ -95,7 +95,7 @@ impl RankJob {
         fabric: Fabric,
         options: &MessageOptions,
     ) -> Option<Self> {
-        let Where::Here(_) = &launch.ranks else { return None };
+        let RankLocations::Here(_) = &launch.ranks else { return None };
         let mut patterns = Vec::new();
         for pattern in launch.patterns.iter().copied().filter(|pattern| has(*pattern)) {
             let mut sizes = Vec::new();
@@ -143,7 +143,7 @@ pub(crate) fn needs_mpi(what: &str, missing: Option<&Failure>) -> MessagesError 
 }
 
 /// Returns the setting that prevents processes from reading each other's memory, if the system reports it.
-pub(crate) fn readable() -> String {
+pub(crate) fn read_restriction() -> String {
     let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
     match scope.as_deref().map(str::trim) {
         Ok(scope @ ("2" | "3")) => format!(" (kernel.yama.ptrace_scope is {scope})"),

@@ -9,7 +9,7 @@
 //! if its passes belong to different regimes.
 
 use crate::GAUGE;
-use crate::arrangement::{self, Arrangement, Ready, SettingUp};
+use crate::arrangement::{self, Arrangement, PreparedTarget, TargetSetup};
 use crate::config::{ExplainConfig, StreamAgreement};
 use crate::kernels::{self, Kernel, KernelShape, Loop, Prefetch, SideBySide, Stores};
 use crate::point::{StreamPoint, native_loops};
@@ -93,7 +93,7 @@ impl PlannedRun for AblationPlan {
         let shapes = tuner::candidates(constraints, Breadth::Likely);
         let make = &mut |of: &Arrangement| of.point();
         let mut set_up =
-            SettingUp { make, target: |it| it, count: MAX_POINTS as u32, may_grow: true };
+            TargetSetup { make, target: |it| it, count: MAX_POINTS as u32, may_grow: true };
         let mut best = set_up.run(&arrangement, &limits, observer)?;
         let deadline = limits.at(policy::EXPLAIN.choose);
         let begun_choosing = limits.elapsed();
@@ -101,7 +101,7 @@ impl PlannedRun for AblationPlan {
         let choosing = limits.elapsed() - begun_choosing;
         arrangement.notices.push(arrangement::chosen_notice(&chosen));
         let best = arrangement.check_size(site, best, &mut set_up, limits, observer)?;
-        let Ready { target: best, check, .. } = best;
+        let PreparedTarget { target: best, check, .. } = best;
 
         let placement = &arrangement.placement;
         let steps = steps(best.config(), placement, &site.topology, &mut arrangement.notices);

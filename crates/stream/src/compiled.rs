@@ -12,4 +12,4 @@ pub mod self_test;
 
 pub use build::{CompiledKernels, KernelBuilder};
 pub use choice::{ChosenCompiler, CompilerChoice};
-pub use plan::{CompiledPlan, Made, find, installed, limits, make, resolve};
+pub use plan::{CompiledPlan, CompiledVariants, find, installed, limits, make, resolve};

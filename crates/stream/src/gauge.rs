@@ -66,7 +66,7 @@ impl Gauge for Stream {
             policy: policy.unwrap_or_default(),
             ..StreamOptions::default()
         };
-        if let Some(remembered) = tune::remembered(site, ask.newest) {
+        if let Some(remembered) = tune::saved_choice(site, ask.newest) {
             remembered.fill(&mut request, &mut options);
             notices.push(remembered.notice);
         }

@@ -13,7 +13,7 @@ use crate::arrangement::caches_in_use;
 use crate::kernels::Element;
 use crate::request::{StreamMode, StreamRequest};
 use crate::size::{self, ArraySize, CacheCapacity, SizeConditions, SizeRule, SizeSpec};
-use crate::standard::build::{NTIMES, Source, Wanted};
+use crate::standard::build::{BuildArrays, NTIMES, Source};
 use crate::standard::macros::StreamMacros;
 use crate::standard::output::OutputFormat;
 use nodegauge_arena::supply::available;
@@ -157,18 +157,18 @@ impl LengthPlan {
             )?;
         let asked = LengthBasis::from_size(arrays.size);
         let chosen = found.iter().position(|(basis, _)| *basis == asked).unwrap_or(0);
-        let wanted = Wanted {
+        let wanted = BuildArrays {
             elements: 0,
             element: arrays.element,
             offset: arrays.offset.unwrap_or(0),
             ntimes: macros.ntimes.unwrap_or(NTIMES),
         };
         let planned = |(basis, elements): (LengthBasis, u64)| {
-            let wanted = Wanted { elements, ..wanted };
+            let wanted = BuildArrays { elements, ..wanted };
             let length = PlannedLength::new(basis, &wanted, &conditions);
             PlannedLength {
                 seconds: rate.as_ref().map(|rate| rate.seconds(&wanted)),
-                compile: compile::compiling(&command, &wanted, &source, &site.machine),
+                compile: compile::compile_command(&command, &wanted, &source, &site.machine),
                 ..length
             }
         };
@@ -214,7 +214,7 @@ fn quoted(value: &str) -> String {
 
 impl PlannedLength {
     /// Creates a length without a predicted time and without a command.
-    fn new(basis: LengthBasis, wanted: &Wanted, conditions: &SizeConditions) -> Self {
+    fn new(basis: LengthBasis, wanted: &BuildArrays, conditions: &SizeConditions) -> Self {
         let array = Bytes(wanted.elements.saturating_mul(wanted.element.bytes()));
         let total = Bytes(array.0.saturating_mul(ARRAYS));
         let rule = SizeRule::Reported(conditions.caches.reported);
@@ -255,7 +255,7 @@ fn source_name(options: &StreamRequest) -> Result<String, Failure> {
     }
     let Some(path) = &options.standard else { return Ok("stream.c".to_owned()) };
     let source = Source::open(path)?;
-    if source.dialect() != OutputFormat::C {
+    if source.output_format() != OutputFormat::C {
         return Err(Failure::usage(format!(
             "--plan cannot plan {}, whose array length is fixed in the source",
             source.engine()

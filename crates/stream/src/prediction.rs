@@ -24,7 +24,7 @@ pub(crate) const COMPILING: Duration = Duration::from_secs(1);
 
 /// Returns the predicted time of `count` compilations. It counts against the budget, but it is no reason to refuse a
 /// run.
-pub(crate) fn compiling(count: usize) -> PredictedTime {
+pub(crate) fn compile_time(count: usize) -> PredictedTime {
     PredictedTime { min: Duration::ZERO, likely: COMPILING * count as u32 }
 }
 

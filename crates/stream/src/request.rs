@@ -255,7 +255,7 @@ impl StreamRequest {
             && options.policy == MemoryPolicy::Default;
         if is_as_tuned
             && !self.untuned
-            && let Some(remembered) = tune::remembered(site, newest)
+            && let Some(remembered) = tune::saved_choice(site, newest)
         {
             remembered.fill(&mut request, &mut options);
             notices.push(remembered.notice);

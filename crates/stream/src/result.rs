@@ -8,7 +8,7 @@ use crate::arrangement::Arrangement;
 use crate::config::{CodeConfig, CountedConfig, CountersConfig, LeadConfig, StreamConfig};
 use crate::kernels::{Element, Kernel, KernelShape, Loop, STREAM_ARRAYS, Stores};
 use crate::size::check::SizeCheck;
-use crate::target::{Seen, Target};
+use crate::target::{Target, TargetObservations};
 use crate::tuner::ChosenLoops;
 use nodegauge_arena::evidence::{limited, several_regimes, small_pages, wrong_in_words};
 use nodegauge_arena::location;
@@ -32,7 +32,7 @@ pub(crate) struct StreamEvidence<'a> {
     pub site: &'a Site,
     pub arrangement: &'a Arrangement,
     pub target: &'a dyn Target,
-    pub seen: &'a Seen,
+    pub seen: &'a TargetObservations,
     pub samples: &'a [Sample],
     pub sorted: RegimeAssignment,
     pub stop: Stop,
@@ -55,7 +55,7 @@ impl<'a> StreamEvidence<'a> {
         site: &'a Site,
         arrangement: &'a Arrangement,
         target: &'a dyn Target,
-        seen: &'a Seen,
+        seen: &'a TargetObservations,
         samples: &'a [Sample],
         stop: Stop,
     ) -> Self {

@@ -1,7 +1,7 @@
 //! Simulated target for tests of measurement protocols. Only the simulated clock of time budgets advances.
 
 use crate::kernels::{Element, Kernel, KernelShape, Loop};
-use crate::target::{Seen, Target, TargetConfig};
+use crate::target::{Target, TargetConfig, TargetObservations};
 use nodegauge_arena::{ArenaError, ArrayShare};
 use nodegauge_measure::clock;
 use nodegauge_measure::samples::Sample;
@@ -64,7 +64,7 @@ impl Target for Simulated {
     fn reshape(&mut self, _: Vec<(Kernel, KernelShape)>) -> Result<(), ArenaError> {
         Ok(())
     }
-    fn seen(&mut self) -> Result<Seen, ArenaError> {
-        Ok(Seen::default())
+    fn seen(&mut self) -> Result<TargetObservations, ArenaError> {
+        Ok(TargetObservations::default())
     }
 }

@@ -4,7 +4,7 @@
 //! kernels, in STREAM's order, are then repeated until the figures are stable or the time is used up. The arrays are
 //! checked before any result is returned. This module prints nothing.
 
-use crate::arrangement::{self, Ready, SettingUp};
+use crate::arrangement::{self, PreparedTarget, TargetSetup};
 pub use crate::arrangement::{Arrangement, ArrayOptions, StreamOptions, plan};
 use crate::kernels::Kernel;
 use crate::mixes::{self, SavedMixes};
@@ -86,12 +86,12 @@ pub(crate) fn measure(
     set_up: &mut SetUp<'_>,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Failure> {
-    let mut set_up = SettingUp { make: set_up, target: |it| &mut **it, count: 1, may_grow: true };
+    let mut set_up = TargetSetup { make: set_up, target: |it| &mut **it, count: 1, may_grow: true };
     let mut ready = set_up.run(&arrangement, &limits, observer)?;
     let until = limits.at(policy::STREAM.choose);
     let chosen = arrangement.choose(&mut *ready.target, until, observer)?;
     let ready = arrangement.check_size(site, ready, &mut set_up, limits, observer)?;
-    let Ready { mut target, setting_up, check } = ready;
+    let PreparedTarget { mut target, setting_up, check } = ready;
     let shown = arrangement::shown(target.loops());
     let kernel = target.loops()[shown].kernel();
     observer.phase("measuring");

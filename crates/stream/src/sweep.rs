@@ -9,7 +9,7 @@ mod grid;
 mod trend;
 
 use crate::GAUGE;
-use crate::arrangement::{self, Arrangement, SettingUp};
+use crate::arrangement::{self, Arrangement, TargetSetup};
 use crate::axis::{StreamAxis, StreamSetting};
 use crate::compiled::{self, ChosenCompiler, CompiledKernels, CompilerChoice};
 use crate::config::{RelativeConfig, StreamConfig};
@@ -179,7 +179,7 @@ impl SweepPlan {
         observer.phase("predicting the time of the sweep");
         let rates = prediction::rates(&widest.arrangement)?;
         let lengths: Vec<u64> = self.cells.iter().map(|c| c.arrangement.elements()).collect();
-        let compiling = prediction::compiling(self.compilers.len());
+        let compiling = prediction::compile_time(self.compilers.len());
         let cells = &mut self.cells;
         let mut run = PredictedSweep { site, cells, left_out: Vec::new(), rates, compiling };
         limits.admit(&mut run)?;
@@ -431,7 +431,7 @@ impl Running {
             let make = &mut |arrangement: &Arrangement| arrangement.target(site, coordinator);
             let may_grow = members.iter().all(|i| cells[*i].arrangement.twice(site).is_some());
             let count = members.len() as u32;
-            let mut set_up = SettingUp { make, target: |it| &mut **it, count, may_grow };
+            let mut set_up = TargetSetup { make, target: |it| &mut **it, count, may_grow };
             let first = &mut cells[members[0]].arrangement;
             let ready = set_up.run(first, &limits, observer)?;
             observer.phase(&format!("preparing {}", counted(cells.len(), "configuration")));

@@ -73,7 +73,7 @@ pub trait Target {
     ///
     /// # Errors
     /// Fails if a thread or a process fails.
-    fn seen(&mut self) -> Result<Seen, ArenaError>;
+    fn seen(&mut self) -> Result<TargetObservations, ArenaError>;
 
     /// Counts the traffic of each kernel with the counters of the memory controllers. Returns the reason if the
     /// counters cannot be read, and `None` if this kind of target does not support counting.
@@ -87,16 +87,16 @@ pub trait Target {
 
 /// Observed placement and pages of a target, and results of the checks of its arrays.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Seen {
+pub struct TargetObservations {
     /// Observations of all processes together.
     pub together: PointSeen,
     /// Observations of each process; empty for a single process.
-    pub ranks: Vec<RankSeen>,
+    pub ranks: Vec<RankObservations>,
 }
 
 /// Request and observation of one of several processes.
 #[derive(Debug, Clone, PartialEq)]
-pub struct RankSeen {
+pub struct RankObservations {
     /// Configuration of the rank for the record, without rates.
     pub config: RankConfig,
     /// Requested memory policy of the process.
@@ -140,8 +140,8 @@ impl Target for StreamPoint {
         self.reshape(kernels)
     }
 
-    fn seen(&mut self) -> Result<Seen, ArenaError> {
-        Ok(Seen { together: self.observed(), ranks: Vec::new() })
+    fn seen(&mut self) -> Result<TargetObservations, ArenaError> {
+        Ok(TargetObservations { together: self.observed(), ranks: Vec::new() })
     }
 
     fn traffic(&mut self) -> Result<Option<Result<Counted, Unavailable>>, ArenaError> {

@@ -19,7 +19,7 @@ mod choice;
 mod prediction;
 mod space;
 
-pub use choice::{Choice, remembered};
+pub use choice::{Choice, saved_choice};
 pub use space::{Space, TeamSetup};
 
 use crate::GAUGE;
@@ -141,7 +141,11 @@ impl TunePlan {
     ///
     /// # Errors
     /// Fails if a setup cannot be prepared or measured.
-    pub fn search(&self, limits: Limits, observer: &mut dyn Observer) -> Result<Found, Failure> {
+    pub fn search(
+        &self,
+        limits: Limits,
+        observer: &mut dyn Observer,
+    ) -> Result<TuningResult, Failure> {
         let until = |share: f64| limits.at(Fraction(SEARCH * share));
         let Self { options, space, .. } = self;
         observer
@@ -216,7 +220,7 @@ impl TunePlan {
             final_order.first().map(|i| &finalists[*i]).filter(|_| !observer.interrupted());
         let Some(winner) = winner else {
             outcome.stop = Some(Stop::Interrupted);
-            return Ok(Found { outcome, choice: None, target: None, setting_up });
+            return Ok(TuningResult { outcome, choice: None, target: None, setting_up });
         };
         let setup = &space.setups[winner.setup];
         let choice = Choice::new(setup, options.arrays.element, winner.loops.clone());
@@ -242,12 +246,12 @@ impl TunePlan {
         let text = format!("tuned: {team} on {} pages; {loops}", setup.pages);
         outcome.notices.push(Notice::new(NoticeId::Chosen, GAUGE, text));
         let target = search.points.remove(&winner.setup);
-        Ok(Found { outcome, choice: Some(choice), target, setting_up })
+        Ok(TuningResult { outcome, choice: Some(choice), target, setting_up })
     }
 }
 
 /// Result of a search.
-pub struct Found {
+pub struct TuningResult {
     /// Figures and notices of the search.
     pub outcome: Outcome,
     /// Chosen configuration; `None` if the search was interrupted.
@@ -278,7 +282,8 @@ impl PlannedRun for TunePlan {
         self.admit(site, &limits, observer)?;
         let notices = std::mem::take(&mut self.notices);
         let mut outcome = Outcome { notices, ..Outcome::default() };
-        let Found { outcome: found, choice, target, setting_up } = self.search(limits, observer)?;
+        let TuningResult { outcome: found, choice, target, setting_up } =
+            self.search(limits, observer)?;
         outcome.extend(found);
         let Some(choice) = choice else { return Ok(outcome) };
         let mut options = self.options;
@@ -315,7 +320,7 @@ impl Search {
         let mut entries = Vec::new();
         for (setup, point) in &self.points {
             let config = point.config();
-            for guess in space.guesses() {
+            for guess in space.promising_loops() {
                 let mut loops = Vec::new();
                 for (kernel, _) in &config.kernels {
                     let best = tuner::loops(*kernel, config.element, &[guess]).first().copied();

@@ -470,7 +470,7 @@ fn is_disturbed(sample: &Sample) -> bool {
 mod tests {
     use super::*;
     use crate::kernels::Loop;
-    use crate::target::Seen;
+    use crate::target::TargetObservations;
     use nodegauge_arena::{ArrayLayout, RequestedPages};
     use nodegauge_placement::MemoryPolicy;
     use std::collections::VecDeque;
@@ -573,8 +573,8 @@ mod tests {
             self.config.kernels = kernels;
             Ok(())
         }
-        fn seen(&mut self) -> Result<Seen, ArenaError> {
-            Ok(Seen::default())
+        fn seen(&mut self) -> Result<TargetObservations, ArenaError> {
+            Ok(TargetObservations::default())
         }
     }
 

@@ -195,7 +195,7 @@ mod tests {
     use super::*;
     use crate::config::MessageConfig;
     use crate::figures::result;
-    use crate::job::launch::{Launch, Where};
+    use crate::job::launch::{Launch, RankLocations};
     use crate::job::protocol::ProbeOutput;
     use crate::probe::start::StartMedians;
     use nodegauge_measure::Seconds;
@@ -211,7 +211,7 @@ mod tests {
             seconds: SIZES.iter().map(|b| (Pattern::Latency, *b)).zip(*seconds).collect(),
         };
         StartReport {
-            launch: Launch::new(Where::Here(Vec::new()), None, vec![Pattern::Latency]),
+            launch: Launch::new(RankLocations::Here(Vec::new()), None, vec![Pattern::Latency]),
             output: ProbeOutput::default(),
             starts: starts.len() as u32,
             by_start: starts.iter().map(start).collect(),

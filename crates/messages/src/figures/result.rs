@@ -5,7 +5,7 @@
 //! core-to-core latency changes; samples with different latencies (regimes) are never combined.
 
 use crate::config::{DipConfig, MessageConfig, MpiConfig, PairRank};
-use crate::job::launch::Where;
+use crate::job::launch::RankLocations;
 use crate::job::protocol::{MAX_LOST_SHARE, SizeRun};
 use crate::pattern::{Participants, Pattern};
 use crate::probe::start::{IncompleteStart, MessageTransport, StartReport, Starter};
@@ -320,7 +320,7 @@ impl SizeEvidence<'_> {
             slowest_rank: run.spread.map(|(_, greatest)| greatest),
             ..base(starter, report, run.pattern)
         };
-        if let Where::Here(cpus) = &launch.ranks
+        if let RankLocations::Here(cpus) = &launch.ranks
             && !run.pattern.is_collective()
         {
             let ends = first_cpu(cpus, run.ranks.0).zip(first_cpu(cpus, run.ranks.1));
@@ -389,7 +389,7 @@ impl SizeEvidence<'_> {
             validity.suspect(reason);
         }
         if run.pattern.row().participants == Participants::Threads
-            && let Where::Here(cpus) = &report.launch.ranks
+            && let RankLocations::Here(cpus) = &report.launch.ranks
         {
             let threads = report.launch.threads;
             let wanted = threads.senders.max(1) + threads.receivers.max(1);
@@ -412,7 +412,7 @@ fn first_cpu(cpus: &[Vec<CpuId>], rank: u32) -> Option<CpuId> {
 
 /// Returns a text for each rank whose actual CPUs differ from the requested ones.
 fn misplaced(report: &StartReport) -> Vec<String> {
-    let Where::Here(asked) = &report.launch.ranks else { return Vec::new() };
+    let RankLocations::Here(asked) = &report.launch.ranks else { return Vec::new() };
     let ranks = asked.iter().zip(&report.output.ranks).enumerate();
     let elsewhere = ranks.filter_map(|(rank, (wanted, got))| {
         let (wanted_cpus, got) =

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// Places of ranks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Where {
+pub enum RankLocations {
     /// Ranks on this node, each bound to its CPUs.
     Here(Vec<Vec<CpuId>>),
     /// One rank on each of these hosts.
@@ -27,7 +27,7 @@ pub enum Where {
 /// Planned start of the probe.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Launch {
-    pub ranks: Where,
+    pub ranks: RankLocations,
     /// Distance of the first pair; `None` for collectives and matrices.
     pub distance: Option<Distance>,
     /// Patterns to run.
@@ -49,25 +49,25 @@ const MIN_TIME: Duration = Duration::from_secs(10);
 
 impl Launch {
     /// Creates a launch in which all ranks run the patterns together, with the sizes of the options.
-    pub fn new(ranks: Where, distance: Option<Distance>, patterns: Vec<Pattern>) -> Self {
+    pub fn new(ranks: RankLocations, distance: Option<Distance>, patterns: Vec<Pattern>) -> Self {
         let threads = SideThreads::SINGLE;
         let steps = Vec::new();
         let sizes = None;
         Self { ranks, distance, patterns, threads, steps, sizes }
     }
 
-    /// Returns this launch with only the patterns in `plays`; `None` if it has none of them.
-    pub fn part(&self, plays: &[Pattern]) -> Option<Self> {
+    /// Returns this launch with only the patterns in `patterns`; `None` if it has none of them.
+    pub fn part(&self, patterns: &[Pattern]) -> Option<Self> {
         let mut part = self.clone();
-        part.patterns.retain(|pattern| plays.contains(pattern));
+        part.patterns.retain(|pattern| patterns.contains(pattern));
         (!part.patterns.is_empty()).then_some(part)
     }
 
     /// Returns the number of ranks.
     pub fn ranks(&self) -> usize {
         match &self.ranks {
-            Where::Here(cpus) => cpus.len(),
-            Where::Hosts(hosts) => hosts.len(),
+            RankLocations::Here(cpus) => cpus.len(),
+            RankLocations::Hosts(hosts) => hosts.len(),
         }
     }
 
@@ -101,15 +101,15 @@ impl Launch {
 
     /// Returns the CPUs of each rank if the ranks are on this node.
     pub fn places(&self) -> Option<Vec<Vec<u32>>> {
-        let Where::Here(ranks) = &self.ranks else { return None };
+        let RankLocations::Here(ranks) = &self.ranks else { return None };
         Some(ranks.iter().map(|cpus| cpus.iter().map(|cpu| cpu.0).collect()).collect())
     }
 
     /// Returns the hosts of the ranks if the ranks are on several hosts.
     pub fn hosts(&self) -> Option<&[String]> {
         match &self.ranks {
-            Where::Here(_) => None,
-            Where::Hosts(hosts) => Some(hosts),
+            RankLocations::Here(_) => None,
+            RankLocations::Hosts(hosts) => Some(hosts),
         }
     }
 
@@ -166,7 +166,7 @@ impl Launch {
 
     /// Returns the argument that tells ranks on this node to bind themselves: the CPUs of each rank.
     pub fn binding(&self) -> Option<String> {
-        let Where::Here(ranks) = &self.ranks else { return None };
+        let RankLocations::Here(ranks) = &self.ranks else { return None };
         let ranks: Vec<String> = ranks.iter().map(|cpus| ranges(cpus)).collect();
         Some(format!("bind={}", ranks.join(";")))
     }
@@ -191,8 +191,10 @@ impl Launch {
             LauncherKind::Hydra => {}
         }
         let ranks = match &self.ranks {
-            Where::Hosts(hosts) => RankPlaces::Hosts(HostRanks { hosts, each: 1, threads: None }),
-            Where::Here(ranks) => {
+            RankLocations::Hosts(hosts) => {
+                RankPlaces::Hosts(HostRanks { hosts, each: 1, threads: None })
+            }
+            RankLocations::Here(ranks) => {
                 RankPlaces::Planned { plan: Cow::Owned(rank_plan(ranks)), topology }
             }
         };
@@ -244,7 +246,7 @@ mod tests {
 
     fn launch(cpus: &[&[u32]]) -> Launch {
         let ranks = cpus.iter().map(|rank| rank.iter().map(|cpu| CpuId(*cpu)).collect());
-        Launch::new(Where::Here(ranks.collect()), None, vec![Pattern::Latency])
+        Launch::new(RankLocations::Here(ranks.collect()), None, vec![Pattern::Latency])
     }
 
     fn words(launch: &Launch, launcher: &MpiLauncher, in_job: bool) -> (String, Option<String>) {
@@ -300,7 +302,7 @@ mod tests {
     #[test]
     fn hosts_get_one_rank_each() {
         let mut launch = launch(&[]);
-        launch.ranks = Where::Hosts(vec!["a".to_owned(), "b".to_owned()]);
+        launch.ranks = RankLocations::Hosts(vec!["a".to_owned(), "b".to_owned()]);
         let of = |kind, version| words(&launch, &launcher(kind, version), false).0;
         assert!(
             of(LauncherKind::OpenMpi, "4.1.4")

@@ -101,7 +101,7 @@ pub(crate) fn run(
                 continue;
             };
             let launch = Launch { patterns: vec![pattern], ..launch.clone() };
-            match by_turns(mpi, &launch, pattern, program, rounds, share, observer) {
+            match run_interleaved(mpi, &launch, pattern, program, rounds, share, observer) {
                 Ok(more) => outcome.extend(more),
                 Err(error) if outcome.measurements.is_empty() => return Err(error),
                 Err(error) => {
@@ -120,7 +120,7 @@ pub(crate) fn run(
 }
 
 /// Runs rounds of one pattern until enough of them are valid or the time is used up.
-fn by_turns(
+fn run_interleaved(
     mpi: &Starter<'_>,
     launch: &Launch,
     pattern: Pattern,
@@ -258,7 +258,7 @@ fn osu(
     })?;
     if finished.end == ChildEnd::Killed(KillReason::TimedOut) {
         let name = program.file_name().unwrap_or_default().to_string_lossy();
-        return Err(MessagesError::silent(&name, TIMEOUT.as_secs_f64(), ""));
+        return Err(MessagesError::no_output(&name, TIMEOUT.as_secs_f64(), ""));
     }
     let status = match finished.status() {
         Err(ToolchainError::Interrupted) => return Err(MessagesError::Interrupted),

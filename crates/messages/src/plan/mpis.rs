@@ -41,7 +41,9 @@ impl MpiRequest {
     }
 
     /// Searches for each MPI that the user specified. Returns the MPI, or the reason why it cannot be used.
-    pub(crate) fn named(&self) -> impl Iterator<Item = (&CommandLine, Result<Mpi, Failure>)> {
+    pub(crate) fn specified_mpis(
+        &self,
+    ) -> impl Iterator<Item = (&CommandLine, Result<Mpi, Failure>)> {
         self.mpicc.iter().enumerate().map(|(at, mpicc)| {
             let found = Mpi::find(mpicc, self.launcher.get(at), &|| false);
             let chosen = format!("by {mpicc} (--mpicc)");
@@ -75,7 +77,7 @@ fn find(name: &str, launcher: Option<&CommandLine>) -> Result<Mpi, Failure> {
 /// Returns the first usable MPI among the wrappers with usual names.
 ///
 /// Fails if no MPI is usable. The error contains the reason for each wrapper that exists.
-pub(crate) fn usual(launcher: Option<&CommandLine>) -> Result<Mpi, Failure> {
+pub(crate) fn first_usable(launcher: Option<&CommandLine>) -> Result<Mpi, Failure> {
     let wrappers = usual_wrappers();
     let mut there: Vec<(&str, PathBuf)> = Vec::new();
     for (name, path) in wrappers.iter().filter_map(|name| Some((name.as_str(), which(name)?))) {

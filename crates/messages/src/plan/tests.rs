@@ -8,8 +8,10 @@ fn machine(text: &str) -> Topology {
 
 fn here(launch: &Launch) -> Vec<Vec<u32>> {
     match &launch.ranks {
-        Where::Here(cpus) => cpus.iter().map(|rank| rank.iter().map(|c| c.0).collect()).collect(),
-        Where::Hosts(_) => Vec::new(),
+        RankLocations::Here(cpus) => {
+            cpus.iter().map(|rank| rank.iter().map(|c| c.0).collect()).collect()
+        }
+        RankLocations::Hosts(_) => Vec::new(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Choice of the transport for measuring messages: the best one available on this node, with the reason.
 
 use crate::MessagesError;
-use crate::plan::mpis::{MpiRequest, usual};
+use crate::plan::mpis::{MpiRequest, first_usable};
 use nodegauge_measure::Failure;
 use nodegauge_toolchain::mpi::{Mpi, MpiParts};
 use nodegauge_toolchain::{CommandLine, ToolchainError};
@@ -44,7 +44,7 @@ pub(crate) fn choose(request: &MpiRequest) -> Result<TransportChoice, MessagesEr
         return named(request);
     }
     let launcher = request.launcher.first();
-    let missing = match usual(launcher) {
+    let missing = match first_usable(launcher) {
         Ok(mpi) => return Ok(choose_transport(TransportKind::CompiledProbe, mpi)),
         Err(failure) => failure,
     };
@@ -94,7 +94,7 @@ fn named(request: &MpiRequest) -> Result<TransportChoice, MessagesError> {
         ..TransportChoice::default()
     };
     let mut first = None;
-    for (mpicc, found) in request.named() {
+    for (mpicc, found) in request.specified_mpis() {
         match found {
             Ok(mpi) => choice.mpis.push(mpi),
             Err(failure) => {

@@ -2,7 +2,7 @@
 //! and all ranks are killed. Complete measurements are kept.
 
 use crate::error::MessagesError;
-use crate::job::launch::{Launch, Where};
+use crate::job::launch::{Launch, RankLocations};
 use crate::job::protocol::{ProbeOutput, SizeRun};
 use crate::options::MessageOptions;
 use crate::pattern::Pattern;
@@ -142,7 +142,7 @@ impl MessageTransport<'_> {
 pub(crate) struct Starter<'a> {
     pub transport: MessageTransport<'a>,
     /// Patterns that the transport runs.
-    pub plays: &'a [Pattern],
+    pub patterns: &'a [Pattern],
     pub topology: &'a Topology,
     pub options: &'a MessageOptions,
     /// Limits of the run; `None` if it has no budget.
@@ -262,7 +262,7 @@ impl Starter<'_> {
     /// size.
     pub(crate) fn starts(&self, launch: &Launch) -> u32 {
         let fixed = self.options.samples.is_some() || self.options.iterations.is_some();
-        let here = matches!(launch.ranks, Where::Here(_)) && launch.steps.is_empty();
+        let here = matches!(launch.ranks, RankLocations::Here(_)) && launch.steps.is_empty();
         if fixed || !here { 1 } else { self.options.starts.max(1) }
     }
 
@@ -372,7 +372,7 @@ impl Starter<'_> {
         let words = error_tail(text);
         let how = match broken {
             Some(IncompleteStart::Hung(limit)) => {
-                return MessagesError::silent(launcher, limit.as_secs_f64(), &words);
+                return MessagesError::no_output(launcher, limit.as_secs_f64(), &words);
             }
             Some(IncompleteStart::Interrupted) => return MessagesError::Interrupted,
             Some(IncompleteStart::Late) => "the budget exceeded".to_owned(),

@@ -16,7 +16,7 @@ use std::time::Duration;
 const DOUBLE_UNTIL: f64 = 0.5;
 
 /// A target (arrays and team) that is ready to be measured.
-pub(crate) struct Ready<T> {
+pub(crate) struct PreparedTarget<T> {
     pub target: T,
     /// Elapsed time of the set-up.
     pub setting_up: Duration,
@@ -25,7 +25,7 @@ pub(crate) struct Ready<T> {
 }
 
 /// Set-up of the targets of an arrangement.
-pub(crate) struct SettingUp<'a, T> {
+pub(crate) struct TargetSetup<'a, T> {
     /// Function that sets up one target.
     pub make: &'a mut dyn FnMut(&Arrangement) -> Result<T, ArenaError>,
     /// Function that returns the target to check.
@@ -36,20 +36,20 @@ pub(crate) struct SettingUp<'a, T> {
     pub may_grow: bool,
 }
 
-impl<T> SettingUp<'_, T> {
+impl<T> TargetSetup<'_, T> {
     /// Sets up one target, without checking the size of its arrays.
     pub(crate) fn run(
         &mut self,
         arrangement: &Arrangement,
         limits: &Limits,
         observer: &mut dyn Observer,
-    ) -> Result<Ready<T>, Failure> {
+    ) -> Result<PreparedTarget<T>, Failure> {
         observer.check_interrupt()?;
         arrangement.announce(observer);
         let begun = limits.elapsed();
         let target = (self.make)(arrangement)?;
         observer.check_interrupt()?;
-        Ok(Ready { target, setting_up: limits.elapsed() - begun, check: None })
+        Ok(PreparedTarget { target, setting_up: limits.elapsed() - begun, check: None })
     }
 }
 
@@ -66,11 +66,11 @@ impl Arrangement {
     pub(crate) fn check_size<T>(
         &mut self,
         site: &Site,
-        mut ready: Ready<T>,
-        set_up: &mut SettingUp<'_, T>,
+        mut ready: PreparedTarget<T>,
+        set_up: &mut TargetSetup<'_, T>,
         limits: Limits,
         observer: &mut dyn Observer,
-    ) -> Result<Ready<T>, Failure> {
+    ) -> Result<PreparedTarget<T>, Failure> {
         // Figures of arrays smaller than STREAM's rule requires are suspect anyway and need no check.
         while self.size.follows_rule != Some(false) {
             observer.phase("checking the size of the arrays");
@@ -197,7 +197,7 @@ mod tests {
             let before = arrangement.elements();
             let cache = 0.9 * (3 * before * 8) as f64;
             let make = &mut |of: &Arrangement| Ok(Simulated::set_up(&of.configs[0], 1e-10, cache));
-            let mut set_up = SettingUp { make, target: |it| &mut **it, count, may_grow };
+            let mut set_up = TargetSetup { make, target: |it| &mut **it, count, may_grow };
             let limits = arrangement.limits();
             let ready = set_up.run(&arrangement, &limits, &mut SilentObserver).unwrap();
             let ready = arrangement

@@ -24,7 +24,7 @@ const SHARED: [&str; 2] = ["-shared", "-fPIC"];
 
 /// Result of building one kernel: a loop, or the reason why there is none.
 #[derive(Debug, Clone)]
-struct Made {
+struct BuiltKernel {
     kernel: Kernel,
     outcome: Result<Arc<CompiledLoop>, String>,
 }
@@ -34,7 +34,7 @@ struct Made {
 pub struct CompiledKernels {
     /// Compiler that built the kernels.
     pub compiler: Arc<Compiler>,
-    kernels: Vec<Made>,
+    kernels: Vec<BuiltKernel>,
     /// True if the compilation succeeded; if it failed, each kernel contains the reason.
     compiled: bool,
 }
@@ -146,7 +146,7 @@ impl<'a> KernelBuilder<'a> {
             Err(error) => {
                 let why = self.in_words(error)?;
                 let kernels = self.kernels.iter().copied();
-                kernels.map(|kernel| Made { kernel, outcome: Err(why.clone()) }).collect()
+                kernels.map(|kernel| BuiltKernel { kernel, outcome: Err(why.clone()) }).collect()
             }
         };
         Ok(CompiledKernels { compiler, kernels, compiled })
@@ -193,7 +193,7 @@ impl<'a> KernelBuilder<'a> {
         library: &Path,
         compiler: &Arc<Compiler>,
         interrupted: &dyn Fn() -> bool,
-    ) -> Result<Vec<Made>, ToolchainError> {
+    ) -> Result<Vec<BuiltKernel>, ToolchainError> {
         let mut tried = Vec::new();
         let program = compiler.command.program();
         for kernel in self.kernels {
@@ -230,7 +230,7 @@ impl<'a> KernelBuilder<'a> {
         };
         let mut made = Vec::new();
         for (kernel, tested) in tried {
-            made.push(Made { kernel, outcome: outcome(kernel, tested) });
+            made.push(BuiltKernel { kernel, outcome: outcome(kernel, tested) });
         }
         Ok(made)
     }

@@ -8,7 +8,7 @@
 
 use super::build::CompiledKernels;
 use crate::GAUGE;
-use crate::arrangement::{Arrangement, Ready, SettingUp};
+use crate::arrangement::{Arrangement, PreparedTarget, TargetSetup};
 use crate::kernels::Loop;
 use crate::kernels::values::WrongValue;
 use crate::point::StreamPoint;
@@ -73,12 +73,12 @@ pub(super) fn run(
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Failure> {
     let make = &mut |of: &Arrangement| of.point();
-    let mut set_up = SettingUp { make, target: |it| it, count: 1, may_grow: true };
+    let mut set_up = TargetSetup { make, target: |it| it, count: 1, may_grow: true };
     let mut ready = set_up.run(&arrangement, &limits, observer)?;
     let until = limits.at(policy::COMPILED.choose);
     let chosen = arrangement.choose(&mut ready.target, until, observer)?;
     let ready = arrangement.check_size(site, ready, &mut set_up, limits, observer)?;
-    let Ready { target: mut point, check, .. } = ready;
+    let PreparedTarget { target: mut point, check, .. } = ready;
     arrangement.notices.extend(about_memcpy(compiled, &point, observer));
     // The native kernels come first.
     let mut candidates = vec![MeasuredKernels::new(point.loops().to_vec())];

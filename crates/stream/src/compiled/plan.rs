@@ -83,7 +83,7 @@ pub fn limits() -> Result<CompileLimits, Failure> {
 }
 
 /// Compiled kernels, each with the command that the user requested.
-pub struct Made {
+pub struct CompiledVariants {
     /// Kernels of every compiler, without the omitted presets.
     pub variants: Vec<(String, CompiledKernels)>,
     /// Notices about presets that were omitted because the compiler refused their flags.
@@ -104,12 +104,13 @@ pub fn make(
     limits: CompileLimits,
     time: Option<&Limits>,
     observer: &mut dyn Observer,
-) -> Result<Option<Made>, Failure> {
+) -> Result<Option<CompiledVariants>, Failure> {
     let program = nodegauge_os::own_program().map_err(Failure::missing)?;
     let self_test = CommandLine::new(program, [self_test::COMMAND.to_owned()]);
     let mut builder =
         KernelBuilder::open(self_test, limits, &options.arrays.kernels, options.arrays.element)?;
-    let mut made = Made { variants: Vec::new(), notices: builder.notice().into_iter().collect() };
+    let mut made =
+        CompiledVariants { variants: Vec::new(), notices: builder.notice().into_iter().collect() };
     for ChosenCompiler { choice, preset } in chosen {
         let CompilerChoice::Command(command) = choice else { continue };
         if !made.variants.is_empty() && time.is_some_and(is_over) {
@@ -175,7 +176,7 @@ impl PlannedRun for CompiledPlan {
         let Self { mut arrangement, chosen, compile_limits } = *self;
         let limits = arrangement.limits();
         let count = chosen.len() as u32;
-        let fixed = prediction::compiling(chosen.len());
+        let fixed = prediction::compile_time(chosen.len());
         let cost = ArraysCost {
             sets: 1,
             // The arrays are filled and checked for each compiler, and checked again at the end.

@@ -3,7 +3,7 @@
 use super::PROGRAM;
 use crate::compiled::CompilerChoice;
 use crate::request::StreamRequest;
-use crate::standard::build::Wanted;
+use crate::standard::build::BuildArrays;
 use crate::standard::output::OutputFormat;
 use nodegauge_measure::Failure;
 use nodegauge_measure::record::Machine;
@@ -77,9 +77,9 @@ fn usual(machine: &Machine) -> CommandLine {
 }
 
 /// Returns the command that compiles `source` for these arrays.
-pub(super) fn compiling(
+pub(super) fn compile_command(
     command: &CommandLine,
-    wanted: &Wanted,
+    wanted: &BuildArrays,
     source: &str,
     machine: &Machine,
 ) -> CommandLine {

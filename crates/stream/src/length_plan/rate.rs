@@ -3,7 +3,7 @@
 
 use super::LengthRequest;
 use crate::kernels::{Kernel, STREAM};
-use crate::standard::build::Wanted;
+use crate::standard::build::BuildArrays;
 use nodegauge_analysis::facts::machine_changes;
 use nodegauge_gauge::Site;
 use nodegauge_measure::figure_names::stream;
@@ -30,7 +30,7 @@ impl PlannedRate {
     }
 
     /// Returns the predicted time of all passes.
-    pub(super) fn seconds(&self, wanted: &Wanted) -> Seconds {
+    pub(super) fn seconds(&self, wanted: &BuildArrays) -> Seconds {
         let mut pass = 0.0;
         for (kernel, rate) in &self.rates {
             pass += (kernel.counted(wanted.element) * wanted.elements) as f64 / rate;

@@ -44,7 +44,7 @@ const LONGEST_SOURCE: u64 = 1 << 20;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
     path: PathBuf,
-    dialect: OutputFormat,
+    output_format: OutputFormat,
     /// Additional source files that the source requires.
     helpers: Vec<PathBuf>,
     /// True if the source calls MPI.
@@ -93,7 +93,7 @@ impl Source {
         let content = nodegauge_os::read_file(path, LONGEST_SOURCE).map_err(unreadable)?;
         let text = String::from_utf8_lossy(&content).to_ascii_lowercase();
         let is_mpi = calls_mpi(&text);
-        let dialect = match path.extension().and_then(|ending| ending.to_str()) {
+        let output_format = match path.extension().and_then(|ending| ending.to_str()) {
             Some("c") if is_mpi => OutputFormat::Mpi,
             Some("c") => OutputFormat::C,
             Some("f" | "f90" | "F" | "F90") => OutputFormat::Fortran,
@@ -104,9 +104,9 @@ impl Source {
         // same directory.
         let clock = path.with_file_name("mysecond.c");
         let has_own = text.contains("function mysecond");
-        let needs_clock = dialect == OutputFormat::Fortran && !has_own && clock.is_file();
+        let needs_clock = output_format == OutputFormat::Fortran && !has_own && clock.is_file();
         let helpers = if needs_clock { vec![clock] } else { Vec::new() };
-        Ok(Self { path, dialect, helpers, is_mpi })
+        Ok(Self { path, output_format, helpers, is_mpi })
     }
 
     /// True if the source is that of STREAM's MPI version.
@@ -116,9 +116,9 @@ impl Source {
 
     /// Returns the name of the program in records.
     pub fn engine(&self) -> &'static str {
-        match self.dialect {
+        match self.output_format {
             OutputFormat::Fortran if self.is_mpi => "stream_mpi.f",
-            dialect => dialect.engine(),
+            output_format => output_format.engine(),
         }
     }
 
@@ -128,19 +128,19 @@ impl Source {
     }
 
     /// Returns the format of the program's output, which depends on the language.
-    pub fn dialect(&self) -> OutputFormat {
-        self.dialect
+    pub fn output_format(&self) -> OutputFormat {
+        self.output_format
     }
 
     /// Returns the raised stack limit for the program; `None` if the usual limit is sufficient. With OpenMP, Fortran
     /// compilers put the arrays of a main program on the stack, which is much too small for them by default.
     pub fn raised_stack(&self) -> Option<StackLimit> {
-        stack::raised().filter(|_| self.dialect == OutputFormat::Fortran)
+        stack::raised().filter(|_| self.output_format == OutputFormat::Fortran)
     }
 
     /// Returns the compilers to try if the user gives none.
     pub fn usual_compilers(&self) -> &'static [&'static str] {
-        match self.dialect {
+        match self.output_format {
             OutputFormat::Fortran if self.is_mpi => &["mpif90"],
             OutputFormat::Fortran => &["gfortran"],
             OutputFormat::Mpi => &["mpicc"],
@@ -162,7 +162,7 @@ fn calls_mpi(text: &str) -> bool {
 
 /// Arrays for which a program is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted {
+pub struct BuildArrays {
     /// Number of elements per array.
     pub elements: u64,
     /// Type of the array elements.
@@ -173,21 +173,21 @@ pub struct Wanted {
     pub ntimes: u64,
 }
 
-impl Wanted {
+impl BuildArrays {
     /// Returns the compiler flags for these arrays that `command` lacks; none for stream.f, whose sizes are fixed in
     /// the source.
-    pub fn flags(&self, dialect: OutputFormat, command: &CommandLine) -> Vec<String> {
-        self.flags_on(std::env::consts::ARCH, dialect, command)
+    pub fn flags(&self, output_format: OutputFormat, command: &CommandLine) -> Vec<String> {
+        self.flags_on(std::env::consts::ARCH, output_format, command)
     }
 
     /// Returns the flags of [`Self::flags`] for a processor architecture.
     pub(crate) fn flags_on(
         &self,
         architecture: &str,
-        dialect: OutputFormat,
+        output_format: OutputFormat,
         command: &CommandLine,
     ) -> Vec<String> {
-        if dialect == OutputFormat::Fortran {
+        if output_format == OutputFormat::Fortran {
             return Vec::new();
         }
         let values = [
@@ -204,7 +204,7 @@ impl Wanted {
         let data = 3 * self.element.bytes() * (self.elements + self.offset);
         let has_model = command.arguments().iter().any(|word| word.starts_with("-mcmodel="));
         // The arrays of the MPI source are not static.
-        let is_static = dialect == OutputFormat::C;
+        let is_static = output_format == OutputFormat::C;
         let model = MEMORY_MODELS.iter().find(|model| model.architecture == architecture);
         if let Some(model) = model
             && is_static
@@ -227,7 +227,7 @@ pub struct StandardBuild {
     /// Source of the program.
     pub source: Source,
     /// Arrays for which the program was built.
-    pub wanted: Wanted,
+    pub wanted: BuildArrays,
 }
 
 impl StandardBuild {
@@ -263,7 +263,7 @@ pub(super) fn reason(error: ToolchainError, path: &Path) -> String {
 pub fn build(
     source: &Source,
     command: &CommandLine,
-    wanted: Wanted,
+    wanted: BuildArrays,
     scratch: &Scratch,
     name: &str,
     interrupted: &dyn Fn() -> bool,
@@ -274,7 +274,7 @@ pub fn build(
     let usual = if source.is_mpi { &FLAGS[..2] } else { &FLAGS[..] };
     let is_bare = command.arguments().is_empty();
     let command = if is_bare { command.with(usual.iter().copied()) } else { command };
-    let flags = wanted.flags(source.dialect, &command);
+    let flags = wanted.flags(source.output_format, &command);
     let compiler = Compiler::find(command, CompileLimits::USUAL.version, interrupted)?;
     let mut sources = vec![source.path.as_path()];
     sources.extend(source.helpers.iter().map(PathBuf::as_path));
@@ -323,24 +323,24 @@ mod tests {
     #[test]
     fn compiler_flags_follow_the_arrays() {
         let wanted =
-            Wanted { elements: 1_000_000, element: Element::F64, offset: 8, ntimes: NTIMES };
+            BuildArrays { elements: 1_000_000, element: Element::F64, offset: 8, ntimes: NTIMES };
         let gcc = CommandLine::new("gcc", []);
-        let flags_of = |arrays: &Wanted, dialect| arrays.flags(dialect, &gcc);
+        let flags_of = |arrays: &BuildArrays, output_format| arrays.flags(output_format, &gcc);
         assert_eq!(
             flags_of(&wanted, OutputFormat::C),
             ["-DSTREAM_ARRAY_SIZE=1000000", "-DNTIMES=20", "-DOFFSET=8"]
         );
-        let float = Wanted { element: Element::F32, ..wanted };
+        let float = BuildArrays { element: Element::F32, ..wanted };
         assert!(flags_of(&float, OutputFormat::C).contains(&"-DSTREAM_TYPE=float".to_owned()));
         assert!(flags_of(&wanted, OutputFormat::Fortran).is_empty());
         let medium = "-mcmodel=medium".to_owned();
-        let small = Wanted { elements: 79_000_000, ..wanted };
+        let small = BuildArrays { elements: 79_000_000, ..wanted };
         assert!(!flags_of(&small, OutputFormat::C).contains(&medium));
-        let large = Wanted { elements: 80_000_000, ..wanted };
+        let large = BuildArrays { elements: 80_000_000, ..wanted };
         let is_large = flags_of(&large, OutputFormat::C).contains(&medium);
         assert_eq!(is_large, cfg!(target_arch = "x86_64"));
         let on_arm = |elements| {
-            let wanted = Wanted { elements, ..wanted };
+            let wanted = BuildArrays { elements, ..wanted };
             wanted.flags_on("aarch64", OutputFormat::C, &gcc)[3..].to_vec()
         };
         assert!(on_arm(160_000_000).is_empty());

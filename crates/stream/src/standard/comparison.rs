@@ -5,7 +5,7 @@
 //! figures of the same regime are compared. A build that fails does not affect the other builds or the native figures.
 
 use crate::GAUGE;
-use crate::arrangement::{self, Arrangement, Ready};
+use crate::arrangement::{self, Arrangement, PreparedTarget};
 use crate::config::StreamConfig;
 use crate::kernels::STREAM;
 use crate::point::StreamPoint;
@@ -65,7 +65,7 @@ struct BuildRun {
 
 /// Native loops, ready to be measured.
 pub(super) struct NativeLoops {
-    pub(super) ready: Ready<StreamPoint>,
+    pub(super) ready: PreparedTarget<StreamPoint>,
     /// Choice of the loops; `None` if the user fixed them.
     pub(super) chosen: Option<ChosenLoops>,
 }
@@ -82,7 +82,7 @@ pub(super) fn run<'a>(
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Failure> {
     let NativeLoops { ready, chosen } = prepared;
-    let Ready { target: point, setting_up: filling, check } = ready;
+    let PreparedTarget { target: point, setting_up: filling, check } = ready;
     let several = if builds.len() == 1 { "a build" } else { &format!("{} builds", builds.len()) };
     observer.phase(&format!("measuring native kernels and {several} of stream.c, interleaved"));
     let candidate = |build: &'a StandardBuild| MeasuredBuild {
@@ -424,11 +424,13 @@ impl Known<'_> {
         let environment =
             environment.iter().filter_map(|(name, value)| Some((name.clone(), value.clone()?)));
         StreamConfig {
-            engine: Some(build.source.dialect().engine().to_owned()),
+            engine: Some(build.source.output_format().engine().to_owned()),
             compiler: Some(CompilerConfig {
                 command: build.compiler.command.to_string(),
                 version: build.compiler.version.clone(),
-                flags: Some(build.wanted.flags(build.source.dialect(), &build.compiler.command)),
+                flags: Some(
+                    build.wanted.flags(build.source.output_format(), &build.compiler.command),
+                ),
             }),
             source: Some(build.source.path().display().to_string()),
             places_asked: Some(build::places(placement)),

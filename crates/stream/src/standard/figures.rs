@@ -9,7 +9,7 @@ use crate::config::StreamConfig;
 use crate::kernels::{Kernel, STREAM};
 use crate::result;
 use crate::size::{RULE_ELEMENTS, RULE_FACTOR};
-use crate::standard::build::Wanted;
+use crate::standard::build::BuildArrays;
 use crate::standard::output::{OutputFormat, ReportedCheck, StreamOutput};
 use nodegauge_arena::ArrayLayout;
 use nodegauge_arena::evidence::limited;
@@ -27,7 +27,7 @@ pub const UNCHECKED: &str = "unchecked";
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Expected<'a> {
     /// Arrays for which the program was built; `None` for a saved output.
-    pub wanted: Option<&'a Wanted>,
+    pub wanted: Option<&'a BuildArrays>,
     /// Requested number of threads.
     pub threads: Option<u64>,
     /// Sum of the last-level caches in use, bytes.
@@ -39,7 +39,7 @@ pub struct Expected<'a> {
 /// Returns the validity of an output, with all reasons for doubt.
 pub fn judge(output: &StreamOutput, expected: &Expected<'_>) -> Validity {
     let mut validity = Validity::valid();
-    let name = output.dialect.engine();
+    let name = output.output_format.engine();
     match &output.check {
         ReportedCheck::Passed => {}
         ReportedCheck::Failed(words) => {
@@ -54,7 +54,7 @@ pub fn judge(output: &StreamOutput, expected: &Expected<'_>) -> Validity {
             validity.invalid(format!("{name} does not report whether its arrays are correct"))
         }
     }
-    let sound = output.largest_sound_ntimes();
+    let sound = output.max_finite_passes();
     if output.ntimes > Some(sound) || output.not_finite {
         let passes = output.ntimes.map(|n| format!(" after {n} passes")).unwrap_or_default();
         let of_type = output.element.map(|of| format!("{} ", of.name())).unwrap_or_default();
@@ -98,8 +98,9 @@ fn number(of: Option<u64>) -> String {
 
 /// Checks that the program used the requested parameters.
 fn as_asked(output: &StreamOutput, expected: &Expected<'_>, validity: &mut Validity) {
-    let name = output.dialect.engine();
-    if let Some(wanted) = expected.wanted.filter(|_| output.dialect != OutputFormat::Fortran) {
+    let name = output.output_format.engine();
+    if let Some(wanted) = expected.wanted.filter(|_| output.output_format != OutputFormat::Fortran)
+    {
         let elements = wanted.elements;
         let element = wanted.element;
         if output.elements != Some(elements) || output.element != Some(element) {
@@ -122,7 +123,7 @@ fn as_asked(output: &StreamOutput, expected: &Expected<'_>, validity: &mut Valid
     }
     let Some(threads) = expected.threads else { return };
     match output.threads {
-        None if output.dialect == OutputFormat::Mpi => {}
+        None if output.output_format == OutputFormat::Mpi => {}
         None if threads > 1 => {
             validity.suspect(format!("built without OpenMP: one thread instead of {threads}"))
         }
@@ -138,7 +139,7 @@ pub fn config(output: &StreamOutput, llc: Option<f64>) -> StreamConfig {
     let counted = output.threads.map(|(_, counted)| counted);
     let compiler = output.compiler.clone();
     StreamConfig {
-        engine: Some(output.dialect.engine().to_owned()),
+        engine: Some(output.output_format.engine().to_owned()),
         engine_version: output.version.clone(),
         threads: counted.or(output.is_serial.then_some(1)),
         processes: output.ranks,
@@ -336,7 +337,8 @@ mod tests {
     #[test]
     fn deviations_from_the_request_are_reasons() {
         let output = recorded!("gcc-2t");
-        let wanted = Wanted { elements: 1 << 26, element: Element::F64, offset: 0, ntimes: 20 };
+        let wanted =
+            BuildArrays { elements: 1 << 26, element: Element::F64, offset: 0, ntimes: 20 };
         let expected = Expected {
             wanted: Some(&wanted),
             threads: Some(2),
@@ -351,7 +353,7 @@ mod tests {
             judge(&serial, &expected).reasons,
             ["built without OpenMP: one thread instead of 2"]
         );
-        let other = Wanted { elements: 10_000_000, ..wanted };
+        let other = BuildArrays { elements: 10_000_000, ..wanted };
         let other = judge(&output, &Expected { wanted: Some(&other), ..expected });
         assert_eq!(other.status, Status::Invalid);
         let small = judge(&output, &Expected { llc: Some(512e6), ..expected });

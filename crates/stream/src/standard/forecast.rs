@@ -5,7 +5,7 @@
 //! the time for filling them permits, at most as long as those of the run. Shorter arrays may fit in caches. The
 //! predicted time is then a lower bound, so no run is refused that would keep its budget.
 
-use super::build::Wanted;
+use super::build::BuildArrays;
 use crate::arrangement::Arrangement;
 use crate::kernels::{Kernel, KernelShape, STREAM, STREAM_ARRAYS, Stores};
 use crate::point::StreamPoint;
@@ -111,7 +111,7 @@ impl Forecast {
     /// are measured too.
     pub(super) fn new(
         rates: ProbedRates,
-        wanted: &Wanted,
+        wanted: &BuildArrays,
         builds: usize,
         has_native: bool,
     ) -> Self {
@@ -152,8 +152,8 @@ mod tests {
         slowest: BytesPerSec(70e9),
     };
 
-    fn wanted(elements: u64, ntimes: u64) -> Wanted {
-        Wanted { elements, element: Element::F64, offset: 0, ntimes }
+    fn wanted(elements: u64, ntimes: u64) -> BuildArrays {
+        BuildArrays { elements, element: Element::F64, offset: 0, ntimes }
     }
 
     #[test]

@@ -28,11 +28,11 @@ pub fn complete(known: &KnownRun, output: &mut StreamOutput) -> Result<(), Contr
     let has_ranks = output.ranks.is_some();
     agreed("--ranks", known.ranks, output.ranks, "ranks")?;
     output.ranks = output.ranks.or(known.ranks);
-    if output.dialect == OutputFormat::C && known.ranks.is_some() {
-        output.dialect = OutputFormat::Mpi;
+    if output.output_format == OutputFormat::C && known.ranks.is_some() {
+        output.output_format = OutputFormat::Mpi;
     }
     // The Fortran MPI version has the array length of one rank in its source.
-    let parts = match output.dialect {
+    let parts = match output.output_format {
         OutputFormat::Fortran => output.ranks.unwrap_or(1),
         _ => 1,
     };
@@ -137,7 +137,7 @@ mod tests {
             assert_eq!((output.array_bytes(), output.threads, output.ntimes), (None, None, None));
             assert!(!output.is_serial);
             complete(&known(), &mut output).unwrap();
-            assert_eq!(output.dialect, whole.dialect);
+            assert_eq!(output.output_format, whole.output_format);
             assert_eq!(output.array_bytes(), whole.array_bytes());
             assert_eq!((output.threads, output.ntimes), (whole.threads, whole.ntimes));
             assert_eq!(output.compiler.as_deref(), Some("gcc -O3"));
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!((fortran.ranks, fortran.elements), (Some(2), Some(1 << 26)));
         let mut c = bare(C);
         complete(&KnownRun { elements: Some(1 << 26), ..ranked }, &mut c).unwrap();
-        assert_eq!((c.dialect, c.elements), (OutputFormat::Mpi, Some(1 << 26)));
+        assert_eq!((c.output_format, c.elements), (OutputFormat::Mpi, Some(1 << 26)));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! `places --emit wrapper`. The policies are therefore the same under every launcher. These runs contain no native
 //! loops; `stream --ranks` measures native loops with the same placement.
 
-use super::build::{self, Source, StandardBuild, Wanted};
+use super::build::{self, BuildArrays, Source, StandardBuild};
 use super::figures::{self, BuildRuns, Expected};
 use super::forecast::{Forecast, ProbedRates};
 use super::macros::StreamMacros;
@@ -47,7 +47,7 @@ pub struct MpiStandardPlan {
     arrangement: Arrangement,
     ranks: RankPlan,
     source: Source,
-    wanted: Wanted,
+    wanted: BuildArrays,
     commands: Vec<CommandLine>,
 }
 
@@ -89,7 +89,7 @@ impl MpiStandardPlan {
         }
         let options = &arrangement.options;
         let all = arrangement.elements() * ranks.ranks.len() as u64;
-        let wanted = Wanted {
+        let wanted = BuildArrays {
             elements: macros.elements.unwrap_or(all),
             element: options.arrays.element,
             offset: options.arrays.offset.unwrap_or(0),
@@ -119,7 +119,7 @@ impl MpiStandardPlan {
     /// Refuses a run that would exceed its budget; otherwise returns a remark for the message that announces the run.
     /// The array length of the Fortran source is unknown.
     fn forecast(&self, limits: &Limits, observer: &mut dyn Observer) -> Result<String, Failure> {
-        if limits.samples.is_some() || self.source.dialect() == OutputFormat::Fortran {
+        if limits.samples.is_some() || self.source.output_format() == OutputFormat::Fortran {
             return Ok(String::new());
         }
         observer.phase("predicting the time of a run");
@@ -176,7 +176,7 @@ impl MpiStandardPlan {
             compiler: Some(CompilerConfig {
                 command: compiler.command.to_string(),
                 version: compiler.version.clone(),
-                flags: Some(self.wanted.flags(self.source.dialect(), &compiler.command)),
+                flags: Some(self.wanted.flags(self.source.output_format(), &compiler.command)),
             }),
             source: Some(self.source.path().display().to_string()),
             stack_limit: self.source.raised_stack().map(stack::in_words),
@@ -199,7 +199,7 @@ impl MpiStandardPlan {
         let llc = arrangement::caches_in_use(site, &self.arrangement.placement).reported;
         let llc = llc.map(|bytes| bytes.as_f64());
         // The Fortran source fixes its sizes.
-        let is_fixed = self.source.dialect() == OutputFormat::Fortran;
+        let is_fixed = self.source.output_format() == OutputFormat::Fortran;
         let wanted = (!is_fixed).then_some(&self.wanted);
         let expected = Expected { wanted, llc, ..Expected::default() };
         let mut validity = figures::judge(first, &expected);

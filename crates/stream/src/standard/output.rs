@@ -3,11 +3,11 @@
 //!
 //! The table is accepted only if it is consistent: all four kernels, positive figures, and the product of each rate and
 //! its minimum time equals the bytes that the kernel counts. The text "Solution Validates" alone does not prove correct
-//! results; see [`StreamOutput::largest_sound_ntimes`].
+//! results; see [`StreamOutput::max_finite_passes`].
 
 use super::table::{self, StreamTable};
 pub use super::table::{KernelLine, header_lines};
-pub use super::unread::NotStream;
+pub use super::unread::StreamOutputError;
 use super::unread::shortened;
 use crate::kernels::{Element, Kernel, STREAM};
 
@@ -48,7 +48,7 @@ pub enum ReportedCheck {
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamOutput {
     /// Program that printed the output.
-    pub dialect: OutputFormat,
+    pub output_format: OutputFormat,
     /// Version of the program, e.g. `5.10`.
     pub version: Option<String>,
     /// Type of the elements; `None` if the text does not state it.
@@ -90,16 +90,16 @@ impl StreamOutput {
     ///
     /// # Errors
     /// Fails if the text is not a complete output of STREAM.
-    pub fn read(text: &str) -> Result<Self, NotStream> {
+    pub fn read(text: &str) -> Result<Self, StreamOutputError> {
         let output = Self::saved(text)?;
         if output.element.is_none() {
-            return Err(NotStream::Missing("the size of an element"));
+            return Err(StreamOutputError::Missing("the size of an element"));
         }
         if output.elements.is_none() {
-            return Err(NotStream::Missing("the length of its arrays"));
+            return Err(StreamOutputError::Missing("the length of its arrays"));
         }
         if output.ntimes.is_none() {
-            return Err(NotStream::Missing("the number of passes"));
+            return Err(StreamOutputError::Missing("the number of passes"));
         }
         Ok(output)
     }
@@ -107,7 +107,7 @@ impl StreamOutput {
     /// Parses a saved output, which may contain only the table. Properties that the text lacks are unknown.
     ///
     /// # Errors Fails if the text has no table, or if the table is ambiguous.
-    pub fn saved(text: &str) -> Result<Self, NotStream> {
+    pub fn saved(text: &str) -> Result<Self, StreamOutputError> {
         let StreamTable { lines, has_best_rate } = table::read(text)?;
         let said = PrintedLines::new(text);
         let ranks_of_c = said.count("Data is distributed across")?;
@@ -117,26 +117,26 @@ impl StreamOutput {
             said.count("Each kernel will be executed")?.or(said.count("Each test is run")?);
         let passes_of_fortran = said.count("You are running each test")?;
         let is_c = has_best_rate || bytes_of_c.is_some() || passes_of_c.is_some();
-        let dialect = match ranks_of_c {
+        let output_format = match ranks_of_c {
             Some(_) => OutputFormat::Mpi,
             None if is_c => OutputFormat::C,
             None => OutputFormat::Fortran,
         };
-        let is_fortran = dialect == OutputFormat::Fortran;
+        let is_fortran = output_format == OutputFormat::Fortran;
         let element = match if is_fortran { bytes_of_fortran } else { bytes_of_c } {
             None => None,
             Some(4) => Some(Element::F32),
             Some(8) => Some(Element::F64),
-            Some(_) => return Err(NotStream::Missing("the size of an element")),
+            Some(_) => return Err(StreamOutputError::Missing("the size of an element")),
         };
-        let elements = match dialect {
+        let elements = match output_format {
             OutputFormat::Mpi => said.count("Total Aggregate Array size =")?,
             _ => said.count("Array size =")?,
         };
         // stream_mpi.f prints the array length of one rank, and the rate of all ranks.
         let processors = said.count("Number of processors =")?;
         let ranks = if is_fortran { processors } else { ranks_of_c };
-        let elements = match (dialect, ranks) {
+        let elements = match (output_format, ranks) {
             (OutputFormat::Fortran, Some(ranks)) => elements.and_then(|n| n.checked_mul(ranks)),
             _ => elements,
         };
@@ -148,7 +148,7 @@ impl StreamOutput {
         // The number of threads is printed between these two lines.
         let has_neighbours = ntimes.is_some() && said.has("Your clock granularity");
         Ok(Self {
-            dialect,
+            output_format,
             version: between(text, "$Revision: ", " $"),
             element,
             elements,
@@ -183,7 +183,7 @@ impl StreamOutput {
     /// which is 15 for s = 3; `a` starts at 2. With more passes the program compares infinities. The difference of
     /// infinities is NaN, and every comparison with NaN is false, so that the program prints "Solution Validates"
     /// regardless of the contents of the arrays.
-    pub fn largest_sound_ntimes(&self) -> u64 {
+    pub fn max_finite_passes(&self) -> u64 {
         let growth = self.scalar * (2.0 + self.scalar);
         if growth <= 1.0 {
             return u64::MAX;
@@ -246,19 +246,19 @@ impl<'a> PrintedLines<'a> {
     }
 
     /// Returns the number after a label at the beginning of a line; `None` if no line has the label.
-    fn count(&self, label: &'static str) -> Result<Option<u64>, NotStream> {
+    fn count(&self, label: &'static str) -> Result<Option<u64>, StreamOutputError> {
         let behind = self.0.iter().filter_map(|(at, line)| Some((*at, behind(line, label)?)));
         Self::only(label, behind)
     }
 
     /// Returns the number of bytes after a label; counts in other units are ignored.
-    fn bytes(&self, label: &'static str) -> Result<Option<u64>, NotStream> {
+    fn bytes(&self, label: &'static str) -> Result<Option<u64>, StreamOutputError> {
         let behind = self.0.iter().filter_map(|(at, line)| Some((*at, behind(line, label)?)));
         Self::only(label, behind.filter(|(_, end)| end.split_whitespace().nth(1) == Some("bytes")))
     }
 
     /// Returns the padding between arrays, which stream.c prints on the same line as the length.
-    fn offset(&self) -> Result<u64, NotStream> {
+    fn offset(&self) -> Result<u64, StreamOutputError> {
         const LABEL: &str = "Offset =";
         let mut ends = Vec::new();
         for (at, line) in &self.0 {
@@ -278,7 +278,7 @@ impl<'a> PrintedLines<'a> {
     fn only(
         label: &'static str,
         ends: impl Iterator<Item = (usize, &'a str)>,
-    ) -> Result<Option<u64>, NotStream> {
+    ) -> Result<Option<u64>, StreamOutputError> {
         let mut found: Option<(usize, u64)> = None;
         for (line, end) in ends {
             let word = end.split_whitespace().next().unwrap_or_default();
@@ -287,12 +287,17 @@ impl<'a> PrintedLines<'a> {
             }
             let digits = word.trim_end_matches(|c: char| !c.is_ascii_digit());
             let Some(count) = table::count(digits) else {
-                return Err(NotStream::NoCount { label, text: shortened(word), line });
+                return Err(StreamOutputError::NoCount { label, text: shortened(word), line });
             };
             match found {
                 Some((other, first)) if first != count => {
                     let lines = [other, line];
-                    return Err(NotStream::Contradiction { label, first, second: count, lines });
+                    return Err(StreamOutputError::Contradiction {
+                        label,
+                        first,
+                        second: count,
+                        lines,
+                    });
                 }
                 _ => found = Some((line, count)),
             }
@@ -350,7 +355,10 @@ mod tests {
     #[test]
     fn gcc_output_is_read_exactly() {
         let output = StreamOutput::read(recorded!("gcc-2t")).unwrap();
-        assert_eq!((output.dialect, output.version.as_deref()), (OutputFormat::C, Some("5.10")));
+        assert_eq!(
+            (output.output_format, output.version.as_deref()),
+            (OutputFormat::C, Some("5.10"))
+        );
         assert_eq!((output.element, output.elements), (Some(Element::F64), Some(1 << 26)));
         assert_eq!((output.offset, output.is_serial), (0, false));
         assert_eq!((output.ntimes, output.threads, output.ranks), (Some(20), Some((2, 2)), None));
@@ -374,8 +382,8 @@ mod tests {
             (of(recorded!("f-67M-2t")), OutputFormat::Fortran, 27_353.7e6),
             (of(recorded!("mpi-2r")), OutputFormat::Mpi, 36_332.2e6),
         ];
-        for (output, dialect, triad) in &all {
-            assert_eq!((output.dialect, output.lines[3].rate.0), (*dialect, *triad));
+        for (output, output_format, triad) in &all {
+            assert_eq!((output.output_format, output.lines[3].rate.0), (*output_format, *triad));
             assert_eq!(output.check, ReportedCheck::Passed);
             assert_eq!(output.contradiction(), None, "{output:?}");
         }
@@ -401,11 +409,11 @@ mod tests {
     #[test]
     fn overflowing_passes_void_the_validation() {
         let output = StreamOutput::read(recorded!("gcc-ntimes300-2t")).unwrap();
-        assert_eq!((output.ntimes, output.largest_sound_ntimes()), (Some(300), 261));
+        assert_eq!((output.ntimes, output.max_finite_passes()), (Some(300), 261));
         assert!(output.not_finite);
         let float = StreamOutput::read(recorded!("gcc-float-2t")).unwrap();
-        assert_eq!(float.largest_sound_ntimes(), 32);
-        assert!(StreamOutput::read(recorded!("mpi-2r")).unwrap().largest_sound_ntimes() > 40_000);
+        assert_eq!(float.max_finite_passes(), 32);
+        assert!(StreamOutput::read(recorded!("mpi-2r")).unwrap().max_finite_passes() > 40_000);
     }
 
     #[test]
@@ -507,7 +515,7 @@ mod tests {
         let old = recorded!("gcc-2t").replace("Best Rate MB/s", "Rate (MB/s)");
         let old = old.replace("Each kernel will be executed 20", "Each test is run 20");
         let output = StreamOutput::read(&old).unwrap();
-        assert_eq!((output.dialect, output.ntimes), (OutputFormat::C, Some(20)));
+        assert_eq!((output.output_format, output.ntimes), (OutputFormat::C, Some(20)));
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! Plan of `stream --standard`: builds the user's source and starts the measurement.
 
-use super::build::{self, Source, StandardBuild, Wanted};
+use super::build::{self, BuildArrays, Source, StandardBuild};
 use super::comparison;
 use super::comparison::NativeLoops;
 use super::forecast::{Forecast, ProbedRates};
 use super::output::OutputFormat;
 use crate::GAUGE;
-use crate::arrangement::{self, Arrangement, SettingUp};
+use crate::arrangement::{self, Arrangement, TargetSetup};
 use crate::compiled::{self, CompilerChoice};
 use crate::kernels::STREAM;
 use nodegauge_analysis::expect::Figures;
@@ -23,7 +23,7 @@ use std::time::Duration;
 pub struct StandardPlan {
     arrangement: Arrangement,
     source: Source,
-    wanted: Wanted,
+    wanted: BuildArrays,
     choices: Vec<CompilerChoice>,
     /// Commands of all installed compilers, for `--compiler all`.
     presets: Vec<CommandLine>,
@@ -56,7 +56,7 @@ impl StandardPlan {
             return Err(Failure::usage("--numa does not apply to stream.c")
                 .hint("leave out --numa, or start nodegauge under numactl"));
         }
-        let wanted = Wanted {
+        let wanted = BuildArrays {
             elements: arrangement.elements(),
             element: options.arrays.element,
             offset: options.arrays.offset.unwrap_or(0),
@@ -72,7 +72,7 @@ impl StandardPlan {
         limits: &Limits,
         observer: &mut dyn Observer,
     ) -> Result<Option<Forecast>, Failure> {
-        if limits.samples.is_some() || self.source.dialect() == OutputFormat::Fortran {
+        if limits.samples.is_some() || self.source.output_format() == OutputFormat::Fortran {
             return Ok(None);
         }
         observer.phase("predicting the time of a run");
@@ -155,7 +155,7 @@ type Built = (Vec<StandardBuild>, Vec<Notice>);
 
 /// Returns the commands that `--compiler all` selects for a source: every installed C compiler, with flags for OpenMP.
 fn presets(source: &Source) -> Result<Vec<CommandLine>, Failure> {
-    if source.dialect() == OutputFormat::Fortran {
+    if source.output_format() == OutputFormat::Fortran {
         return Err(Failure::usage(
             "--compiler all selects C compilers, but the source is Fortran",
         )
@@ -198,7 +198,7 @@ impl PlannedRun for StandardPlan {
         // Runs with arrays of twice the length take twice as long.
         let runs = forecast.map_or(Duration::ZERO, |forecast| forecast.likely);
         let may_grow = limits.samples.is_some() || limits.elapsed() + 2 * runs <= limits.budget;
-        let mut set_up = SettingUp { make, target: |it| it, count: 1, may_grow };
+        let mut set_up = TargetSetup { make, target: |it| it, count: 1, may_grow };
         let mut ready = set_up.run(&self.arrangement, &limits, observer)?;
         let latest = limits.started + limits.budget.saturating_sub(runs);
         let until = limits.at(policy::STANDARD.choose).min(latest);

@@ -2,7 +2,7 @@
 //! reStructuredText). There may be lines between rows, emphasis, any unit of rates, decimal commas and thousands
 //! separators. An ambiguous number is refused. All functions are pure.
 
-use super::unread::{NotStream, shortened};
+use super::unread::{StreamOutputError, shortened};
 use nodegauge_measure::{BytesPerSec, Seconds, UnitPrefix, printed};
 
 /// Names of the kernels in the table, in the order of `STREAM`.
@@ -58,7 +58,7 @@ pub fn header_lines(text: &str) -> Vec<usize> {
 }
 
 /// Parses the table of a text, which must be the only one.
-pub(super) fn read(text: &str) -> Result<StreamTable, NotStream> {
+pub(super) fn read(text: &str) -> Result<StreamTable, StreamOutputError> {
     let Some(whole) = numbered(text).find(|(_, line)| is_header(line)) else {
         return Err(without_table(text));
     };
@@ -81,23 +81,25 @@ pub(super) fn read(text: &str) -> Result<StreamTable, NotStream> {
 }
 
 /// Returns the reason why a text without a STREAM header is refused.
-fn without_table(text: &str) -> NotStream {
+fn without_table(text: &str) -> StreamOutputError {
     let Some(first) = text.lines().map(str::trim).find(|line| has_words(line)) else {
-        return NotStream::Nothing;
+        return StreamOutputError::Nothing;
     };
     match numbered(text).find(|(_, line)| plain(line).starts_with("function ")) {
-        Some((line, header)) => NotStream::OtherTable { text: shortened(header.trim()), line },
-        None => NotStream::NoTable(shortened(first)),
+        Some((line, header)) => {
+            StreamOutputError::OtherTable { text: shortened(header.trim()), line }
+        }
+        None => StreamOutputError::NoTable(shortened(first)),
     }
 }
 
 /// Returns an error if a second line for a kernel occurs after the header. It may belong to another table whose header
 /// is missing.
-fn repeated<'a>(behind: impl Iterator<Item = (usize, &'a str)>) -> Option<NotStream> {
+fn repeated<'a>(behind: impl Iterator<Item = (usize, &'a str)>) -> Option<StreamOutputError> {
     let mut seen: Vec<&str> = Vec::new();
     for row in behind.filter_map(Row::parse).filter(|row| row.is_certain) {
         if seen.contains(&row.kernel) {
-            return Some(NotStream::Repeated { kernel: row.kernel, line: row.line });
+            return Some(StreamOutputError::Repeated { kernel: row.kernel, line: row.line });
         }
         seen.push(row.kernel);
     }
@@ -131,20 +133,20 @@ struct Header {
 }
 
 impl Header {
-    fn read(whole: &str, line: usize) -> Result<Self, NotStream> {
+    fn read(whole: &str, line: usize) -> Result<Self, StreamOutputError> {
         let words = plain(whole);
         let text = shortened(whole.trim());
         let columns = ["rate", "avg", "min", "max"].map(|column| words.find(column));
         if columns.contains(&None) || !columns.is_sorted() {
-            return Err(NotStream::OtherTable { text, line });
+            return Err(StreamOutputError::OtherTable { text, line });
         }
         let mut words_of = words.split(' ').map(|word| word.trim_matches([',', ';', ':']));
         let unit = words_of.by_ref().skip_while(|word| *word != "rate").nth(1);
         let unit = UNITS.iter().find(|(name, _)| Some(*name) == unit);
         let unit = unit.map(|(_, prefix)| prefix.factor());
-        let Some(unit) = unit else { return Err(NotStream::Unit { text, line }) };
+        let Some(unit) = unit else { return Err(StreamOutputError::Unit { text, line }) };
         if words_of.any(|word| OTHER_TIMES.contains(&word)) {
-            return Err(NotStream::TimeUnit { text, line });
+            return Err(StreamOutputError::TimeUnit { text, line });
         }
         Ok(Self { unit, has_best_rate: words.contains("best rate"), line })
     }
@@ -160,9 +162,9 @@ impl Header {
         &self,
         kernel: &'static str,
         found: &'r [Row<'a>],
-    ) -> Result<&'r Row<'a>, NotStream> {
+    ) -> Result<&'r Row<'a>, StreamOutputError> {
         let row = found.iter().find(|row| row.kernel == kernel);
-        row.ok_or(NotStream::NoLine { kernel, line: self.line })
+        row.ok_or(StreamOutputError::NoLine { kernel, line: self.line })
     }
 }
 
@@ -222,8 +224,8 @@ impl<'a> Row<'a> {
         })
     }
 
-    fn invalid(&self) -> NotStream {
-        NotStream::BadLine { text: shortened(self.whole.trim()), line: self.line }
+    fn invalid(&self) -> StreamOutputError {
+        StreamOutputError::BadLine { text: shortened(self.whole.trim()), line: self.line }
     }
 }
 
@@ -274,12 +276,12 @@ pub(super) fn count(word: &str) -> Option<u64> {
 }
 
 /// Returns the decimal mark of a table: a point, or a comma if the numbers prove it.
-fn decimal_mark(rows: &[&Row<'_>; 4]) -> Result<char, NotStream> {
+fn decimal_mark(rows: &[&Row<'_>; 4]) -> Result<char, StreamOutputError> {
     let mut proven: Option<char> = None;
-    let mut with_comma: Option<NotStream> = None;
+    let mut with_comma: Option<StreamOutputError> = None;
     for row in rows {
         for word in &row.numbers {
-            let ambiguous = NotStream::Ambiguous { text: shortened(word), line: row.line };
+            let ambiguous = StreamOutputError::Ambiguous { text: shortened(word), line: row.line };
             match proven_mark(word) {
                 Some(mark) if proven.is_some_and(|other| other != mark) => return Err(ambiguous),
                 Some(mark) => proven = Some(mark),

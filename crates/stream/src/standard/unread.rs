@@ -2,7 +2,7 @@
 
 /// Reason why a text is not an output of STREAM, or is ambiguous.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NotStream {
+pub enum StreamOutputError {
     /// The output is empty.
     #[error("the program printed nothing")]
     Nothing,
@@ -95,7 +95,7 @@ pub enum NotStream {
     Missing(&'static str),
 }
 
-impl NotStream {
+impl StreamOutputError {
     /// True if the text has no STREAM table, so it may be the output of another program.
     pub fn is_other_text(&self) -> bool {
         matches!(self, Self::Nothing | Self::NoTable(_))

@@ -109,14 +109,14 @@ fn loop_config(shape: &KernelShape) -> LoopConfig {
 }
 
 /// Saved choice of an earlier run, and a notice for the user.
-pub struct Remembered {
+pub struct SavedChoice {
     /// Choice; `None` if the machine has changed since the earlier run.
     choice: Option<Choice>,
     /// Origin of the choice, or the reason why it is not used.
     pub notice: Notice,
 }
 
-impl Remembered {
+impl SavedChoice {
     /// Sets everything that `request` and `options` do not fix.
     pub fn fill(&self, request: &mut PlacementRequest, options: &mut StreamOptions) {
         let Some(choice) = &self.choice else { return };
@@ -129,10 +129,10 @@ impl Remembered {
 
 /// Returns the last choice of `--tune` on this machine. `newest` returns the newest record that contains a figure with
 /// the given test and name.
-pub fn remembered(
+pub fn saved_choice(
     site: &Site,
     newest: &dyn Fn(&str, &str) -> Option<Record>,
-) -> Option<Remembered> {
+) -> Option<SavedChoice> {
     let record = newest(TUNE, CHOICE)?;
     let chosen = record.measurements.iter().find(|m| m.test == TUNE && m.name == CHOICE)?;
     let choice = Choice::from_config(&chosen.read_config::<TuneConfig>().choice?)?;
@@ -160,7 +160,7 @@ pub fn remembered(
             (None, text)
         }
     };
-    Some(Remembered { choice, notice: Notice::new(NoticeId::Remembered, GAUGE, text) })
+    Some(SavedChoice { choice, notice: Notice::new(NoticeId::Remembered, GAUGE, text) })
 }
 
 #[cfg(test)]

@@ -92,12 +92,12 @@ impl Space {
     }
 
     /// Returns the most promising loop for each kind of store.
-    pub fn guesses(&self) -> Vec<KernelShape> {
-        let mut guesses = Vec::new();
+    pub fn promising_loops(&self) -> Vec<KernelShape> {
+        let mut promising_loops = Vec::new();
         for kind in Stores::ALL {
-            guesses.extend(self.shapes.iter().copied().find(|shape| shape.stores == *kind));
+            promising_loops.extend(self.shapes.iter().copied().find(|shape| shape.stores == *kind));
         }
-        guesses
+        promising_loops
     }
 
     /// Returns every loop for an element type and a kernel that [`Space::shapes`] allows. An exhaustive search tries
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn each_kind_of_store_has_a_guess() {
         let space = space("Package:1 Core:4 PU:1", &PlacementRequest::default());
-        let kinds: Vec<Stores> = space.guesses().iter().map(|shape| shape.stores).collect();
+        let kinds: Vec<Stores> = space.promising_loops().iter().map(|shape| shape.stores).collect();
         assert!(kinds.contains(&Stores::Regular) && kinds.len() <= 2);
     }
 }

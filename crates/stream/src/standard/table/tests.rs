@@ -109,7 +109,7 @@ Triad: 183 1,039 1,039 1,039
     assert_eq!(refused(&mixed), "\"0,0394\" may be a decimal or thousands (line 5)");
     for wrong in ["18,33,4.1", "18,334,1", "-18334.2", "1e5", "18334.1 MB/s", ""] {
         let text = PLAIN.replace("18334.1898", wrong);
-        assert!(matches!(read(&text), Err(NotStream::BadLine { line: 2, .. })), "{wrong}");
+        assert!(matches!(read(&text), Err(StreamOutputError::BadLine { line: 2, .. })), "{wrong}");
     }
 }
 
@@ -142,14 +142,14 @@ fn incomplete_or_repeated_tables_are_refused_with_lines() {
     assert!(refused(&twice).contains("several lines for Triad") && refused(&twice).contains("7"));
     assert_eq!(header_lines(&format!("{PLAIN}{MARKDOWN}")), [1, 6]);
     let bare = PLAIN.lines().skip(1).collect::<Vec<_>>().join("\n");
-    assert!(matches!(read(&bare), Err(NotStream::NoTable(_))));
+    assert!(matches!(read(&bare), Err(StreamOutputError::NoTable(_))));
 }
 
 #[test]
 fn last_number_of_a_cut_table_is_refused() {
     for end in 1..4 {
         let cut = &PLAIN[..PLAIN.len() - 1 - end];
-        assert!(matches!(read(cut), Err(NotStream::BadLine { line: 5, .. })), "{cut}");
+        assert!(matches!(read(cut), Err(StreamOutputError::BadLine { line: 5, .. })), "{cut}");
     }
     assert_eq!(rates(PLAIN.trim_end()), rates(PLAIN));
 }
