@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn conclusion_is_drawn_from_valid_figures_only() {
+    fn conclusion_needs_valid_figures() {
         let (valid, suspect) = (figure(&[]), figure(&[LOAD]));
         let what = "which mix is the fastest";
         let drawn = |figures: &[&Measurement]| {

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn several_records_share_a_header_with_distinct_names() {
+    fn records_share_one_csv_header() {
         assert_eq!(render(&[], &registry()).lines().count(), 1);
         assert_eq!(render(&[record(), record()], &registry()).lines().count(), 7);
         let names: std::collections::BTreeSet<_> = COLUMNS.iter().map(|(name, _)| name).collect();

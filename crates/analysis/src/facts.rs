@@ -651,7 +651,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_facts_are_distinct_and_every_part_has_a_short_name() {
+    fn fact_names_are_unique() {
         let names: BTreeSet<&str> = FACTS.iter().map(|fact| fact.name).collect();
         assert_eq!(names.len(), FACTS.len());
         for part in [MEMORY_MODULES, MEMORY_CHANNELS, MEMORY_SPEED, NUMA_NODES, CORES, MEMORY] {
@@ -690,7 +690,7 @@ mod tests {
     }
 
     #[test]
-    fn only_facts_of_the_identity_are_reported_as_changes() {
+    fn only_identity_facts_are_reported_as_changes() {
         let then = Machine { kernel: Some("Linux 6.1.0".to_owned()), ..Machine::default() };
         let mut now = then.clone();
         now.memory.available = Some(7);

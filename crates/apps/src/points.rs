@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn points_are_parts_of_the_run_with_the_fastest_workers() {
+    fn points_are_from_the_fastest_workers() {
         let config = |threads, flops: u64, bytes: u64, share| {
             let mut config = IccgConfig {
                 n: Some(30),

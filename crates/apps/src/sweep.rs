@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn baseline_is_policy_0_one_rank_or_threads() {
+    fn reference_is_policy_0_one_rank_or_threads() {
         let of = |axes: &[&str]| planned(axes, 0).unwrap().0;
         assert_eq!(of(&["policy=3,0"]), ["3 over 0", "0 over 0"]);
         assert_eq!(of(&["policy=3..5"]), ["3 over 3", "4 over 3", "5 over 3"]);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn unavailable_workers_are_skipped_and_conflicting_axes_refused() {
+    fn unavailable_workers_are_left_out() {
         let (kept, notices) = planned(&["ranks=1,64"], 64).unwrap();
         assert_eq!(
             (kept.len(), notices[0].message.as_str()),

@@ -306,13 +306,13 @@ mod tests {
     }
 
     #[test]
-    fn counts_double_up_to_all_workers() {
+    fn worker_counts_are_powers_of_two() {
         let of = [1, 2, 6, 8].map(doubled);
         assert_eq!(of, [vec![1], vec![1, 2], vec![1, 2, 4, 6], vec![1, 2, 4, 8]]);
     }
 
     #[test]
-    fn default_is_one_thread_per_core_and_ranks_are_optional() {
+    fn default_workers_are_one_thread_per_core() {
         assert_eq!(words(&WorkersOptions::default()), ["6 threads"]);
         let mut by_map = WorkersOptions::default();
         by_map.cell.job.ranks.map = Some(RankMap::Block);
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn policy_with_a_map_excludes_another_map() {
+    fn policy_with_a_rank_map_excludes_another_map() {
         let with_map = |map: Option<RankMap>, axis: &str| {
             let mut options = WorkersOptions {
                 policies: Some("4/even".parse().unwrap()),

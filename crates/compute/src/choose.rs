@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn candidates_of_equal_rate_are_reported_as_indistinguishable() {
+    fn candidates_with_equal_rates_are_indistinguishable() {
         let races = races(&[60.0, 100.0, 100.0, 70.0], 0.1);
         let reported = races.iter().filter(|(_, alike)| *alike == 2).count();
         assert!(races.iter().all(|(winner, _)| [1, 2].contains(winner)));

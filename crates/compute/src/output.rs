@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_result_is_distinguished_and_norms_are_no_results() {
+    fn failed_results_are_read_and_norms_ignored() {
         let output = read(FAILED);
         assert_eq!(output.rows.len(), 1);
         assert_eq!(output.rows[0].passed, Some(false));
@@ -289,14 +289,14 @@ mod tests {
     }
 
     #[test]
-    fn hpl_refusals_are_kept() {
+    fn error_messages_of_hpl_are_kept() {
         let output = read(TOO_FEW);
         assert!(output.rows.is_empty() && !output.ended);
         assert_eq!(output.errors[0], "Need at least 4 processes for these tests");
     }
 
     #[test]
-    fn missing_parts_of_cut_output_are_named() {
+    fn missing_parts_of_truncated_output_are_reported() {
         let reason = |text: &str| read(text).incomplete();
         let missing = "HPL's last line \"End of Tests.\" is missing: the output may be cut";
         assert_eq!(reason(THREE), None);

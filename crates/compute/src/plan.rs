@@ -379,7 +379,7 @@ mod tests {
     use nodegauge_placement::PlacementRequest;
 
     #[test]
-    fn predicted_rate_is_saved_or_from_the_peak_or_assumed() {
+    fn predicted_rate_is_saved_computed_or_assumed() {
         let mut machine = Machine::default();
         machine.processor.cores = 4;
         let mut options = HplOptions::default();
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn each_candidate_has_its_own_order() {
+    fn each_nb_candidate_has_its_own_order() {
         let orders = |plan: &HplPlan| -> Vec<usize> {
             plan.candidates.iter().map(|candidate| candidate.order.order).collect()
         };

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_valid_rating_predicts_the_solution_time() {
+    fn suspect_rating_does_not_predict_the_time() {
         let live = site(MachineSource::Live);
         let rated = |validity: Validity| {
             let mut record = saved_on(&live.machine, (TEST, RATING), 4);

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn full_order_fills_the_fraction_of_memory_with_its_formula() {
+    fn full_order_fills_the_memory_fraction() {
         let order = choose(OrderSpec::Full, &constraints()).unwrap();
         assert_eq!(order.order, 82752); // sqrt(0.8 x 64 GiB / 8) = 82897, down to 431 x 192
         assert_eq!(
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn quick_order_fits_the_time_by_saved_solutions() {
+    fn quick_order_fits_the_time_budget() {
         let order = choose(OrderSpec::Quick, &constraints()).unwrap();
         let half = Some(600.0);
         assert!(
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn too_large_order_is_refused_with_the_largest() {
+    fn too_large_order_is_refused_with_the_maximum() {
         let small = SizeConstraints {
             available: Bytes::gib(1),
             cgroup_limit: Some(Bytes::gib(1)),

@@ -196,7 +196,7 @@ mod tests {
     const OF_32_MIB: [f64; 6] = [0.996, 0.972, 0.935, 0.758, 0.479, 0.159];
 
     #[test]
-    fn reported_size_counts_if_caches_hold_most_of_it() {
+    fn reported_size_is_used_if_caches_hold_most_of_it() {
         assert_eq!(found(reported(32, 2), &OF_32_MIB), Some(32));
         // Neighbours use a third of the cache.
         assert_eq!(found(reported(32, 2), &[1.0, 1.0, 0.9, 0.6, 0.3, 0.15]), Some(32));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn smaller_capacity_counts_if_it_is_clearly_smaller() {
+    fn clearly_smaller_capacity_replaces_the_reported_size() {
         assert_eq!(found(reported(300, 4), &OF_32_MIB), Some(32));
         assert_eq!(found(reported(2048, 4), &OF_32_MIB), Some(32));
         // Half of the reported size stays in the caches.
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn larger_or_unreported_capacity_is_found() {
+    fn larger_or_unreported_capacity_is_measured() {
         assert_eq!(found(reported(8, 2), &OF_32_MIB), Some(32));
         let unknown = ReportedCaches::default();
         assert_eq!(found(unknown, &OF_32_MIB), Some(32));
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn busy_node_gets_the_next_larger_capacity_up_to_the_reported_one() {
+    fn busy_node_uses_the_next_power_of_two() {
         let of = |last, found| cautious(reported(last, 2), Bytes::mib(found)).0 >> 20;
         assert_eq!([of(300, 16), of(300, 32), of(32, 32), of(48, 32)], [32, 64, 32, 48]);
         // More than the reported size was found.
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn search_ends_when_two_sets_exceed_the_caches() {
+    fn search_ends_after_two_sets_beyond_the_caches() {
         let needs =
             |reported, may_hide, shares: &[f64]| needs_more(reported, may_hide, &curve(shares));
         assert!(needs(reported(300, 4), true, &OF_32_MIB[..5]));

@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_level_has_a_set_beyond_the_previous_level() {
+    fn working_set_of_a_level_exceeds_the_previous_level() {
         let cache = |level, kib: u64| Reported { level, whole: kib << 10, bytes: kib << 10 };
         let of = |caches: &[Reported]| {
             let mut left_out = Vec::new();

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_of_an_access_are_collected() {
+    fn figures_are_grouped_by_access() {
         let access = MemoryAccess {
             initiator: NumaNodeId(0),
             target: NumaNodeId(2),

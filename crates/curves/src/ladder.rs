@@ -251,7 +251,7 @@ mod tests {
     use nodegauge_placement::PlacementRequest;
 
     #[test]
-    fn ladder_has_two_sets_per_octave_up_to_its_limit() {
+    fn ladder_has_two_sets_per_octave() {
         assert_eq!(sizes(30 << 10, false), [4096, 6144, 8192, 12288, 16384, 24576, 32768]);
         assert_eq!(sizes(30 << 10, true), [4096, 6144, 8192, 12288, 16384, 24576]);
         assert_eq!(sizes(4096, true), [4096]);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn thread_has_its_share_of_a_shared_cache() {
+    fn shared_cache_is_divided_among_threads() {
         let text = "synthetic:Package:2 NUMANode:4(memory=96GiB) L3Cache:3(size=32MiB) \
                     L2Cache:8(size=1MiB) L1dCache:1(size=32KiB) Core:1 PU:2";
         let source: TopologySource = text.parse().unwrap();
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn loops_are_chosen_for_each_level_and_for_memory() {
+    fn loops_are_chosen_per_level() {
         let sets = sizes(64 << 20, false);
         let cache = |level, kib: u64| Reported { level, whole: kib << 10, bytes: kib << 10 };
         let caches = [cache(1, 48), cache(2, 1 << 10), cache(3, 16 << 10)];

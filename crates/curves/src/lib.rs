@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn set_beyond_all_memory_is_refused() {
+    fn set_larger_than_memory_is_refused() {
         for curve in [Curve::Ladder, Curve::Latency, Curve::Matrix, Curve::Loaded, Curve::Mix] {
             planned(curve, Bytes::mib(64), Some(1 << 34)).unwrap();
             for size in [1 << 50, 1 << 62, 1 << 63, u64::MAX] {

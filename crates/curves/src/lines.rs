@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn value_is_the_median_of_the_lines_and_their_spread_is_recorded() {
+    fn core_to_core_latency_is_the_median_of_lines() {
         let turn = |trips: &[f64]| Sample::from_times(with_median(trips));
         // The second line has another home; one turn was slow on the first line.
         let turns = vec![

@@ -151,7 +151,7 @@ mod tests {
         [(0.0, 100e-9), (10e9, 120e-9), (20e9, 150e-9), (30e9, 250e-9), (32e9, 400e-9)];
 
     #[test]
-    fn knee_lies_between_the_enclosing_steps() {
+    fn knee_is_interpolated_between_two_points() {
         let rising = curve(&RISING);
         let Knee::At { rate, doubt: None } = knee(&rising) else { panic!("no knee") };
         assert!((rate - 25e9).abs() < 1.0);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn falling_latency_has_no_knee() {
+    fn latency_that_falls_at_higher_load_has_no_knee() {
         let mut points = RISING;
         points[4].1 = 130e-9;
         assert_eq!(knee(&curve(&points)), Knee::Falls);

@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn device_memory_is_a_column_but_empty_numa_nodes_are_not() {
+    fn device_memory_has_a_column_and_empty_numa_nodes_have_none() {
         let path = "../machine/tests/topologies/gh200.xml";
         let gh200 = topology(&format!("{}/{path}", env!("CARGO_MANIFEST_DIR")));
         let plan = nodes(&gh200);

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn curve_keeps_its_budget_by_omitting_inner_sets() {
+    fn inner_sets_are_omitted_to_keep_the_budget() {
         let mut thinned = 0;
         for budget in [3.0, 5.0, 12.0, 60.0] {
             for byte in [1e-10, 1e-9, 2e-9, 3e-9] {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn octaves_precede_intermediate_sets() {
+    fn octaves_are_set_up_before_intermediate_sets() {
         let sets: Vec<u64> = [4, 6, 8, 12, 64, 96, 128, 192, 256].map(|kib| kib << 10).to_vec();
         assert_eq!(by_importance(&sets), [0, 1, 2, 8, 4, 6, 3, 5, 7]);
     }

@@ -621,7 +621,7 @@ mod tests {
 
     /// Two threads share a cache of 32 MiB; the record contains the share of one thread.
     #[test]
-    fn caches_are_marked_at_the_set_of_all_threads() {
+    fn cache_marks_are_for_all_threads() {
         let figure = |mib: u64, level: Option<&str>| {
             let m = Measurement::new(GAUGE, LATENCY, "latency", Unit::Seconds);
             let config = CurveConfig {

@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn text_and_table_are_read_and_mul_becomes_scale() {
+    fn text_and_csv_forms_are_read() {
         let (text, table) = (read(TEXT), read(TABLE));
         assert_eq!((text.version.as_deref(), text.model.as_deref()), (Some("5.0"), Some("OpenMP")));
         for of in [&text, &table] {
@@ -420,7 +420,7 @@ mod tests {
     const RELEASED_TABLE: &str = include_str!("../tests/outputs/babelstream-4.0-csv.txt");
 
     #[test]
-    fn released_babelstream_versions_are_read() {
+    fn all_babelstream_versions_are_read() {
         for text in [RELEASED, RELEASED_TABLE] {
             let output = read(text);
             let all = output.measurements(None);
@@ -463,13 +463,13 @@ mod tests {
     }
 
     #[test]
-    fn several_tables_and_foreign_tables_are_refused() {
+    fn several_or_unknown_tables_are_refused() {
         let twice = format!("{RELEASED}{}", RELEASED.lines().nth(8).unwrap());
         assert!(BabelStreamOutput::read(&twice).unwrap().unwrap_err().contains("several lines"));
     }
 
     #[test]
-    fn time_of_all_runs_of_triad_is_their_mean_rate() {
+    fn triad_rate_is_computed_from_the_total_time() {
         let csv = format!("{CSV}gbytes_per_sec,runtime\nTriad,100,33554432,8,184.281,0.437\n");
         let text = "BabelStream\nVersion: 4.0\nRunning triad 100 times\nNumber of elements: 33554432\n\
             Precision: double\nRuntime (seconds): 0.43700\nBandwidth (GB/s):  184.281\n";
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_babelstream_output_is_refused() {
+    fn truncated_babelstream_output_is_refused() {
         let cut = TEXT.split("Function").next().unwrap();
         assert!(BabelStreamOutput::read(cut).unwrap().is_err());
         assert!(BabelStreamOutput::read("STREAM version $Revision: 5.10 $").is_none());

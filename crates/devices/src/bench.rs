@@ -414,7 +414,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_shape_covers_all_elements_and_whole_tiles() {
+    fn every_shape_covers_all_elements() {
         for shape in shapes(Class::Gpu).chain(shapes(Class::Cpu)) {
             let group = shape.group.unwrap_or(1);
             let tile = group as u64 * u64::from(shape.vectors * shape.width);

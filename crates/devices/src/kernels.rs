@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kernel_has_one_line_of_device_source() {
+    fn every_kernel_has_one_device_source_line() {
         for spec in kernels() {
             let kind = if spec.writes.is_some() { "MAP" } else { "SUM" };
             let line = format!("\n{kind}({}, ", spec.name);

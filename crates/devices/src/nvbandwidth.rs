@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn nvbandwidth_matrices_become_figures_of_links() {
+    fn nvbandwidth_matrices_become_link_figures() {
         let output = read(TEXT);
         assert_eq!(output.version.as_deref(), Some("0.8"));
         let h100 = |pci: &str| ("NVIDIA H100 80GB HBM3".to_owned(), pci.to_owned());
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn incomplete_matrix_is_suspect_without_its_cut_row() {
+    fn truncated_matrix_is_suspect() {
         let of = |text: &str| read(text).measurements(None, &[]);
         let last_row = TEXT.find("1452.03").unwrap();
         let cut = of(&TEXT[..last_row + 4]);
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_nvbandwidth_output_is_refused() {
+    fn truncated_nvbandwidth_output_is_refused() {
         let cut = TEXT.split("Running").next().unwrap();
         assert!(NvbandwidthOutput::read(cut).unwrap().is_err());
         assert!(NvbandwidthOutput::read("{\"fio version\": \"fio-3.33\"}").is_none());

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn device_without_known_rates_is_not_refused() {
+    fn device_with_unknown_rates_is_not_refused() {
         let mut cells = [PlannedArrays { rates: None, ..arrays(1 << 40, 4.0) }];
         let mut run =
             PredictedArrays { cells: &mut cells, arrays: 3, kernels: &STREAM, is_given: true };

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn chosen_operations_have_the_order_of_the_table() {
+    fn chosen_operations_are_in_table_order() {
         let chosen = |text: &str| choose(&lists(text), None).unwrap().operations;
         assert_eq!(names(&chosen("read,write,read")), ["write", "read"]);
     }

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn first_cells_span_the_whole_grid() {
+    fn first_cells_span_the_grid() {
         let ordered = coarse_to_fine(automatic(true));
         assert_eq!(ordered.len(), 126);
         let first = &ordered[..12];
@@ -131,7 +131,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ordering_keeps_every_cell(files in proptest::collection::vec(1u64..1000, 1..20),
+        fn sorting_keeps_all_cells(files in proptest::collection::vec(1u64..1000, 1..20),
                                   blocks in proptest::collection::vec(1u64..1000, 1..20)) {
             let sizes = |list: Vec<u64>| list.into_iter().map(Bytes).collect::<Vec<_>>();
             let all = cells(&sizes(files), &sizes(blocks), false);

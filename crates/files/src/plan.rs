@@ -418,7 +418,7 @@ mod tests {
     use nodegauge_measure::FailureKind;
 
     #[test]
-    fn plan_touches_nothing_and_refuses_early() {
+    fn planning_writes_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let options = FilesOptions {
             paths: vec![folder.path().to_owned()],

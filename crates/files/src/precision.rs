@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn clock_resolution_sets_the_minimum_time() {
+    fn minimum_pass_time_depends_on_the_clock_resolution() {
         let close = [1.0; 10];
         assert_eq!(of(&close, 2.1e-6, &[(1000, 2)]), None);
         assert!(of(&close, 1.9e-6, &[(1000, 2)]).is_some_and(|why| why.contains("clock")));
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn infinite_and_nan_rates_are_doubted() {
+    fn infinite_and_nan_rates_are_suspect() {
         assert!(of(&[f64::INFINITY; 7], 1.0, &[(1, 1)]).is_some());
         assert!(of(&[f64::NAN; 7], 1.0, &[(1, 1)]).is_some());
     }

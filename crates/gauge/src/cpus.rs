@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn cpu_that_leaves_the_cpuset_is_named() {
+    fn cpu_that_leaves_the_cpuset_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
             let path = folder.path().join(path);
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn removed_cpu_is_named() {
+    fn removed_cpu_is_reported() {
         assert!(doubts(["0-3", "0-3", "0-3"]).is_empty());
         assert!(doubts(["0-1", "0-3", "0-3"]).is_empty());
         let after = doubts(["0-3", "0-3", "0-1"]);

@@ -568,7 +568,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_are_ranked_and_one_without_response_is_last() {
+    fn host_without_response_is_ranked_last() {
         let record = record();
         let ranking = HostRanking::from_record(&record, "memory", &Registry::default()).unwrap();
         let names: Vec<&str> = ranking.hosts.iter().map(|host| host.name).collect();
@@ -588,7 +588,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_rank_by_the_last_figure_that_all_have() {
+    fn hosts_are_ranked_by_the_last_common_figure() {
         let figure = |host: &str, set: u64, pages: &str, ns: f64| {
             let name = set.to_string();
             let m = Measurement::new("memory", "latency", name, Unit::Seconds)
@@ -634,7 +634,7 @@ mod tests {
     }
 
     #[test]
-    fn conclusion_follows_number_and_spread_of_hosts() {
+    fn conclusion_depends_on_number_and_spread_of_hosts() {
         let registry = Registry::default();
         for (hosts, share, spread, is_suspect, excluded, words) in [
             (
@@ -686,7 +686,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_name_their_missing_hosts() {
+    fn sums_list_missing_hosts() {
         let outcome = run();
         let sum = outcome.measurements.iter().find(|m| m.name == "triad_sum").unwrap();
         assert_eq!(sum.value, Some(281e9));
@@ -695,7 +695,7 @@ mod tests {
     }
 
     #[test]
-    fn host_of_another_kind_is_named() {
+    fn different_host_is_reported() {
         let outcome = run();
         let reported: Vec<&str> = outcome.notices.iter().map(|n| n.message.as_str()).collect();
         assert!(

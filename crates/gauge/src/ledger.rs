@@ -145,7 +145,7 @@ mod tests {
         [&Named(figure_names::stream::GAUGE, false), &Named(figure_names::io::GAUGE, true)];
 
     #[test]
-    fn corrected_errors_are_suspect_and_uncorrected_ones_invalid() {
+    fn corrected_errors_make_figures_suspect() {
         let mut triad = figure(figure_names::stream::GAUGE);
         judge(&mut triad, &GAUGES, &[event(HardwareEvent::MemoryCorrected, 2)]);
         assert_eq!(triad.validity.status, Status::Suspect);
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn events_of_a_part_count_once() {
+    fn events_of_one_part_count_once() {
         let all = event(HardwareEvent::MemoryCorrected, 5);
         let part = event(HardwareEvent::MemoryCorrected, 2);
         assert_eq!(

@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn part_refused_after_a_figure_is_omitted() {
+    fn part_without_time_is_left_out_after_a_figure() {
         let topology = TopologySource::Synthetic("Core:2 PU:1".to_owned());
         let topology = Topology::load(&topology).unwrap();
         let site = Site::new(topology, Machine::default(), SysRoot::live());

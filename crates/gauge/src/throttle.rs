@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn quota_is_named_instead_of_other_load() {
+    fn quota_replaces_other_load_as_the_reason() {
         let other = "other load took 36 % of the time of a thread during the solution; repeat the run on an idle node";
         let small = "N = 4000 is too small: panels limit the rating, not matrix products";
         let m = judged(vec![figure(&[small, other])], 144).remove(0);

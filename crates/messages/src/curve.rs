@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn protocol_change_is_found_and_is_no_dip() {
+    fn protocol_change_is_distinguished_from_a_dip() {
         let points = curve(&OPEN_MPI);
         assert!(dips(&points, None).is_empty());
         let found = MessageCurve::from_points(&points, None);
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn permanent_step_is_no_dip() {
+    fn permanent_step_is_not_a_dip() {
         // Larger sizes that are faster or slower because of noise do not hide the jump.
         for (step, next) in [(3.1, [3.3, 3.8]), (3.1, [2.9, 4.4]), (3.3, [2.8, 3.3])] {
             let mut times = GUEST_OPEN_MPI;
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn dip_is_found_at_any_size_and_is_no_protocol_change() {
+    fn dip_is_detected_at_any_size() {
         for at in [5, 9, 14, 18, 21] {
             let mut times = OPEN_MPI;
             times[at] *= 2.0;

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn ring_of_four_takes_two_steps() {
+    fn ring_of_four_nodes_has_two_steps() {
         assert_eq!(ring(4), [vec![(0, 1), (2, 3)], vec![(1, 2), (3, 0)]]);
         assert_eq!(ring(2), [vec![(0, 1)]]);
         assert_eq!(ring(3), [vec![(0, 1)], vec![(1, 2)], vec![(2, 0)]]);

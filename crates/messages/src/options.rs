@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn meaningless_sizes_are_omitted_or_refused() {
+    fn invalid_sizes_are_omitted_or_refused() {
         let of = |patterns: &[Pattern], named, sizes: &[u64]| {
             let (patterns, sizes) = (patterns.to_vec(), Some(sizes.to_vec()));
             let mut options =
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_senders_and_receivers() {
+    fn thread_option_gives_senders_and_receivers() {
         assert_eq!("2:3".parse(), Ok(SideThreads { senders: 2, receivers: 3 }));
         // A single number is that of the receivers, as in osu_latency_mt.
         assert_eq!("4".parse(), Ok(SideThreads { senders: 1, receivers: 4 }));

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn expected_maximum_of_draws_is_exact() {
+    fn expected_maximum_matches_the_exact_value() {
         // A detour of 10 in one of four quanta: no draw has it with (3/4)^n.
         let lost = [0, 0, 0, 10];
         for draws in [1.0, 2.0, 10.0] {
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn slowdown_grows_with_hosts_up_to_the_longest_loss() {
+    fn slowdown_grows_with_the_number_of_hosts() {
         let mut lost = vec![0; 999];
         lost.push(500);
         let points = curve(&lost, 1000, 2);

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_are_rates_of_what_grew() {
+    fn sources_are_increases_per_second() {
         let before =
             SourceReading { interrupts: counted(INTERRUPTS, &[0, 1]), ..SourceReading::default() };
         let mut after = before.clone();

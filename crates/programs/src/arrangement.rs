@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn policy_places_one_process_as_by_numactl() {
+    fn policy_places_a_process_like_numactl() {
         let (all, _) = arranged(&["policy=0-5"], None).unwrap();
         let place = |at: usize| all[at].placed()[0].clone();
         assert_eq!(place(0).bound_cpus(), None);
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn hybrids_beyond_the_node_are_omitted() {
+    fn hybrids_larger_than_the_node_are_omitted() {
         let (all, notices) = arranged(&["hybrid=4x4,2x8,16x2", "policy=4"], None).unwrap();
         let counts: Vec<_> =
             all.iter().map(|one| (one.ranks(), one.placed()[0].placement.threads.len())).collect();

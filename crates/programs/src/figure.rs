@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn figure_is_the_only_matching_number() {
+    fn figure_is_the_single_match() {
         assert_eq!(of("^Triad: +([0-9.]+)", "Copy: 1\nTriad:   12345.6  0.1\n"), Ok(12345.6));
         assert_eq!(of(r"t = (\S+)", "t = 1.5D-03\n"), Ok(0.0015));
         let none = of(r"rate (\d+)", "one\ntwo\n\n").unwrap_err();
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn part_of_a_number_is_no_figure() {
+    fn part_of_a_number_is_refused() {
         for (pattern, text, part, whole) in [
             ("x=([0-9.]+)", "x=1,500", "1", "1,500"),
             ("x=([0-9.]+)", "x=1,500,000.5 s", "1", "1,500,000.5"),

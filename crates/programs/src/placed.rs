@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exit_code_is_that_of_a_shell() {
+    fn exit_code_equals_that_of_a_shell() {
         assert_eq!(code(ExitStatus::from_raw(3 << 8)), 3);
         assert_eq!(code(ExitStatus::from_raw(9)), 137);
     }

@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn catalog_of_published_nodes_is_consistent() {
+    fn published_catalog_is_consistent() {
         for node in all() {
             assert!(!node.source().is_empty(), "{node}");
             assert!(
@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_equal_the_published_ones() {
+    fn catalog_figures_equal_the_publications() {
         let node = find("EPYC 9654 NPS1").unwrap()[0];
         let triad = &node.measurements("asked")[3];
         assert_eq!((triad.name.as_str(), triad.value), ("triad", Some(715_650.4e6)));
@@ -527,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn nearest_node_has_the_same_processor_and_most_in_common() {
+    fn nearest_node_has_the_same_processor() {
         let machine = |model: &str, sockets: u32, nodes: u32| {
             let mut machine = Machine::default();
             machine.processor.model = Some(model.to_owned());

@@ -6,7 +6,7 @@ use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::roofline::{
     CeilingsAsk, CeilingsPart, GAUGE, MEMORY, NoPoint, ONE_THREAD, RooflinePoint,
 };
-use nodegauge_gauge::{ExpectedCost, Gauge, PlannedRun, Site, kept, measured};
+use nodegauge_gauge::{ExpectedCost, Gauge, PlannedRun, Site, kept, run_part};
 use nodegauge_measure::record::Record;
 use nodegauge_measure::schedule::{Budget, Limits};
 use nodegauge_measure::{
@@ -151,7 +151,7 @@ impl PlannedRun for RooflinePlan {
                 left_out.push(gauge.name());
                 continue;
             }
-            match measured(gauge, planned, site, observer) {
+            match run_part(gauge, planned, site, observer) {
                 // A part may refuse the budget before anything is measured.
                 Err(refused)
                     if refused.kind == FailureKind::Usage && found.measurements.is_empty() =>

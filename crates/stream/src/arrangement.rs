@@ -426,7 +426,7 @@ mod tests {
     use nodegauge_placement::Bind;
 
     #[test]
-    fn memory_in_cache_mode_counts_as_a_cache() {
+    fn cache_mode_memory_counts_as_a_cache() {
         let source = TopologySource::Synthetic(
             "Package:2 NUMANode:1 L3Cache:1(size=16MB) Core:2 PU:1".to_owned(),
         );

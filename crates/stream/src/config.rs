@@ -327,7 +327,7 @@ mod tests {
     use nodegauge_machine::counters::MemoryTraffic;
 
     #[test]
-    fn record_has_ratios_of_counted_traffic() {
+    fn counted_traffic_is_recorded_as_ratios() {
         let counted = Counted {
             family: "AMD UMC".to_owned(),
             counters: 48,

@@ -300,7 +300,7 @@ mod tests {
     use nodegauge_placement::ThreadList;
 
     #[test]
-    fn several_thread_counts_or_compilers_make_a_sweep() {
+    fn several_thread_counts_or_compilers_select_a_sweep() {
         let threads = ThreadList::new(vec![1, 2]);
         let mut cell = StreamCellOptions::default();
         cell.job.process.threads = threads;

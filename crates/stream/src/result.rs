@@ -479,7 +479,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn traffic_of_regular_stores_needs_known_write_allocate() {
+    fn regular_store_traffic_needs_known_write_allocate() {
         let factor =
             |kernel, stores, allocates| traffic_factor(kernel, Element::F64, stores, allocates);
         let (regular, past) = (Some(Stores::Regular), Some(Stores::NonTemporal));

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn budget_is_kept_or_a_sufficient_one_is_reported() {
+    fn run_keeps_its_budget_or_reports_a_sufficient_one() {
         for pass in [0.001, 0.05, 0.2] {
             for budget in [5.0, 20.0, 60.0] {
                 let (outcome, took) = run(SizeSpec::Auto, budget, pass, 0.0);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn cached_arrays_are_doubled_or_suspect() {
+    fn arrays_in_a_cache_are_doubled_or_suspect() {
         let bytes =
             |outcome: &Outcome| outcome.measurements[0].config["array_bytes"].as_u64().unwrap();
         let status = |outcome: &Outcome| outcome.measurements[0].validity.status;

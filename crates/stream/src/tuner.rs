@@ -508,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn regular_stores_win_only_over_all_non_temporal_ones() {
+    fn regular_stores_are_chosen_only_after_all_non_temporal_loops() {
         let shape = |stores, unroll| KernelShape {
             isa: Isa::Avx,
             stores,
@@ -633,7 +633,7 @@ mod tests {
     }
 
     #[test]
-    fn stores_of_a_kernel_are_chosen_by_its_own_traffic() {
+    fn stores_are_chosen_by_passes_of_the_kernel_alone() {
         let shapes = [plain(Stores::NonTemporal, 4), plain(Stores::Regular, 4)];
         if !shapes[0].isa.has_nontemporal() {
             return;
@@ -702,7 +702,7 @@ mod tests {
     }
 
     #[test]
-    fn trial_parts_are_small_and_some_exceed_a_cache() {
+    fn trial_parts_are_small_and_together_exceed_the_caches() {
         let config = |elements, threads, cache_bytes| TargetConfig {
             places: vec![Vec::new(); threads],
             ..config(&[Kernel::Triad], plain(Stores::Regular, 4), elements, cache_bytes)

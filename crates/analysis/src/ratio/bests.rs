@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_of_bests_multiply_and_are_deterministic() {
+    fn ratios_of_bests_are_multiplicative_and_deterministic() {
         let [a, b] = rounds(1, 12, 1.2, 0.5);
         let c: Vec<f64> = b.iter().map(|rate| rate * 1.5).collect();
         let of = |x: &[f64], y: &[f64]| Ratio::from_bests(x, y).unwrap();
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn digits_of_a_value_follow_its_interval() {
+    fn number_of_digits_depends_on_the_interval() {
         assert_eq!(digits([1.09, 1.26]), 2);
         assert_eq!(digits([0.8, 1.3]), 1);
         assert_eq!(digits([3.0, 9.0]), 1);

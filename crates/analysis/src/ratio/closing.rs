@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn faster_side_is_named_first_for_rates_and_times() {
+    fn faster_side_is_named_first() {
         for (unit, b) in [(Unit::BytesPerSecond, 1.12), (Unit::Seconds, 1.0 / 1.12)] {
             for quoted in [Quoted::Mean, Quoted::Median, Quoted::Best] {
                 let [a, b] = [1.0, b].map(|centre| figure(unit, quoted, samples(3, 40, centre)));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn undetected_difference_is_stated() {
+    fn undetected_difference_is_reported_with_the_detectable_one() {
         let of = |samples: Vec<f64>| figure(Unit::BytesPerSecond, Quoted::Mean, samples);
         let (a, b) = (of(samples(1, 40, 1.0)), of(samples(2, 40, 1.0005)));
         // The noise of the second figure is ten times as large.

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn disturbed_rounds_count_only_if_too_few_others_remain() {
+    fn disturbed_rounds_count_if_too_few_others_remain() {
         let found =
             PairedRounds::from_samples(&rounds(&[[2.0, 1.0], [2.0, 2.0], [9.0, 1.0], [4.0, 2.0]]));
         assert_eq!(found.ratios(), [2.0, 1.0, 2.0]);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn disturbed_rounds_of_one_regime_count_for_the_best() {
+    fn disturbed_rounds_count_for_the_best() {
         let all = rounds(&[[2.0, 1.0], [9.0, 1.0], [9.0, 1.0]]);
         let best = SelectedRounds::from_rounds(&all, &[true, true], CountingRounds::OneRegime);
         assert_eq!((best.rounds.len(), best.is_settled), (3, true));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn consecutive_samples_merge_with_their_interference() {
+    fn merged_samples_keep_their_interference() {
         let parts = [sample(1.0), sample(9.0), sample(2.0)];
         let whole = Sample::from_consecutive(&parts);
         assert_eq!((whole.seconds, whole.causes.len()), (vec![12.0], 0));

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn few_nodes_are_below_and_eight_are_judged() {
+    fn verdict_slow_needs_eight_nodes() {
         for (nodes, share, spread, first) in [
             (3, 0.5, 0.001, GroupVerdict::Below),
             (7, 0.95, 0.001, GroupVerdict::Below),

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_or_invalid_output_has_no_value() {
+    fn truncated_or_invalid_output_has_no_value() {
         let cut = WRITTEN.split("Final Summary").next().unwrap();
         let invalid = cut.to_owned() + "Final Summary::HPCG result is=INVALID.\n";
         for text in [cut, &invalid] {

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn little_memory_reduces_the_mesh_or_refuses_it_with_a_hint() {
+    fn little_memory_reduces_the_mesh() {
         let cut = choose(None, &constraints(32, 200)).unwrap();
         assert_eq!(cut.notices[0].id, NoticeId::Clamped);
         assert!(cut.doubt().unwrap().contains("below the minimum of"));

@@ -523,7 +523,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn solver_above_its_limit_is_not_described_as_near_it() {
+    fn solver_above_its_limit_has_no_share_sentence() {
         let rate = |fraction: f64| {
             let m = Measurement::new(GAUGE, TEST, "rate", Unit::FlopsPerSecond);
             m.value(Quoted::Median, fraction * 1e9).limit(1e9, "time of the moved bytes")

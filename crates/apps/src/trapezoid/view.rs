@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn placement_effect_follows_from_intervals_only() {
+    fn placement_effect_needs_confidence_intervals() {
         assert!(reported(1.0, 0.02, 20).starts_with("placement does not affect sums of 10^3"));
         assert!(reported(1.0, 0.5, 20).starts_with("cannot tell whether"));
         assert!(reported(1.0, 0.02, 3).contains("too few samples"));

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn bandwidth_is_that_of_the_load_with_the_same_reading() {
+    fn bandwidth_is_interpolated_from_known_loads() {
         for rate in [10e9, 15e9, 25e9, 36e9] {
             let drawn = calibration(rate, 1.0, 60).drawn().unwrap();
             let found = stats::median(&drawn.rates);
@@ -175,14 +175,14 @@ mod tests {
     }
 
     #[test]
-    fn program_without_traffic_is_found_as_such() {
+    fn program_without_traffic_has_an_upper_bound() {
         let drawn = calibration(0.0, 1.0, 60).drawn().unwrap();
         let bound = drawn.bound_without_traffic().unwrap();
         assert!((0.0..4e9).contains(&bound), "{bound}");
     }
 
     #[test]
-    fn reporter_that_does_not_react_gives_nothing() {
+    fn reporter_without_reaction_gives_no_estimate() {
         assert_eq!(calibration(20e9, 0.005, 60).drawn(), None);
         // Too few rounds have no interval.
         assert_eq!(calibration(20e9, 1.0, 4).drawn(), None);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn estimate_with_the_shortest_interval_counts() {
+    fn estimate_with_the_narrowest_interval_is_used() {
         let wide = DrawnBandwidth { rates: vec![1e9, 2e9, 3e9, 4e9, 5e9, 6e9], full: 9e9 };
         let narrow = DrawnBandwidth { rates: vec![3e9; 6], full: 9e9 };
         let few = DrawnBandwidth { rates: vec![3e9; 2], full: 9e9 };

@@ -228,14 +228,14 @@ mod tests {
     }
 
     #[test]
-    fn curve_that_does_not_rise_has_no_knee() {
+    fn flat_curve_has_no_knee() {
         let flat = [(0, 0.0, 100.0), (50, 20.0, 100.2), (100, 36.0, 100.1)];
         assert_eq!(FoundKnee::from_points(&points(&flat, 60)), None);
         assert_eq!(FoundKnee::from_points(&[]), None);
     }
 
     #[test]
-    fn suspect_points_and_missing_parts_are_reasons() {
+    fn suspect_points_make_a_knee_suspect() {
         let mut all = points(&DOUBLED, 12);
         all[1].doubts.push("disturbed".to_owned());
         // In the first part of the run, latency stays low.
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn lower_bandwidth_at_more_load_is_named() {
+    fn falling_bandwidth_is_reported() {
         let mut curve = DOUBLED;
         assert_eq!(falling_in_words("1:0", &points(&curve, 30)), None);
         curve[4].1 = 28.0;

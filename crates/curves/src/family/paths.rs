@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_are_chosen_by_all_or_by_a_list() {
+    fn node_choice_is_all_or_a_list() {
         let known = [NumaNodeId(0), NumaNodeId(1), NumaNodeId(4)];
         let chosen = |text: &str| {
             let choice: NodeChoice = text.parse().unwrap();

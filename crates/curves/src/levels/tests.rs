@@ -125,7 +125,7 @@ fn has_levels(dots: &[Dot], reported: &[Reported], expected: &[(&str, u64, u64)]
 }
 
 #[test]
-fn memory_is_not_a_cache_despite_the_reported_size() {
+fn memory_is_not_named_a_cache_if_the_reported_size_is_wrong() {
     let caches = sapphire_rapids(1);
     for (curve, l2, memory) in [(CHASE_1, 1536, 3), (CHASE_2, 1024, 4)] {
         let dots = curves(&[&curve]);
@@ -140,7 +140,7 @@ fn memory_is_not_a_cache_despite_the_reported_size() {
 }
 
 #[test]
-fn share_of_a_shared_cache_is_found() {
+fn plateau_of_a_shared_cache_is_named() {
     let caches = sapphire_rapids(2);
     for (ladder, memory) in [(LADDER_1, 24), (LADDER_2, 32)] {
         let dots = curves(&ladder.each_ref().map(|curve| &curve[..]));
@@ -187,7 +187,7 @@ fn cache_levels_of_zen_guests_are_named() {
 }
 
 #[test]
-fn last_level_of_a_guest_is_ambiguous_if_sets_end_within_it() {
+fn last_level_is_ambiguous_if_all_sets_fit() {
     let caches = sapphire_rapids(1);
     let dots = curves(&[&CHASE_1[..29]]);
     let last = |guest| found(&dots, &caches, guest).pop().unwrap().0;
@@ -228,7 +228,7 @@ fn loads_as_slow_as_flushed_lines_are_memory() {
 }
 
 #[test]
-fn flat_curve_has_one_level_and_steady_slope_none() {
+fn flat_curve_has_one_level_and_slope_has_none() {
     let dots = curves(&[&[5.0, 5.1, 5.0, 4.9, 5.0, 5.05]]);
     assert_eq!(levels(&dots).iter().map(|level| level.last).collect::<Vec<_>>(), [5]);
     assert!(levels(&[]).is_empty());

@@ -142,7 +142,7 @@ mod tests {
     use nodegauge_measure::record::Quoted;
 
     #[test]
-    fn memory_has_one_latency_that_of_the_largest_set() {
+    fn memory_latency_is_that_of_the_largest_set() {
         let figure = |set: u64, level: &str, value: f64| {
             let config = CurveConfig {
                 set_bytes: Some(set << 20),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn suspect_mix_is_named_only_without_a_valid_one() {
+    fn suspect_mix_is_quoted_only_without_a_valid_one() {
         let figure = |name: &str, value: f64| {
             let m = Measurement::new(GAUGE, MIX, name, Unit::BytesPerSecond);
             m.value(Quoted::Best, value)

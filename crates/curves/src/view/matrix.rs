@@ -1,6 +1,6 @@
 //! Views of matrices: between NUMA nodes, and between CPUs.
 
-use super::{CurvesFigure, evidence, memory_latency, of_caches, value};
+use super::{CurvesFigure, cache_remark, evidence, memory_latency, value};
 use nodegauge_gauge::view::sentence::{capital, joined, value_range};
 use nodegauge_gauge::view::{
     Block, ColumnList, ColumnUnit, Picture, Section, Table, TableCell, grouped,
@@ -135,7 +135,7 @@ fn lines_in_words(cpus: &[CurvesFigure<'_>]) -> Option<String> {
 pub(super) fn conclusion(of: &[CurvesFigure<'_>]) -> Option<String> {
     let mut parts = Vec::new();
     let local = pair_figures(of, "n", Unit::Seconds).into_iter().filter(is_local);
-    let remark = local.map(|figure| of_caches(&figure)).find(|text| !text.is_empty());
+    let remark = local.map(|figure| cache_remark(&figure)).find(|text| !text.is_empty());
     let remark = remark.unwrap_or_default();
     parts.extend(memory_range(of, true).map(|words| format!("local memory has {words}{remark}")));
     parts.extend(memory_range(of, false).map(|words| format!("remote memory {words}")));
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn spread_over_lines_is_printed_if_it_was_measured() {
+    fn spread_over_lines_is_printed_if_measured() {
         let m = Measurement::new("memory", "matrix", "cpu0->cpu1", Unit::Seconds)
             .value(Quoted::Median, 1e-7);
         let with_spread = |lines, spread: Option<f64>| {
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn device_memory_is_named_and_numa_nodes_without_cpus_have_no_row() {
+    fn numa_nodes_without_cpus_have_no_row() {
         let m = |unit| Measurement::new("memory", "matrix", "any", unit).value(Quoted::Best, 1e9);
         let (rate, time) = (m(Unit::BytesPerSecond), m(Unit::Seconds));
         let config = |to, device: Option<&str>| CurveConfig {

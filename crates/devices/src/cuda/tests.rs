@@ -219,7 +219,7 @@ fn failed_calls_have_kind_and_name() {
 }
 
 #[test]
-fn free_memory_follows_allocations() {
+fn free_memory_decreases_by_allocations() {
     let device = opened_by(own_api());
     let both = device.free_memory().unwrap().unwrap();
     let memory = device.allocate(1 << 20).unwrap();

@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processor_chains_have_native_width_and_fit_into_registers() {
+    fn cpu_chains_fit_into_registers() {
         for native in [None, Some(1), Some(2), Some(4), Some(8), Some(16), Some(64)] {
             let shapes = Loop::on_cpu(native);
             let widths: Vec<u32> = shapes.iter().map(|shape| shape.width).collect();

@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_fio_job_has_its_error_and_no_figures() {
+    fn failed_fio_job_reports_its_error() {
         let output = recorded("fio-error.txt");
         assert_eq!((output.jobs[0].error, output.jobs[0].halves().len()), (2, 0));
         assert_eq!(figure(&output, "fio"), Ok(None));

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn fio_2_and_contradictory_jobs_have_no_false_figure() {
+    fn contradictory_fio_jobs_are_refused() {
         let path = format!("{}/tests/outputs/fio-seqread.json", env!("CARGO_MANIFEST_DIR"));
         let whole = std::fs::read_to_string(path).unwrap();
         let of = |text: &str| fio_figures(&FioOutput::read(text).unwrap()).remove(0);

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_are_separated() {
+    fn lines_are_separated_by_rank() {
         let text = "mpirun: note\n[1,1]<stdout>:b\n[1,0]<stdout>:a\n[1,1]<stdout>:c\n[1,0]<stdo";
         let ranks = by_rank(text).unwrap();
         let texts: Vec<(&str, &[usize])> =

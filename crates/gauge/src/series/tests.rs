@@ -75,7 +75,7 @@ fn lost_target_ends_the_series_and_keeps_the_samples() {
 }
 
 #[test]
-fn run_without_figures_fails_with_the_failure_of_the_turn() {
+fn run_without_figures_fails_with_the_turn_failure() {
     let mut all = series(2);
     let mut cells = |_: Turn| -> Result<Vec<Sample>, TurnFailure> { Err(failure(false)) };
     let refused = all.run(&mut cells, &mut SilentObserver, None).unwrap_err();
@@ -109,7 +109,7 @@ impl Observer for After<'_> {
 }
 
 #[test]
-fn error_of_an_interrupted_turn_is_the_interruption() {
+fn error_of_an_interrupted_turn_is_an_interruption() {
     let turns = std::cell::Cell::new(0);
     let mut series = series(2);
     let mut cells = |_: Turn| -> Result<Vec<Sample>, TurnFailure> {
@@ -166,7 +166,7 @@ fn turns_of_every_series_can_be_altered() {
 }
 
 #[test]
-fn time_that_ends_within_a_turn_is_not_a_failure() {
+fn end_of_time_during_a_turn_is_not_a_failure() {
     let mut series = series(2);
     let mut cells = |turn: Turn| -> Result<Vec<Sample>, TurnFailure> {
         if turn.round == 2 { Err(TurnFailure::OutOfTime) } else { Ok(vec![sample()]) }

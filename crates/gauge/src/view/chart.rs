@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn small_differences_are_linear_and_decades_logarithmic() {
+    fn axis_is_logarithmic_from_a_decade_on() {
         let axis = chart(&[97.0, 100.0]).vertical().unwrap();
         assert_eq!((axis, axis.place(97.0), axis.at(0.5)), (ChartAxis::Linear(100.0), 0.97, 50.0));
         let wide = chart(&[1.0, 0.0, 100.0]).vertical().unwrap();

@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_have_headings_and_items_have_columns() {
+    fn groups_of_rows_have_headings() {
         let columns = ColumnList::<u32>::new()
             .left("", |row| row.to_string())
             .each([2, 3], |item| format!("x {item}"), |row, item| (row * item).to_string())
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn values_have_the_prefix_of_their_column() {
+    fn values_use_the_prefix_of_their_column() {
         assert_eq!(ColumnUnit::NANOSECONDS.words(1.2345e-7), "123.5");
         assert_eq!(ColumnUnit::from_unit(Unit::MessagesPerSecond).words(2.5e6), "2.500");
         assert_eq!(ColumnUnit::from_unit(Unit::Factor).words(2.5), "2.500");

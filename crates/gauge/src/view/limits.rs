@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn theoretical_bandwidth_limits_a_whole_node_with_a_second_mark() {
+    fn whole_node_is_compared_with_the_theoretical_bandwidth() {
         let cases = [
             (triad(16, 409.6e9, "option"), node()),
             (placed(triad(32, 409.6e9, "catalog"), 0..32), node()),
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn more_channels_than_cores_are_used_by_all_cores() {
+    fn all_cores_count_as_using_all_channels() {
         let mut machine = node();
         machine.memory.channels = Some(72);
         assert_eq!(part_in_use(&triad(32, 409.6e9, "option"), &machine), None);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn run_on_part_of_a_node_is_compared_with_its_own_loops() {
+    fn partial_run_is_compared_with_its_own_loops() {
         let mut guest = node();
         guest.virtualisation = Some("kvm".to_owned());
         let cases = [

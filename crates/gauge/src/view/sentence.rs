@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_lists_are_words() {
+    fn small_numbers_are_written_as_words() {
         assert_eq!(number_with_noun(2, "thread"), "Two threads");
         assert_eq!(number_with_noun(1, "rank"), "One rank");
         assert_eq!(number_with_noun(128, "thread"), "128 threads");

@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn headline_names_both_if_indistinguishable() {
+    fn headline_names_two_indistinguishable_combinations() {
         let even = [("a", figure(40e9, 0.001)), ("b", figure(40.01e9, 0.001))];
         let none = rows(&even).headline().unwrap();
         assert!(none.starts_with("no difference between the fastest, b and a: 1.00"), "{none}");
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn suspect_figures_give_no_verdict_but_a_cause() {
+    fn suspect_figures_give_a_reason_instead_of_a_verdict() {
         let mut all = [("a", figure(40e9, 0.001)), ("b", figure(80e9, 0.001))];
         for (_, m) in &mut all {
             m.validity.suspect("other load took 36 % of the time of a thread");

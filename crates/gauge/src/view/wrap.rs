@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn pair_wider_than_a_line_is_broken_but_words_are_not() {
+    fn number_and_unit_wider_than_a_line_are_separated() {
         assert_eq!(wrap("--exclude-file /a/long/path", 20), ["--exclude-file", "/a/long/path"]);
         assert_eq!(wrap("unbreakable", 4), ["unbreakable"]);
         assert_eq!(wrap("a  b", 9), ["a  b"]);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn prose_is_broken_between_all_words() {
+    fn prose_is_wrapped_at_spaces() {
         assert_eq!(wrap("2 threads for 16 channels", 3), ["2", "threads", "for", "16", "channels"]);
         assert_eq!(wrap("--full, --quick", 9), ["--full,", "--quick"]);
         assert_eq!(wrap("- item", 3), ["-", "item"]);

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_compare_starts_by_turns_in_one_regime() {
+    fn shares_compare_interleaved_starts_in_one_regime() {
         let mpi = report(&[(NEAR, [2.0; 3]), (FAR, [9.0; 3]), (NEAR, [2.2; 3]), (NEAR, [2.0; 3])]);
         let bound =
             report(&[(NEAR, [1.0; 3]), (NEAR, [1.0; 3]), (NEAR, [1.1; 3]), (NEAR, [1.0; 3])]);
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn unexplained_time_is_suspect_in_its_range_of_sizes() {
+    fn unexplained_time_is_suspect() {
         let times = |large: f64| (NEAR, [1.2e-6, 1.3e-6, large]);
         let mpi = report(&[times(300e-6), times(330e-6), times(315e-6)]);
         let bound = report(&[(NEAR, [1e-6, 1e-6, 100e-6]); 3]);
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn difference_within_the_spread_of_starts_is_not_doubted() {
+    fn difference_within_the_spread_is_not_suspect() {
         let bound = starts(&[1.0, 1.0, 1.0]);
         // A time below twice the bound's is the normal overhead of an MPI.
         assert_eq!(judged(&starts(&[1.8, 1.81, 1.82]), &bound), (Vec::new(), Vec::new()));
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn advice_follows_the_route_and_the_eager_variable() {
+    fn advice_depends_on_route_and_eager_limit() {
         let (mpi, mut bound) = (starts(&[4.0; 3]), starts(&[1.0; 3]));
         let limit = EagerLimit { bytes: 4096, variable: "btl_sm_eager_limit".to_owned() };
         let look = |lower: &StartReport, from| {

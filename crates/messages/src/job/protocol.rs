@@ -250,7 +250,7 @@ spread 1.5e-6 2.5e-6
 ";
 
     #[test]
-    fn incomplete_run_is_read_up_to_its_end() {
+    fn incomplete_run_is_read_to_its_end() {
         let mut output = ProbeOutput::default();
         // The output is received in parts.
         let (first, second) = PRINTED.split_at(PRINTED.find("size latency").unwrap());
@@ -279,7 +279,7 @@ spread 1.5e-6 2.5e-6
     }
 
     #[test]
-    fn invalid_numbers_are_no_samples() {
+    fn invalid_numbers_are_ignored() {
         let mut output = ProbeOutput::default();
         assert!(output.read("size bw 8 0 1 1\n"));
         assert!(!output.read("batch 10 0 0 nan\nbatch 10 0 0\nbatch x 0 0 1\n"));

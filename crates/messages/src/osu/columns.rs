@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_of_headers_are_known() {
+    fn header_columns_are_parsed() {
         use OsuColumn::*;
         for (header, columns) in [
             ("# Size          Latency (us)        Validation", vec![Size, Value, Validation]),

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn start_up_needs_units() {
+    fn start_up_time_without_unit_is_refused() {
         let text = |line: &str| format!("# OSU MPI Init Test v7.4\n{line}\n");
         let all = figures(&text("nprocs: 2, min: 20 ms, max: 24 ms, avg: 22 ms")).unwrap();
         assert_eq!((all[0].name.as_str(), all[0].value), ("init", Some(0.022)));

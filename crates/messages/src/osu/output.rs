@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn validation_results_are_read_and_a_barrier_has_no_size() {
+    fn validation_column_is_read() {
         let text = "# OSU MPI Latency Test v7.4\n# Size          Latency (us)        Validation\n\
                     1                       0.20              Pass\n2   0.20   Fail\n";
         let output = OsuOutput::read(text).unwrap();
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_osu_table_is_suspect() {
+    fn truncated_osu_table_is_suspect() {
         let whole = recorded!("osu72-ompi-osu_bw");
         let of = |text: &str| saved_figures(&OsuOutput::read(text).unwrap());
         assert!(of(whole).iter().all(|m| m.validity.status == Status::Valid));
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_row_is_noticed_and_other_lines_are_skipped() {
+    fn missing_row_makes_a_table_suspect() {
         let whole = recorded!("osu72-ompi-osu_bw");
         let of = |text: &str| saved_figures(&OsuOutput::read(text).unwrap());
         let line = whole.lines().find(|line| line.starts_with("2048 ")).unwrap();
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn device_buffers_and_percentiles_are_kept() {
+    fn device_buffers_and_percentiles_are_read() {
         let text = "# OSU MPI-CUDA Latency Test v7.5\n# Datatype: MPI_CHAR.\n\
                     # Send Buffer on DEVICE (D) and Receive Buffer on HOST (H)\n\
                     # Size  Avg Lat(us)  P50 Tail Lat(us)  P90 Tail Lat(us)  P99 Tail Lat(us)\n\

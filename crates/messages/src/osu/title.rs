@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn titles_of_all_versions_are_split() {
+    fn titles_of_all_versions_are_parsed() {
         for (line, test, version, devices, name) in [
             ("# OSU MPI Latency Test v7.2", "Latency", "7.2", None, "latency"),
             ("# OSU MPI-CUDA Bandwidth Test v7.5", "Bandwidth", "7.5", Some("cuda"), "bandwidth"),

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn short_budget_takes_fewer_sizes_and_groups_with_notices() {
+    fn short_budget_reduces_sizes_and_groups() {
         let mut long = plan(Duration::from_secs(60), None);
         let turns = long.turns();
         let notices = long.notices.len();

@@ -16,7 +16,7 @@ fn here(launch: &Launch) -> Vec<Vec<u32>> {
 }
 
 #[test]
-fn two_cores_need_two_starts() {
+fn two_cores_have_two_launches() {
     let topology = machine("Package:1 L3Cache:1 L2Cache:2 Core:1 PU:1");
     let (launches, notices) =
         launches(&topology, &MessageOptions::default(), &RankPairs::EachDistance, None).unwrap();
@@ -31,7 +31,7 @@ fn two_cores_need_two_starts() {
 }
 
 #[test]
-fn every_distance_has_a_start_and_all_cores_another() {
+fn each_distance_and_all_cores_have_a_launch() {
     let topology = machine("Package:2 NUMANode:4 L3Cache:4 L2Cache:4 L1dCache:1 Core:1 PU:1");
     let (launches, notices) =
         launches(&topology, &MessageOptions::default(), &RankPairs::EachDistance, None).unwrap();
@@ -89,7 +89,7 @@ fn matrix_measures_every_pair_of_cores_once() {
 }
 
 #[test]
-fn single_cpu_is_refused_and_an_odd_rank_is_unused() {
+fn single_cpu_is_refused() {
     let one = machine("Package:1 Core:1 PU:1");
     let error =
         launches(&one, &MessageOptions::default(), &RankPairs::EachDistance, None).unwrap_err();

@@ -147,7 +147,7 @@ mod tests {
     use nodegauge_toolchain::mpi::abi::MPI_ABIS;
 
     #[test]
-    fn each_abi_has_a_probe_and_is_in_the_chapter() {
+    fn each_abi_has_a_probe_and_is_documented() {
         let chapter =
             std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/mpi.md"))
                 .unwrap();

@@ -442,7 +442,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paused_machine_is_not_a_silent_job() {
+    fn pause_of_the_machine_does_not_count_as_silence() {
         let mut silence = OutputWatch::new();
         let begun = silence.looked;
         for look in 1..=100 {
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn error_tail_omits_rules_and_chatter() {
+    fn error_tail_omits_separators_and_requested_output() {
         let text =
             "-----\nmpirun has exited\n[vm:1] mca: bml: Using vader\n\n  rank 1 died  \n----\n";
         assert_eq!(error_tail(text), "mpirun has exited\nrank 1 died");

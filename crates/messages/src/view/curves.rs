@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn many_curves_have_a_chart_per_pattern_and_a_dash_per_distance() {
+    fn many_curves_are_split_into_one_chart_per_pattern() {
         let figure = |category, pattern: &str| {
             Measurement::new(GAUGE, "mpi", pattern, Unit::Seconds)
                 .category(category)
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn mpi_and_transport_are_different_curves() {
+    fn mpi_and_built_in_transport_have_separate_curves() {
         let figure = |category, seconds| {
             let m = Measurement::new(GAUGE, "mpi", "latency", Unit::Seconds);
             m.category(category).value(Quoted::Median, seconds)

@@ -61,7 +61,7 @@ fn measured<'a>(steps: &'a [Step], rounds: &'a [Vec<Sample>], alone: &'a [Sample
 }
 
 #[test]
-fn factors_of_steps_multiply_to_the_whole() {
+fn product_of_step_factors_is_the_total_factor() {
     let rounds: Vec<Vec<Sample>> = (0..12)
         .map(|i| {
             let slower = 1.0 + 0.01 * f64::from(i % 5);
@@ -95,7 +95,7 @@ fn factors_of_steps_multiply_to_the_whole() {
 }
 
 #[test]
-fn disturbed_run_keeps_its_rounds_and_states_their_number() {
+fn disturbed_run_reports_its_number_of_rounds() {
     let mut rounds = vec![round([3.0, 2.0, 1.0], 1.2); 5];
     for sample in rounds.iter_mut().flatten() {
         sample.causes = vec![Cause::Faults(99)];
@@ -112,7 +112,7 @@ fn disturbed_run_keeps_its_rounds_and_states_their_number() {
 }
 
 #[test]
-fn budget_for_ten_rounds_follows_from_the_round_time() {
+fn budget_for_ten_rounds_is_computed_from_the_round_time() {
     let pace =
         Pace { fixed: Duration::from_secs(9), round: Duration::from_millis(2500), kept: 1.0 };
     // Eleven rounds with the warm-up take 27.5 s; the shares of the policy are for the rounds and the setup.

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn doubled_arrays_are_shared_among_ranks() {
+    fn doubled_arrays_are_divided_among_ranks() {
         let site = site(1 << 40);
         let request = RankRequest { ranks: 2, ..RankRequest::default() };
         let ranks = nodegauge_placement::plan_ranks(&site.topology, &request).unwrap();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_are_checked_in_few_rounds_and_grow_together() {
+    fn size_check_is_short_and_doubles_all_targets() {
         let site = site(1 << 40);
         // Half of an array fits in a cache that the system does not report; the whole array does not fit.
         let run = |count, may_grow| {

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn named_compilers_also_get_pages_side_by_side() {
+    fn requested_compiler_is_also_built_with_pages_side_by_side() {
         let of = |text: &str, preset| {
             let pages = [SideBySide::ONE, SideBySide::new(4).unwrap()];
             let chosen = ChosenCompiler { choice: text.parse().unwrap(), preset };
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn compiler_choices_become_distinct_commands() {
+    fn duplicate_compiler_commands_are_removed() {
         let choices: Vec<CompilerChoice> =
             ["gcc", "native", "all", "gcc  -O3 -march=native", "./cc -Dx"]
                 .iter()

@@ -41,7 +41,7 @@ fn elements(plan: &LengthPlan) -> Vec<u64> {
 }
 
 #[test]
-fn published_lengths_follow_from_rule_and_memory() {
+fn planned_lengths_equal_published_lengths() {
     // 4 x 768 MiB / 8 B; the published length is slightly longer.
     let genoa = site(GENOA, Some("EPYC 9654"), None);
     let plan = plan_of(&genoa, &sized("430080000elements")).unwrap();
@@ -84,7 +84,7 @@ fn fewer_threads_use_fewer_caches() {
 }
 
 #[test]
-fn predicted_time_uses_the_best_known_rate() {
+fn time_is_predicted_from_the_best_known_rate() {
     let genoa = site(GENOA, Some("EPYC 9654"), None);
     let seconds = |plan: &LengthPlan| plan.chosen().seconds.unwrap().0;
     let request = compiled_by("gcc -O3 -DNTIMES=10 -DSTREAM_ARRAY_SIZE=430080000", sized("auto"));
@@ -105,7 +105,7 @@ fn predicted_time_uses_the_best_known_rate() {
 }
 
 #[test]
-fn compile_command_has_macros_memory_model_and_processor() {
+fn compile_command_has_macros_memory_model_and_march() {
     let command = |processor: Option<&str>, request: &StreamRequest| {
         let plan = plan_of(&site(GENOA, processor, None), request).unwrap();
         plan.chosen().compile.to_string()
@@ -126,7 +126,7 @@ fn compile_command_has_macros_memory_model_and_processor() {
 }
 
 #[test]
-fn impossible_plan_is_refused_with_a_remedy() {
+fn impossible_plan_is_refused_with_a_hint() {
     let refused = |site: &Site, request: &StreamRequest| {
         let failure = plan_of(site, request).unwrap_err();
         assert_eq!(failure.kind, FailureKind::Usage, "{failure}");

@@ -273,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pass_lasts_from_the_first_start_to_the_last_end() {
+    fn joint_pass_lasts_from_first_start_to_last_end() {
         let part = |start: u64, end: u64| PassResult {
             spans: vec![(start, end)],
             round_trips: (None, None),
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_averaged_and_unknown_if_one_is_unknown() {
+    fn mean_share_is_unknown_if_one_share_is_unknown() {
         let some = |pairs: &[(u64, f64)]| {
             let shares = pairs.iter().map(|(bytes, share)| (*bytes, Fraction(*share)));
             Some(shares.collect::<BTreeMap<_, _>>())

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rank_is_compared_with_its_own_request() {
+    fn pages_of_each_rank_are_compared_with_its_own_policy() {
         let bind = |node| MemoryPolicy::Bind(vec![NumaNodeId(node)]);
         let together = || NumaConfig { asked: "bind:0".to_owned(), ..NumaConfig::default() };
         let ranks = [
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_on_other_numa_nodes_are_reported_with_their_ranks() {
+    fn misplaced_pages_are_reported_with_their_ranks() {
         let both = || MemoryPolicy::Interleave(vec![NumaNodeId(0), NumaNodeId(1)]);
         let held = [
             rank(0, MemoryPolicy::Bind(vec![NumaNodeId(0)]), &[0], &[(0, 1.0)]),

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cache_effect_is_found_if_significant() {
+    fn cache_is_detected_if_the_effect_is_significant() {
         let finds =
             |ratios: &[f64]| SizeCheck::from_ratios(Kernel::Triad, ratios).unwrap().finds_cache();
         assert!(!finds(&[1.0, 1.01, 0.99]));

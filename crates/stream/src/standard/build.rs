@@ -321,7 +321,7 @@ mod tests {
     use nodegauge_placement::PlacementRequest;
 
     #[test]
-    fn compiler_flags_follow_the_arrays() {
+    fn compiler_flags_depend_on_the_arrays() {
         let wanted =
             BuildArrays { elements: 1_000_000, element: Element::F64, offset: 8, ntimes: NTIMES };
         let gcc = CommandLine::new("gcc", []);
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn openmp_variables_follow_the_placement() {
+    fn openmp_variables_depend_on_the_placement() {
         let text = "Package:2 Core:2 PU:2";
         let topology = Topology::load(&TopologySource::Synthetic(text.to_owned())).unwrap();
         let request = PlacementRequest {
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn source_with_the_mpi_header_is_the_mpi_version() {
+    fn source_with_the_mpi_header_is_detected_as_mpi() {
         for text in [
             "#include \"mpi.h\"",
             "# include <stdio.h>\n#include <mpi.h>",

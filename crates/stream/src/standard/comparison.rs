@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_grouped_by_regime_and_moved_runs_excluded() {
+    fn runs_are_grouped_by_regime_without_moved_runs() {
         let (near, far) = (115e-9, 390e-9);
         let runs = [run(near, near), run(far, far), run(near, far), run(near, near)];
         let regimes = regime::regimes(&[near, near, far, far, near, far, near, near]);

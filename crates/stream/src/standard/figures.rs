@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_or_void_validation_leaves_no_figure() {
+    fn failed_validation_gives_no_figure() {
         let reasons = |output: &StreamOutput| {
             let saved = saved_measurements(output, &Machine::default());
             assert!(
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn deviations_from_the_request_are_reasons() {
+    fn deviation_from_the_request_is_reported() {
         let output = recorded!("gcc-2t");
         let wanted =
             BuildArrays { elements: 1 << 26, element: Element::F64, offset: 0, ntimes: 20 };

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_budget_is_refused_with_a_sufficient_one() {
+    fn short_budget_is_refused_with_a_sufficient_one() {
         let forecast = Forecast::new(RATES, &wanted(800_000_000, 100), 1, true);
         let asked =
             |seconds| Limits { asked: true, ..Limits::new(Duration::from_secs_f64(seconds), None) };

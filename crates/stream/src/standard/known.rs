@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn bare_table_is_completed_by_options() {
+    fn options_complete_a_table_without_header_lines() {
         for text in [C, FORTRAN] {
             let (mut output, whole) = (bare(text), StreamOutput::read(text).unwrap());
             assert_eq!((output.array_bytes(), output.threads, output.ntimes), (None, None, None));
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_select_the_mpi_version_and_multiply_fortran_arrays() {
+    fn ranks_option_selects_the_mpi_version() {
         let ranked = KnownRun { ranks: Some(2), elements: Some(1 << 25), ..known() };
         let mut fortran = bare(FORTRAN);
         complete(&ranked, &mut fortran).unwrap();
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_that_contradict_the_table_are_refused() {
+    fn given_arrays_that_contradict_the_table_are_refused() {
         let wrong = KnownRun { elements: Some(1 << 25), ..known() };
         let error = complete(&wrong, &mut bare(C)).unwrap_err().to_string();
         let expected = "--size 33554432: the text has arrays of about 5.3687e8 bytes";

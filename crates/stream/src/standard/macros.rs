@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn published_compile_line_sets_the_arrays() {
+    fn macros_of_a_compile_line_set_the_arrays() {
         let line = "clang -DSTREAM_TYPE=double -DSTREAM_ARRAY_SIZE=430080000 -DNTIMES=10 -O3 -mcmodel=large \
                     -fopenmp -fnt-store";
         let found = macros(&[line]).unwrap();

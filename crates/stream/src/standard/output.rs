@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_validation_is_quoted() {
+    fn message_of_a_failed_validation_is_kept() {
         let output = StreamOutput::read(recorded!("gcc-corrupt-2t")).unwrap();
         assert_eq!(
             output.check,
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn overflowing_passes_void_the_validation() {
+    fn overflow_invalidates_the_validation() {
         let output = StreamOutput::read(recorded!("gcc-ntimes300-2t")).unwrap();
         assert_eq!((output.ntimes, output.max_finite_passes()), (Some(300), 261));
         assert!(output.not_finite);
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn pass_limits_match_floating_point_arithmetic() {
+    fn maximum_passes_match_floating_point_arithmetic() {
         let finite = |ntimes: u64| (0..ntimes).fold(2.0f64, |a, _| 15.0 * a).is_finite();
         assert!(finite(261) && !finite(262));
         let finite_f32 = |ntimes: u64| (0..ntimes).fold(2.0f32, |a, _| 15.0 * a).is_finite();
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_output_is_refused_with_a_reason() {
+    fn output_of_another_program_is_refused_with_a_reason() {
         let whole = recorded!("gcc-2t");
         let cases = [
             (String::new(), "the program printed nothing"),
@@ -488,14 +488,14 @@ mod tests {
     }
 
     #[test]
-    fn tables_of_several_runs_are_counted() {
+    fn headers_of_several_runs_are_found() {
         let (c, fortran) = (recorded!("gcc-2t"), recorded!("f-67M-2t"));
         let texts = [c, fortran, &[c, fortran, c].concat(), ""];
         assert_eq!(texts.map(|text| header_lines(text).len()), [1, 1, 3, 0]);
     }
 
     #[test]
-    fn lines_around_the_table_are_read_only_at_their_usual_place() {
+    fn header_lines_are_read_only_at_line_starts() {
         let whole = recorded!("f-67M-2t");
         let mpi = whole
             .replace(" Array size =", "> Number of processors =          16\n> Array size =")
@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_of_a_bare_table_agree_on_the_array_size() {
+    fn kernels_of_a_table_must_imply_one_array_size() {
         let whole = recorded!("gcc-2t");
         let table = &whole[whole.find("Function").unwrap()..];
         assert_eq!(StreamOutput::saved(table).unwrap().contradiction(), None);
@@ -528,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn edited_table_contradicts_itself() {
+    fn edited_table_is_detected_as_contradictory() {
         let text = recorded!("gcc-2t").replace("22189.7", "42189.7");
         assert_eq!(StreamOutput::read(&text).unwrap().contradiction(), Some(Kernel::Triad));
     }

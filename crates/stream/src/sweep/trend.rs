@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn uneven_threads_are_named_from_the_topology() {
+    fn uneven_thread_distribution_is_reported() {
         let text = "Package:2 NUMANode:1 L3Cache:16 L2Cache:1 L1dCache:1 Core:1 PU:1";
         let site = site(text);
         let of = |threads| reason(&cell(&site, threads).arrangement.placement, &site.topology);
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn dip_is_below_both_neighbours_by_more_than_noise() {
+    fn dip_is_below_both_neighbours_by_the_tolerance() {
         // These values are from a published sweep on 2 x EPYC 7F52: Triad reaches 170, 141 and 178 GB/s with 18, 20 and
         // 22 threads.
         assert!(is_dip(170.0, 140.6, 177.5));
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_follow_a_numeric_axis_with_the_other_axis_fixed() {
+    fn rows_have_one_numeric_axis_and_fixed_other_axes() {
         let text = "Package:1 Core:8 PU:1";
         let site = site(text);
         let mut cells = Vec::new();

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_the_user_take_precedence_over_a_choice() {
+    fn user_options_override_a_saved_choice() {
         let choice = choice();
         let mut options = StreamOptions::default();
         options.arrays.pages = Some(RequestedPages::Base);

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn search_with_given_arrays_is_refused_with_a_sufficient_budget() {
+    fn search_with_too_short_a_budget_is_refused() {
         // The arrays are planned, not set up.
         let size = SizeSpec::Bytes(Bytes::gib(16));
         let refused = admitted(size, 0.01).map(|_| ()).unwrap_err();
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn search_with_enough_time_keeps_its_arrays() {
+    fn sufficient_budget_keeps_the_array_length() {
         let size = SizeSpec::Bytes(Bytes::mib(1));
         let plan = admitted(size, 30.0).unwrap();
         assert_eq!(plan.options.arrays.size, size);

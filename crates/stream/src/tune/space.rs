@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn candidate_teams_follow_the_caches() {
+    fn candidate_teams_are_multiples_of_the_caches() {
         // This topology is that of 2 x EPYC 7H12 with 32 last-level caches of 4 cores each.
         let text = "Package:2 NUMANode:4 L3Cache:4 L2Cache:4 L1dCache:1 Core:1 PU:1";
         let space = space(text, &PlacementRequest::default());
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn siblings_are_candidates_and_few_cores_are_all_tried() {
+    fn all_thread_counts_are_tried_on_few_cores() {
         assert_eq!(
             threads(&space("Package:1 Core:4 PU:2", &PlacementRequest::default())),
             [4, 8, 1, 2, 3]
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_store_has_a_guess() {
+    fn each_kind_of_store_has_a_promising_loop() {
         let space = space("Package:1 Core:4 PU:1", &PlacementRequest::default());
         let kinds: Vec<Stores> = space.promising_loops().iter().map(|shape| shape.stores).collect();
         assert!(kinds.contains(&Stores::Regular) && kinds.len() <= 2);

@@ -308,7 +308,7 @@ mod tests {
     use nodegauge_measure::record::Validity;
 
     #[test]
-    fn bars_of_suspect_steps_and_baseline_are_doubted() {
+    fn bars_of_suspect_figures_are_marked() {
         let text = std::fs::read_to_string(concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/../../tests/golden/explain/record.json"
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_are_named_by_the_chosen_option() {
+    fn bars_are_labelled_with_the_chosen_option() {
         let m = Measurement::new(GAUGE, TEST, "side_by_side", Unit::Factor);
         let step_options = Some(["one page", "several"].map(str::to_owned).into());
         let step = ExplainConfig { step_options, ..ExplainConfig::default() };

@@ -754,7 +754,7 @@ mod tests {
     }
 
     #[test]
-    fn single_median_is_not_the_highest() {
+    fn single_median_is_not_called_the_highest() {
         let measured = swept(1, "5", 1.0);
         let text = conclusion(&record(vec![measured.clone()])).unwrap();
         assert!(text.contains("The only median of Triad is"), "{text}");
@@ -796,7 +796,7 @@ mod tests {
     }
 
     #[test]
-    fn crossover_is_named_if_both_leads_exceed_the_spread() {
+    fn crossover_is_reported_if_both_leads_exceed_the_spread() {
         let rates = [[200.0, 120.0, 60.0], [100.0, 110.0, 90.0]];
         assert_eq!(crossed(rates, 0.01), Some(("b".to_owned(), 2)));
         assert_eq!(crossed(rates, 0.5), None);
@@ -804,7 +804,7 @@ mod tests {
     }
 
     #[test]
-    fn curve_is_saturated_where_more_gains_little() {
+    fn curve_saturates_near_its_best_rate() {
         assert_eq!(saturation(&[10.0, 19.9, 20.0]), Some(1));
         assert_eq!(saturation(&[10.0, 15.0, 20.0]), None);
     }

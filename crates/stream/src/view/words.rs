@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn counted_traffic_is_printed_beside_computed() {
+    fn counted_traffic_is_printed_with_computed_traffic() {
         let mut m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
         m.traffic =
             Some(nodegauge_measure::record::Traffic { value: 3.3e9, basis: "counters".to_owned() });

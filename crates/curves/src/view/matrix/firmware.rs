@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn lying_firmware_is_contradicted_in_one_sentence() {
+    fn wrong_firmware_values_are_reported_in_one_sentence() {
         let (near, far) =
             (measurement(Unit::BytesPerSecond, 40e9), measurement(Unit::BytesPerSecond, 8e9));
         let (soon, late) = (measurement(Unit::Seconds, 90e-9), measurement(Unit::Seconds, 250e-9));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn firmware_that_agrees_or_is_silent_is_not_contradicted() {
+    fn correct_or_missing_firmware_values_give_no_note() {
         let (near, far) =
             (measurement(Unit::BytesPerSecond, 40e9), measurement(Unit::BytesPerSecond, 42e9));
         // The measured order differs by less than a valid figure may vary.

@@ -64,7 +64,7 @@ fn near(a: f64, b: f64) -> bool {
 }
 
 #[test]
-fn table_formats_have_equal_figures() {
+fn all_table_formats_give_equal_figures() {
     let quoted: String = PLAIN.lines().map(|line| format!("> {line}\n")).collect();
     let fenced = format!("$ ./stream | tee log\n```text\n{PLAIN}```\nTriad is the fastest.\n");
     let spaced = PLAIN.replace('\n', "\n\n").replace("Copy:", "   Copy :");
@@ -114,7 +114,7 @@ Triad: 183 1,039 1,039 1,039
 }
 
 #[test]
-fn header_units_are_applied_and_unknown_ones_refused() {
+fn unknown_units_in_a_header_are_refused() {
     let of = |unit: &str| PLAIN.replace("(MB/s)", unit);
     assert_eq!(rates(&of("GB/s"))[0], 18334.1898e9);
     assert_eq!(rates(&of("[MiB/s]"))[0], 18334.1898 * 1048576.0);
@@ -130,7 +130,7 @@ fn header_units_are_applied_and_unknown_ones_refused() {
 }
 
 #[test]
-fn incomplete_or_repeated_tables_are_refused_with_lines() {
+fn incomplete_or_repeated_tables_are_refused_with_line_numbers() {
     let without = MARKDOWN.replace("| Add |", "| Odd |");
     assert_eq!(refused(&without), "the table has no line for Add (its header is line 1)");
     let short = PLAIN.replace(" 0.0398", "");
@@ -146,7 +146,7 @@ fn incomplete_or_repeated_tables_are_refused_with_lines() {
 }
 
 #[test]
-fn last_number_of_a_cut_table_is_refused() {
+fn truncated_last_number_is_refused() {
     for end in 1..4 {
         let cut = &PLAIN[..PLAIN.len() - 1 - end];
         assert!(matches!(read(cut), Err(StreamOutputError::BadLine { line: 5, .. })), "{cut}");
