@@ -166,7 +166,7 @@ fn all_compilers_means_c_compilers() {
     let harness = Harness::new();
     let source = harness.write("stream.f", PROGRAM);
     let outcome = harness.run(&["stream", "--standard", &source, "--compiler", "all"]).exits(2);
-    outcome.warns("--compiler all means C compilers, but the source is Fortran");
+    outcome.warns("--compiler all selects C compilers, but the source is Fortran");
 }
 
 /// Tests of the second tier.

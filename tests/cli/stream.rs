@@ -394,7 +394,7 @@ fn arrays_of_a_described_machine_are_planned() {
     plan(T2K, &["--memory", "32GB"])
         .exits(0)
         .prints_words("60 % of memory 800000000")
-        .prints_words("rule unknown: the machine has no cache of known size");
+        .prints_words("rule unknown: no cache size is known");
     harness.run(&["history", "list"]).exits(0).prints("no saved runs");
 }
 
@@ -417,7 +417,7 @@ fn contradictory_plan_is_refused_with_a_hint() {
         (&["--sweep", "threads=1,2"], "--plan cannot be used with --sweep", "leave out --sweep"),
         (&["--threads", "1,2"], "--plan plans one configuration, not a sweep", "--threads 4"),
         (&["--tune"], "--plan cannot be used with --tune", "leave out --tune"),
-        (&["--ranks", "2"], "--plan cannot be used with --ranks", "places shows ranks"),
+        (&["--ranks", "2"], "--plan cannot be used with --ranks", "places` plans ranks"),
         (&["--csv", "-"], "--plan cannot be used with --csv", "leave out --csv"),
         (&["--budget", "5"], "--plan cannot be used with --budget", "a plan measures nothing"),
         (

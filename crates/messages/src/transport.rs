@@ -132,11 +132,11 @@ impl RankJob {
 /// user requested no MPI.
 pub(crate) fn needs_mpi(what: &str, missing: Option<&Failure>) -> MessagesError {
     match missing {
-        None => Failure::usage(format!("{what} requires an MPI"))
+        None => Failure::usage(format!("{what}: an MPI is required"))
             .hint("leave out --transport, or choose latency, bw, bibw, multi_lat, mbw_mr")
             .into(),
         Some(why) => {
-            let message = format!("{what} requires an MPI, and {}", why.problem());
+            let message = format!("{what}: an MPI is required, and {}", why.problem());
             Failure::missing(message).hint_if(why.hint.clone()).into()
         }
     }

@@ -105,7 +105,9 @@ impl SweepPlan {
     /// contains ranks that a launcher has started; without it, the run starts the ranks itself. `arrange` plans a
     /// configuration for given settings and a share of the memory.
     ///
-    /// # Errors Fails if there are too many configurations or threads, if compilers and ranks are combined, and if no
+    /// # Errors
+    ///
+    /// Fails if there are too many configurations or threads, if compilers and ranks are combined, and if no
     /// configuration can be measured on this node. Single configurations that cannot be measured are omitted.
     pub fn new(
         mut axes: Vec<StreamAxis>,

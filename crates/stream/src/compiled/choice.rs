@@ -44,15 +44,17 @@ pub struct ChosenCompiler {
 impl CompilerChoice {
     /// Checks that the command defines no macros of stream.c, which would be ignored.
     ///
-    /// # Errors Fails if it defines one.
+    /// # Errors
+    ///
+    /// Fails if it defines one.
     pub fn check_macros(&self) -> Result<(), Failure> {
         let Self::Command(command) = self else { return Ok(()) };
         let mut macros = OPTION_MACROS.iter();
         let defined = macros.find(|(name, _)| command.defined(name).is_some());
         let Some((name, option)) = defined else { return Ok(()) };
         Err(Failure::usage(format!(
-            "--compiler '{command}': the kernels of nodegauge ignore the \
-                                    macro {name}"
+            "--compiler '{command}': the kernels of nodegauge ignore the macro \
+             {name}"
         ))
         .hint(format!("use {option}, or compile stream.c with --standard")))
     }

@@ -106,7 +106,9 @@ impl StreamOutput {
 
     /// Parses a saved output, which may contain only the table. Properties that the text lacks are unknown.
     ///
-    /// # Errors Fails if the text has no table, or if the table is ambiguous.
+    /// # Errors
+    ///
+    /// Fails if the text has no table, or if the table is ambiguous.
     pub fn saved(text: &str) -> Result<Self, StreamOutputError> {
         let StreamTable { lines, has_best_rate } = table::read(text)?;
         let said = PrintedLines::new(text);
