@@ -192,16 +192,16 @@ fn options_that_contradict_the_text_are_refused_with_both_values() {
     let (oci, orfeo, t2k) = (path("oci-nps1.txt"), path("orfeo-icc-32.txt"), path("t2k-16.md"));
     let hpl = format!("{ROOT}/../compute/tests/outputs/three-nb.txt");
     let cases: [(&str, &[&str], &str); 9] = [
-        (&oci, &["--threads", "32"], "--threads 32: the text has 96 threads"),
-        (&oci, &["--element", "4"], "--element 4: the text has 8 bytes in an element"),
-        (&oci, &["--size", "1000"], "--size 1000: the text has 430080000 elements in an array"),
-        (&oci, &["--times", "20"], "--times 20: the text has 10 runs of each kernel"),
-        (&t2k, &["--ranks", "8"], "--ranks 8: the text has 16 ranks"),
-        (&t2k, &["--size", "4000000"], "--size 4000000: the text has 2000000 elements"),
+        (&oci, &["--threads", "32"], "--threads 32 contradicts the text: 96 threads"),
+        (&oci, &["--element", "4"], "--element 4 contradicts the text: 8 bytes in an element"),
+        (&oci, &["--size", "1000"], "--size 1000 contradicts the text: 430080000 elements in an array"),
+        (&oci, &["--times", "20"], "--times 20 contradicts the text: 10 runs of each kernel"),
+        (&t2k, &["--ranks", "8"], "--ranks 8 contradicts the text: 16 ranks"),
+        (&t2k, &["--size", "4000000"], "--size 4000000 contradicts the text: 2000000 elements"),
         (
             &orfeo,
             &["--element", "8", "--size", "400000000"],
-            "--size 400000000: the text has arrays of about 6.4",
+            "--size 400000000 contradicts the text: arrays of about 6.4",
         ),
         (&orfeo, &["--element", "16"], "an element has 4 bytes (float) or 8 bytes (double)"),
         (&hpl, &["--threads", "4"], "--threads: "),
@@ -258,7 +258,7 @@ fn ambiguous_tables_are_refused_with_line_and_hint() {
         ),
         (
             text("oci-nps1.txt").replace("430080000 (", "430.08 ("),
-            "no whole number behind \"Array size =\": \"430.08\" (line 6)",
+            "no whole number after \"Array size =\": \"430.08\" (line 6)",
         ),
     ];
     for (text, message) in cases {

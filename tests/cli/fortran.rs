@@ -167,7 +167,7 @@ fn compiler_all_is_refused_for_fortran() {
     let harness = Harness::new();
     let source = harness.write("stream.f", PROGRAM);
     let outcome = harness.run(&["stream", "--standard", &source, "--compiler", "all"]).exits(2);
-    outcome.warns("--compiler all means C compilers, but the source is Fortran");
+    outcome.warns("--compiler all selects C compilers, but the source is Fortran");
 }
 
 /// Tests of the second tier.

@@ -146,8 +146,8 @@ fn each_nb_candidate_is_planned_with_its_own_n() {
         .prints_words("180 194220 281.1 GiB 79.9 % 3757 s")
         .prints_words("192 194304 ")
         .prints_words("256 194304 ")
-        .prints_words("a run solves with all 6 NB at N = ")
-        .prints_words("with the best 3 again at N = ")
+        .prints_words("a run tries all 6 NB at N = ")
+        .prints_words("the best 3 again at N = ")
         .prints_words("(about 3 x 3766 s)");
     plan("--plan", "180", &[])
         .prints_words("N 194220: N = sqrt(0.8 x ")

@@ -418,7 +418,7 @@ fn expectations_and_csv_support_file_figures() {
     let unmeasured = ["--operations", "read", "--expect", "read>=1kB/s@3KiB"];
     io(&harness, &[&SMALL[..], &unmeasured].concat())
         .exits(2)
-        .warns("that size is not measured; available: @16KiB");
+        .warns("this size is not measured; available: @16KiB");
     let unmet = ["--operations", "read", "--expect", "io.read>=900TB/s"];
     io(&harness, &[&SMALL[..], &unmet[..]].concat()).exits(1).warns("900 TB/s");
 }

@@ -107,7 +107,7 @@ fn program_longer_than_the_budget_is_ended() {
         .run(&["sweep", "env:A=1,2", "--budget", "1", "--", "sleep", "600"])
         .exits(1)
         .prints("the program did not end within --budget 1")
-        .prints("use a budget in which 4 runs of it");
+        .prints("use a --budget long enough for 4 runs");
     assert!(started.elapsed().as_secs() < 500, "the program was not ended");
 }
 
@@ -183,7 +183,7 @@ fn few_runs_do_not_determine_the_fastest_combination() {
     let words = [&["sweep"], &few[..], &FIGURE[..], &ECHO].concat();
     let shown = harness.run(&words).exits(0);
     shown.prints_words(
-        "Cannot tell whether anything is faster than env:A 10: 5 samples count: too few",
+        "Cannot tell whether another combination is faster than env:A 10: 5 samples count: too few",
     );
     let record = harness.latest();
     for (name, under) in [("figure", "env:A 10"), ("relative", "env:A 20")] {

@@ -247,7 +247,7 @@ fn published_compile_line_is_used_unchanged() {
         harness
             .run(&[mode, &["--compiler", "gcc -DNTIMES=5"]].concat())
             .exits(2)
-            .warns("macro NTIMES has no effect here\nhint: use --samples");
+            .warns("the kernels of nodegauge ignore the macro NTIMES\nhint: use --samples");
     }
 }
 

@@ -135,12 +135,12 @@ fn pass_has_a_fourth_array_only_if_a_kernel_uses_it() {
     }
     let four = harness.stream_record(&["--no-save"]);
     assert!(measurements(&four).iter().all(|m| m["config"]["arrays"].is_null()), "{four:#}");
-    let foreseen = |names: &str| {
+    let expected_cost = |names: &str| {
         let args = ["stream", "--no-save", "--size", "100TiB", "--kernels", names];
         harness.run(&args).exits(3).stderr
     };
-    assert!(foreseen("triad").contains("3 arrays of 100 TiB need 300 TiB"));
-    assert!(foreseen("vector_triad").contains("4 arrays of 100 TiB need 400 TiB"));
+    assert!(expected_cost("triad").contains("3 arrays of 100 TiB need 300 TiB"));
+    assert!(expected_cost("vector_triad").contains("4 arrays of 100 TiB need 400 TiB"));
 }
 
 #[test]
@@ -394,7 +394,7 @@ fn arrays_of_a_described_machine_are_planned() {
     plan(T2K, &["--memory", "32GB"])
         .exits(0)
         .prints_words("60 % of memory 800000000")
-        .prints_words("rule unknown: the machine has no cache of known size");
+        .prints_words("rule unknown: no cache size is known");
     harness.run(&["history", "list"]).exits(0).prints("no saved runs");
 }
 
@@ -417,7 +417,7 @@ fn contradictory_plan_is_refused_with_a_hint() {
         (&["--sweep", "threads=1,2"], "--plan cannot be used with --sweep", "leave out --sweep"),
         (&["--threads", "1,2"], "--plan plans one configuration, not a sweep", "--threads 4"),
         (&["--tune"], "--plan cannot be used with --tune", "leave out --tune"),
-        (&["--ranks", "2"], "--plan cannot be used with --ranks", "places shows ranks"),
+        (&["--ranks", "2"], "--plan cannot be used with --ranks", "places` plans ranks"),
         (&["--csv", "-"], "--plan cannot be used with --csv", "leave out --csv"),
         (&["--budget", "5"], "--plan cannot be used with --budget", "a plan measures nothing"),
         (

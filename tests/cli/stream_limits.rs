@@ -19,7 +19,7 @@ fn rate_above_the_theoretical_limit_is_invalid() {
         assert_eq!(m["validity"]["status"], "invalid");
         assert_eq!(m["limit"]["value"], 1.6e9);
         let reasons = texts(&m["validity"]["reasons"]).join("\n");
-        assert!(reasons.contains("is above the theoretical 1.600 GB/s (option)"), "{reasons}");
+        assert!(reasons.contains("exceeds the theoretical 1.600 GB/s (option)"), "{reasons}");
     }
     let outcome = harness.run(&args).exits(1).warns_nothing();
     for kernel in ["copy", "scale", "add", "triad"] {

@@ -114,11 +114,11 @@ fn patterns_that_need_mpi_are_refused() {
     let named = ["mpi", "--patterns", "allreduce"];
     without_mpi(&harness, &named)
         .exits(3)
-        .warns("allreduce: only possible with an MPI, and there is no mpicc");
+        .warns("allreduce: an MPI is required, and there is no mpicc");
     let hosts = ["mpi", "--hosts", "a,b"];
     without_mpi(&harness, &hosts)
         .exits(3)
-        .warns("messages between hosts: only possible with an MPI");
+        .warns("messages between hosts: an MPI is required");
     let asked = ["mpi", "--transport", "--patterns", "latency_mt"];
     harness.run(&asked).exits(2).warns("hint: leave out --transport");
     harness.run(&["mpi", "--transport=ib"]).exits(2).warns("shm, tcp");
@@ -140,7 +140,7 @@ fn transport_figures_are_never_compared_with_mpi() {
     run("latency<1s@8B").exits(2).warns("hint: did you mean transport.latency?");
     run("transport.latency<1s@3B")
         .exits(2)
-        .warns("at 3 B, but that size is not measured; available: @8B, @1KiB");
+        .warns("at 3 B, but this size is not measured; available: @8B, @1KiB");
     assert!(!harness.run(&["history", "list"]).stdout.contains("mpi"));
     run("messages.latency<1s@8B").exits(2);
     run("transport.latency<1s@8B").exits(0);

@@ -327,9 +327,8 @@ fn of_programs() -> Vec<Parser> {
     let parsers = all.into_iter().map(|reader| {
         let program = reader.program();
         let mut seeds = recorded.clone();
-        seeds.retain(|text| {
-            readers::recognised(&[reader], &String::from_utf8_lossy(text)).is_some()
-        });
+        seeds
+            .retain(|text| readers::recognise(&[reader], &String::from_utf8_lossy(text)).is_some());
         let read = Box::new(move |bytes: &[u8]| of_program(program, bytes));
         Parser { name: program, seeds, read, one_in: 4 }
     });

@@ -1,4 +1,4 @@
-//! Keys of `config` of figures of applications.
+//! Configuration keys of figures of applications.
 
 use crate::keys;
 use nodegauge_measure::keys::shared;
@@ -6,7 +6,7 @@ use nodegauge_measure::quantity::counted;
 use nodegauge_team::Workers;
 
 nodegauge_measure::config! {
-    /// Workers: threads of one process, or processes of one thread each.
+    /// Workers: threads of one process, or processes with one thread each.
     pub struct WorkersConfig including of: shared::HostConfig {
         threads: shared::threads;
         bind: shared::bind;
@@ -15,13 +15,13 @@ nodegauge_measure::config! {
         /// Places as requested, or the placement of the ranks.
         places_asked: shared::places_asked;
         cpus: shared::cpus;
-        /// Number of the numactl policy of ranks, 0 to 5.
+        /// Number of the placement policy of ranks (numactl), 0 to 5.
         policy: u64 = Setting "numactl policy";
     }
 }
 
 impl WorkersConfig {
-    /// Describes workers in the record.
+    /// Describes workers for the record.
     pub(crate) fn from_workers(workers: &Workers) -> Self {
         let together = workers.all_threads();
         let count = workers.count() as u64;
@@ -37,7 +37,7 @@ impl WorkersConfig {
         }
     }
 
-    /// `2 threads`, `4 ranks, policy 3`, `4 ranks of 16 threads`.
+    /// Formats the workers: `2 threads`, `4 ranks, policy 3`, `4 ranks of 16 threads`.
     pub(crate) fn in_words(&self) -> String {
         let threads = self.threads.unwrap_or(0);
         let of_rank = self.processes.filter(|ranks| *ranks > 0).map(|ranks| threads / ranks);
@@ -60,7 +60,7 @@ nodegauge_measure::config! {
         isa: shared::isa;
         /// Median time of a sum, seconds.
         seconds: shared::seconds;
-        /// Number of consecutive sums in a sample.
+        /// Number of consecutive sums per sample.
         sums: u64 = Observation "sums a sample";
         /// Largest difference between a sum and pi.
         error: keys::error;
@@ -74,15 +74,15 @@ nodegauge_measure::config! {
 nodegauge_measure::config! {
     /// Configuration of figures of `apps hpcg`, and of those that xhpcg printed.
     pub struct HpcgConfig including on: WorkersConfig {
-        /// `native`, or `xhpcg`.
+        /// Program: `native` or `xhpcg`.
         engine: shared::engine;
         version: shared::version;
         command: shared::command;
-        /// Points of a domain in each direction.
+        /// Number of points of a domain in each direction.
         grid: Vec<usize> = Setting "grid";
         /// Number of equations: the points of the whole grid.
         n: shared::n;
-        /// Domains in each direction.
+        /// Number of domains in each direction.
         domains: Vec<usize> = Setting "domains";
         /// Stored column indices: one per `coefficient`, as HPCG's rules require, or one per `slot` of eight rows.
         columns: String = Setting "column index per";
@@ -104,7 +104,7 @@ nodegauge_measure::config! {
         matrix_bytes: shared::matrix_bytes;
         sweep: shared::sweep;
         against: shared::against;
-        /// Bytes that an iteration moves, by what its loops read and write.
+        /// Memory traffic of an iteration in bytes, computed from the loops' reads and writes.
         moved_bytes: keys::moved_bytes;
         /// Memory traffic of all sets, B/s.
         moved_bytes_per_s: f64 = Observation "bytes a second";

@@ -1,7 +1,7 @@
 //! Timed operations on the blocks of files: engines, workers, latencies, the scratch folders that contain the files, and
 //! the counters that distinguish cache and device.
 //!
-//! A call ([`cell::CellRunner::run`]) encloses all operations on a file with their loops and the clock: nothing is inlined
+//! A call ([`cell::CellRunner::run`]) enclosed_programs all operations on a file with their loops and the clock: nothing is inlined
 //! into another crate, and no loop calls one (`docs/benchmarks.md`, "Release file and local build"). The crate plans
 //! nothing, judges nothing and does not print.
 

@@ -1,6 +1,6 @@
 //! Pointer chases and streams of loads and stores on working sets in caches and memory, which are timed for the curves.
 //!
-//! A call encloses a whole timed loop and its clock: nothing is inlined into another crate, and no loop calls one
+//! A call enclosed_programs a whole timed loop and its clock: nothing is inlined into another crate, and no loop calls one
 //! (`docs/benchmarks.md`, "Release file and local build"). The crate plans nothing, judges nothing and does not print.
 
 mod chase;

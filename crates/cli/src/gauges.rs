@@ -63,7 +63,7 @@ pub(crate) fn summary_plan(
     ask: &SummaryRequest<'_>,
     observer: &mut dyn Observer,
 ) -> Outcome {
-    nodegauge_gauge::attempted(gauge, gauge.summary_plan(site, ask), site, observer)
+    nodegauge_gauge::run_part_with_notice(gauge, gauge.summary_plan(site, ask), site, observer)
 }
 
 #[cfg(test)]

@@ -73,7 +73,7 @@ impl Progress {
 
     /// Sets the predicted time of the run.
     pub(crate) fn set_predicted_time(&mut self, time: Option<Duration>) {
-        self.estimate.foreseen = time.filter(|time| !time.is_zero());
+        self.estimate.expected_time = time.filter(|time| !time.is_zero());
     }
 
     /// Removes the progress bar from the terminal.
@@ -161,7 +161,7 @@ struct Estimate {
     /// Time limit that the user gave.
     budget: Option<Duration>,
     /// Predicted time of the plan.
-    foreseen: Option<Duration>,
+    expected_time: Option<Duration>,
     /// Start of the phase, and its completed share.
     began: Duration,
     share: f64,
@@ -184,7 +184,7 @@ impl Estimate {
             let rest = (elapsed - self.began).mul_f64((1.0 - self.share) / self.share);
             self.by_share.set(self.by_share.get().into_iter().chain([elapsed + rest]).min());
         }
-        self.budget.or(self.foreseen).or(self.by_share.get())
+        self.budget.or(self.expected_time).or(self.by_share.get())
     }
 
     /// Returns the elapsed share of the estimated total time, at most 1; 0 if the time is unknown.
@@ -279,16 +279,16 @@ mod tests {
         for share in [0.0, 0.001] {
             assert_eq!(estimate(None, share).words(seconds(90.0)), "90 s");
         }
-        let foreseen = Estimate { foreseen: Some(seconds(50.0)), ..estimate(None, 0.5) };
-        assert_eq!(foreseen.words(seconds(24.0)), "24 s of about 50 s");
-        assert_eq!(foreseen.words(seconds(51.0)), "51 s");
+        let expected_time = Estimate { expected_time: Some(seconds(50.0)), ..estimate(None, 0.5) };
+        assert_eq!(expected_time.words(seconds(24.0)), "24 s of about 50 s");
+        assert_eq!(expected_time.words(seconds(51.0)), "51 s");
     }
 
     #[test]
     fn progress_share_is_at_most_one() {
         assert_eq!(estimate(None, 0.0).total_share(seconds(40.0)), 0.0);
-        let foreseen = Estimate { foreseen: Some(seconds(80.0)), ..estimate(None, 0.0) };
-        assert_eq!(foreseen.total_share(seconds(40.0)), 0.5);
-        assert_eq!(foreseen.total_share(seconds(90.0)), 1.0);
+        let expected_time = Estimate { expected_time: Some(seconds(80.0)), ..estimate(None, 0.0) };
+        assert_eq!(expected_time.total_share(seconds(40.0)), 0.5);
+        assert_eq!(expected_time.total_share(seconds(90.0)), 1.0);
     }
 }

@@ -178,7 +178,7 @@ pub(crate) fn planned_site(common: &CommonArgs, plan_for: &PlanForArgs) -> Resul
         Some(source) => described_site(common, source)?,
         None => site(common)?,
     };
-    Ok(site.planned_with(plan_for.memory))
+    Ok(site.with_plan_memory(plan_for.memory))
 }
 
 /// Content for standard output.
@@ -239,7 +239,7 @@ pub(crate) fn measure(
     site: &Site,
     progress: &mut Progress,
 ) -> Result<Outcome, Failure> {
-    progress.set_predicted_time(plan.foreseen().time);
+    progress.set_predicted_time(plan.expected_cost().time);
     plan.run(site, progress)
 }
 

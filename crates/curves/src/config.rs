@@ -22,7 +22,7 @@ config! {
         kernel: keys::kernel;
         distance: nodegauge_placement::keys::distance;
         array_bytes: shared::array_bytes;
-        /// Bytes of the working set, of all threads together.
+        /// Working set of all threads together, bytes.
         set_bytes: u64 = Setting "set size";
         thread_bytes: shared::thread_bytes;
         /// NUMA node whose cores read.
@@ -40,7 +40,7 @@ config! {
         loader_bytes: u64 = Setting "loader size";
         program: shared::program;
         cpus: shared::cpus;
-        /// Share of the full rate at which the loading threads are set to read, 0 to 1.
+        /// Planned share of the full rate of the loading threads, 0 to 1.
         load_share: f64 = Observation "load share";
         /// Pause of the loading threads between blocks, seconds.
         wait_s: f64 = Observation "wait";
@@ -62,13 +62,14 @@ config! {
         repeats: u64 = Observation "repeats";
         /// Number of loads in a timed call.
         steps: u64 = Observation "steps";
-        /// Time of a load of a line that was flushed from all caches, on a page that the TLB holds, seconds.
+        /// Time of a load of a line that was flushed from all caches, on a page whose translation is in the TLB,
+        /// seconds.
         flushed_s: f64 = Observation "flushed";
         /// Number of cache lines on which each pair of CPUs was measured, each on its own page, which one of the two
         /// CPUs touched first.
         lines: u64 = Observation "lines";
-        /// Difference between the slowest and the fastest line of a pair, as a share of the fastest; each line counts
-        /// with the median of its samples.
+        /// Difference between the slowest and the fastest line of a pair, divided by the fastest; the value of a line
+        /// is the median of its samples.
         line_spread: f64 = Observation "spread over lines";
         /// Level of the memory hierarchy that the figure belongs to.
         level: shared::level;

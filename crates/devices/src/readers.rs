@@ -1,4 +1,4 @@
-//! Readers of the outputs of BabelStream and nvbandwidth.
+//! Readers for the outputs of BabelStream and nvbandwidth.
 
 use crate::babelstream::{self, BabelStreamOutput};
 use crate::nvbandwidth::{self, NvbandwidthOutput};

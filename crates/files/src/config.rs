@@ -1,4 +1,4 @@
-//! Keys of `config` of figures of files.
+//! Configuration keys of figures of files.
 
 use nodegauge_blocks::engine::{Msync, SyncWrites};
 use nodegauge_blocks::latency::Quantiles;
@@ -20,7 +20,7 @@ nodegauge_measure::config! {
         cache: CacheMode = Setting "cache";
         /// True if files are opened with `O_DIRECT`.
         direct: bool = Setting "direct";
-        /// Event for which each write waits; `null` for none.
+        /// Event that each write waits for; `null` for none.
         sync_writes: Option<SyncWrites> = Setting "sync writes";
         /// Number of blocks in flight.
         depth: u32 = Setting "depth";
@@ -30,21 +30,21 @@ nodegauge_measure::config! {
         include_fsync: bool = Setting "include fsync";
         /// True if pages are dropped before each operation that reads.
         dropped_before_reads: bool = Setting "dropped before reads";
-        /// The file system and its device.
+        /// File system and its device.
         volume: Volume = Setting "volume";
         /// Moment at which a written mapping is written back.
         msync: Msync = Setting "msync";
         /// Share of reads of a mix, percent.
         read_percent: Percent = Setting "read percent";
-        /// Distance of strided accesses in blocks, if it is not 17 as in IOzone.
+        /// Distance of strided accesses in blocks; absent for 17, as in IOzone.
         stride_blocks: u64 = Setting "stride in blocks";
         threads: shared::threads;
         processes: shared::processes;
         /// True if the first worker that finishes stops the others.
         stonewall: bool = Setting "stonewall";
-        /// Calls that move the blocks, or the reference program.
+        /// Engine: the calls that transfer the blocks, or the reference program.
         engine: shared::engine;
-        /// Share of the data that compresses, percent.
+        /// Share of the data that is compressible, percent.
         compressible_percent: u8 = Setting "compressible percent";
         /// True if the data that was read was compared with the data that was written.
         verified: bool = Setting "verified";
@@ -68,7 +68,7 @@ nodegauge_measure::config! {
         iops: f64 = Observation "iops";
         /// Latencies of single operations.
         latency_s: Latencies = Observation "latency";
-        /// The clock that timed single operations.
+        /// Clock that timed single operations.
         clock: shared::clock as Observation of ClockUsed = "reading it costs a share of an operation";
         /// Reason why the operation ended.
         ended: PassEnd = Observation "ended";
@@ -91,7 +91,7 @@ nodegauge_measure::config! {
     }
 }
 
-/// A whole number of percent; one with a point reads as well.
+/// Integer percentage; a number with a decimal point is also accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "f64", into = "u8")]
 pub struct Percent(pub u8);
@@ -123,10 +123,10 @@ pub enum Latencies {
     All(Quantiles),
 }
 
-/// The clock that timed single operations.
+/// Clock that timed single operations.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClockUsed {
-    /// `tsc` or `clock_gettime`.
+    /// Name of the clock: `tsc` or `clock_gettime`.
     pub source: String,
     /// Cost of reading the clock and recording a latency, seconds.
     pub overhead_s: Seconds,

@@ -485,7 +485,7 @@ fn short(text: &str) -> String {
 
 /// Returns the reason for rejecting the output of another program; `None` if no reader recognises it.
 fn other_program(text: &str, selection: &FigureSelection<'_>) -> Option<String> {
-    let program = readers::recognised(&readers::all(selection.gauges), text)?;
+    let program = readers::recognise(&readers::all(selection.gauges), text)?;
     Some(format!("output of {program} instead of a record"))
 }
 

@@ -1,6 +1,6 @@
 //! Dense LU factorisation, matrix products and loops in registers, which are timed for HPL's rating and its limits.
 //!
-//! A call encloses a whole timed loop and its clock: nothing is inlined into another crate, and no loop calls one
+//! A call enclosed_programs a whole timed loop and its clock: nothing is inlined into another crate, and no loop calls one
 //! (`docs/benchmarks.md`, "Release file and local build"). The crate plans nothing, judges nothing and does not print.
 
 pub mod dgemm;

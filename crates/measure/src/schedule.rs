@@ -130,7 +130,7 @@ impl Limits {
         if self.samples.is_some() || elapsed <= self.budget + self.grace() {
             return None;
         }
-        let longer = "measuring took longer than foreseen, as beside other load";
+        let longer = "measuring took longer than expected_cost, as beside other load";
         let setup = setting_up.as_secs_f64();
         let why = if setting_up.is_zero() {
             format!(": {longer}")

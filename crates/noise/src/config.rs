@@ -1,4 +1,4 @@
-//! Keys of `config` of the figures of noise.
+//! Configuration keys of the figures of noise.
 
 use nodegauge_measure::keys::shared;
 use schemars::JsonSchema;
@@ -9,13 +9,13 @@ nodegauge_measure::config! {
     pub struct NoiseConfig including of: shared::HostConfig {
         threads: shared::threads;
         cpus: shared::cpus;
-        /// Time of a pass of the loop, seconds: the resolution.
+        /// Time of a pass of the loop, seconds. It is the resolution of the measurement.
         pass_s: f64 = Observation "pass";
         /// Minimum time of a pass that counts as a detour, seconds.
         detour_s: f64 = Observation "shortest detour";
         /// Number of detours on all CPUs.
         detours: u64 = Observation "detours";
-        /// Detours per second and CPU.
+        /// Number of detours per second and CPU.
         detours_per_s: f64 = Observation "detours per second";
         /// Number of detours by length: element i counts those of at least 2^i and less than 2^(i+1) nanoseconds.
         histogram: Vec<u64> = Observation "detours by length";

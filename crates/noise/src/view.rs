@@ -51,7 +51,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     let mut section = Section::new(TEST);
     let columns = ColumnList::<NoiseFigure<'_>>::new()
         .left("figure", |(m, _)| m.name.clone())
-        .left("median", |(m, _)| TableCell::value_of(m, |value| m.unit.in_words(value)))
+        .left("median", |(m, _)| TableCell::from_measurement(m, |value| m.unit.in_words(value)))
         .left("5 %", |(m, _)| quantile(m, |summary| summary.p05))
         .left("95 %", |(m, _)| quantile(m, |summary| summary.p95));
     section.push(columns.table(&all)).gap();

@@ -2,7 +2,7 @@
 
 use crate::conclusion::sentence;
 use crate::head::{self, Node};
-use nodegauge_analysis::compare::{Comparison, Difference, Pair, Runners, Verdict};
+use nodegauge_analysis::compare::{ComparedSide, Comparison, Difference, Pair, Verdict};
 use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle, would_have_been_found};
 use nodegauge_analysis::ratio::Basis;
 use nodegauge_analysis::ratio::closing::{interval_in_words, times_as_fast};
@@ -162,8 +162,8 @@ pub(crate) fn speed(pair: &Pair, verdict: Verdict) -> Option<(f64, [f64; 2])> {
     Some((ratio, [low, high]))
 }
 
-/// Describes A or B: the selector as typed, and the selected runs.
-fn side(side: &Runners) -> String {
+/// Describes A or B: the selector that the user typed, and the selected runs.
+fn side(side: &ComparedSide) -> String {
     let each = side
         .runs
         .iter()
@@ -190,13 +190,13 @@ fn note_both(section: &mut Section, label: &str, [a, b]: [String; 2]) {
     }
 }
 
-/// Returns the names of the hosts of a side, with their processors.
-fn nodes(side: &Runners) -> String {
+/// Names the hosts of A or B and their processors.
+fn nodes(side: &ComparedSide) -> String {
     head::node_names(side.runs.iter().map(|run| Node::new(run.host.as_deref(), &run.processor)))
 }
 
-/// Returns the command of a side.
-fn commands(side: &Runners) -> String {
+/// Names the command of A or B.
+fn commands(side: &ComparedSide) -> String {
     let commands = side.runs.iter().map(|run| head::shell_command(&run.command));
     head::command_names(&distinct(commands))
 }

@@ -245,7 +245,7 @@ fn natural_width(table: &Table) -> usize {
 
 /// Returns the indentation of the rows of a table: rows below a heading are indented.
 fn indentation(table: &Table) -> usize {
-    if table.headings.iter().any(|(_, heading)| !heading.is_nothing()) { INDENT } else { 0 }
+    if table.headings.iter().any(|(_, heading)| !heading.is_blank()) { INDENT } else { 0 }
 }
 
 /// Returns the width of the first column, including the indentation of cells below a heading.

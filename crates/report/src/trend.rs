@@ -488,14 +488,20 @@ impl TrendFigure {
         for run in &self.runs {
             let remark = run.doubt.clone().unwrap_or_default();
             if run.parts.is_empty() {
-                dots.push(TrendDot { at: run.at, value: None, regime: None, aside: false, remark });
+                dots.push(TrendDot {
+                    at: run.at,
+                    value: None,
+                    regime: None,
+                    is_other_regime: false,
+                    remark,
+                });
                 continue;
             }
             dots.extend(run.parts.iter().enumerate().map(|(i, part)| TrendDot {
                 at: run.at,
                 value: Some(part.value),
                 regime: part_regime(part, regimes),
-                aside: i > 0,
+                is_other_regime: i > 0,
                 remark: remark.clone(),
             }));
         }

@@ -1,7 +1,7 @@
 //! Solvers and loops that are timed as proxy applications: the trapezoid rule, conjugate gradients with an incomplete
 //! factorisation, and the problem of HPCG.
 //!
-//! A call encloses a whole timed loop and its clock: nothing is inlined into another crate, and no loop calls one
+//! A call enclosed_programs a whole timed loop and its clock: nothing is inlined into another crate, and no loop calls one
 //! (`docs/benchmarks.md`, "Release file and local build"). The crate plans nothing, judges nothing and does not print.
 // Rows, columns and lanes are indices into several arrays simultaneously.
 #![allow(clippy::needless_range_loop)]

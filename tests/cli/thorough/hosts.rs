@@ -311,11 +311,11 @@ fn other_processor_and_latency_of_each_host_are_shown() {
     let latency = ["memory", "latency", "--size", "1MiB", "--samples", "2"];
     let outputs = ["--json", "record.json", "--no-save", "--exclude-file", "slow.txt"];
     let page = run(&harness, &words, &[], &[&latency[..], &outputs].concat()).exits(0);
-    page.prints("of 3 hosts").prints("slowest").prints("another processor on n3: ");
+    page.prints("of 3 hosts").prints("slowest").prints("different processor on n3: ");
     let record = std::fs::read_to_string(harness.path("record.json")).unwrap();
     let record: Value = serde_json::from_str(&record).unwrap();
     let notices = texts(&record["notices"]);
-    let notice = notices.iter().find(|text| text.starts_with("another processor on n3: "));
+    let notice = notices.iter().find(|text| text.starts_with("different processor on n3: "));
     assert!(notice.unwrap().contains("Another Processor 1"), "{notices:?}");
     assert_eq!(hosts(&record, "1048576")[..3], ["n1", "n1", "n2"], "on two kinds of pages");
     no_orphans(&harness);

@@ -1,4 +1,4 @@
-//! Keys of `config` of figures of `iccg`.
+//! Configuration keys of figures of `iccg`.
 
 use crate::config::WorkersConfig;
 use crate::keys;
@@ -22,7 +22,7 @@ nodegauge_measure::config! {
         prefetch: shared::prefetch;
         /// Software prefetch of the loops of the preconditioner.
         preconditioner_prefetch: String = Choice "prefetch of the preconditioner";
-        /// Best time of a product in BCSR when the storage was chosen, seconds.
+        /// Best time of a product in BCSR during the choice of the storage, seconds.
         bcsr_s: Seconds = Observation "product in BCSR";
         /// Best time of a product in sliced ELL when the storage was chosen, seconds.
         sell_s: Seconds = Observation "product in sliced ELL";
@@ -40,7 +40,7 @@ nodegauge_measure::config! {
         error: keys::error;
         /// Number of solves.
         solutions: u64 = Observation "solutions";
-        /// Time to number, assemble and factorise, seconds: median. It excludes `memory_s`.
+        /// Median time for numbering, assembly and factorisation, seconds, without `memory_s`.
         setup_s: keys::setup_s;
         /// Time in which the kernel provided new memory during the setup, seconds: median.
         memory_s: f64 = Observation "fresh memory";
@@ -55,7 +55,7 @@ nodegauge_measure::config! {
         times_llc: f64 = Observation "matrix over caches";
         /// Predicted time: the bytes at the rates `read` and `triad` of the same run, seconds.
         predicted_s: f64 = Observation "predicted";
-        /// Share of an iteration, 0 to 1.
+        /// Share of the iteration time, 0 to 1.
         share: Fraction = Observation "share of an iteration";
         sweep: shared::sweep;
         against: shared::against;

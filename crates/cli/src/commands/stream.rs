@@ -68,7 +68,7 @@ fn plan_lengths(args: &StreamArgs) -> Result<Exit, Failure> {
         is_memory_given: args.plan.machine.memory.is_some(),
         newest: &session::newest_run(&args.common.db, &site),
     };
-    let plan = LengthPlan::of(&options, &site, &request)?;
+    let plan = LengthPlan::new(&options, &site, &request)?;
     let file = args.common.json.as_deref();
     if !output::documents(&[(file, &|| output::json(&LengthPlanDocument::new(&plan, &site)))])? {
         output::show_section(&view::length_plan::section(&plan));

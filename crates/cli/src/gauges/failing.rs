@@ -13,7 +13,7 @@ use nodegauge_devices::links::{LinkOptions, LinkPlan};
 use nodegauge_devices::peaks::PeakPlan;
 use nodegauge_devices::stream::{DeviceStreamOptions, DeviceStreamPlan};
 use nodegauge_files::FilesOptions;
-use nodegauge_gauge::series::altered::{self, TurnResult};
+use nodegauge_gauge::series::alteration::{self, TurnResult};
 use nodegauge_gauge::{PlannedRun, Site};
 use nodegauge_kernels::Kernel;
 use nodegauge_kernels::size::SizeSpec;
@@ -425,7 +425,7 @@ fn run(
         seen.borrow_mut().push(turn);
         alter(number, turn, measure)
     };
-    let ended = altered::with(altered, || {
+    let ended = alteration::with(altered, || {
         nodegauge_os::with_own_program(SELF_TEST.to_owned(), || plan.run(&site, observer))
     });
     let ended = Outcome::finish_run(ended, observer);

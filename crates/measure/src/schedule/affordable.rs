@@ -30,8 +30,8 @@ impl Affordable {
 
     /// True if the time is sufficient for one more cell, which takes `set_up` once and `turn` in every round.
     pub fn allows(&self, set_up: Duration, turn: Duration) -> bool {
-        let foreseen = clock::now() + set_up + (self.round + turn) * self.turns;
-        self.end.is_none_or(|end| foreseen <= end)
+        let expected_cost = clock::now() + set_up + (self.round + turn) * self.turns;
+        self.end.is_none_or(|end| expected_cost <= end)
     }
 
     /// Accepts a cell, each measurement of which takes `turn`.

@@ -291,7 +291,9 @@ fn notice_of_a_late_run_has_a_cause() {
     clock::advance_clock(Duration::from_secs_f64(20.0));
     let reported = limits.overrun("memory", Duration::from_secs(3)).unwrap().message;
     assert!(reported.starts_with("budget exceeded: 20.0 s instead of 10.0 s (3.0 s for setup, "));
-    assert!(reported.ends_with("and measuring took longer than foreseen, as beside other load)"));
+    assert!(
+        reported.ends_with("and measuring took longer than expected_cost, as beside other load)")
+    );
 }
 
 #[test]

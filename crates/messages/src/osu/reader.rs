@@ -1,11 +1,11 @@
-//! Reader of the output of the OSU micro-benchmarks.
+//! Reader for the output of the OSU micro-benchmarks.
 
 use super::other;
 use super::output::{self, OsuOutput};
 use super::title::OsuTitle;
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RunMark, UnreadOutput};
 
-/// Assumption about every run.
+/// Assumption about every saved output.
 const ASSUMED: &str = "the MPI library and the placement of the ranks are unknown";
 
 /// Reader of the output of an OSU micro-benchmark.

@@ -122,7 +122,7 @@ fn every_reader_has_a_corpus() {
         for text in std::fs::read_dir(program).into_iter().flatten() {
             let text = std::fs::read(text.unwrap().path()).unwrap();
             let text = String::from_utf8_lossy(&text);
-            missing.remove(readers::recognised(&readers::all(&GAUGES), &text).unwrap_or_default());
+            missing.remove(readers::recognise(&readers::all(&GAUGES), &text).unwrap_or_default());
         }
     }
     assert!(missing.is_empty(), "{missing:?}");
