@@ -190,7 +190,9 @@ impl Launch {
             LauncherKind::Hydra => {}
         }
         let ranks = match &self.ranks {
-            Where::Hosts(hosts) => RankPlaces::Hosts(HostRanks { hosts, each: 1, threads: None }),
+            Where::Hosts(hosts) => {
+                RankPlaces::Hosts(HostRanks { hosts, per_host: 1, threads: None })
+            }
             Where::Here(ranks) => {
                 RankPlaces::Planned { plan: Cow::Owned(rank_plan(ranks)), topology }
             }
