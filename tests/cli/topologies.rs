@@ -38,7 +38,7 @@ fn memory_behind_caches_and_its_kind_are_named() {
         .exits(0)
         .prints_words("node 0: 8 GiB of DRAM behind a memory-side cache of 2 GiB, cpus 0-3")
         .prints_words("node 1: 2 GiB of MCDRAM, no cpus")
-        .prints_words("of DRAM only, that of MCDRAM (NUMA nodes 1) is unknown");
+        .prints_words("of DRAM only; the bandwidth of MCDRAM (NUMA nodes 1) is unknown");
 }
 
 #[test]

@@ -432,7 +432,7 @@ impl StreamCell {
         let checked = &bench.checked;
         // Data sheets apply only to a whole device, not to a slice.
         let sheet =
-            || Some(catalog::named(&info.name)?.bandwidth()).filter(|_| info.slice.is_none());
+            || Some(catalog::find(&info.name)?.bandwidth()).filter(|_| info.slice.is_none());
         let theoretical = match info.class {
             Class::Cpu => site.machine.memory.theoretical.clone(),
             _ => info.theoretical.clone().or_else(sheet),

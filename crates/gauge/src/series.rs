@@ -166,7 +166,7 @@ impl Series {
                 if self.has_ended() || self.lost.contains_key(cell) {
                     continue;
                 }
-                let taken = altered::turn(cells, Turn { cell: *cell, round, due: None });
+                let taken = altered::turn(cells, Turn { cell: *cell, round, remaining: None });
                 match taken {
                     Ok(samples) => self.schedule.samples[*cell].extend(samples),
                     Err(_) if observer.interrupted() => {}

@@ -439,7 +439,7 @@ pub(crate) fn brief(machine: &Machine) -> Section {
     }
     section.note("machine", processor(machine));
     section.note_if("", facts::CORE_CLASSES.text(machine).map(|text| format!("cores: {text}")));
-    let cache = machine.caches.iter().rev().find(|cache| cache.holds_data());
+    let cache = machine.caches.iter().rev().find(|cache| cache.contains_data());
     let thp = facts::TRANSPARENT_HUGE_PAGES.text(machine);
     let theoretical = match &machine.memory.theoretical {
         Some(figure) => {

@@ -227,7 +227,7 @@ impl TunePlan {
             gain.validity.suspect(format!("only {tried} of {all} teams and pages were tried"));
         }
         if search.disturbed > search.measured / 2 {
-            let part = PASSES.part(search.disturbed, search.measured);
+            let part = PASSES.sentence_start(search.disturbed, search.measured);
             gain.validity.suspect(format!("{part} disturbed"));
         }
         outcome.measurements.push(gain);

@@ -326,7 +326,7 @@ fn ranks_here(started: &LauncherJob, host: &str) -> Option<LauncherJob> {
         return LauncherJob::node_slurm_tasks(&name);
     }
     let local = local_rank_variables().find_map(|name| std::env::var(name).ok()?.parse().ok())?;
-    Some(started.on_host(host, local, started.here?))
+    Some(started.on_host(host, local, started.local_ranks?))
 }
 
 /// Returns the time until the next reading.

@@ -1,5 +1,5 @@
-//! Memory that a theoretical bandwidth concerns, on machines with several kinds of memory, with caches in front of it,
-//! or with sockets without memory. Channels of modules are those of DRAM. Pure.
+//! Scope of a theoretical bandwidth on machines with several kinds of memory, with caches in front of it, or with
+//! sockets without memory. The memory modules that the firmware lists are DRAM. The functions are pure.
 
 use crate::memory::is_known_not_dram;
 use crate::root::number_ranges;
@@ -8,8 +8,8 @@ use nodegauge_measure::Bytes;
 use nodegauge_measure::record::{Figure, Machine};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Returns the number of sockets whose channels have modules: all sockets but those whose NUMA nodes are known to have
-/// no memory.
+/// Returns the number of sockets whose channels have modules. Sockets whose NUMA nodes are known to have no memory
+/// are excluded.
 pub(super) fn sockets_with_memory(topology: &Topology) -> u32 {
     let with_memory: BTreeSet<usize> = topology
         .threads
@@ -24,7 +24,7 @@ pub(super) fn sockets_with_memory(topology: &Topology) -> u32 {
     count as u32
 }
 
-/// Adds to the theoretical bandwidth which memory it concerns, if this is not all of the memory.
+/// Adds to a theoretical bandwidth the part of the memory to which it applies, if it does not apply to all memory.
 pub(super) fn with_scope(machine: &Machine, figure: Figure, sockets: u32) -> Figure {
     let mut figure = figure;
     let mut parts = Vec::new();
@@ -34,7 +34,7 @@ pub(super) fn with_scope(machine: &Machine, figure: Figure, sockets: u32) -> Fig
     }
     for (kind, nodes) in other_kinds(machine) {
         parts.push(format!(
-            "of DRAM only, that of {kind} (NUMA nodes {}) is unknown",
+            "of DRAM only; the bandwidth of {kind} (NUMA nodes {}) is unknown",
             number_ranges(&nodes)
         ));
     }
@@ -48,7 +48,7 @@ pub(super) fn with_scope(machine: &Machine, figure: Figure, sockets: u32) -> Fig
             // The data of memory in such a mode pass through the DRAM that caches it.
             figure.at_most = true;
             parts.push(format!(
-                "of the DRAM that is a memory-side cache of {largest}; that of the memory behind it is unknown"
+                "of the DRAM that is a memory-side cache of {largest}; the bandwidth of the memory behind it is unknown"
             ));
         }
     }
@@ -69,8 +69,8 @@ fn other_kinds(machine: &Machine) -> BTreeMap<&str, Vec<u32>> {
     kinds
 }
 
-/// True for processors with memory on their package, which may be a cache of the modules' memory: Xeon Phi and Xeon
-/// Max.
+/// True for processors with memory on the package, which may be a cache for the memory of modules: Xeon Phi and
+/// Xeon Max.
 fn has_memory_on_package(machine: &Machine) -> bool {
     let processor = &machine.processor;
     let model = processor.model.as_deref().unwrap_or_default();
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn theory_of_memory_mode_is_that_of_the_cache() {
+    fn memory_mode_has_bandwidth_of_modules_behind_cache() {
         let machine = described(&recorded("memory-mode"), "Xeon Gold 6230");
         assert!(machine.memory.theoretical.as_ref().unwrap().at_most);
         let text = detail(&machine);
@@ -110,10 +110,13 @@ mod tests {
     }
 
     #[test]
-    fn theory_of_modules_is_not_that_of_memory_on_the_package() {
+    fn module_bandwidth_excludes_memory_on_package() {
         let machine = described(&recorded("hybrid-mode"), "Xeon Phi 7110P");
         let text = detail(&machine);
-        assert!(text.contains("of DRAM only, that of MCDRAM (NUMA nodes 1) is unknown"), "{text}");
+        assert!(
+            text.contains("of DRAM only; the bandwidth of MCDRAM (NUMA nodes 1) is unknown"),
+            "{text}"
+        );
         assert!(text.contains("of the memory behind memory-side caches of 2 GiB"), "{text}");
         assert!(!machine.memory.theoretical.as_ref().unwrap().at_most);
         assert!(node_bandwidth(&machine, &[0]).is_some());
